@@ -1,0 +1,1 @@
+"""Request in, first agent's queue out; and the command line."""

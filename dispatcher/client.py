@@ -1,0 +1,158 @@
+"""The Python API behind the command line: submit a request, follow its job, read the result.
+
+async with Client("redis://localhost") as client:
+    job = await client.submit("the tests of this project fail", cwd="/srv/shop")
+    async for entry in client.follow(job):
+        print(entry.record)
+    print((await client.job(job)).result)
+"""
+
+import uuid
+from collections.abc import AsyncIterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, Self
+
+from shared.errors import InvalidRequest, StoreUnavailable, UnknownAgent
+from shared.handoff import first_context
+from shared.records import Ended, Entry, HandedOff, JobRequested
+from shared.relay.message import DISPATCH_QUEUE, outbox
+from shared.stores.base import JobView, PoolView, Submission
+from shared.stores.opening import open_stores
+from shared.stores.pools import QueueView
+
+__all__ = ["Client"]
+
+WAIT_S = 2.0
+"""How long one read of a journal blocks; below the connection's timeout."""
+
+
+class Client:
+    """Talks to one server. Needs neither a model's key nor agent files. One event loop only."""
+
+    def __init__(self, url: str) -> None:
+        self._stores = open_stores(url, retries=3)
+
+    async def __aenter__(self) -> Self:
+        await self._stores.ping()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stores.close()
+
+    async def submit(
+        self,
+        prompt: str,
+        *,
+        agent: str | None = None,
+        cwd: str | Path | None = None,
+        session: str | None = None,
+        request_id: str | None = None,
+    ) -> str:
+        """Create a job and return its id: it is stored and queued then. The same ``request_id`` gives the same job.
+
+        Args:
+            prompt: What the user wants.
+            agent: Who should take it; None lets the dispatcher route.
+            cwd: The folder that file tools start in; None: the workers' workspace root.
+            session: An existing session to continue; None begins a new one.
+            request_id: Chosen by the caller, to repeat a submit whose answer was lost.
+
+        Raises:
+            InvalidRequest: the prompt is empty.
+            UnknownAgent: the catalog in force has no such agent.
+            UnknownJob: the session does not exist (any more).
+            StoreUnavailable: the server does not answer; the job may exist, so repeat with the same ``request_id``.
+        """
+        if not prompt.strip():
+            raise InvalidRequest("the prompt is empty: say what is to be done")
+        if agent is not None:
+            await self._require_agent(agent)
+        job = await self._stores.jobs.reserve(session, request_id or uuid.uuid4().hex)
+        context = first_context(job)
+        request = JobRequested(prompt=_storable(prompt), agent=agent, cwd=str(cwd) if cwd else None)
+        box = outbox(job, 0, DISPATCH_QUEUE, context)
+        await self._stores.jobs.submit(Submission(job, request, context, box))
+        return job
+
+    async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
+        """Yield the journal's entries from the start (or behind ``after``) to the job's end.
+
+        Yields None every ``WAIT_S`` in which nothing happens. Goes on by itself after a lost connection.
+        """
+        await self._stores.jobs.job(job)
+        while True:
+            try:
+                entries = await self._stores.jobs.journal(job, after, wait_s=WAIT_S)
+            except StoreUnavailable:
+                await self._stores.ping()  # reconnects, or says for good that nobody answers
+                continue
+            for entry in entries:
+                after = entry.seq
+                yield entry
+                if isinstance(entry.record, Ended):
+                    return
+            if not entries:
+                yield None
+
+    async def wait(self, job: str) -> JobView:
+        """Return the job once it has ended."""
+        async for _ in self.follow(job):
+            pass
+        return await self.job(job)
+
+    async def entries(self, job: str) -> list[Entry]:
+        """Return the whole journal as it is now. Raises ``UnknownJob``."""
+        await self._stores.jobs.job(job)
+        found: list[Entry] = []
+        while page := await self._stores.jobs.journal(job, len(found)):
+            found += page
+        return found
+
+    async def chain(self, job: str) -> list[HandedOff]:
+        """Return the moves of control, the route first."""
+        return [entry.record for entry in await self.entries(job) if isinstance(entry.record, HandedOff)]
+
+    async def job(self, job: str) -> JobView:
+        """Return a job as it is now. Raises ``UnknownJob``."""
+        return await self._stores.jobs.job(job)
+
+    async def jobs(self, limit: int = 20) -> list[JobView]:
+        """Return the newest jobs, newest first."""
+        return await self._stores.jobs.jobs(limit)
+
+    async def resolve(self, prefix: str) -> str:
+        """Return the one job whose id begins so. Raises ``UnknownJob``, ``AmbiguousId``."""
+        return await self._stores.jobs.resolve(prefix)
+
+    async def cancel(self, job: str) -> Literal["ok", "flagged", "finished"]:
+        """Cancel a job: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before."""
+        view = await self.job(job)
+        end = Ended(leg=view.leg, status="cancelled", reason="ABORTED", error="cancelled by the user")
+        return await self._stores.jobs.cancel(job, end)
+
+    async def agents(self) -> list[str]:
+        """Return the names of the catalog in force; empty before a dispatcher published one."""
+        digest = await self._stores.catalogs.current()
+        return sorted(await self._stores.catalogs.manifest(digest)) if digest else []
+
+    async def pools(self) -> list[PoolView]:
+        """Return the pool processes that are there now."""
+        return await self._stores.pools.pools()
+
+    async def queues(self) -> list[QueueView]:
+        """Return every queue with its length and its consumers."""
+        return await self._stores.pools.queues()
+
+    async def _require_agent(self, agent: str) -> None:
+        names = await self.agents()
+        if not names or agent in names:
+            return  # without a catalog the dispatcher decides, when it comes
+        near = get_close_matches(agent, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+        raise UnknownAgent(f"no agent is named {agent!r}: {hint}")
+
+
+def _storable(text: str) -> str:
+    """Return ``text`` as UTF-8 can hold it: a terminal may hand over lone surrogates."""
+    return text.encode("utf-8", "replace").decode()

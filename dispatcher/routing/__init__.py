@@ -1,0 +1,1 @@
+"""Routers: a request in, an agent's name out."""

@@ -1,0 +1,1 @@
+"""What the dispatcher and the workers both know; imports neither."""

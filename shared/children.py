@@ -1,0 +1,146 @@
+"""Child processes that end when their parent ends, also when it is killed.
+
+The parent keeps the only write end of a pipe and gives the child the read end: when the parent is gone, however it
+went, the kernel closes the pipe and the child reads its end. That works on every Unix and has no race with the
+parent's death, as asking for its pid would have.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from shared.errors import ConfigurationError
+
+__all__ = ["PARENT_FD", "Child", "start_child", "watch_parent"]
+
+PARENT_FD = "EKIDEN_PARENT_FD"
+"""The environment variable that names the descriptor which ends with the parent."""
+
+_TAIL_BYTES = 65_536
+
+
+class Child:
+    """A program of ours that runs in a session of its own; made by :func:`start_child`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], life_line: int, log: Path, log_start: int) -> None:
+        self._process = process
+        self._life_line: int | None = life_line
+        self._log = log
+        self._log_start = log_start
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also the id of its group and session."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit code (``-n``: ended by signal ``n``), or None while it runs."""
+        return self._process.poll()
+
+    def stop(self, grace_s: float = 5.0) -> int:
+        """Ask the child to end, wait, then kill it with its whole group; returns the exit code."""
+        if self.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(grace_s)
+            except subprocess.TimeoutExpired:
+                _kill_group(self.pid)
+                self._process.kill()
+        code = self._process.wait()
+        if self._life_line is not None:
+            os.close(self._life_line)
+            self._life_line = None
+        return code
+
+    def tail(self, lines: int = 10) -> str:
+        """The last lines of what this child wrote, for error messages."""
+        with self._log.open("rb") as log:
+            end = log.seek(0, os.SEEK_END)
+            log.seek(max(self._log_start, end - _TAIL_BYTES))
+            text = log.read().decode(errors="replace")
+        return "\n".join(text.splitlines()[-lines:]) if lines > 0 else ""
+
+
+def start_child(argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> Child:
+    """Start a program that calls :func:`watch_parent` first thing.
+
+    It gets a session of its own: Ctrl-C in the terminal reaches only the parent, who decides what becomes of it.
+
+    Args:
+        argv: The program and its arguments.
+        env: The child's whole environment; ``EKIDEN_PARENT_FD`` is added.
+        log: The file that its standard output and error are appended to.
+
+    Raises:
+        ConfigurationError: The program or the log file cannot be opened.
+    """
+    read, write = os.pipe()  # both close on exec; only the read end is passed on
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            start = output.seek(0, os.SEEK_END)
+            process = subprocess.Popen(
+                argv,
+                env={**env, PARENT_FD: str(read)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(read,),
+                start_new_session=True,
+            )
+    except BaseException as error:
+        os.close(write)
+        if isinstance(error, OSError):
+            raise _not_started(argv[0], error) from error
+        raise
+    finally:
+        os.close(read)
+    return Child(process, write, log, start)
+
+
+def watch_parent(grace_s: float = 5.0) -> None:
+    """End this process when its parent ends: SIGTERM (a warm stop) at once, SIGKILL for its group after ``grace_s``.
+
+    Does nothing in a process that :func:`start_child` did not start. Programs that this one starts know nothing of it.
+
+    Raises:
+        ConfigurationError: ``EKIDEN_PARENT_FD`` does not name an open descriptor.
+    """
+    name = os.environ.pop(PARENT_FD, None)
+    if name is None:
+        return
+    try:
+        descriptor = int(name)
+        os.set_inheritable(descriptor, False)
+    except (ValueError, OSError) as error:
+        raise ConfigurationError(
+            f"{PARENT_FD} is {name!r}, expected an open descriptor: Ekiden sets it for its own children, unset it"
+        ) from error
+    threading.Thread(target=_end_with, args=(descriptor, grace_s), name="watch-parent", daemon=True).start()
+
+
+def _end_with(descriptor: int, grace_s: float) -> None:
+    while os.read(descriptor, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(grace_s)
+    if os.getpgrp() == os.getpid():  # else the group is not ours to kill
+        _kill_group(os.getpid())
+    os._exit(1)
+
+
+def _kill_group(leader: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS denies it for a group of zombies
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _not_started(program: str, error: OSError) -> ConfigurationError:
+    where = error.filename or program
+    return ConfigurationError(
+        f"cannot start {program!r}: {str(where)!r}: {error.strerror}; check that it can be opened"
+    )

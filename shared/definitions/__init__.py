@@ -1,0 +1,1 @@
+"""Agent files and the catalog made of them."""

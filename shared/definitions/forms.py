@@ -1,0 +1,219 @@
+"""From raw front matter to an ``AgentDefinition``: the several forms that files use become the one of the model.
+
+==========  ==============================================================================================
+field       forms
+==========  ==============================================================================================
+tools       ``{allow, deny}``, a list, a comma-separated text, ``*``
+triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
+handoffs    a list of names or of ``{to, when, ...}``; ``when: conditional`` with ``condition: ...``
+prompt      the body, or ``systemPrompt`` where there is none
+==========  ==============================================================================================
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from shared.definitions.model import AgentDefinition
+from shared.definitions.patterns import compile_pattern
+from shared.definitions.plain import plain
+from shared.definitions.problems import AgentFileError
+from shared.errors import DefinitionError
+
+__all__ = ["definition_from"]
+
+_RESERVED = frozenset({"user"})  # the first runner of every chain
+_LONGEST_KEYWORD = 200
+_TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
+
+
+def definition_from(fields: Mapping[str, Any], body: str, scope: str = "project") -> AgentDefinition:
+    """Make a definition of an agent file's front matter and body.
+
+    Raises:
+        AgentFileError: a field's value cannot be meant; names the field, the value and what is allowed.
+    """
+    raw = plain(dict(fields))
+    prompt = body if body.strip() else raw.pop("systemPrompt", body)
+    typed = {key: value for key, value in raw.items() if key in _TYPED and value is not None}
+    values: dict[str, Any] = {"scope": scope, **typed, **_identity(raw), "instructions": prompt}
+    values["extra"] = {key: value for key, value in raw.items() if key not in _TYPED}
+    for field, read in _FORMS.items():
+        if field in typed:
+            values[field] = _reading(field, read, typed[field])
+    try:
+        return AgentDefinition(**{key: value for key, value in values.items() if value is not None})
+    except ValidationError as error:
+        raise _translated(error) from None
+
+
+def _identity(raw: Mapping[str, Any]) -> dict[str, str]:
+    name, title, description = (_text_or_none(raw, key) for key in ("name", "title", "description"))
+    if name is None:
+        raise AgentFileError("'name' is missing: give the agent one, kebab-case by convention ('code-fixer')")
+    if not name.isprintable():
+        raise AgentFileError(f"'name' is {name!r}: it must be one line of printable characters", field="name")
+    if name.casefold() in _RESERVED:
+        raise AgentFileError(f"'name' is {name!r}: this name is reserved, take another", field="name")
+    said = description or title
+    if said is None:
+        raise AgentFileError(
+            f"agent {name!r} needs a 'description' (or a 'title'): one sentence on what it is for, "
+            "which routers and other agents read",
+            field="name",
+        )
+    return {"name": name, "title": title or name, "description": said}
+
+
+def _text_or_none(raw: Mapping[str, Any], key: str) -> str | None:
+    value = raw.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise AgentFileError(f"{key!r} is {value!r}: it must be text, put it in quotes", field=key)
+    return value.strip() or None
+
+
+def _reading(field: str, read: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return read(value)
+    except DefinitionError as error:
+        raise AgentFileError(f"{field!r}: {error}", field=field) from None
+
+
+def _model(value: Any) -> str | None:
+    if not isinstance(value, str):
+        raise DefinitionError(f"must be the name of a model or 'inherit', not {value!r}")
+    name = value.strip()
+    return None if name.casefold() in ("", "inherit") else name
+
+
+def _version(value: Any) -> str:
+    return str(value)  # ``version: 1.0`` is a number to YAML
+
+
+def _tools(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {"allow": _texts("allow", value)}
+    if not value.keys() & {"allow", "deny"}:
+        raise DefinitionError(
+            f"must be a list of names, or {{allow: [...], deny: [...]}}, not an object with {sorted(value)}"
+        )
+    return {**value, **{key: _texts(key, value[key]) for key in ("allow", "deny") if value.get(key) is not None}}
+
+
+def _triggers(value: Any) -> dict[str, Any]:
+    merged = _merged_triggers(value) if isinstance(value, list) else value
+    if not isinstance(merged, Mapping):
+        raise DefinitionError(f"must be an object with keywords and patterns, or a list of such, not {value!r}")
+    read = {
+        key: _texts(key, merged[key]) for key in ("keywords", "patterns", "examples") if merged.get(key) is not None
+    }
+    for pattern in read.get("patterns", ()):
+        compile_pattern(pattern)
+    if any(len(keyword) > _LONGEST_KEYWORD for keyword in read.get("keywords", ())):
+        raise DefinitionError(f"a keyword has at most {_LONGEST_KEYWORD} characters; whole requests are 'examples'")
+    return {**merged, **read}
+
+
+def _merged_triggers(items: list[Any]) -> dict[str, Any]:
+    """Merge ``{intent, keywords, regex, priority 0-10}`` objects into one; the highest priority counts."""
+    merged: dict[str, Any] = {"keywords": [], "patterns": [], "examples": []}
+    priorities = []
+    for place, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise DefinitionError(f"entry {place + 1} must be an object with keywords or regex, not {item!r}")
+        merged["keywords"] += _texts("keywords", item.get("keywords") or [])
+        # Patterns may contain commas, so a single text is one pattern.
+        merged["patterns"] += _texts("patterns", _listed(item.get("regex")) + _listed(item.get("patterns")))
+        merged["examples"] += _texts("examples", _listed(item.get("examples")))
+        if item.get("priority") is not None:
+            priorities.append(_tenfold(item["priority"], place))
+    intents = [item["intent"] for item in items if item.get("intent") is not None]
+    return merged | ({"priority": max(priorities)} if priorities else {}) | ({"intents": intents} if intents else {})
+
+
+def _tenfold(priority: Any, place: int) -> int:
+    if isinstance(priority, bool) or not isinstance(priority, int | float) or not 0 <= priority <= 10:
+        raise DefinitionError(f"priority of entry {place + 1} must be between 0 and 10 in a list, not {priority!r}")
+    return round(priority * 10)
+
+
+def _handoffs(value: Any) -> list[dict[str, Any]]:
+    rules = [_handoff(item) for item in _listed(value, commas=True)]
+    seen: set[str] = set()
+    for rule in rules:
+        if rule["to"] in seen:
+            raise DefinitionError(f"{rule['to']!r} is listed twice; merge the two entries")
+        seen.add(rule["to"])
+    return rules
+
+
+def _handoff(item: Any) -> dict[str, Any]:
+    rule = {"to": item} if isinstance(item, str) else item
+    if not isinstance(rule, Mapping) or not isinstance(rule.get("to"), str) or not rule["to"].strip():
+        raise DefinitionError(f"each entry names its target ('to: reviewer'), this one does not: {item!r}")
+    read = {key: rule[key] for key in rule if rule[key] is not None} | {"to": rule["to"].strip()}
+    if read.get("when") == "conditional":
+        if not isinstance(read.get("condition"), str):
+            raise DefinitionError(f"the handoff to {read['to']!r} is conditional and needs a 'condition'")
+        read["when"] = read.pop("condition")
+    unknown = read.get("include_context")
+    if unknown is not None and not (isinstance(unknown, bool | Mapping) or unknown == "summary"):
+        raise DefinitionError(f"'include_context' must be true, false, {{last: N}} or summary, not {unknown!r}")
+    return read
+
+
+def _limits(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise DefinitionError(f"must be an object such as {{max_turns: 30}}, not {value!r}")
+    return {key: item for key, item in value.items() if item is not None}
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    "model": _model,
+    "version": _version,
+    "tools": _tools,
+    "triggers": _triggers,
+    "handoffs": _handoffs,
+    "limits": _limits,
+}
+
+
+def _listed(value: Any, *, commas: bool = False) -> list[Any]:
+    if value is None:
+        return []
+    if isinstance(value, str) and commas:
+        return [part for part in value.split(",") if part.strip()]
+    return value if isinstance(value, list) else [value]
+
+
+def _texts(key: str, value: Any) -> list[str]:
+    """Read a list of texts. A single text is split at commas, except where commas may belong to it."""
+    return [_text(key, item) for item in _listed(value, commas=key not in ("patterns", "examples"))]
+
+
+def _text(key: str, item: Any) -> str:
+    if isinstance(item, bool) or not isinstance(item, str | int | float):
+        raise DefinitionError(f"{key!r} must hold texts, not {item!r}; put it in quotes")
+    text = str(item).strip()
+    if not text:
+        raise DefinitionError(f"{key!r} holds an empty text; remove it")
+    return text
+
+
+def _translated(error: ValidationError) -> AgentFileError:
+    details = error.errors(include_url=False)
+    return AgentFileError("; ".join(map(_sentence, details)), field=str(details[0]["loc"][0]))
+
+
+def _sentence(detail: Any) -> str:
+    # ``loc`` also names the branch of a union ("bool", "dict[str,any]"), which no author wrote.
+    place = ".".join(str(part) for part in detail["loc"])
+    reason = detail["ctx"]["error"] if "error" in detail.get("ctx", {}) else detail["msg"]
+    return f"{place!r} is {_shortened(repr(detail['input']))}: {reason}"
+
+
+def _shortened(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,168 @@
+"""Read agent files: one bad file, named with line and reason, never hides the others.
+
+Precedence by name: project ``.gemini/agents/``, then global ``~/.gemini/agents/``, then extra folders in their order,
+then the packs shipped in ``agents/``. A definition that a nearer one shadows is no problem.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared.definitions.forms import definition_from
+from shared.definitions.frontmatter import MAX_BYTES, FrontMatter, decode, read_front_matter
+from shared.definitions.model import AgentDefinition
+from shared.definitions.problems import AgentFileError, Problem
+from shared.errors import ConfigurationError, DefinitionError
+
+__all__ = ["AGENTS_FOLDER", "Loaded", "load_all", "load_file", "load_folder", "shipped_agents_dir"]
+
+AGENTS_FOLDER = Path(".gemini", "agents")
+"""Where a project and a home folder keep their agent files."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a folder, or all of them, gave. Names are unique."""
+
+    definitions: tuple[AgentDefinition, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """The file that each agent's definition comes from."""
+
+
+def load_all(
+    project_dir: Path | None, extra_dirs: Iterable[Path] = (), home: Path | None = None, *, shipped: bool = True
+) -> Loaded:
+    """Load every level and let the nearer ones win by name.
+
+    Args:
+        project_dir: The project's root, if there is a project.
+        extra_dirs: Folders of agent files, by setting; one that does not exist is a problem.
+        home: The user's home folder; None leaves the global level out.
+        shipped: Whether the packs that come with Ekiden are the last level.
+    """
+    levels = [_load_optional(project_dir, "project"), _load_optional(home, "global")]
+    levels += [_load_extra(folder) for folder in extra_dirs]
+    if shipped:
+        levels.append(load_folder(shipped_agents_dir(), "global"))
+    return _layered(levels)
+
+
+def load_folder(path: Path, scope: str) -> Loaded:
+    """Load the agent files of a folder and of its sub-folders (packs), in the order of their paths.
+
+    Skipped are ``_*.md``, folders whose name begins with ``_`` or ``.``, and everything that is not ``*.md``. Of two
+    files with the same agent name, the first counts and the second is an error.
+    """
+    definitions: dict[str, AgentDefinition] = {}
+    sources: dict[str, str] = {}
+    problems: list[Problem] = []
+    for file in _agent_files(path, problems):
+        definition, found = load_file(file, scope)
+        problems += found
+        if definition is None:
+            continue
+        if definition.name in definitions:
+            problems.append(_same_name(file, definition.name, sources[definition.name]))
+            continue
+        definitions[definition.name], sources[definition.name] = definition, str(file)
+    return Loaded(tuple(definitions.values()), tuple(problems), sources)
+
+
+def load_file(path: Path, scope: str) -> tuple[AgentDefinition | None, list[Problem]]:
+    """Load one agent file; the definition is None when a problem is an error."""
+    parts: FrontMatter | None = None
+    try:
+        parts = read_front_matter(decode(_read(path)))
+        definition = definition_from(parts.fields, parts.body, scope)
+    except DefinitionError as error:
+        return None, [Problem(str(path), _line_of(error, parts), "error", str(error))]
+    problems = [Problem(str(path), line, "warning", text) for line, text in parts.warnings]
+    if not definition.instructions.strip():
+        problems.append(
+            Problem(str(path), parts.body_line, "warning", "the body is empty: the agent has no instructions")
+        )
+    return definition, problems
+
+
+def shipped_agents_dir() -> Path:
+    """Find the packs: inside the installed package, or beside the checkout.
+
+    Raises:
+        ConfigurationError: the installation lacks them.
+    """
+    package = Path(__file__).resolve().parents[1]
+    checkout = package.parent
+    if (package / "_agents").is_dir():
+        return package / "_agents"
+    # In site-packages, a folder "agents" would belong to another distribution.
+    if (checkout / "pyproject.toml").is_file() and (checkout / "agents").is_dir():
+        return checkout / "agents"
+    raise ConfigurationError(f"The shipped agent files are missing from {str(package)!r}: install Ekiden again")
+
+
+def _load_optional(root: Path | None, scope: str) -> Loaded:
+    folder = None if root is None else root / AGENTS_FOLDER
+    return load_folder(folder, scope) if folder is not None and folder.is_dir() else Loaded()
+
+
+def _load_extra(folder: Path) -> Loaded:
+    if folder.is_dir():
+        return load_folder(folder, "global")
+    text = "this folder of agent files does not exist. Create it, or take it out of the settings"
+    return Loaded(problems=(Problem(str(folder), None, "error", text),))
+
+
+def _layered(levels: Iterable[Loaded]) -> Loaded:
+    definitions: dict[str, AgentDefinition] = {}
+    sources: dict[str, str] = {}
+    problems: dict[Problem, None] = {}  # a folder that serves as two levels has its problems once
+    for level in levels:
+        problems.update(dict.fromkeys(level.problems))
+        for definition in level.definitions:
+            if definition.name not in definitions:
+                definitions[definition.name] = definition
+                sources[definition.name] = level.sources[definition.name]
+    return Loaded(tuple(definitions.values()), tuple(problems), sources)
+
+
+def _agent_files(folder: Path, problems: list[Problem]) -> Iterator[Path]:
+    def note(error: OSError) -> None:
+        problems.append(Problem(str(error.filename or folder), None, "error", _system_reason(error)))
+
+    found = []
+    for root, folders, files in os.walk(folder, onerror=note):
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        found += [Path(root, name) for name in files if name.endswith(".md") and not name.startswith(("_", "."))]
+    return iter(sorted(found))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise DefinitionError("it is not a regular file (a broken link?). Remove it")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DefinitionError(_system_reason(error)) from None
+    if len(data) > MAX_BYTES:
+        raise DefinitionError(f"the file is larger than {MAX_BYTES} bytes: no agent file is. Shorten it")
+    return data
+
+
+def _system_reason(error: OSError) -> str:
+    return f"it cannot be read: {error.strerror or error}. Mend its permissions, or remove it"
+
+
+def _line_of(error: DefinitionError, parts: FrontMatter | None) -> int | None:
+    if not isinstance(error, AgentFileError):
+        return None
+    if error.line is None and error.field is not None and parts is not None:
+        return parts.lines.get(error.field)
+    return error.line
+
+
+def _same_name(file: Path, name: str, first: str) -> Problem:
+    text = f"agent {name!r} is also defined in {first!r}, which counts. Rename one of the two"
+    return Problem(str(file), None, "error", text)

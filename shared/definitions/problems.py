@@ -1,0 +1,39 @@
+"""What is wrong with an agent file, as a value (``Problem``) or on its way there (``AgentFileError``)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from shared.errors import DefinitionError
+
+__all__ = ["AgentFileError", "Problem", "Severity"]
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing to mend in one agent file. An ``error`` costs the agent (or the edge), a ``warning`` nothing."""
+
+    file: str
+    line: int | None
+    """Counted from 1; None when the problem has no place in the file."""
+    severity: Severity
+    message: str
+
+    @property
+    def where(self) -> str:
+        """The place as editors and terminals understand it: ``file:line``."""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.severity}: {self.message}"
+
+
+class AgentFileError(DefinitionError):
+    """A definition error that knows its place: a line of the file, or a field that the loader finds the line of."""
+
+    def __init__(self, message: str, *, line: int | None = None, field: str | None = None) -> None:
+        """Keep the ``line`` (from 1), or the top-level ``field`` of the front matter, beside the text."""
+        super().__init__(message)
+        self.line = line
+        self.field = field

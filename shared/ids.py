@@ -1,0 +1,53 @@
+"""Names of sessions, jobs and legs. An id names its ancestors.
+
+A session is 16 characters of base32 (80 random bits), a job ``<session>.<n>``, a delegated child ``<job>.<n>``.
+"""
+
+import base64
+import os
+import re
+
+__all__ = ["ancestors_of", "is_job_id", "is_session_id", "new_session_id", "parent_of", "session_of", "task_id"]
+
+_SESSION = re.compile(r"[a-z2-7]{16}\Z")
+_JOB = re.compile(r"[a-z2-7]{16}(\.[1-9][0-9]*)+\Z")
+
+
+def new_session_id() -> str:
+    """Draw 80 random bits as 16 lower-case base32 characters."""
+    return base64.b32encode(os.urandom(10)).decode().lower()
+
+
+def is_session_id(text: str) -> bool:
+    """Tell whether ``text`` has the form of a whole session id."""
+    return _SESSION.match(text) is not None
+
+
+def is_job_id(text: str) -> bool:
+    """Tell whether ``text`` has the form of a whole job id."""
+    return _JOB.match(text) is not None
+
+
+def session_of(job: str) -> str:
+    """Return the session that ``job`` belongs to."""
+    return job.partition(".")[0]
+
+
+def parent_of(job: str) -> str | None:
+    """Return the job that delegated ``job``, or None for the root job of a request."""
+    parent, _, _ = job.rpartition(".")
+    return parent if "." in parent else None
+
+
+def ancestors_of(job: str) -> list[str]:
+    """Return the jobs above ``job``, nearest first."""
+    found = []
+    while (parent := parent_of(job)) is not None:
+        found.append(parent)
+        job = parent
+    return found
+
+
+def task_id(job: str, leg: int, attempt: int) -> str:
+    """Return the deterministic Celery task id of one attempt at a leg."""
+    return f"{job}:{leg}:{attempt}"

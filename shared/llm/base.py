@@ -1,0 +1,71 @@
+"""The protocol that every model adapter implements."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from shared.messages import Message, Usage
+
+__all__ = ["ChatModel", "Delta", "FinishReason", "ModelReply", "ModelRequest", "OnDelta", "ToolSpec"]
+
+FinishReason = Literal["stop", "max_tokens", "refused", "malformed_call", "empty"]
+
+
+class ToolSpec(BaseModel):
+    """What a model is told of a tool. ``parameters`` is a JSON Schema of type object."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ModelReply(BaseModel):
+    """One answer of a model."""
+
+    model_config = ConfigDict(frozen=True)
+
+    message: Message
+    finish: FinishReason = "stop"
+    usage: Usage = Usage()
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A piece of an answer while it is being written."""
+
+    text: str
+    thought: bool = False
+
+
+OnDelta = Callable[[Delta], None]
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One model call.
+
+    ``messages`` alternates as the vendors demand: every model message with calls is followed by one tool message with as
+    many results, in call order.
+    """
+
+    agent: str
+    model: str
+    instructions: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    temperature: float | None = None
+    forced_tools: tuple[str, ...] = field(default=())
+    """Non-empty: the model must call one of these."""
+
+
+class ChatModel(Protocol):
+    """Answers one request. Raises ``ModelUnavailable`` when a later try may succeed, ``ModelError`` when not."""
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        """Return the model's next message."""
+        ...

@@ -1,0 +1,196 @@
+"""The scripted model: plays YAML scripts instead of thinking. The keyless stand-in, and the test double.
+
+It keeps no state: what it decides comes from the request alone, so a leg that is resumed in another process goes on
+alike. The format of scripts is described in ``shared/llm/scripting/script.py``.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from shared.errors import DefinitionError, ModelError
+from shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
+from shared.llm.scripting.expressions import Expression, render
+from shared.llm.scripting.functions import FUNCTIONS
+from shared.llm.scripting.history import CallRecord, Leg, call_id
+from shared.llm.scripting.script import Call, Range, Rule, Script, parse_script, regex_of
+from shared.messages import Message, Part, TextPart, ToolCall, Usage
+
+__all__ = ["ScriptedModel"]
+
+_NAME = "scripted"
+_ANY_AGENT = "*"
+_NO_REPLY = (
+    "This answer comes from the scripted stand-in for a model, and it has no scripted reply for the agent {agent!r} at "
+    "this point of the conversation. Give the agent a real model (its name in `model:`, and the provider's key in the "
+    "environment) to get a real answer."
+)
+
+
+class ScriptedModel:
+    """A ``ChatModel`` that answers by rules. Safe to share: it never changes."""
+
+    def __init__(self, scripts: Mapping[str, Script]) -> None:
+        self._scripts = dict(scripts)
+
+    @classmethod
+    def from_text(cls, text: str, source: str = "script") -> "ScriptedModel":
+        """Make a model from one YAML text. Raises ``DefinitionError`` for a script that could not work."""
+        return cls(parse_script(text, source))
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "ScriptedModel":
+        """Make a model from all ``*.yaml`` files of ``folder``. Raises ``DefinitionError`` like ``from_text``."""
+        scripts: dict[str, Script] = {}
+        for path in sorted(folder.glob("*.yaml")):
+            for agent, script in parse_script(path.read_text(encoding="utf-8"), str(path)).items():
+                if agent in scripts:
+                    raise DefinitionError(f"{path}: agent {agent!r} has a script in another file of the folder")
+                scripts[agent] = script
+        return cls(scripts)
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        """Return what the first fitting rule says, or plainly that no rule fits."""
+        leg = Leg.read(request.messages)
+        rule, scope = self._choose(request, leg)
+        if rule.delay_s:
+            await asyncio.sleep(rule.delay_s)
+        if rule.fail is not None:
+            raise ModelError(str(render(rule.fail, scope, FUNCTIONS)))
+        text = str(render(rule.say, scope, FUNCTIONS)) if rule.say else ""
+        if on_delta is not None:
+            for word in re.findall(r"\s*\S+\s*\Z|\s*\S+", text):
+                on_delta(Delta(word))
+        calls = tuple(_tool_calls(rule, scope, leg.next_call))
+        parts: tuple[Part, ...] = (*((TextPart(text=text),) if text else ()), *calls)
+        message = Message(role="model", parts=parts, model=_NAME)
+        return ModelReply(
+            message=message, finish=rule.finish, usage=rule.usage or _estimated(request, message), model=_NAME
+        )
+
+    def _choose(self, request: ModelRequest, leg: Leg) -> tuple[Rule, Mapping[str, Any]]:
+        for agent in (request.agent, _ANY_AGENT):
+            if (script := self._scripts.get(agent)) is None:
+                continue
+            calls = leg.since(script.fresh_rules)
+            base = _Scope({**_known(request, leg, calls), "tables": script.tables}).with_let(script.let)
+            for rule in script.rules:
+                if (scope := _fitted(rule, request, leg, calls, base)) is not None:
+                    return rule, scope
+        return Rule(name="no-reply", say=_NO_REPLY.format(agent=request.agent)), {}
+
+
+class _Scope(dict[str, Any]):
+    """Variables, some of them computed when they are first read."""
+
+    def with_let(self, let: Mapping[str, Any]) -> "_Scope":
+        """Return a scope that has the values of ``let`` besides."""
+        inner = _Scope(self)
+        for name, value in let.items():
+            inner[name] = _Later(Expression(value, FUNCTIONS)) if isinstance(value, str) else value
+        return inner
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        if isinstance(value, _Later):
+            value = value.value(self)
+        return value
+
+
+class _Later:
+    """A value that is computed once, when it is first asked for; copies of a scope share it."""
+
+    def __init__(self, expression: Expression) -> None:
+        self._expression = expression
+        self._found: list[Any] = []
+
+    def value(self, scope: Mapping[str, Any]) -> Any:
+        """Compute the value, or return what was computed before."""
+        if not self._found:
+            self._found.append(self._expression.value(scope))
+        return self._found[0]
+
+
+def _known(request: ModelRequest, leg: Leg, calls: tuple[CallRecord, ...]) -> dict[str, Any]:
+    return {
+        "agent": request.agent,
+        "user": leg.user,
+        "turn": leg.turn,
+        "results": {call.label: call.result for call in calls if call.label and call.result is not None},
+        "calls": calls,
+        "history": leg.calls,
+    }
+
+
+def _fitted(
+    rule: Rule, request: ModelRequest, leg: Leg, calls: tuple[CallRecord, ...], base: _Scope
+) -> Mapping[str, Any] | None:
+    """Return the rule's variables if it fits, else None. Cheap conditions come first."""
+    turns_used = {call.turn for call in (leg.calls if rule.fresh else calls) if call.rule == rule.name}
+    if len(turns_used) >= rule.times or not _turn_fits(rule, leg.turn) or not _tools_fit(rule, request):
+        return None
+    scope = _Scope(base)
+    scope["used"] = len(turns_used)
+    for pattern, text in _texts(rule, base):
+        found = None if text is None else regex_of(pattern, scope).search(text)
+        if found is None:
+            return None
+        scope.update({name: value or "" for name, value in found.groupdict().items()})
+    scope = scope.with_let(rule.let)
+    condition = rule.when.condition
+    if isinstance(condition, str):
+        condition = bool(Expression(condition, FUNCTIONS).value(scope))
+    return None if condition is False else scope
+
+
+def _turn_fits(rule: Rule, turn: int) -> bool:
+    wanted = rule.when.turn
+    return wanted.min <= turn <= wanted.max if isinstance(wanted, Range) else wanted == turn
+
+
+def _tools_fit(rule: Rule, request: ModelRequest) -> bool:
+    offered = {tool.name for tool in request.tools}
+    forced = set(request.forced_tools)
+    return (
+        offered >= _names(rule.when.tool_offered)
+        and not offered & _names(rule.when.tool_missing)
+        and (not forced or bool(forced & {call.tool for call in rule.call}))
+    )
+
+
+def _names(value: str | list[str]) -> set[str]:
+    return {value} if isinstance(value, str) else set(value)
+
+
+def _texts(rule: Rule, scope: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    if rule.when.user is not None:
+        yield rule.when.user, scope["user"]
+    for label, pattern in rule.when.results.items():
+        yield pattern, scope["results"].get(label)
+
+
+def _tool_calls(rule: Rule, scope: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
+    for call in rule.call:
+        for inner in _repeated(call, scope):
+            args = render(call.args, inner, FUNCTIONS)
+            yield ToolCall(id=call_id(rule.name, call.label or call.tool, number), name=call.tool, args=args)
+            number += 1
+
+
+def _repeated(call: Call, scope: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if call.each is None:
+        return [scope]
+    inner: list[Mapping[str, Any]] = []
+    for item in Expression(call.each, FUNCTIONS).value(scope) or ():
+        copy = _Scope(scope)
+        copy["it"] = item
+        inner.append(copy)
+    return inner
+
+
+def _estimated(request: ModelRequest, message: Message) -> Usage:
+    size: Callable[[Message], int] = lambda entry: len(entry.model_dump_json(include={"parts"}))  # noqa: E731 (once)
+    read = len(request.instructions) + sum(size(entry) for entry in request.messages)
+    return Usage(input_tokens=read // 4, output_tokens=size(message) // 4)

@@ -1,0 +1,61 @@
+"""The functions that scripts may call in expressions. All pure: texts and records in, values out.
+
+    test_commands(listing)         commands that may run a project's tests, best first
+    test_run(output)               a run of tests, read: passed, count, failures, first, failing, usable, last_line, command
+    best_run(calls, label)         the most telling of the runs that calls with this label made
+    time_limit(run)                seconds to allow for running the same tests again
+    python_files(listing)          the project's own Python files
+    files_to_read(run, files)      the files that may matter for the first failure
+    repairs(run, calls, tables)    the changes to try for it, likeliest first
+    standing_edits(calls)          the edits that have not been taken back
+    closest(name, candidates)      the names most like ``name``, best first
+    better(run, before)            whether fewer tests fail than before, and none that did not
+    made(calls, label)             the calls with this label
+    length(x), last(x), backwards(x), text(x), find(regex, text)
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shared.llm.scripting.names import closest
+from shared.llm.scripting.repairs import files_to_read, repairs
+from shared.llm.scripting.sources import standing_edits
+from shared.llm.scripting.testruns import Run, best_run, python_files, test_commands, test_run, time_limit
+
+__all__ = ["FUNCTIONS"]
+
+
+def _better(run: Run | None, before: Run | None) -> bool:
+    """Tell whether a change is worth keeping although some tests still fail."""
+    return run is not None and before is not None and run.count >= before.count and run.failing < before.failing
+
+
+def _last(items: Sequence[Any] | None) -> Any:
+    return items[-1] if items else None
+
+
+def _find(pattern: str, text: str | None) -> str:
+    """Return the first group of the first match, or nothing."""
+    found = re.search(pattern, text or "", re.MULTILINE)
+    return (found[1] or "") if found else ""
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "backwards": lambda items: list(reversed(items or ())),
+    "best_run": best_run,
+    "better": _better,
+    "closest": closest,
+    "files_to_read": files_to_read,
+    "find": _find,
+    "last": _last,
+    "length": lambda items: len(items or ()),
+    "made": lambda calls, label: [call for call in calls if call.label == label],
+    "python_files": python_files,
+    "repairs": repairs,
+    "standing_edits": standing_edits,
+    "test_commands": test_commands,
+    "test_run": test_run,
+    "text": lambda value: "" if value is None else str(value),
+    "time_limit": time_limit,
+}

@@ -1,0 +1,220 @@
+"""The format of scripts: YAML files that say what the scripted model answers, and when.
+
+    let:                                  # optional: computed when used, by every rule of the file
+      run: test_run(results.tests)
+    tables: {…}                           # optional: data, read as ``tables.<name>``
+    blocks: {look: [RULE, …]}             # optional: rules for several agents, taken in with ``- use: look``
+    agents:
+      code-fixer:                         # "*" answers for every agent, after the agent's own rules
+        - name: fix                       # unique in the agent; letters, digits, dashes
+          when:                           # all of it must hold; optional, like everything below
+            turn: 1                       # or {min: 2, max: 5}; the turn of the leg, from 1
+            user: REGEX                   # found in the request or brief; named groups become values
+            results: {tests: REGEX}       # found in the newest result with that label; named groups likewise
+            tool_offered: NAME            # or a list: all of them
+            tool_missing: NAME
+            if: not run.passed            # an expression, after ``let``
+          times: 1                        # how often in a leg [1]
+          let: {limit: time_limit(run)}   # expressions; computed when used
+          say: "It fails in ${run.path}."
+          call: [{tool: bash, label: tests, args: {command: "…"}}]
+          fresh: true                     # a new beginning: rules see only the calls from here on, and count anew
+          delay_s: 1.0                    # the model takes this long
+          finish: stop                    # or max_tokens, refused, malformed_call, empty
+          usage: {input_tokens: 10}       # [estimated: a token is four characters]
+          fail: TEXT                      # raises ModelError instead
+
+The first rule that fits answers. A call may have ``each: EXPRESSION``: it is then made once for every item, as ``${it}``.
+Variables: ``agent, user, turn, used`` (how often this rule has answered), ``results`` (newest by label), ``calls`` (since
+the latest fresh start), ``history`` (of the whole leg), ``tables``. Regexes match across lines (``.`` takes line ends,
+``^`` and ``$`` are those of a line) and may hold ``${…}``, taken literally.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.errors import DefinitionError
+from shared.llm.base import FinishReason
+from shared.llm.scripting.expressions import expressions_in, render
+from shared.llm.scripting.functions import FUNCTIONS
+from shared.messages import Usage
+
+__all__ = ["VARIABLES", "Call", "Range", "Rule", "Script", "When", "parse_script", "regex_of"]
+
+VARIABLES = frozenset({"agent", "user", "turn", "used", "results", "calls", "history", "tables"})
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Range(_Strict):
+    """The turns in which a rule may answer, both ends included."""
+
+    min: int = 1
+    max: int = 1_000_000
+
+
+class When(_Strict):
+    """What must hold for a rule to answer."""
+
+    turn: int | Range = Range()
+    user: str | None = None
+    results: dict[str, str] = Field(default_factory=dict)
+    tool_offered: str | list[str] = Field(default_factory=list)
+    tool_missing: str | list[str] = Field(default_factory=list)
+    condition: str | bool | None = Field(default=None, alias="if")
+
+
+class Call(_Strict):
+    """A tool call to make."""
+
+    tool: str
+    label: str = Field(default="", pattern=r"^[\w-]*$")
+    args: dict[str, Any] = Field(default_factory=dict)
+    each: str | None = None
+
+
+class Rule(_Strict):
+    """One answer, and when it is given."""
+
+    name: str = Field(pattern=r"^[\w-]+$")
+    when: When = When()
+    times: int = 1
+    let: dict[str, Any] = Field(default_factory=dict)
+    say: str = ""
+    call: list[Call] = Field(default_factory=list)
+    fresh: bool = False
+    delay_s: float = Field(default=0, ge=0)
+    finish: FinishReason = "stop"
+    usage: Usage | None = None
+    fail: str | None = None
+
+
+class _File(_Strict):
+    let: dict[str, Any] = Field(default_factory=dict)
+    tables: dict[str, Any] = Field(default_factory=dict)
+    blocks: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    agents: dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Script:
+    """The rules of one agent, with what its file computes for all of them."""
+
+    rules: tuple[Rule, ...]
+    let: Mapping[str, Any]
+    tables: Mapping[str, Any]
+
+    @property
+    def fresh_rules(self) -> frozenset[str]:
+        """The names of the rules that begin anew."""
+        return frozenset(rule.name for rule in self.rules if rule.fresh)
+
+
+def parse_script(text: str, source: str) -> dict[str, Script]:
+    """Read and check one file; ``source`` names it in errors. Returns the scripts by agent.
+
+    Raises:
+        DefinitionError: for anything that could not work, with file and rule.
+    """
+    try:
+        file = _File.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise DefinitionError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        raise DefinitionError(f"{source}: {_first(error)}") from None
+    _check_let(file.let, set(VARIABLES) - {"used"}, source)
+    scripts = {}
+    for agent, entries in file.agents.items():
+        where = f"{source}: agent {agent!r}"
+        rules = tuple(_rule(entry, where) for entry in _flattened(entries, file.blocks, where))
+        _check_rules(rules, VARIABLES | set(file.let), where)
+        scripts[agent] = Script(rules, file.let, file.tables)
+    return scripts
+
+
+def regex_of(pattern: str, scope: Mapping[str, Any]) -> re.Pattern[str]:
+    """Compile a script's regex, with the values of ``scope`` for its placeholders, escaped."""
+    return re.compile(render(pattern, scope, FUNCTIONS, quote=re.escape), re.DOTALL | re.MULTILINE)
+
+
+def _flattened(
+    entries: Iterable[dict[str, Any]], blocks: Mapping[str, list[dict[str, Any]]], where: str
+) -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = []
+    for entry in entries:
+        if "use" not in entry:
+            rules.append(entry)
+        elif entry["use"] in blocks:
+            rules += blocks[entry["use"]]
+        else:
+            raise DefinitionError(f"{where}: uses block {entry['use']!r}; the file has {sorted(blocks)}")
+    return rules
+
+
+def _rule(entry: dict[str, Any], where: str) -> Rule:
+    try:
+        return Rule.model_validate(entry)
+    except ValidationError as error:
+        raise DefinitionError(f"{where}, rule {entry.get('name')!r}: {_first(error)}") from None
+
+
+def _check_rules(rules: Iterable[Rule], known: set[str] | frozenset[str], where: str) -> None:
+    seen: set[str] = set()
+    for rule in rules:
+        here = f"{where}, rule {rule.name!r}"
+        if rule.name in seen:
+            raise DefinitionError(f"{here}: there is another rule of this name; names are unique in an agent")
+        seen.add(rule.name)
+        _check_rule(rule, set(known), here)
+
+
+def _check_rule(rule: Rule, known: set[str], here: str) -> None:
+    for pattern in (rule.when.user, *rule.when.results.values()):
+        if pattern is not None:
+            _check_names(pattern, known, here)
+            known |= _groups(pattern, here)
+    _check_let(rule.let, known, here)
+    known |= set(rule.let)
+    if isinstance(rule.when.condition, str):
+        _check_names(f"${{{rule.when.condition}}}", known, here)
+    _check_names([rule.say, rule.fail], known, here)
+    for call in rule.call:
+        _check_names(f"${{{call.each}}}" if call.each else "", known, here)
+        _check_names(call.args, known | ({"it"} if call.each else set()), here)
+
+
+def _check_let(let: Mapping[str, Any], known: set[str], here: str) -> None:
+    for name, value in let.items():
+        if isinstance(value, str):
+            _check_names(f"${{{value}}}", known, here)
+        known = known | {name}
+
+
+def _check_names(template: Any, known: set[str], here: str) -> None:
+    try:
+        names = {name for expression in expressions_in(template, FUNCTIONS) for name in expression.names}
+    except ValueError as error:
+        raise DefinitionError(f"{here}: {error}") from None
+    if unknown := sorted(names - known):
+        raise DefinitionError(f"{here}: unknown variable {unknown[0]!r}; here are {', '.join(sorted(known))}")
+
+
+def _groups(pattern: str, here: str) -> set[str]:
+    try:
+        return set(re.compile(re.sub(r"\$\{[^{}]+\}", "x", pattern)).groupindex)
+    except re.error as error:
+        raise DefinitionError(f"{here}: {pattern!r} is not a regular expression: {error}") from None
+
+
+def _first(error: ValidationError) -> str:
+    """Say the first complaint in one line: the key, and what is wrong with it."""
+    found = error.errors()[0]
+    key = ".".join(str(part) for part in found["loc"]) or "the file"
+    return f"unknown key {key!r}" if found["type"] == "extra_forbidden" else f"{key}: {found['msg']}"

@@ -1,0 +1,1 @@
+"""The durable core that every pool runs: claim, run, commit."""

@@ -1,0 +1,197 @@
+"""The Celery app that both kinds of pool are made of; they differ in who builds the handler.
+
+Celery carries the messages and the processes; what it does not guarantee (redelivery, exactly one run) is the relay's.
+"""
+
+import importlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import structlog
+from celery import Celery, bootsteps, concurrency, signals
+
+from shared.errors import EkidenError, WrongPool
+from shared.logs import configure_logs
+from shared.relay.beat import Beat, Chore
+from shared.relay.leases import Leases
+from shared.relay.leg import Handler
+from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK, queue_for
+from shared.relay.pool import AsyncPool
+from shared.relay.runner import PROCESS, Runner
+from shared.server import server_url
+from shared.settings import Settings
+from shared.stores.base import PoolView
+from shared.stores.opening import Stores, open_stores
+from shared.stores.redis import broker_url
+from shared.version import VERSION
+
+__all__ = ["Served", "make_app"]
+
+Kind = Literal["dispatcher", "worker"]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a bootstrap builds: the handler of this kind of pool, and what it can do."""
+
+    handler: Handler
+    tools: tuple[str, ...] = ()
+
+
+Bootstrap = Callable[[Settings, Stores], Awaitable[Served]]
+
+
+def make_app(kind: Kind, bootstrap: str) -> Celery:
+    """Return the app of a pool. ``bootstrap`` is ``module:function``, imported when the worker starts."""
+    settings = Settings()
+    url = server_url(settings)
+    app = Celery(f"ekiden-{kind}", broker=broker_url(url), set_as_current=False)
+    app.is_ekiden = True
+    app.conf.update(_configuration(kind, settings))
+    app.steps["worker"].add(_relay_step(kind, bootstrap, settings, url))
+
+    @app.task(name=TASK, bind=True)
+    async def leg(self: Any, message: dict[str, Any]) -> str:
+        """Serve one message of the relay."""
+        queue = self.request.delivery_info["routing_key"]
+        runner: Runner = app.relay.runner
+        return await runner.run(message, queue)
+
+    return app
+
+
+def _configuration(kind: Kind, settings: Settings) -> dict[str, Any]:
+    return {
+        "worker_pool": f"{AsyncPool.__module__}:{AsyncPool.__name__}",
+        "worker_concurrency": settings.concurrency,
+        "task_default_queue": DISPATCH_QUEUE if kind == "dispatcher" else IDLE_QUEUE,
+        "task_ignore_result": True,
+        "task_acks_late": True,  # caps the tasks in flight; redelivery is the relay's
+        "worker_prefetch_multiplier": 1,
+        "worker_disable_prefetch": True,
+        "worker_send_task_events": False,
+        "worker_enable_remote_control": False,
+        "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
+        "broker_channel_error_retry": True,  # else READONLY and OOM end the worker
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_transport_options": {
+            "ack_emulation": False,  # loses and repeats messages, see the relay's own recovery
+            "priority_steps": [0],
+            "queue_order_strategy": "round_robin",
+            "max_connections": 200,
+            "socket_timeout": 5,
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "health_check_interval": 10,
+        },
+    }
+
+
+class _Relay:
+    """What runs beside the pool in one worker process."""
+
+    def __init__(self, kind: Kind, settings: Settings, url: str, worker: Any) -> None:
+        self._kind = kind
+        self._settings = settings
+        self._worker = worker
+        self._stores = open_stores(url)
+        self._leases = Leases(settings.lease_s)
+        self._tools: tuple[str, ...] = ()
+        self._beat = Beat(url, settings, self._leases, self.describe)
+        if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
+            self._beat.also(Chore(1.0, self._follow_catalog))
+
+    async def start(self, bootstrap: Bootstrap) -> None:
+        """Build the handler on the legs' loop, then begin to beat."""
+        await self._stores.ping()
+        served = await bootstrap(self._settings, self._stores)
+        self._tools = served.tools
+        self.runner = Runner(self._stores.jobs, self._leases, served.handler, cycles=self._settings.handoff_cycles)
+        self._beat.start()
+
+    def stop(self) -> None:
+        """Stop beating."""
+        self._beat.stop()
+
+    def describe(self) -> PoolView:
+        """Say who we are, for ``status`` and for those who look for a consumer."""
+        root = self._settings.workspace_root
+        return PoolView(
+            id=PROCESS,
+            kind=self._kind,
+            queues=tuple(queue for queue in self._queues() if queue != IDLE_QUEUE),
+            tools=self._tools,
+            capacity=self._worker.pool.num_processes,
+            in_flight=len(self._leases),
+            workspace_root=str(root) if root else None,
+            version=VERSION,
+            host=PROCESS.split(".", maxsplit=1)[0],
+            pid=int(PROCESS.rsplit(".", 2)[1]),
+        )
+
+    def _queues(self) -> list[str]:
+        return sorted(self._worker.app.amqp.queues.consume_from)
+
+    async def _follow_catalog(self, stores: Stores) -> None:
+        """Consume the queue of every agent in the catalog in force, also of those that come later."""
+        digest = await stores.catalogs.current()
+        agents = await stores.catalogs.manifest(digest) if digest else {}
+        consumer = self._worker.consumer
+        if consumer is None or consumer.task_consumer is None:
+            return
+        for queue in map(queue_for, agents):
+            if queue not in self._worker.app.amqp.queues.consume_from:
+                consumer.call_soon(consumer.add_task_queue, queue)
+
+
+def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> type[bootsteps.StartStopStep]:
+    class RelayStep(bootsteps.StartStopStep):
+        """Starts and stops the relay with the worker."""
+
+        requires = ("celery.worker.components:Pool",)
+
+        def start(self, worker: Any) -> None:
+            """Build the relay on the pool's loop; a failure ends the worker with one line."""
+            try:
+                relay = worker.app.relay = _Relay(kind, settings, url, worker)
+                worker.pool.run(relay.start(_imported(bootstrap)))
+            except EkidenError as error:
+                raise SystemExit(f"ekiden {kind}: {error}") from error
+
+        def stop(self, worker: Any) -> None:
+            """Stop the relay; the pool has drained by now."""
+            if (relay := getattr(worker.app, "relay", None)) is not None:
+                relay.stop()
+
+    return RelayStep
+
+
+def _imported(path: str) -> Bootstrap:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]  # what make_app was told
+
+
+@signals.worker_init.connect
+def _prepare_worker(sender: Any, **_: Any) -> None:
+    """Refuse a pool that cannot run coroutines (``-P threads``), and leave out the steps that workers talk to each other by.
+
+    Mingle alone costs a second at every start; the relay needs none of them.
+    """
+    if not hasattr(sender.app, "is_ekiden"):
+        return
+    pool = concurrency.get_implementation(sender.pool_cls)
+    if not issubclass(pool, AsyncPool):
+        error = WrongPool(f"Ekiden's legs need its own pool, not {pool.__module__!r}: start the worker without -P")
+        raise SystemExit(f"ekiden: {error}")
+    sender.options.update(without_mingle=True, without_gossip=True, without_heartbeat=True)
+
+
+@signals.setup_logging.connect
+def _setup_logging(loglevel: Any = None, **_: Any) -> None:
+    """Take Celery's place in setting up logs."""
+    configure_logs(loglevel or "WARNING")

@@ -1,0 +1,100 @@
+"""Keeps the leases of one process: one thread, one call for all legs, and only while the event loop ticks."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import structlog
+
+from shared.errors import StoreUnavailable
+from shared.stores.base import JobStore, Lease
+
+__all__ = ["Held", "Leases", "StopCause"]
+
+StopCause = Literal["lost", "cancelled"]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Held:
+    """A lease in use. ``stop`` says why its leg was told to stop, if it was."""
+
+    lease: Lease
+    task: "asyncio.Task[object]"
+    loop: asyncio.AbstractEventLoop
+    valid_until: float
+    stop: StopCause | None = None
+
+
+class Leases:
+    """The legs that run in this process. ``renew`` is called by the beat thread, the rest by the legs' event loop."""
+
+    def __init__(self, lease_s: float) -> None:
+        self.lease_s = lease_s
+        self._held: dict[str, Held] = {}
+        self._ticked: dict[asyncio.AbstractEventLoop, float] = {}
+
+    def __len__(self) -> int:
+        """Return how many legs run."""
+        return len(self._held)
+
+    @contextmanager
+    def holding(self, lease: Lease, asked_at: float) -> Iterator[Held]:
+        """Renew ``lease`` while the block runs. ``asked_at``: the monotonic time from before the claim was sent."""
+        task = asyncio.current_task()
+        assert task is not None
+        loop = task.get_loop()
+        held = Held(lease, task, loop, asked_at + self.lease_s)
+        self._ticked.setdefault(loop, time.monotonic())
+        self._held[lease.job] = held
+        try:
+            yield held
+        finally:
+            if self._held.get(lease.job) is held:
+                del self._held[lease.job]
+
+    async def renew(self, store: JobStore) -> None:
+        """Renew every lease whose loop ticks; stop the legs that lost theirs or whose job was cancelled."""
+        held = [one for one in list(self._held.values()) if one.stop is None and self._ticks(one.loop)]
+        asked_at = time.monotonic()
+        try:
+            stops = await store.renew([one.lease for one in held], self.lease_s)
+        except StoreUnavailable as error:
+            log.warning("leases_not_renewed", legs=len(held), error=str(error))
+            stops = None
+        for one in held if stops is not None else ():
+            cause = (stops or {}).get(one.lease.job)
+            if cause is None:
+                one.valid_until = asked_at + self.lease_s
+            else:
+                self._stop(one, cause)
+        self._stop_expired()
+
+    def cancelled(self, job: str) -> None:
+        """Stop ``job``'s leg if it runs here: somebody cancelled it."""
+        if (one := self._held.get(job)) is not None:
+            self._stop(one, "cancelled")
+
+    def _stop_expired(self) -> None:
+        """Stop legs by our own clock before the server lets another worker take them."""
+        margin = self.lease_s / 10
+        for one in list(self._held.values()):
+            if one.stop is None and time.monotonic() > one.valid_until - margin:
+                self._stop(one, "lost")
+
+    def _ticks(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Tell whether ``loop`` has run lately, and ask it to say so again: a wedged loop loses its leases."""
+        loop.call_soon_threadsafe(self._tick, loop)
+        return time.monotonic() - self._ticked.get(loop, 0.0) < self.lease_s
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._ticked[loop] = time.monotonic()
+
+    @staticmethod
+    def _stop(one: Held, cause: StopCause) -> None:
+        one.stop = cause
+        one.loop.call_soon_threadsafe(one.task.cancel)

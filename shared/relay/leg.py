@@ -1,0 +1,97 @@
+"""One leg in the hands of a worker: its lease, its context and the job's journal, kept in memory while it runs."""
+
+import asyncio
+import time
+from typing import Protocol
+
+from shared.handoff import HandoffContext
+from shared.outcomes import Outcome
+from shared.records import Entry, JobRequested, Record
+from shared.stores.base import Claimed, JobStore, Lease
+
+__all__ = ["Handler", "Leg"]
+
+PAGE = 500
+
+
+class Leg:
+    """What a handler works with. Every step is recorded through ``record`` before the next one begins."""
+
+    def __init__(self, claimed: Claimed, entries: list[Entry], store: JobStore) -> None:
+        self.lease: Lease = claimed.lease
+        self.context: HandoffContext = claimed.context
+        self.attempt = claimed.attempt
+        self.catalog = claimed.catalog
+        self.cwd = claimed.cwd
+        self.entries = entries
+        self._store = store
+        self._writes = 0
+        self._used_before_ms = claimed.used_ms
+        self._began = time.monotonic()
+        self._appending = asyncio.Lock()  # a repeated append is recognised as the last one: one at a time
+
+    @classmethod
+    async def open(cls, claimed: Claimed, store: JobStore) -> "Leg":
+        """Read the job's journal, in pages: once per claim, never per turn."""
+        entries: list[Entry] = []
+        while len(entries) < claimed.seq:
+            page = await store.journal(claimed.lease.job, after=len(entries), limit=PAGE)
+            if not page:
+                break
+            entries += page
+        return cls(claimed, entries, store)
+
+    @property
+    def job(self) -> str:
+        """The job's id."""
+        return self.lease.job
+
+    @property
+    def number(self) -> int:
+        """Which leg of the job; 0 is the routing."""
+        return self.lease.leg
+
+    @property
+    def agent(self) -> str:
+        """Who runs."""
+        return self.context.to_agent
+
+    @property
+    def request(self) -> JobRequested:
+        """What the user asked for."""
+        first = self.entries[0].record
+        assert isinstance(first, JobRequested), "the first record of a job is its request"
+        return first
+
+    @property
+    def records(self) -> list[Record]:
+        """What this leg has recorded, also in earlier attempts."""
+        return [entry.record for entry in self.entries if entry.record.leg == self.number]
+
+    @property
+    def used_ms(self) -> int:
+        """Time spent on this leg, over all attempts."""
+        return self._used_before_ms + round((time.monotonic() - self._began) * 1000)
+
+    def next_write(self) -> str:
+        """Return an id for one append or commit: the same when its transmission is repeated, new for any other."""
+        self._writes += 1
+        return f"{self.lease.fence}.{self._writes}"
+
+    async def record(self, *records: Record, is_progress: bool = False) -> None:
+        """Append ``records``. Raises ``LostLease`` or ``JobCancelled``: then nothing was written."""
+        async with self._appending:
+            seq = await self._store.append(
+                self.lease, self.next_write(), records, used_ms=self.used_ms, is_progress=is_progress
+            )
+            now_ms = round(time.time() * 1000)
+            first = seq - len(records) + 1
+            self.entries += [Entry(seq=first + i, at_ms=now_ms, record=record) for i, record in enumerate(records)]
+
+
+class Handler(Protocol):
+    """Runs legs. Called again with the same leg after a refused transfer: it goes on behind the last record."""
+
+    async def run(self, leg: Leg) -> Outcome:
+        """Carry the leg to an outcome; knows no queue and commits nothing."""
+        ...

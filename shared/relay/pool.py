@@ -1,0 +1,233 @@
+"""Our Celery pool: every async task becomes one asyncio.Task on one event loop per process.
+
+Celery's own pools hold one task per process or thread; a leg mostly waits for a model, so thousands fit on one loop.
+Plain (synchronous) tasks run in a small thread pool, as Celery's thread pool would run them.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from billiard.einfo import ExceptionInfo
+from billiard.exceptions import Terminated
+from celery import signals
+from celery.app.task import Context
+from celery.app.trace import traceback_clear
+from celery.concurrency.base import BasePool, apply_target
+from celery.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
+from celery.utils.log import get_logger
+from kombu.serialization import loads, prepare_accept_content
+
+__all__ = ["AsyncPool", "RequestStack"]
+
+T = TypeVar("T")
+
+logger = get_logger(__name__)
+
+SYNC_THREADS = 4
+STOP_GRACE_S = 10.0
+"""How long a warm shutdown waits for running tasks before it cancels them."""
+
+
+class RequestStack:
+    """``task.request`` for coroutines: Celery's own stack is one per thread, ours one per asyncio.Task."""
+
+    def __init__(self) -> None:
+        self._stack: contextvars.ContextVar[tuple[Context, ...]] = contextvars.ContextVar("requests", default=())
+
+    def push(self, request: Context) -> None:
+        """Enter a request."""
+        self._stack.set((*self._stack.get(), request))
+
+    def pop(self) -> Context | None:
+        """Leave the innermost request."""
+        *rest, last = self._stack.get() or (None,)
+        self._stack.set(tuple(rest))
+        return last
+
+    @property
+    def top(self) -> Context | None:
+        """The innermost request."""
+        return self._stack.get()[-1] if self._stack.get() else None
+
+    @property
+    def stack(self) -> list[Context]:
+        """All requests, outermost first."""
+        return list(self._stack.get())
+
+    def __len__(self) -> int:
+        return len(self._stack.get())
+
+
+@dataclass
+class _Run:
+    """One message in the pool. Celery keeps it as the handle by which it revokes the task."""
+
+    args: tuple[Any, ...]
+    accepted: Callable[[int, float], None]
+    done: Callable[[Any], None]
+    soft_limit_s: float | None
+    hard_limit_s: float | None
+    began: float = field(default_factory=time.monotonic)
+    task: "asyncio.Task[None] | None" = None
+    is_revoked: bool = False
+
+    def terminate(self, signal: int | None = None) -> None:
+        """Cancel the task because somebody revoked it; safe from any thread."""
+        self.is_revoked = True
+        if (task := self.task) is not None:
+            task.get_loop().call_soon_threadsafe(task.cancel)
+
+    def report(self, failed: bool, value: Any) -> None:
+        """Tell Celery how it went: it acknowledges the message on this."""
+        self.done((int(failed), value, time.monotonic() - self.began))
+
+
+class AsyncPool(BasePool):
+    """``worker_pool`` of our apps. The number of tasks in flight is capped by late acknowledgement."""
+
+    signal_safe = False
+    body_can_be_buffer = True
+    task_join_will_block = True
+
+    def on_start(self) -> None:
+        """Start the loop's thread."""
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="legs", daemon=True)
+        self._thread.start()
+        self._sync = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="sync-task")
+        self._running: dict[int, _Run] = {}
+        self._accept = prepare_accept_content(self.app.conf.accept_content)
+        for task in self.app.tasks.values():
+            if inspect.iscoroutinefunction(task.run):
+                task.request_stack = RequestStack()
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float = 30.0) -> T:
+        """Run ``coroutine`` on the loop and wait for it; call from another thread."""
+        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        return future.result(timeout_s)
+
+    def on_apply(
+        self,
+        target: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        callback: Any = None,
+        accept_callback: Any = None,
+        soft_timeout: float | None = None,
+        timeout: float | None = None,
+        **_: Any,
+    ) -> "_Run | None":
+        """Take one message from Celery's consumer (called on its thread)."""
+        if not inspect.iscoroutinefunction(self.app.tasks[args[0]].run):
+            self._sync.submit(apply_target, target, args, kwargs, callback, accept_callback)
+            return None
+        run = _Run(args, accept_callback, callback, soft_timeout, timeout)
+        self.loop.call_soon_threadsafe(self._spawn, run)
+        return run
+
+    def _spawn(self, run: _Run) -> None:
+        run.task = self.loop.create_task(self._carry(run))
+
+    async def _carry(self, run: _Run) -> None:
+        """Run one message to its end and report it, whatever happens: an unreported message is never acknowledged."""
+        self._running[id(run)] = run
+        run.accepted(id(run), run.began)
+        try:
+            run.report(False, await self._limited(run))
+        except asyncio.CancelledError:
+            if run.is_revoked:  # reported as terminated: Celery must not take it for a success
+                run.report(True, _info_of(Terminated(signal.SIGTERM)))
+        except BaseException as error:
+            info = ExceptionInfo()
+            # These exceptions never pass Celery's tracer, so nobody else would log them.
+            logger.error("Task %s[%s] raised: %r", run.args[0], run.args[1], error, exc_info=True)
+            traceback_clear(error)
+            run.report(True, info)
+        finally:
+            self._running.pop(id(run), None)
+
+    async def _limited(self, run: _Run) -> Any:
+        limit_s = run.soft_limit_s or run.hard_limit_s
+        try:
+            async with asyncio.timeout(limit_s) as scope:
+                return await self._call(run)
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            raise (SoftTimeLimitExceeded if run.soft_limit_s else TimeLimitExceeded)(limit_s) from None
+
+    async def _call(self, run: _Run) -> Any:
+        """Call the task's function as Celery's tracer would: request pushed, signals sent."""
+        name, task_id, request, body, content_type, content_encoding = run.args
+        task = self.app.tasks[name]
+        if content_type:
+            args, kwargs, _ = loads(body, content_type, content_encoding, accept=self._accept)
+        else:
+            args, kwargs, _ = body
+        context = Context({**request, "args": args, "kwargs": kwargs}, called_directly=False)
+        about = {"sender": task, "task_id": task_id, "task": task, "args": args, "kwargs": kwargs}
+        task.request_stack.push(context)
+        try:
+            signals.task_prerun.send(**about)
+            value = await task.run(*args, **kwargs)
+            signals.task_postrun.send(**about, retval=value, state="SUCCESS")
+            return value
+        finally:
+            task.request_stack.pop()
+
+    def terminate_job(self, pid: int, signal: int | None = None) -> None:
+        """Cancel a revoked task; ``pid`` is what ``accept_callback`` was given."""
+        if (run := self._running.get(pid)) is not None:
+            run.terminate(signal)
+
+    def on_stop(self) -> None:
+        """Warm shutdown: wait a while for what runs, then cancel it; its legs go on elsewhere."""
+        if not self._drained(STOP_GRACE_S):
+            self.on_terminate()
+            self._drained(STOP_GRACE_S)
+        self._sync.shutdown(cancel_futures=True)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(5)
+
+    def on_terminate(self) -> None:
+        """Cold shutdown: cancel what runs. Unreported messages stay unacknowledged."""
+        for run in list(self._running.values()):
+            if run.task is not None:
+                self.loop.call_soon_threadsafe(run.task.cancel)
+
+    def _drained(self, within_s: float) -> bool:
+        deadline = time.monotonic() + within_s
+        while self._running and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return not self._running
+
+    def grow(self, n: int = 1) -> None:
+        """Allow ``n`` more tasks in flight."""
+        self.limit += n
+
+    def shrink(self, n: int = 1) -> None:
+        """Allow ``n`` fewer; what runs goes on."""
+        self.limit -= n
+
+    @property
+    def num_processes(self) -> int:
+        """How many tasks may be in flight."""
+        return int(self.limit)
+
+    def _get_info(self) -> dict[str, Any]:
+        return {**super()._get_info(), "max-concurrency": self.limit, "running": len(self._running)}
+
+
+def _info_of(error: BaseException) -> ExceptionInfo:
+    try:
+        raise error
+    except BaseException:
+        return ExceptionInfo()

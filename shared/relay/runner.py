@@ -1,0 +1,156 @@
+"""Claim a leg, let its handler run it, commit the outcome: the life of every queue message."""
+
+import asyncio
+import itertools
+import os
+import socket
+import time
+import uuid
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from shared.errors import EkidenError, JobCancelled, LostLease, Transient
+from shared.messages import Message, TextPart, user_message
+from shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
+from shared.records import Ended, HandedOff, LegStarted, Paused, Refused
+from shared.relay.leases import Held, Leases
+from shared.relay.leg import Handler, Leg
+from shared.relay.message import LegMessage, outbox, queue_for
+from shared.stores.base import Claim, CommitVerdict, JobStore, Step
+
+__all__ = ["PROCESS", "Runner"]
+
+PROCESS = f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:6]}"
+"""This process, for owners of leases and announcements."""
+
+log = structlog.get_logger(__name__)
+
+
+class Runner:
+    """Runs the legs of one pool process. Dispatcher and workers differ in their handler alone."""
+
+    def __init__(self, store: JobStore, leases: Leases, handler: Handler, *, cycles: str) -> None:
+        self._store = store
+        self._leases = leases
+        self._handler = handler
+        self._cycles = cycles
+        self._claims = itertools.count(1)
+
+    async def run(self, raw: dict[str, Any], queue: str) -> str:
+        """Serve one message; return what became of it, for the log. A leg that is not ours to run is no error."""
+        try:
+            message = LegMessage.model_validate(raw)
+        except ValidationError as error:
+            log.error("message_unreadable", queue=queue, error=str(error))
+            return "unreadable"
+        asked_at = time.monotonic()
+        owner = f"{PROCESS}#{next(self._claims)}"
+        claim = Claim(message.job, message.leg, message.handoff.metadata.handoff_id, queue, owner)
+        claimed = await self._store.claim(claim, self._leases.lease_s)
+        if isinstance(claimed, str):
+            log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
+            return claimed
+        with self._leases.holding(claimed.lease, asked_at) as held:
+            leg = await Leg.open(claimed, self._store)
+            return await self._run_leg(leg, held)
+
+    async def _run_leg(self, leg: Leg, held: Held) -> str:
+        bound = structlog.contextvars.bound_contextvars(job=leg.job, leg=leg.number, agent=leg.agent)
+        with bound:
+            try:
+                return await self._until_committed(leg)
+            except LostLease as error:
+                log.warning("lease_lost", error=str(error))
+                return "lost"
+            except JobCancelled:
+                return await self._commit(leg, Cancelled())
+            except asyncio.CancelledError:
+                if held.stop is None:
+                    raise  # the pool shuts down
+                return await self._commit(leg, Cancelled()) if held.stop == "cancelled" else "lost"
+
+    async def _until_committed(self, leg: Leg) -> str:
+        """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
+        await leg.record(LegStarted(leg=leg.number, agent=leg.agent, attempt=leg.attempt, worker=PROCESS))
+        while True:
+            outcome = await self._outcome_of(leg)
+            verdict = await self._commit(leg, outcome)
+            if verdict != "refused":
+                log.info("leg_ended", outcome=type(outcome).__name__, verdict=verdict)
+                return verdict
+
+    async def _outcome_of(self, leg: Leg) -> Outcome:
+        try:
+            return await self._handler.run(leg)
+        except (LostLease, JobCancelled):
+            raise
+        except EkidenError as error:
+            if isinstance(error, Transient):
+                raise  # the lease runs out and the leg goes on elsewhere, or here, later
+            return Failed("ERROR", str(error))
+        except Exception as error:
+            log.exception("leg_failed")
+            return Failed("ERROR", f"{type(error).__name__}: {error} (a fault of Ekiden's: see the worker's log)")
+
+    async def _commit(self, leg: Leg, outcome: Outcome) -> CommitVerdict:
+        match outcome:
+            case Transfer():
+                return await self._commit_transfer(leg, outcome)
+            case Suspended(cause, delay_s, detail):
+                record = Paused(leg=leg.number, cause=cause, delay_s=delay_s, detail=detail)
+                return await self._store.suspend(leg.lease, leg.next_write(), record, delay_s)
+            case Answer(text, reason):
+                end = Ended(leg=leg.number, status="done", reason=reason, answer=text)
+            case Failed(reason, message):
+                end = Ended(leg=leg.number, status="failed", reason=reason, error=message)
+            case Cancelled(message):
+                end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
+        verdict = await self._store.finish(leg.lease, leg.next_write(), end, _said(leg, end))
+        if verdict == "cancelled":  # somebody cancelled it just before its end
+            return await self._commit(leg, Cancelled())
+        return verdict
+
+    async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> CommitVerdict:
+        context = transfer.context
+        step = Step(
+            context=context,
+            record=HandedOff(leg=leg.number, context=context, call_id=transfer.call_id),
+            outbox=outbox(leg.job, leg.number + 1, queue_for(context.to_agent), context),
+            catalog=transfer.catalog or leg.catalog,
+            is_route=transfer.call_id is None,
+            max_depth=transfer.max_depth,
+            may_return=transfer.may_return,
+            cycles=self._cycles,
+        )
+        verdict, code = await self._store.transfer(leg.lease, leg.next_write(), step)
+        if verdict == "refused":
+            assert transfer.call_id is not None, "a route has no chain to check"
+            text = _why_refused(code, transfer)
+            name = transfer.tool_name
+            await leg.record(Refused(leg=leg.number, call_id=transfer.call_id, name=name, code=code, message=text))
+        if verdict == "cancelled":
+            return await self._commit(leg, Cancelled())
+        return verdict
+
+
+def _why_refused(code: str, transfer: Transfer) -> str:
+    chain = " -> ".join(transfer.context.metadata.handoff_chain)
+    if code == "MAX_DEPTH_EXCEEDED":
+        return (
+            f"Not executed: {code}. This job may be handed over {transfer.max_depth} times and has been: "
+            "finish the task yourself and answer the user."
+        )
+    return (
+        f"Not executed: {code}. Agent {transfer.context.to_agent!r} has had this job already ({chain}): "
+        "hand over to another agent, or finish the task yourself and answer the user."
+    )
+
+
+def _said(leg: Leg, end: Ended) -> list[str]:
+    """Return what goes into the session: the user's request and, if there is one, the answer."""
+    said = [user_message(leg.request.prompt)]
+    if end.answer is not None:
+        said.append(Message(role="model", parts=(TextPart(text=end.answer),), model=leg.agent))
+    return [message.model_dump_json(exclude_none=True) for message in said]

@@ -1,0 +1,39 @@
+"""Runs a pool process in the foreground: what ``ekiden dispatcher`` and ``ekiden worker`` do."""
+
+import asyncio
+import importlib
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+
+from shared.server import server_url
+from shared.settings import Settings
+from shared.stores.opening import open_stores
+
+__all__ = ["serve"]
+
+
+def serve(app: str, options: Mapping[str, object | None], queues: Sequence[str], log_level: str) -> int:
+    """Serve ``queues`` with the Celery app ``module:name`` until stopped; return the exit code.
+
+    ``options`` are settings given on the command line, by their names; None: as the environment says. They become
+    environment variables, since a Celery app is made when its module is imported. Raises ``StoreUnavailable`` or
+    ``ConfigurationError`` before anything has started.
+    """
+    os.environ.update({f"EKIDEN_{name.upper()}": str(value) for name, value in options.items() if value is not None})
+    url = server_url(Settings())
+    asyncio.run(_ping(url))
+    warnings.filterwarnings("ignore", message=".*superuser privileges.*")  # containers run as root; nothing is pickled
+    module, _, name = app.partition(":")
+    celery = getattr(importlib.import_module(module), name)
+    worker = celery.Worker(queues=list(queues) or None, loglevel=log_level.upper(), quiet=True)
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+async def _ping(url: str) -> None:
+    stores = open_stores(url, retries=1)
+    try:
+        await stores.ping()
+    finally:
+        await stores.close()

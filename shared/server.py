@@ -1,0 +1,25 @@
+"""Which server this process talks to."""
+
+from shared.errors import ConfigurationError
+from shared.settings import Settings
+
+__all__ = ["server_url"]
+
+_held: list[object] = []
+"""Attachments of this process: the embedded server runs as long as somebody holds one."""
+
+
+def server_url(settings: Settings) -> str:
+    """Return the configured address, else that of the embedded server that runs in ``data_dir``.
+
+    Raises ``ConfigurationError`` when there is neither: what to do is in the message.
+    """
+    if settings.redis_url:
+        return settings.redis_url
+    from shared.embedded import attach, is_running
+
+    if is_running(settings.data_dir):
+        attachment = attach(settings.data_dir)
+        _held.append(attachment)
+        return attachment.url
+    raise ConfigurationError("no Redis server: set EKIDEN_REDIS_URL, or run `ekiden up` in this folder first")

@@ -1,0 +1,72 @@
+"""Pool processes on Redis: each announces itself under a key with a short TTL."""
+
+import dataclasses
+import json
+from typing import Any
+
+from shared.stores import keys
+from shared.stores.base import PoolView
+from shared.stores.redis import Redis, as_any, translated
+
+__all__ = ["QueueView", "RedisPoolStore"]
+
+
+@dataclasses.dataclass(frozen=True)
+class QueueView:
+    """A queue: how many messages wait, and which pools consume it."""
+
+    name: str
+    waiting: int
+    pools: tuple[str, ...]
+
+
+class RedisPoolStore:
+    """Announces pools and tells who is there."""
+
+    def __init__(self, client: Redis) -> None:
+        self._redis = client
+
+    @translated
+    async def announce(self, pool: PoolView) -> None:
+        """Say that ``pool`` is alive, for ``POOL_TTL_S``."""
+        seconds, _ = await as_any(self._redis.time())
+        pipeline = self._redis.pipeline(transaction=False)
+        pipeline.set(keys.pool(pool.id), json.dumps(dataclasses.asdict(pool)), ex=keys.POOL_TTL_S)
+        pipeline.zadd(keys.POOLS, {pool.id: seconds * 1000})
+        pipeline.zremrangebyscore(keys.POOLS, "-inf", (seconds - 4 * keys.POOL_TTL_S) * 1000)
+        await pipeline.execute()
+
+    @translated
+    async def leave(self, pool_id: str) -> None:
+        """Say that a pool is gone."""
+        pipeline = self._redis.pipeline(transaction=False)
+        pipeline.delete(keys.pool(pool_id))
+        pipeline.zrem(keys.POOLS, pool_id)
+        await pipeline.execute()
+
+    @translated
+    async def pools(self) -> list[PoolView]:
+        """Return the pools that are there now, by id."""
+        ids = sorted(await as_any(self._redis.zrange(keys.POOLS, 0, -1)))
+        texts = await as_any(self._redis.mget([keys.pool(pool_id) for pool_id in ids])) if ids else []
+        return [_pool(json.loads(text)) for text in texts if text is not None]
+
+    @translated
+    async def queues(self) -> list[QueueView]:
+        """Return every queue that is consumed or was ever pushed to, by name."""
+        served: dict[str, list[str]] = {name: [] for name in await as_any(self._redis.smembers(keys.QUEUES))}
+        for pool in await self.pools():
+            for queue in pool.queues:
+                served.setdefault(queue, []).append(pool.id)
+        names = sorted(served)
+        pipeline = self._redis.pipeline(transaction=False)
+        for name in names:
+            pipeline.llen(name)
+        lengths = await pipeline.execute() if names else []
+        return [QueueView(name, n, tuple(served[name])) for name, n in zip(names, lengths, strict=True)]
+
+
+def _pool(fields: dict[str, Any]) -> PoolView:
+    known = {field.name for field in dataclasses.fields(PoolView)}
+    kept = {key: value for key, value in fields.items() if key in known}
+    return PoolView(**{**kept, "queues": tuple(kept["queues"]), "tools": tuple(kept.get("tools", ()))})

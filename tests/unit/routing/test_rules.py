@@ -1,0 +1,181 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from dispatcher.routing.base import RoutingResult
+from dispatcher.routing.rules import RuleRouter
+from shared.definitions.catalog import Catalog, build_catalog
+from shared.definitions.forms import definition_from
+from shared.definitions.loader import load_folder, shipped_agents_dir
+from shared.definitions.patterns import Pattern, compile_pattern
+
+
+def catalog_of(**triggers: Any) -> Catalog:
+    agents = [
+        definition_from({"name": name, "description": "d", "triggers": value}, "x") for name, value in triggers.items()
+    ]
+    return build_catalog(agents)[0]
+
+
+def routed(prompt: str, catalog: Catalog) -> RoutingResult:
+    return asyncio.run(RuleRouter().route(prompt, catalog))
+
+
+def chosen(prompt: str, catalog: Catalog) -> str | None:
+    route = routed(prompt, catalog).route
+    return route.agent if route else None
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Catalog:
+    loaded = load_folder(shipped_agents_dir() / "software", "global")
+    return build_catalog(loaded.definitions)[0]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "agent"),
+    [
+        ("the tests of this project fail: TypeError in cart.total", "debugger"),
+        ("the last test fails, please repair it", "debugger"),
+        ("这个 TypeError 怎么解决？", "debugger"),
+        ("程序启动就崩溃", "debugger"),
+        ("fix the off-by-one in pages.py", "code-fixer"),
+        ("review my pull request", "reviewer"),
+        ("帮我审查一下这段代码", "reviewer"),
+        ("write documentation for the API", "documenter"),
+        ("write unit tests for the parser", "test-writer"),
+        ("给购物车模块补几个单元测试", "test-writer"),
+        ("this import is too slow", "performance-optimizer"),
+        ("is there an SQL injection in the login?", "security-auditor"),
+        ("how does the login flow work in this project?", "codebase-investigator"),
+        ("今天天气怎么样？", None),
+        ("hello", None),
+        ("", None),
+    ],
+)
+def test_shipped_agents_get_the_requests_that_are_theirs(shipped: Catalog, prompt: str, agent: str | None) -> None:
+    assert chosen(prompt, shipped) == agent
+
+
+def test_shipped_agents_get_their_own_examples(shipped: Catalog) -> None:
+    examples = [(text, name) for name, agent in shipped.agents.items() for text in agent.triggers.examples]
+
+    assert [(text, name) for text, name in examples if chosen(text, shipped) != name] == []
+
+
+def test_scores_ten_a_keyword_twenty_a_pattern_times_priority() -> None:
+    catalog = catalog_of(a={"keywords": ["bug", "crash", "other"], "patterns": [r"err(or)?", "no"], "priority": 90})
+
+    route = routed("a bug, a CRASH, an Error", catalog).route
+
+    assert route is not None
+    assert (route.agent, route.stage, route.score, route.confidence) == ("a", "rule", 36, 36)
+    assert route.matched_keywords == ("bug", "crash")
+    assert route.matched_patterns == ("err(or)?",)
+
+
+def test_rounds_half_up_and_caps_the_confidence() -> None:
+    many = [f"w{number}" for number in range(12)]
+    catalog = catalog_of(a={"keywords": ["bug"], "priority": 45}, b={"keywords": many, "priority": 100})
+
+    result = routed("bug " + " ".join(many), catalog)
+
+    assert [(route.agent, route.score, route.confidence) for route in result.candidates] == [
+        ("b", 120, 100),
+        ("a", 5, 5),
+    ]
+
+
+def test_the_best_score_wins_whatever_its_height() -> None:
+    assert chosen("bug", catalog_of(a={"keywords": ["bug"], "priority": 10})) == "a"
+
+
+def test_ties_go_to_priority_then_to_name() -> None:
+    catalog = catalog_of(
+        c={"patterns": ["bug"], "priority": 50},
+        b={"patterns": ["bug"], "priority": 50},
+        z={"keywords": ["bug"], "priority": 100},
+    )
+
+    assert [route.agent for route in routed("bug", catalog).candidates] == ["z", "b", "c"]
+
+
+def test_priority_zero_takes_an_agent_out() -> None:
+    assert routed("bug", catalog_of(a={"keywords": ["bug"], "priority": 0})) == RoutingResult()
+
+
+def test_a_keyword_given_twice_counts_once() -> None:
+    route = routed("Bug", catalog_of(a={"keywords": ["bug", "BUG"], "priority": 100})).route
+
+    assert route is not None
+    assert route.score == 10
+
+
+@pytest.mark.parametrize(
+    ("keyword", "prompt"),
+    [
+        ("error", "an Error: here"),
+        ("error", "(error)"),
+        ("error", "报error了"),
+        ("stack trace", "the stack\n  TRACE says"),
+        ("STRASSE", "die Straße"),
+        ("größe", "die GRÖSSE und die GRÖßE"),
+        ("报错", "程序报错了"),
+        ("エラー", "このエラーは何"),
+        ("오류", "오류가 있다"),
+        ("fail", "failed, then fail"),
+        ("عطل", "هناك العطل"),
+        ("c++", "in C++, please"),
+        (".net", "use .NET."),
+        ("debug一下", "帮我debug一下吧"),
+        ("a.b", "see a.b"),
+    ],
+)
+def test_finds_keywords_as_their_script_writes_words(keyword: str, prompt: str) -> None:
+    assert chosen(prompt, catalog_of(a={"keywords": [keyword]})) == "a"
+
+
+@pytest.mark.parametrize(
+    ("keyword", "prompt"),
+    [
+        ("error", "TypeError"),
+        ("error", "errors"),
+        ("error", "my_error"),
+        ("fix", "prefix fixture"),
+        ("ros", "groß ROSÉ"),
+        ("a.b", "see axb"),
+        ("stack trace", "stacktrace"),
+        ("debug一下", "redebug一下"),
+    ],
+)
+def test_does_not_find_keywords_inside_other_words(keyword: str, prompt: str) -> None:
+    assert chosen(prompt, catalog_of(a={"keywords": [keyword]})) is None
+
+
+def test_rules_are_compiled_once_per_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+
+    def noted(text: str) -> Pattern:
+        compiled.append(text)
+        return compile_pattern(text)
+
+    monkeypatch.setattr("dispatcher.routing.rules.compile_pattern", noted)
+    router = RuleRouter()
+    first, second = catalog_of(a={"patterns": ["x"]}), catalog_of(a={"patterns": ["y"]})
+
+    for catalog in (first, first, second):
+        asyncio.run(router.route("x", catalog))
+
+    assert compiled == ["x", "y"]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "prompt", ["a" * 1_000_000, "a " * 500_000, "tests " * 170_000, "错" * 300_000, "\ud800" * 1000]
+)
+def test_a_hostile_request_is_answered_soon(shipped: Catalog, prompt: str) -> None:
+    hostile = catalog_of(a={"patterns": ["(a+)+$", "(a|aa)+b", "(.*a){20}b"], "keywords": ["aaaa", "a a"]})
+
+    routed(prompt, hostile)
+    routed(prompt, shipped)

@@ -1,0 +1,149 @@
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from shared.errors import ToolError
+from tests.unit.tools.conftest import Use
+from workers.tools.builtin import searching
+from workers.tools.builtin.searching import glob, grep
+
+
+def _tree(folder: Path, *paths: str, text: str = "") -> None:
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.py", ["a.py"]),
+        ("./*.py", ["a.py"]),
+        ("**/*.py", ["a.py", "src/b.py", "src/deep/c.py"]),
+        ("src/**", ["src/b.py", "src/b.ts", "src/deep/c.py"]),
+        ("src/*", ["src/b.py", "src/b.ts"]),
+        ("**/*.{ts,md}", ["src/b.ts", "说明.md"]),
+        ("**/[bc].py", ["src/b.py", "src/deep/c.py"]),
+        ("**/[!ab].py", ["src/deep/c.py"]),
+        ("?.py", ["a.py"]),
+        ("说*.md", ["说明.md"]),
+        ("a+b(1).txt", ["a+b(1).txt"]),
+        ("[", []),
+    ],
+)
+def test_globs(pattern: str, found: list[str], cwd: Path, use: Use) -> None:
+    _tree(cwd, "a.py", "src/b.py", "src/b.ts", "src/deep/c.py", "说明.md", "a+b(1).txt")
+    text = use(glob, pattern=pattern)
+    assert text.startswith("no file matches") if not found else text.splitlines() == found
+
+
+def test_glob_names_files_relative_to_the_jobs_folder(cwd: Path, use: Use) -> None:
+    _tree(cwd, "src/deep/c.py")
+    assert use(glob, pattern="**/*.py", path="src") == "src/deep/c.py"
+    assert use(glob, pattern="job/**/*.py", path="..") == "src/deep/c.py"
+
+
+def test_searches_skip_folders_of_tools(cwd: Path, use: Use) -> None:
+    skipped = [".git/x.py", ".ekiden/x.py", "a/__pycache__/x.py", "a/node_modules/x.py", ".venv/x.py"]
+    _tree(cwd, *skipped, ".github/x.py", text="needle")
+    assert use(glob, pattern="**/*.py") == ".github/x.py"
+    assert use(grep, pattern="needle") == ".github/x.py:1:needle"
+
+
+def test_glob_is_capped_with_a_note(cwd: Path, use: Use) -> None:
+    for number in range(510):
+        (cwd / f"{number:03}.py").touch()
+    lines = use(glob, pattern="*.py").splitlines()
+    assert lines[499] == "499.py"
+    assert lines[500:] == ["(cut: 500 of 510 files; narrow the pattern)"]
+
+
+def test_glob_hints_at_the_folders_below(cwd: Path, use: Use) -> None:
+    _tree(cwd, "src/b.py")
+    assert "'**/'" in use(glob, pattern="*.py")
+
+
+@pytest.mark.parametrize("pattern", ["/etc/*", "../*", "a/../../*"])
+def test_glob_refuses_patterns_that_climb(pattern: str, use: Use) -> None:
+    with pytest.raises(ToolError, match="must be relative"):
+        use(glob, pattern=pattern)
+
+
+def test_searches_do_not_leave_through_links(cwd: Path, use: Use) -> None:
+    (cwd / "folder").symlink_to("../../outside")
+    (cwd / "file.txt").symlink_to("../../outside/secret.txt")
+    assert use(glob, pattern="**/secret*").startswith("no file")
+    assert use(grep, pattern="secret").startswith("no line")
+    with pytest.raises(ToolError, match="outside the workspace"):
+        use(grep, pattern="secret", path="file.txt")
+    with pytest.raises(ToolError, match="outside the workspace"):
+        use(glob, pattern="*", path="folder")
+
+
+def test_grep_prints_file_line_and_text(cwd: Path, use: Use) -> None:
+    _tree(cwd, "商店/购物车.py", text="x = 1\n\ttotal = 价格\r\n")
+    assert use(grep, pattern="价.$") == "商店/购物车.py:2:\ttotal = 价格"
+    assert use(grep, pattern="^x", path="商店/购物车.py") == "商店/购物车.py:1:x = 1"
+
+
+def test_grep_matches_line_by_line(cwd: Path, use: Use) -> None:
+    _tree(cwd, "a.txt", text="one\ntwo\n")
+    assert use(grep, pattern=r"one\stwo").startswith("no line")
+    assert use(grep, pattern="[^x]$").splitlines() == ["a.txt:1:one", "a.txt:2:two"]
+
+
+def test_grep_includes_by_name_or_by_path(cwd: Path, use: Use) -> None:
+    _tree(cwd, "a.py", "src/b.py", "src/c.md", text="needle")
+    assert use(grep, pattern="needle", include="*.py").splitlines() == ["a.py:1:needle", "src/b.py:1:needle"]
+    assert use(grep, pattern="needle", include="src/*.md") == "src/c.md:1:needle"
+
+
+def test_grep_passes_over_binary_files_and_pipes(cwd: Path, use: Use) -> None:
+    (cwd / "a.bin").write_bytes(b"needle\0")
+    os.mkfifo(cwd / "pipe")
+    (cwd / "latin.txt").write_bytes(b"needle caf\xe9\n")
+    (cwd / "wide.txt").write_bytes("\ufeffneedle 早\n".encode("utf-16-le"))
+    assert use(grep, pattern="needle").splitlines() == ["latin.txt:1:needle caf\ufffd", "wide.txt:1:needle 早"]
+
+
+def test_grep_is_capped_with_a_note_and_cuts_long_lines(cwd: Path, use: Use) -> None:
+    (cwd / "a.txt").write_text(("x" * 1000 + "\n") * 501)
+    lines = use(grep, pattern="x").splitlines()
+    assert len(lines) == 501
+    assert lines[0] == "a.txt:1:" + "x" * 300 + " (cut)"
+    assert lines[-1].startswith("(cut: the first 500")
+
+
+def test_grep_does_not_claim_a_cut_when_everything_is_shown(cwd: Path, use: Use) -> None:
+    (cwd / "a.txt").write_text("x\n" * 500)
+    assert len(use(grep, pattern="x").splitlines()) == 500
+
+
+@pytest.mark.parametrize("pattern", ["(", "a(?=b)", r"(a)\1", "[z-a]", "x{99999}"])
+def test_grep_explains_patterns_that_re2_does_not_know(
+    pattern: str, use: Use, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ToolError, match="RE2 syntax"):
+        use(grep, pattern=pattern)
+    assert capfd.readouterr().err == ""
+
+
+def test_grep_takes_linear_time(cwd: Path, use: Use) -> None:
+    (cwd / "a.txt").write_text("a" * 20_000)
+    began = time.monotonic()
+    assert use(grep, pattern="(a+)+$b").startswith("no line")
+    assert time.monotonic() - began < 5
+
+
+def test_grep_finds_a_line_in_10_mb(cwd: Path, use: Use) -> None:
+    (cwd / "big.log").write_text("0123456789abcdefghi\n" * 500_000 + "needle\n")
+    assert use(grep, pattern="need.e") == "big.log:500001:needle"
+
+
+def test_searches_stop_after_so_many_files_and_say_so(cwd: Path, use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "_MAX_VISITED", 2)
+    _tree(cwd, "a.py", "b.py", "c.py", text="needle")
+    assert use(glob, pattern="*.py").splitlines()[:2] == ["a.py", "b.py"]
+    assert "only the first 2 files" in use(grep, pattern="needle")

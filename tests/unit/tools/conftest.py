@@ -1,0 +1,36 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workers.tools.base import Tool, ToolContext
+
+Use = Callable[..., str]
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    """The job's folder, inside the workspace root; beside the root lies what no tool may touch."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.txt").write_text("secret")
+    folder = tmp_path / "root" / "job"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def context(cwd: Path) -> ToolContext:
+    return ToolContext(job="a" * 16 + ".1", leg=1, agent="code-fixer", call_id="c1", cwd=cwd, root=cwd.parent)
+
+
+@pytest.fixture
+def use(context: ToolContext) -> Use:
+    """Call a synchronous tool's function with arguments as a model gives them."""
+
+    def call(tool: Tool, **args: Any) -> str:
+        result = tool.function(tool.arguments.model_validate(args), context)
+        assert isinstance(result, str)
+        return result
+
+    return call

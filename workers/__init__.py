@@ -1,0 +1,1 @@
+"""Run one leg of a job."""

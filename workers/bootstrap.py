@@ -1,0 +1,27 @@
+"""Builds what a worker runs; the only file here that picks implementations."""
+
+from shared.definitions.loader import shipped_agents_dir
+from shared.llm.scripted import ScriptedModel
+from shared.relay.celery_app import Served
+from shared.settings import Settings
+from shared.stores.opening import Stores
+from workers.leg import AgentHandler, Definitions
+from workers.tools.gate import ToolGate
+from workers.tools.registry import builtin_registry
+
+__all__ = ["build"]
+
+
+async def build(settings: Settings, stores: Stores) -> Served:
+    """Return the handler of agent legs with its tools and models."""
+    registry = builtin_registry(workspace=settings.workspace_root is not None)
+    scripted = ScriptedModel.from_folder(settings.scripts_dir or shipped_agents_dir() / "_scripts")
+    handler = AgentHandler(
+        Definitions(stores.catalogs),
+        registry,
+        ToolGate(registry, settings.tool_threads),
+        lambda name: scripted,
+        default_model=settings.model,
+        workspace_root=settings.workspace_root,
+    )
+    return Served(handler, registry.names())

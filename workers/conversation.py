@@ -1,0 +1,120 @@
+"""A leg's conversation, rebuilt from the journal: the same after a crash, a pause or a refused transfer."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from shared.handoff import HandoffContext, History
+from shared.messages import Message, ToolCall, ToolResult, answered, user_message
+from shared.records import Entry, HandedOff, ModelReplied, Record, Refused, ToolFinished, ToolStarted
+from shared.relay.leg import Leg
+from workers.prompt import brief, transcript
+
+__all__ = ["Turn", "opening", "turns_of"]
+
+
+@dataclass
+class Turn:
+    """One model reply and what became of its calls."""
+
+    reply: ModelReplied
+    answers: dict[str, ToolResult] = field(default_factory=dict)
+    started: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
+    """Calls that no model sees again: transfers beyond the first of a turn."""
+
+    @property
+    def open_calls(self) -> list[ToolCall]:
+        """Calls without an answer, in order."""
+        return [call for call in self.reply.message.calls if call.id not in self.answers]
+
+    def messages(self) -> Iterator[Message]:
+        """Yield the reply and, if it has calls, their results: one for each, in call order."""
+        message = self.reply.message
+        if self.forgotten:
+            kept = tuple(p for p in message.parts if not (isinstance(p, ToolCall) and p.id in self.forgotten))
+            message = message.model_copy(update={"parts": kept})
+        yield message
+        if message.calls:
+            yield answered(self.answers[call.id] for call in message.calls if call.id in self.answers)
+
+
+def turns_of(records: Iterable[Record]) -> list[Turn]:
+    """Read one leg's records as turns."""
+    turns: list[Turn] = []
+    for record in records:
+        match record:
+            case ModelReplied():
+                turns.append(Turn(record))
+            case ToolStarted(call_id=call_id):
+                turns[-1].started.add(call_id)
+            case ToolFinished(result=result, forgotten=forgotten):
+                turns[-1].answers[result.call_id] = result
+                if forgotten:
+                    turns[-1].forgotten.add(result.call_id)
+            case Refused(call_id=call_id, name=name, message=text):
+                turns[-1].answers[call_id] = ToolResult(call_id=call_id, name=name, content=text, is_error=True)
+            case HandedOff(call_id=str(call_id), context=context):
+                turns[-1].answers[call_id] = _handed_over(turns[-1], call_id, context)
+            case _:
+                pass
+    return turns
+
+
+def _handed_over(turn: Turn, call_id: str, context: HandoffContext) -> ToolResult:
+    name = next(call.name for call in turn.reply.message.calls if call.id == call_id)
+    return ToolResult(call_id=call_id, name=name, content=f"Control moved to agent {context.to_agent!r}.")
+
+
+def opening(leg: Leg) -> list[Message]:
+    """Return what the agent reads before its own first turn of this leg.
+
+    The user's request; what happened in the job so far, own turns as they were, other agents' as fenced quotations; the
+    brief of the handoff. Texts that the agent has not written itself are put together into user messages, so that the
+    roles alternate.
+    """
+    context = leg.context
+    said: list[Message | str] = [leg.request.prompt]
+    for agent, turns in _earlier_legs(leg.entries, leg.number, context.history):
+        if agent == leg.agent:
+            said += [message for turn in turns for message in turn.messages()]
+        elif quoted := transcript(agent, turns_texts(turns), fence=context.metadata.handoff_id):
+            said.append(quoted)
+    if context.from_agent != "user":
+        said.append(brief(context))
+    return _alternating(said)
+
+
+def turns_texts(turns: Iterable[Turn]) -> list[str]:
+    """Return what an agent said for others to read: its visible texts, without thoughts and tool internals."""
+    return [text for turn in turns if (text := turn.reply.message.text.strip())]
+
+
+def _earlier_legs(entries: list[Entry], number: int, history: History) -> Iterator[tuple[str, list[Turn]]]:
+    """Yield agent and turns of every leg before ``number``, as far as the handoff shares them."""
+    if history.mode == "none":
+        return
+    shared = [entry.record for entry in entries if 0 < entry.record.leg < number and entry.seq <= history.upto]
+    agents = _agents_by_leg(entries)
+    legs = [(leg, turns_of(records)) for leg, records in groupby(shared, key=lambda record: record.leg)]
+    left = history.last if history.mode == "last" and history.last is not None else sum(len(t) for _, t in legs)
+    skip = max(0, sum(len(turns) for _, turns in legs) - left)
+    for leg, turns in legs:
+        kept, skip = turns[skip:], max(0, skip - len(turns))
+        if kept:
+            yield agents[leg], kept
+
+
+def _agents_by_leg(entries: list[Entry]) -> dict[int, str]:
+    moves = (entry.record for entry in entries if isinstance(entry.record, HandedOff))
+    return {move.leg + 1: move.context.to_agent for move in moves}
+
+
+def _alternating(said: list[Message | str]) -> list[Message]:
+    messages: list[Message] = []
+    for is_text, run in groupby(said, key=lambda one: isinstance(one, str)):
+        if is_text:
+            messages.append(user_message("\n\n".join(one for one in run if isinstance(one, str))))
+        else:
+            messages += [one for one in run if isinstance(one, Message)]
+    return messages

@@ -1,0 +1,109 @@
+"""The handler of an agent leg: load the agent, equip it, let the executor run it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from shared.definitions.model import AgentDefinition
+from shared.definitions.names import ToolNames
+from shared.llm.base import ChatModel
+from shared.outcomes import Outcome, Suspended
+from shared.records import Paused
+from shared.relay.leg import Leg
+from shared.stores.catalogs import RedisCatalogStore
+from workers.executor import Equipment, Executor
+from workers.handoffs import Transfers, targets_of
+from workers.tools.gate import ToolGate
+from workers.tools.registry import Registry
+
+__all__ = ["AgentHandler", "Definitions"]
+
+MAX_BACKOFF_S = 30.0
+
+log = structlog.get_logger(__name__)
+
+
+class Definitions:
+    """Agent definitions by digest, read once: a digest never changes its meaning."""
+
+    def __init__(self, store: RedisCatalogStore) -> None:
+        self._store = store
+        self._manifests: dict[str, dict[str, str]] = {}
+        self._definitions: dict[str, AgentDefinition] = {}
+
+    async def manifest(self, catalog: str) -> dict[str, str]:
+        """Return a catalog's map name -> digest."""
+        if catalog not in self._manifests:
+            self._manifests[catalog] = await self._store.manifest(catalog)
+        return self._manifests[catalog]
+
+    async def definition(self, catalog: str, name: str) -> AgentDefinition:
+        """Return the definition that ``catalog`` has of ``name``."""
+        digest = (await self.manifest(catalog))[name]
+        if digest not in self._definitions:
+            self._definitions[digest] = AgentDefinition.from_json(await self._store.definition(digest))
+        return self._definitions[digest]
+
+
+class AgentHandler:
+    """Runs agent legs in one worker process."""
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        registry: Registry,
+        gate: ToolGate,
+        model_for: Callable[[str], ChatModel],
+        *,
+        default_model: str,
+        workspace_root: Path | None,
+    ) -> None:
+        self._definitions = definitions
+        self._registry = registry
+        self._gate = gate
+        self._model_for = model_for
+        self._default_model = default_model
+        self._root = workspace_root.resolve() if workspace_root else None
+
+    async def run(self, leg: Leg) -> Outcome:
+        """Run the leg here, or give it back when this worker lacks what the agent needs."""
+        definition = await self._definitions.definition(leg.catalog, leg.agent)
+        if lacking := self._lacking(definition, leg):
+            log.warning("tools_missing", lacking=lacking)
+            return Suspended("missing_tools", _backoff_s(leg), lacking)
+        return await Executor(leg, await self._equip(definition, leg)).run()
+
+    def _lacking(self, definition: AgentDefinition, leg: Leg) -> str:
+        """Say what this worker lacks for the leg; empty when it has everything."""
+        allow = (definition.tools.allow if definition.tools else None) or ()
+        missing = [name for name in self._registry.missing(allow) if definition.permits(name)]
+        if missing:
+            return f"tools {', '.join(missing)}" + ("" if self._root else " (this worker has no --workspace-root)")
+        if leg.cwd and self._root and not Path(leg.cwd).resolve().is_relative_to(self._root):
+            return f"folder {leg.cwd} (this worker's --workspace-root is {self._root})"
+        return ""
+
+    async def _equip(self, definition: AgentDefinition, leg: Leg) -> Equipment:
+        targets = [rule.to for rule in targets_of(definition, leg.context)]
+        described = {to: (await self._definitions.definition(leg.catalog, to)).description for to in targets}
+        names = ToolNames(await self._definitions.manifest(leg.catalog))
+        tools = self._registry.offered_to(definition.permits)
+        root = self._root or Path("/nonexistent")  # no tool that would look at it is offered
+        model_name = definition.model or self._default_model
+        return Equipment(
+            definition=definition,
+            model=self._model_for(model_name),
+            model_name=model_name,
+            tools={tool.name: tool for tool in tools},
+            gate=self._gate.only(tools),
+            transfers=Transfers(definition, leg.context, names, described),
+            root=root,
+            cwd=Path(leg.cwd) if leg.cwd else root,
+        )
+
+
+def _backoff_s(leg: Leg) -> float:
+    """Return 0.5 s, doubled for every time that the leg was given back."""
+    pauses = sum(isinstance(record, Paused) for record in leg.records)
+    return min(0.5 * 2.0 ** min(pauses, 10), MAX_BACKOFF_S)

@@ -1,0 +1,96 @@
+"""What a tool is. To add one: a pydantic model of its arguments, a function, the decorator.
+
+    class CountWords(BaseModel):
+        \"\"\"Count the words of a text.\"\"\"          # what the model reads
+
+        text: str = Field(description="The text.")
+
+    @tool(CountWords, read_only=True)
+    def count_words(args: CountWords, context: ToolContext) -> str:
+        return str(len(args.text.split()))
+
+then name it in ``workers/tools/registry.py``.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from shared.llm.base import ToolSpec
+
+__all__ = ["Tool", "ToolContext", "tool"]
+
+A = TypeVar("A", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What a tool may know of the call it serves."""
+
+    job: str
+    leg: int
+    agent: str
+    call_id: str
+    cwd: Path
+    """The job's folder; relative paths start here. Lies inside ``root``."""
+    root: Path
+    """The worker's workspace root; nothing outside is read or written."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this call, different for any other call."""
+        return f"{self.job}:{self.leg}:{self.call_id}"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that a model may call, with what the relay must know of its effects."""
+
+    spec: ToolSpec
+    arguments: type[BaseModel]
+    function: Callable[[Any, ToolContext], str | Awaitable[str]]
+    read_only: bool = False
+    """No effects: may run again, may run beside other calls of the turn."""
+    idempotent: bool = False
+    """Running it again with the same idempotency key has no further effect."""
+    needs_workspace: bool = False
+    """Acts on files: offered only by workers with a workspace root."""
+
+    @property
+    def name(self) -> str:
+        """The name that agent files and models use."""
+        return self.spec.name
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is a coroutine function; others run in a thread."""
+        return inspect.iscoroutinefunction(self.function)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a call that was started and never answered may be run again."""
+        return self.read_only or self.idempotent
+
+
+def tool(
+    arguments: type[A], *, read_only: bool = False, idempotent: bool = False, needs_workspace: bool = False
+) -> Callable[[Callable[[A, ToolContext], str | Awaitable[str]]], Tool]:
+    """Turn a function into a tool named after it; ``arguments``' docstring is what the model reads.
+
+    The function returns the text for the model and raises ``ToolError`` with a text that helps the model mend its call.
+    """
+
+    def wrap(function: Callable[[A, ToolContext], str | Awaitable[str]]) -> Tool:
+        schema = arguments.model_json_schema()
+        spec = ToolSpec(
+            name=function.__name__,
+            description=inspect.cleandoc(arguments.__doc__ or ""),
+            parameters={key: value for key, value in schema.items() if key not in ("title", "description")},
+        )
+        return Tool(spec, arguments, function, read_only, idempotent, needs_workspace)
+
+    return wrap

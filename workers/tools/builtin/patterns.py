@@ -1,0 +1,54 @@
+"""Patterns of a model, compiled with RE2: matching takes linear time, whatever the pattern."""
+
+import re
+from typing import Any
+
+import re2
+
+from shared.errors import ToolError
+
+__all__ = ["compiled", "glob_expression"]
+
+_GLOB_TOKEN = re.compile(
+    r"(?P<wildcard>\*\*/|\*\*|\*|\?)|\[(?P<negation>[!^]?)(?P<members>\]?[^\]]*)\]|\{(?P<choices>[^{}]*)\}|(?P<literal>.)",
+    re.DOTALL,
+)
+_WILDCARDS = {"**/": "(?s:.*/)?", "**": "(?s:.*)", "*": "[^/]*", "?": "[^/]"}
+
+
+def compiled(expression: str, *, named: str | None = None) -> Any:
+    """Compile a regular expression that searches UTF-8 bytes; ``named`` is what an error calls it.
+
+    Raises:
+        ToolError: it is not an expression that RE2 knows.
+    """
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(expression, options)
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        raise ToolError(
+            f"the pattern {named or expression!r} is not valid ({reason}): expected RE2 syntax, which has no "
+            "look-around and no back-references; put a backslash before characters that are meant literally"
+        ) from error
+
+
+def glob_expression(pattern: str) -> str:
+    """Translate a glob of a relative path (``*``, ``?``, ``**``, ``[ab]``, ``{a,b}``) into a regular expression."""
+    return rf"\A(?:{_translated(pattern.removeprefix('./'))})\z"
+
+
+def _translated(pattern: str) -> str:
+    return "".join(_token(found) for found in _GLOB_TOKEN.finditer(pattern))
+
+
+def _token(found: re.Match[str]) -> str:
+    if found["wildcard"]:
+        return _WILDCARDS[found["wildcard"]]
+    if found["choices"] is not None:
+        return "(?:" + "|".join(_translated(choice) for choice in found["choices"].split(",")) + ")"
+    if found["members"] is not None:
+        members = re.sub(r"[\[\]\\^]", r"\\\g<0>", found["members"])
+        return f"[{'^/' if found['negation'] else ''}{members}]"
+    return str(re2.escape(found["literal"]))

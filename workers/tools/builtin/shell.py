@@ -1,0 +1,66 @@
+"""The shell: ``bash``."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, Field
+
+from shared.errors import ToolError
+from workers.tools.base import ToolContext, tool
+from workers.tools.builtin.processes import run_group
+
+__all__ = ["bash", "environment"]
+
+_MAX_CHARS = 30_000
+_SECRET = re.compile(
+    r"KEY(_ID|_FILE)?$|_KEY_|TOKEN|SECRET|PASSW|CREDENTIAL|(REDIS|BROKER|DATABASE)_URL$", re.IGNORECASE
+)
+
+
+class Bash(BaseModel):
+    """Run a command with bash in the job's folder and return its output; the last line is its exit code.
+
+    There is no input and no terminal. Processes left in the background are ended when the command ends.
+    """
+
+    command: str = Field(min_length=1, description="The command, such as: python -m unittest -v")
+    timeout_s: float = Field(default=120, ge=1, le=600, description="Seconds until it is ended.")
+
+
+@tool(Bash, needs_workspace=True)
+async def bash(args: Bash, context: ToolContext) -> str:
+    """Run a shell command; a non-zero exit code is an answer, not an error."""
+    try:
+        finished = await run_group(
+            [_shell(), "-c", args.command],
+            cwd=context.cwd,
+            env=environment(os.environ),
+            timeout_s=args.timeout_s,
+            max_chars=_MAX_CHARS,
+        )
+    except (OSError, ValueError) as error:
+        raise ToolError(f"the command could not be started: {getattr(error, 'strerror', None) or error}") from error
+    lines = [finished.output.rstrip("\n")] if finished.output.strip("\n") else []
+    if finished.timed_out:
+        lines.append(f"(ended after {args.timeout_s:g} s with all its processes: timed out)")
+    return "\n".join([*lines, f"exit code: {finished.exit_code}"])
+
+
+def environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return what a command may see of the worker's environment.
+
+    Variables that are named like secrets are left out, and this interpreter's ``python`` is found first. No byte code
+    is written: Python tells a stale ``.pyc`` by whole seconds and size, and an agent edits faster than that.
+    """
+    kept = {name: value for name, value in inherited.items() if not _SECRET.search(name)}
+    folders = [str(Path(sys.executable).parent)] if sys.executable else []
+    path = os.pathsep.join([*folders, kept.get("PATH", os.defpath)])
+    return kept | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+
+
+def _shell() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else shutil.which("bash") or "/bin/sh"

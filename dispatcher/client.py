@@ -25,13 +25,15 @@ __all__ = ["Client"]
 
 WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
+MAX_FOLLOWED = 1_000
+"""Jobs that one client follows at once: each holds a connection while it waits."""
 
 
 class Client:
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only."""
 
     def __init__(self, url: str) -> None:
-        self._stores = open_stores(url, retries=3)
+        self._stores = open_stores(url, retries=3, connections=MAX_FOLLOWED)
 
     async def __aenter__(self) -> Self:
         await self._stores.ping()

@@ -4,6 +4,7 @@ The whole context is kept with the job and returned by the claim. The queue mess
 are elided there, so that a message stays under 4 KB however long the conversation.
 """
 
+import json
 import time
 import uuid
 from typing import Any, Literal
@@ -13,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 __all__ = ["VERSION", "HandoffContext", "HandoffMetadata", "History", "first_context", "new_handoff_id"]
 
 VERSION = 1
-MAX_WIRE_FIELD = 400
-"""Characters that a text field may have in a queue message."""
+MAX_WIRE_BYTES = 240
+"""What a field may take in a queue message, as JSON: it is escaped there twice, and there are four of them."""
+MAX_WIRE_REASON = 20
+"""Characters of a longer reason that are kept, for people who look into a queue."""
 
 
 class _Frozen(BaseModel):
@@ -71,14 +74,11 @@ class HandoffContext(_Frozen):
 
     def for_wire(self) -> "HandoffContext":
         """Return a copy that is small enough for a queue message."""
-        texts = {name: getattr(self, name) for name in ("reason", "context", "summary")}
-        long = [name for name, value in texts.items() if value and len(value) > MAX_WIRE_FIELD]
+        fields = ("reason", "context", "summary", "payload")
+        long = [name for name in fields if len(json.dumps(getattr(self, name))) > MAX_WIRE_BYTES]
         changes: dict[str, Any] = dict.fromkeys(long)
         if "reason" in changes:
-            changes["reason"] = self.reason[:MAX_WIRE_FIELD]
-        if self.payload is not None and len(str(self.payload)) > MAX_WIRE_FIELD:
-            long.append("payload")
-            changes["payload"] = None
+            changes["reason"] = f"{self.reason[:MAX_WIRE_REASON]}…"
         return self.model_copy(update={**changes, "elided": tuple(long)}) if long else self
 
     def advance(

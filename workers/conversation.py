@@ -78,16 +78,11 @@ def opening(leg: Leg) -> list[Message]:
     for agent, turns in _earlier_legs(leg.entries, leg.number, context.history):
         if agent == leg.agent:
             said += [message for turn in turns for message in turn.messages()]
-        elif quoted := transcript(agent, turns_texts(turns), fence=context.metadata.handoff_id):
+        elif quoted := transcript(agent, _texts(turns), fence=context.metadata.handoff_id):
             said.append(quoted)
     if context.from_agent != "user":
         said.append(brief(context))
     return _alternating(said)
-
-
-def turns_texts(turns: Iterable[Turn]) -> list[str]:
-    """Return what an agent said for others to read: its visible texts, without thoughts and tool internals."""
-    return [text for turn in turns if (text := turn.reply.message.text.strip())]
 
 
 def _earlier_legs(entries: list[Entry], number: int, history: History) -> Iterator[tuple[str, list[Turn]]]:
@@ -103,6 +98,11 @@ def _earlier_legs(entries: list[Entry], number: int, history: History) -> Iterat
         kept, skip = turns[skip:], max(0, skip - len(turns))
         if kept:
             yield agents[leg], kept
+
+
+def _texts(turns: Iterable[Turn]) -> list[str]:
+    """Return what an agent said for others to read: its visible texts, without thoughts and tool internals."""
+    return [text for turn in turns if (text := turn.reply.message.text.strip())]
 
 
 def _agents_by_leg(entries: list[Entry]) -> dict[int, str]:

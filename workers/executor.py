@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shared.definitions.model import AgentDefinition
 from shared.errors import HandoffRefused
-from shared.llm.base import ChatModel, ModelRequest
+from shared.llm.base import ChatModel, FinishReason, ModelRequest
 from shared.messages import ToolCall, ToolResult
 from shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
 from shared.records import ModelReplied, Refused, ToolFinished, ToolStarted
@@ -25,7 +25,15 @@ __all__ = ["Equipment", "Executor"]
 MAX_REFUSALS = 3
 """Refused transfers in a leg before it ends."""
 OUTCOME_UNKNOWN = "Outcome unknown: the worker was lost while this tool ran. Check what it did before you repeat it."
+BROKEN_OFF = "Outcome unknown: the tool was broken off while it ran. Check what it did before you repeat it."
 ONE_TRANSFER = "Not executed: one transfer per turn."
+
+_UNFINISHED: dict[FinishReason, str] = {
+    "max_tokens": "had to stop in mid-answer: ask for less at once, or choose a model with longer answers",
+    "refused": "refused to answer: put the request in other words, or choose another model",
+    "malformed_call": "made a tool call that cannot be read: submit again, or choose another model",
+    "empty": "gave an empty answer: submit again, or choose another model",
+}
 
 
 @dataclass(frozen=True)
@@ -107,13 +115,22 @@ class Executor:
             return None
         last = self._turns[-1].reply
         if not last.message.calls:
-            return Answer(last.message.text)
+            return self._answer(last)
         refusals = [record for record in self._leg.records if isinstance(record, Refused)]
         if len(refusals) >= MAX_REFUSALS and not self._turns[-1].open_calls:
             return Failed(
                 "HANDOFF_REFUSED", f"{len(refusals)} transfers were refused; the last: {refusals[-1].message}"
             )
         return None
+
+    def _answer(self, reply: ModelReplied) -> Outcome:
+        """The finish reason decides, never emptiness: half an answer, or none, is not reported as a success."""
+        if reply.finish == "stop":
+            return Answer(reply.message.text)
+        name = self._has.definition.name
+        return Failed(
+            "ERROR", f"the model {reply.model!r} of agent {name!r} {_UNFINISHED[reply.finish]} ({reply.finish})"
+        )
 
     def _exceeded(self) -> Failed | None:
         """Return the limit that the leg has reached, as an outcome."""
@@ -168,6 +185,9 @@ class Executor:
                     group.create_task(self._run_tool(turn, call))
         except BaseExceptionGroup as failures:  # tools never raise: this is a lost lease or a cancelled job
             raise failures.exceptions[0] from None
+        for call in runnable:
+            if call.id not in turn.answers:  # cancelled from within, as by a library that lost its connection
+                await self._finish(turn, _result(call, BROKEN_OFF), 0)
 
     def _may_repeat(self, call: ToolCall) -> bool:
         tool = self._has.tools.get(call.name)

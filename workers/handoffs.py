@@ -1,20 +1,21 @@
 """Transfers as tools: what an agent is offered, and what becomes of a call."""
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shared.definitions.model import AgentDefinition, HandoffRule
-from shared.definitions.names import ToolNames
+from shared.definitions.names import PREFIX, ToolNames
 from shared.errors import HandoffRefused
 from shared.handoff import HandoffContext, History
 from shared.llm.base import ToolSpec
 from shared.messages import ToolCall
 from shared.outcomes import Transfer
 
-__all__ = ["Transfers"]
+__all__ = ["Transfers", "targets_of"]
 
-PREFIX = "transfer_to_"
 MAX_ARGUMENT = 100_000
 """Characters of a text argument that are kept."""
 
@@ -68,7 +69,7 @@ class Transfers:
 
     def is_transfer(self, call: ToolCall) -> bool:
         """Tell whether the call means to hand over, to whomever."""
-        return call.name.startswith(PREFIX)
+        return _bare(call.name).startswith(PREFIX)
 
     def transfer(self, call: ToolCall, upto: int) -> Transfer:
         """Return the transfer that ``call`` asks for; the history that the target sees ends at position ``upto``.
@@ -76,14 +77,14 @@ class Transfers:
         Raises ``HandoffRefused`` with a text that names the allowed targets.
         """
         target = self._permitted(call)
-        texts = {name: _text(call, name) for name in ("reason", "context", "summary")}
-        if not texts["reason"]:
-            raise HandoffRefused("BAD_ARGUMENTS", f"Not executed: {call.name} needs a text as 'reason'.")
+        reason = call.args.get("reason")
+        if not isinstance(reason, str) or not reason.strip():
+            raise self._refused("BAD_ARGUMENTS", f"{target.tool} needs a text as 'reason'")
         context = self._context.advance(
             target.rule.to,
-            texts["reason"],
-            context=texts["context"],
-            summary=texts["summary"],
+            reason[:MAX_ARGUMENT],
+            context=_text(call, "context"),
+            summary=_text(call, "summary"),
             history=_history(target.rule, upto),
         )
         return Transfer(
@@ -95,24 +96,21 @@ class Transfers:
         )
 
     def _permitted(self, call: ToolCall) -> _Target:
-        agent = self._names.agent_for(call.name)
+        agent = self._names.agent_for(_bare(call.name))
         if agent is None:
-            raise HandoffRefused(
-                "UNKNOWN_AGENT", f"Not executed: no agent has the tool {call.name!r}. {self._allowed()}"
-            )
+            raise self._refused("UNKNOWN_AGENT", f"no agent has the tool {call.name!r}")
         if agent == self._agent.name:
-            raise HandoffRefused("SELF_HANDOFF", f"Not executed: you are {agent!r} yourself. {self._allowed()}")
+            raise self._refused("SELF_HANDOFF", f"you are {agent!r} yourself")
         if agent not in self._targets:
-            raise HandoffRefused(
-                "PERMISSION_DENIED",
-                f"Not executed: agent {self._agent.name!r} may not hand over to {agent!r}. {self._allowed()}",
-            )
+            raise self._refused("PERMISSION_DENIED", f"agent {self._agent.name!r} may not hand over to {agent!r}")
         return self._targets[agent]
 
-    def _allowed(self) -> str:
-        if not self._targets:
-            return "You may hand over to nobody: finish the task yourself and answer the user."
-        return f"Allowed: {', '.join(target.tool for target in self._targets.values())}."
+    def _refused(self, code: str, why: str) -> HandoffRefused:
+        allowed = ", ".join(f"{target.tool} (agent {to!r})" for to, target in self._targets.items())
+        advice = (
+            f"Allowed: {allowed}." if allowed else "You may hand over to nobody: finish the task and answer the user."
+        )
+        return HandoffRefused(code, f"Not executed: {why}. {advice}")
 
 
 def targets_of(agent: AgentDefinition, context: HandoffContext) -> list[HandoffRule]:
@@ -140,5 +138,12 @@ def _history(rule: HandoffRule, upto: int) -> History:
 
 
 def _text(call: ToolCall, name: str) -> str | None:
+    """Return an optional argument; what a model gave as an object or a list is kept, as JSON."""
     value = call.args.get(name)
-    return value[:MAX_ARGUMENT] if isinstance(value, str) and value.strip() else None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
+    return text[:MAX_ARGUMENT] if text.strip() else None
+
+
+def _bare(name: str) -> str:
+    """Take the namespace off that some models put before a tool's name (``default_api:transfer_to_x``)."""
+    return re.split(r"[:.]", name)[-1]

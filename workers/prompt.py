@@ -1,5 +1,6 @@
 """Texts that an agent reads beside its own instructions. Other agents' words are fenced, cut and marked as such."""
 
+import json
 from collections.abc import Sequence
 
 from shared.definitions.model import AgentDefinition
@@ -39,7 +40,7 @@ def brief(context: HandoffContext) -> str:
         ("Reason", context.reason),
         ("Summary", context.summary),
         ("Context", context.context),
-        ("Payload", str(context.payload) if context.payload else None),
+        ("Payload", json.dumps(context.payload, ensure_ascii=False) if context.payload else None),
     ]
     lines = [
         f"From agent: {context.from_agent}",
@@ -52,7 +53,7 @@ def brief(context: HandoffContext) -> str:
 
 def _fenced(title: str, text: str, fence: str) -> str:
     """Put ``text`` between marks that it cannot close: they carry an id that its author could not know."""
-    return f"«fence {fence}: {title}»\n{text.replace(fence, '')}\n«end of fence {fence}»"
+    return f"«fence {fence}: {title}»\n{text.replace(fence, '·')}\n«end of fence {fence}»"
 
 
 def _cut(text: str) -> str:

@@ -50,7 +50,8 @@ def outbox(job: str, leg: int, queue: str, context: HandoffContext) -> Outbox:
     message = LegMessage(job=job, leg=leg, handoff=context.for_wire())
     body = json.dumps([[message.model_dump(mode="json", exclude_none=True)], {}, _NO_CANVAS], separators=(",", ":"))
     envelope = json.dumps(_envelope(f"{job}:{leg}:{_PUSH_NUMBER}", queue), separators=(",", ":"))
-    envelope = envelope.replace("\\u0001", _PUSH_NUMBER).replace('"\\u0002"', _PUSH_TIME)
+    # With their neighbours: the queue is named after an agent, whose name may hold a backslash and what follows here.
+    envelope = envelope.replace(':\\u0001"', f':{_PUSH_NUMBER}"').replace(':"\\u0002"', f":{_PUSH_TIME}")
     return Outbox(queue, f'{{"body":{json.dumps(body)},{envelope[1:]}')
 
 

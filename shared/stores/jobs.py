@@ -201,13 +201,24 @@ class RedisJobStore:
     @translated
     async def requeue(self, job: str, grace_s: float, max_attempts: int) -> str:
         """See ``JobStore``."""
-        queue = await as_any(self._redis.hget(keys.job(job), "queue")) or "gone"
+        queue = await as_any(self._redis.hget(keys.job(job), "queue"))
+        if queue is None:
+            await self._forget(job)
+            return "gone"
         verdict = await self._scripts.run(
             "requeue",
             [keys.job(job), keys.LEASES, keys.TIMERS, queue, keys.queued(queue)],
             [job, queue, _ms(grace_s), max_attempts],
         )
         return " ".join(verdict)
+
+    async def _forget(self, job: str) -> None:
+        """Take a job whose record is gone out of every index: it would hide what is younger from the sweeper."""
+        indexes = [keys.queued(queue) for queue in await as_any(self._redis.smembers(keys.QUEUES))]
+        pipeline = self._redis.pipeline(transaction=False)
+        for index in (keys.LEASES, keys.TIMERS, *indexes):
+            pipeline.zrem(index, job)
+        await pipeline.execute()
 
     @translated
     async def job(self, job: str) -> JobView:

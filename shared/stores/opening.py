@@ -29,7 +29,7 @@ class Stores:
         await self.client.aclose()
 
 
-def open_stores(url: str, *, retries: int = 8) -> Stores:
+def open_stores(url: str, *, retries: int = 8, connections: int = 16) -> Stores:
     """Return the stores at ``url``; they connect at first use. One event loop only."""
-    client = connect(url, retries=retries)
+    client = connect(url, retries=retries, connections=connections)
     return Stores(url, client, RedisJobStore(client), RedisCatalogStore(client), RedisPoolStore(client))

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import redis.asyncio as redis
 from redis import exceptions
@@ -20,35 +20,42 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0) -> Redis:
+def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0, connections: int = 16) -> Redis:
     """Return a client for ``url`` (``redis://``, ``rediss://``, ``unix://``); it connects at first use.
 
-    A command is sent again after a lost connection: every script of ours gives the same verdict the second time.
+    A command is sent again after a lost connection: every script of ours gives the same verdict the second time. Callers
+    beyond ``connections`` wait for a free one: commands are short, and opening a connection costs more than the wait.
     """
     try:
-        return redis.Redis.from_url(
+        pool = redis.BlockingConnectionPool.from_url(
             url,
+            max_connections=connections,
+            timeout=None,
             decode_responses=True,
             retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), retries),
             retry_on_error=[exceptions.ConnectionError, exceptions.TimeoutError],
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             health_check_interval=10,
-            max_connections=200,
         )
     except ValueError as error:
         raise ConfigurationError(
             f"{without_password(url)!r} is no Redis address; expected redis://HOST:PORT/DB or unix:///PATH"
         ) from error
+    return redis.Redis.from_pool(pool)
 
 
 def broker_url(url: str) -> str:
-    """Return ``url`` in the form that kombu reads."""
+    """Return ``url`` in the form that kombu reads: the same database, certificates checked as redis-py checks them."""
     parts = urlsplit(url)
-    if parts.scheme != "unix":
-        return url
-    query = parts.query.replace("db=", "virtual_host=")
-    return urlunsplit(("redis+socket", parts.netloc, parts.path, query, ""))
+    options = dict(parse_qsl(parts.query))
+    db = options.get("db", "")
+    if parts.scheme == "unix":
+        return f"redis+socket://{parts.netloc}{parts.path}?{urlencode({'virtual_host': db or '0'})}"
+    tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    if parts.scheme == "rediss":
+        tls.setdefault("ssl_cert_reqs", "required")  # kombu's own default checks nothing
+    return urlunsplit((parts.scheme, parts.netloc, f"/{db}" if db else parts.path, urlencode(tls), ""))
 
 
 async def ping(client: Redis, url: str) -> None:
@@ -64,8 +71,7 @@ async def ping(client: Redis, url: str) -> None:
 def without_password(url: str) -> str:
     """Return ``url`` as it may be shown."""
     parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, parts.query, ""))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def translated(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:

@@ -1,14 +1,15 @@
 """The little language of ``let``, ``if`` and ``${…}`` in scripts: Python expressions without anything dangerous.
 
-Names, literals, lists, ``a.b``, ``a[i]``, ``f(x)`` with the functions of a table, comparisons, ``and``/``or``/``not``, ``+``
-and ``-``. Looking up what is not there (a missing key, an index past the end, an attribute of None) gives None, so that
-a script can ask ``if: results.tests`` before there is a result.
+Names, literals, lists, ``a.b``, ``a[i]``, ``f(x)`` with the functions of a table, comparisons, ``and``, ``or``,
+``not``, ``+`` and ``-``. Looking up what is not there (a missing key, an index past the end, an attribute of None)
+gives None, so that a script can ask ``if: results.tests`` before there is a result.
 """
 
 import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 __all__ = ["Expression", "expressions_in", "render"]
@@ -66,8 +67,10 @@ class Expression:
             known = ", ".join(sorted(self._functions))
             raise ValueError(f"{self._text!r} calls {ast.unparse(node.func)!r}; the functions of scripts are {known}")
 
-    def _evaluate(self, node: ast.AST, scope: Mapping[str, Any]) -> Any:  # noqa: PLR0911 (one return per kind of node)
-        value = lambda part: self._evaluate(part, scope)  # noqa: E731 (short for this one function)
+    def _evaluate(self, node: ast.AST, scope: Mapping[str, Any]) -> Any:
+        def value(part: ast.AST) -> Any:
+            return self._evaluate(part, scope)
+
         match node:
             case ast.Constant():
                 return node.value
@@ -141,4 +144,4 @@ def _operate(node: ast.AST, value: Callable[[ast.AST], Any]) -> Any:
             return value(node.left) - value(node.right)
     assert isinstance(node, ast.Compare)
     items = [value(node.left), *map(value, node.comparators)]
-    return all(_COMPARE[type(test)](*pair) for test, pair in zip(node.ops, zip(items, items[1:], strict=False), strict=True))
+    return all(_COMPARE[type(test)](*pair) for test, pair in zip(node.ops, pairwise(items), strict=True))

@@ -1,17 +1,17 @@
 """The functions that scripts may call in expressions. All pure: texts and records in, values out.
 
-    test_commands(listing)         commands that may run a project's tests, best first
-    test_run(output)               a run of tests, read: passed, count, failures, first, failing, usable, last_line, command
-    best_run(calls, label)         the most telling of the runs that calls with this label made
-    time_limit(run)                seconds to allow for running the same tests again
-    python_files(listing)          the project's own Python files
-    files_to_read(run, files)      the files that may matter for the first failure
-    repairs(run, calls, tables)    the changes to try for it, likeliest first
-    standing_edits(calls)          the edits that have not been taken back
-    closest(name, candidates)      the names most like ``name``, best first
-    better(run, before)            whether fewer tests fail than before, and none that did not
-    made(calls, label)             the calls with this label
-    length(x), last(x), backwards(x), text(x), find(regex, text)
+test_commands(listing)         commands that may run a project's tests, best first
+test_run(output)               a run of tests, read: passed, count, failures, first, failing, usable, last_line, command
+best_run(calls, label)         the most telling of the runs that calls with this label made
+time_limit(run)                seconds to allow for running the same tests again
+python_files(listing)          the project's own Python files
+files_to_read(run, files)      the files that may matter for the first failure
+repairs(run, calls, tables)    the changes to try for it, likeliest first
+standing_edits(calls)          the edits that have not been taken back
+closest(name, candidates)      the names most like ``name``, best first
+better(run, before)            whether fewer tests fail than before, and none that did not
+made(calls, label)             the calls with this label
+length(x), last(x), backwards(x), text(x), find(regex, text)
 """
 
 import re
@@ -21,7 +21,7 @@ from typing import Any
 from shared.llm.scripting.names import closest
 from shared.llm.scripting.repairs import files_to_read, repairs
 from shared.llm.scripting.sources import standing_edits
-from shared.llm.scripting.testruns import Run, best_run, python_files, test_commands, test_run, time_limit
+from shared.llm.scripting.testruns import Run, best_run, commands_for_tests, python_files, read_run, time_limit
 
 __all__ = ["FUNCTIONS"]
 
@@ -54,8 +54,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "python_files": python_files,
     "repairs": repairs,
     "standing_edits": standing_edits,
-    "test_commands": test_commands,
-    "test_run": test_run,
+    "test_commands": commands_for_tests,
+    "test_run": read_run,
     "text": lambda value: "" if value is None else str(value),
     "time_limit": time_limit,
 }

@@ -57,7 +57,7 @@ def none_repairs(
     for node in SHAPES[shape](place, error.groupdict()):
         if isinstance(node, _Maybe):
             suspects.setdefault(source.text(node), node)
-    for ways in (_filter_items, _skip_item):
+    for ways in (_filter_items, _check_first, _skip_item):
         for text, node in suspects.items():
             yield from ways(place, text, node)
     for text in suspects:
@@ -89,11 +89,27 @@ def _filter_items(place: _Place, text: str, node: ast.expr) -> Iterator[Change]:
         last = holder.generators[-1]
         bound = {name for generator in holder.generators for name in _names(generator.target)}
         if node in list(ast.walk(holder)) and _root(node) in bound:
+            if any(node in ast.walk(condition) for condition in last.ifs):
+                yield from _preceded(place.source, last.ifs[0], text)
+                continue
             end = (last.ifs or [last.iter])[-1]
             yield from _inserted(place.source, end, f"{' and' if last.ifs else ' if'} {text} is not None")
     for call in place.expressions:
         if isinstance(call, ast.Call) and node in call.args and _is_collecting(call):
             yield from _replaced(place.source, node, f"[value for value in {text} if value is not None]")
+
+
+def _check_first(place: _Place, text: str, node: ast.expr) -> Iterator[Change]:
+    """``if x.y < 1`` becomes ``if x.y is not None and x.y < 1``."""
+    test = getattr(place.statement, "test", None)
+    if isinstance(test, ast.expr) and node in ast.walk(test) and not isinstance(place.statement, ast.Assert):
+        yield from _preceded(place.source, test, text)
+
+
+def _preceded(source: Source, condition: ast.expr, text: str) -> Iterator[Change]:
+    inner = source.text(condition)
+    inner = f"({inner})" if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.Or) else inner
+    yield from _replaced(source, condition, f"{text} is not None and {inner}")
 
 
 def _skip_item(place: _Place, text: str, node: ast.expr) -> Iterator[Change]:
@@ -118,7 +134,13 @@ def _early_values(place: _Place, text: str, expected: Sequence[str]) -> list[str
     for node in place.expressions:
         name = place.source.text(node)
         plain = isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
-        if plain and _root(node) in known and name not in ("self", "cls") and name != text and not text.startswith(name + "."):
+        if (
+            plain
+            and _root(node) in known
+            and name not in ("self", "cls")
+            and name != text
+            and not text.startswith(name + ".")
+        ):
             values.append(name)
     return list(dict.fromkeys(values))
 
@@ -208,17 +230,16 @@ def _attribute(place: _Place, said: dict[str, str | None]) -> Iterator[ast.expr]
 
 def _operand(place: _Place, said: dict[str, str | None]) -> Iterator[ast.expr]:
     left, right = (said.get(side) in (None, "NoneType") for side in ("left", "right"))
-    wanted = _OPERATORS.get((said.get("operator") or "").partition(" ")[0].rstrip("=") or "")
-    fits = lambda node: wanted is None or isinstance(node.op, wanted)  # noqa: E731 (used twice, here only)
-    if isinstance(place.statement, ast.AugAssign) and fits(place.statement):
+    wanted = _OPERATORS.get((said.get("operator") or "").partition(" ")[0].rstrip("="), ast.operator)
+    if isinstance(place.statement, ast.AugAssign) and isinstance(place.statement.op, wanted):
         yield from [place.statement.target] * left + [place.statement.value] * right
     for node in place.expressions:
-        if isinstance(node, ast.BinOp) and fits(node):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, wanted):
             yield from [node.left] * left + [node.right] * right
         elif isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             yield from sides[:-1] * left + sides[1:] * right
-        elif isinstance(node, ast.UnaryOp) and wanted is None:
+        elif isinstance(node, ast.UnaryOp) and wanted is ast.operator:
             yield node.operand
     yield from _collected(place, said)
 

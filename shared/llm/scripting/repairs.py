@@ -31,13 +31,12 @@ _FUNCTIONS_LIMIT = 6
 
 @dataclass(frozen=True)
 class Repair:
-    """A change to try. ``line`` is where it begins, ``was`` and ``now`` are the lines that differ, for people."""
+    """A change to try. ``line`` is where it begins; ``what`` says it in words."""
 
     kind: str
     path: str
     line: int
-    was: str
-    now: str
+    what: str
     edits: tuple[Edit, ...]
 
 
@@ -100,10 +99,16 @@ def _repair(kind: str, changes: Sequence[Change], sources: Mapping[str, Source])
         return None
     first = changes[0]
     before = sources[first.path].lines[first.first - 1 : first.last]
-    was = next((line for line, other in zip(before, first.lines, strict=False) if line != other), before[0])
-    gone = set(before)
-    now = [line.strip() for line in first.lines if line not in gone]
-    return Repair(kind, first.path, first.first, was.strip(), " / ".join(now), tuple(edit for edit in edits if edit))
+    what = _in_words(before, first.lines)
+    return Repair(kind, first.path, first.first, what, tuple(edit for edit in edits if edit))
+
+
+def _in_words(before: Sequence[str], after: Sequence[str]) -> str:
+    if len(after) > len(before):
+        added = " ".join(line.strip() for line in after[: len(after) - len(before)])
+        return f"`{added}` put before `{before[0].strip()}`"
+    was, now = next((line, other) for line, other in zip(before, after, strict=True) if line != other)
+    return f"`{was.strip()}` changed to `{now.strip()}`"
 
 
 def _parses(sources: Mapping[str, Source], change: Change) -> bool:

@@ -24,10 +24,10 @@
           usage: {input_tokens: 10}       # [estimated: a token is four characters]
           fail: TEXT                      # raises ModelError instead
 
-The first rule that fits answers. A call may have ``each: EXPRESSION``: it is then made once for every item, as ``${it}``.
-Variables: ``agent, user, turn, used`` (how often this rule has answered), ``results`` (newest by label), ``calls`` (since
-the latest fresh start), ``history`` (of the whole leg), ``tables``. Regexes match across lines (``.`` takes line ends,
-``^`` and ``$`` are those of a line) and may hold ``${…}``, taken literally.
+The first rule that fits answers. A call may have ``each: EXPRESSION``: it is then made once for every item, ``${it}``.
+Variables: ``agent, user, turn, used`` (how often this rule has answered), ``results`` (newest by label), ``calls``
+(since the latest fresh start), ``history`` (of the whole leg), ``tables``. Regexes match across lines (``.`` takes line
+ends, ``^`` and ``$`` are those of a line) and may hold ``${…}``, taken literally.
 """
 
 import re

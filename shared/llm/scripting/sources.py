@@ -77,7 +77,9 @@ class Source:
             for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
         }
         numbers = range(first, min(last, len(self.lines)) + 1)
-        return [n for n in numbers if n not in texts and self.lines[n - 1].strip() and self.lines[n - 1].strip()[0] != "#"]
+        return [
+            n for n in numbers if n not in texts and self.lines[n - 1].strip() and self.lines[n - 1].strip()[0] != "#"
+        ]
 
 
 def own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
@@ -86,7 +88,11 @@ def own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         if isinstance(child, ast.expr):
             yield from (node for node in ast.walk(child) if isinstance(node, ast.expr))
         elif not isinstance(child, ast.stmt):
-            yield from (node for node in ast.walk(child) if isinstance(node, ast.expr) and not isinstance(child, ast.excepthandler))
+            yield from (
+                node
+                for node in ast.walk(child)
+                if isinstance(node, ast.expr) and not isinstance(child, ast.excepthandler)
+            )
 
 
 def sources_in(calls: Iterable[CallRecord], label: str) -> dict[str, Source]:
@@ -139,7 +145,8 @@ def standing_edits(calls: Sequence[CallRecord]) -> list[Edit]:
 
 
 def _contains(node: ast.stmt, line: int) -> bool:
-    first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    first = min([node.lineno, *(item.lineno for item in decorators)])
     return first <= line <= (node.end_lineno or node.lineno)
 
 

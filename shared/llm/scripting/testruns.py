@@ -12,7 +12,17 @@ from pathlib import PurePosixPath
 
 from shared.llm.scripting.history import CallRecord
 
-__all__ = ["Failure", "Frame", "Run", "best_run", "is_test", "python_files", "test_commands", "test_run", "time_limit"]
+__all__ = [
+    "Failure",
+    "Frame",
+    "Run",
+    "best_run",
+    "commands_for_tests",
+    "is_test",
+    "python_files",
+    "read_run",
+    "time_limit",
+]
 
 _SECTION = re.compile(r"^(?:(?:ERROR|FAIL): |_{3,} )(?P<test>.+?)(?: _{3,})?$", re.MULTILINE)
 _FRAME = re.compile(r'^\s+File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
@@ -21,6 +31,7 @@ _COUNT = re.compile(r"^Ran (?P<count>\d+) tests? in (?P<seconds>[\d.]+)s", re.MU
 _PYTEST = re.compile(r"^(?:=+ )?(?P<counts>(?:\d+ \w+(?:, )?)+) in (?P<seconds>[\d.]+)s", re.MULTILINE)
 _EXIT = re.compile(r"exit code: (-?\d+)\s*\Z")
 _NOT_OURS = ("site-packages", "dist-packages", "node_modules", "venv", "build", "dist")
+_FOLDER_FIRST = "pwd -P; "
 _IN_PLACE_LIMIT = 40
 
 
@@ -67,6 +78,11 @@ class Run:
     command: str = ""
 
     @property
+    def shown(self) -> str:
+        """The command for people."""
+        return self.command.removeprefix(_FOLDER_FIRST)
+
+    @property
     def first(self) -> Failure | None:
         """The failure to look at: the first one that leads into the project's own code, else the first."""
         inside = (failure for failure in self.failures if failure.place is not None)
@@ -86,14 +102,14 @@ class Run:
 
 def best_run(calls: Iterable[CallRecord], label: str) -> Run | None:
     """Return the most telling of the runs that calls with this label made; None before the first."""
-    runs = [test_run(call.result, str(call.args.get("command", ""))) for call in calls if call.label == label]
+    runs = [read_run(call.result, str(call.args.get("command", ""))) for call in calls if call.label == label]
     found = [run for run in runs if run is not None]
-    usable = [run for run in found if run.usable] or [run for run in found if run.count]
-    return (usable or found or [None])[0]
+    ranked = [run for run in found if run.usable] + [run for run in found if run.count] + found
+    return ranked[0] if ranked else None
 
 
-def test_run(output: str | None, command: str = "") -> Run | None:
-    """Read the output of one of ``test_commands``; None for None."""
+def read_run(output: str | None, command: str = "") -> Run | None:
+    """Read the output of one of ``commands_for_tests``; None for None."""
     if output is None:
         return None
     folder = output.lstrip().partition("\n")[0].strip()
@@ -113,14 +129,16 @@ def test_run(output: str | None, command: str = "") -> Run | None:
     )
 
 
-def test_commands(files: str | None) -> list[str]:
+def commands_for_tests(files: str | None) -> list[str]:
     """Return the commands that may run the tests of a project with these files, best first; none without test files."""
     paths = python_files(files)
     tests = [path for path in paths if is_test_file(path)]
     if not tests:
         return []
     source = "PYTHONPATH=src " if any(path.startswith("src/") for path in paths) else ""
-    run = f"pwd -P; {source}python3 -B -m"  # -B: no __pycache__, which could hide an edit made in the same second
+    run = (
+        f"{_FOLDER_FIRST}{source}python3 -B -m"  # -B: no __pycache__, which could hide an edit made in the same second
+    )
     folders = sorted({path.partition("/")[0] for path in tests if "/" in path})
     return [
         f"{run} unittest discover -v",
@@ -138,7 +156,7 @@ def python_files(listing: str | None) -> list[str]:
 
 def time_limit(run: Run | None) -> int:
     """Return the seconds that a run may take when the run before took as long as ``run`` did."""
-    return 20 + round(3 * run.seconds) if run is not None else 120
+    return 8 + round(3 * run.seconds) if run is not None else 120
 
 
 def is_test(path: str) -> bool:
@@ -167,7 +185,7 @@ def _counted(output: str) -> tuple[int, float]:
 
 def _failure(test: str, text: str, folder: str) -> Failure | None:
     """Read one section: its first traceback, which shows the first cause when errors are chained."""
-    before, found, traceback = text.partition("Traceback (most recent call last):")
+    _, found, traceback = text.partition("Traceback (most recent call last):")
     if not found:
         return None
     lines = traceback.splitlines()[1:]

@@ -10,7 +10,7 @@ else
   local h = redis.call('HMGET', job, 'status', 'leg', 'lease_ms')
   if not h[1] then return {'gone'} end
   if TERMINAL[h[1]] then return {'finished'} end
-  if h[2] ~= ARGV[3] or (h[1] == 'running' and tonumber(h[3]) > now) then return {'stale'} end
+  if h[2] ~= ARGV[3] or h[1] ~= 'running' or tonumber(h[3]) > now then return {'stale'} end
 end
 finish(id, job, KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], 6, ARGV[5])
 return settle(job, ARGV[3], ARGV[4], 'ok')

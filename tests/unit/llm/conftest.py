@@ -124,5 +124,3 @@ def _bash(args: dict[str, Any], folder: Path, python: str) -> str:
     except subprocess.TimeoutExpired:
         raise ValueError("the command took too long") from None
     return f"{done.stdout.rstrip()}\nexit code: {done.returncode}"
-
-

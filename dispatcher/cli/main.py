@@ -1,0 +1,137 @@
+"""``ekiden``: the commands, and the one place that turns errors into a line and an exit code.
+
+Importing this costs no more than typer: redis, celery, pydantic and the embedded server are imported by the commands
+that need them, when they run.
+"""
+
+import os
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from dispatcher.cli import job, jobs, serve, status, submit, up
+from dispatcher.cli import run as run_command
+from shared.errors import ConfigurationError, EkidenError
+
+__all__ = ["app", "run"]
+
+PLUGINS = "ekiden.commands"
+"""The entry-point group of commands that other packages bring, such as the workers'."""
+INTERRUPTED = 130
+EPILOG = (
+    "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server; 4 no such job; "
+    "5 no agent matched the request; 130 cancelled or interrupted."
+)
+
+
+class _Commands(TyperGroup):
+    """The commands of this package, then those of entry points, which are imported when they are asked for."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:
+        return [*super().list_commands(ctx), *sorted(_plugins())]
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
+        known = super().get_command(ctx, cmd_name)
+        if known is not None or (entry := _plugins().get(cmd_name)) is None:
+            return known
+        return _loaded(entry)
+
+
+app = typer.Typer(
+    name="ekiden",
+    cls=_Commands,
+    help="Teams of LLM agents over a real job queue: routed, handed over, recovered.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run_command.run)
+app.command("up")(up.up)
+app.command("dispatcher")(serve.dispatcher)
+app.command("submit")(submit.submit)
+app.command("jobs")(jobs.jobs)
+app.add_typer(job.app, name="job")
+app.command("status")(status.status)
+
+
+def run() -> NoReturn:
+    """Run the command line and exit. Foreseeable errors become one line on stderr and their exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # never die of a character
+    sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
+    try:
+        app()
+    except SystemExit as end:  # how typer ends; usage errors are written already
+        return _flushed(end.code)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return 1
+    except EkidenError as error:
+        return _complain(error)
+    except Exception as error:
+        if (setting := _wrong_setting(error)) is None:
+            raise
+        return _complain(setting)
+    return 0
+
+
+def _flushed(code: object) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+    if isinstance(code, str):  # what Celery's start-up steps end with
+        print(code, file=sys.stderr)  # noqa: T201 - the program's own output
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _complain(error: EkidenError) -> int:
+    print(f"ekiden: {error}", file=sys.stderr)  # noqa: T201 - the program's own output
+    return error.exit_code
+
+
+def _drop_output() -> None:
+    """Nobody reads any more: keep the interpreter from complaining about it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _wrong_setting(error: Exception) -> ConfigurationError | None:
+    """Say which environment variable is wrong, if that is what ``error`` is about."""
+    if "pydantic" not in sys.modules:
+        return None
+    from pydantic import ValidationError
+    from pydantic_settings import SettingsError
+
+    if isinstance(error, SettingsError):
+        return ConfigurationError(f"a setting in the environment (EKIDEN_*) cannot be read: {error}")
+    if not isinstance(error, ValidationError) or error.title != "Settings":
+        return None
+    first = error.errors()[0]
+    name = "_".join(str(part) for part in first["loc"][:1]).upper()
+    return ConfigurationError(f"EKIDEN_{name} is {first['input']!r}: {first['msg']}; mend the environment variable")
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=PLUGINS)}
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    """Return the command that the entry point names: a function that typer understands."""
+    try:
+        function = entry.load()
+    except ImportError as error:
+        raise ConfigurationError(f"the command {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
+    one = typer.Typer(add_completion=False)
+    one.command(entry.name, context_settings={"help_option_names": ["-h", "--help"]})(function)
+    return typer.main.get_command(one)

@@ -1,0 +1,70 @@
+"""Commands that run pools in one data folder, known to each other by locks that the kernel frees when they end."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Self
+
+from shared.errors import ConfigurationError
+from shared.keeper import is_locked, open_lock, try_lock
+
+__all__ = ["Neighbours", "UpLock", "root_of_up"]
+
+_COMMANDS_LOCK, _UP_LOCK, _UP_ROOT = "commands.lock", "up.lock", "up.root"
+
+
+class Neighbours:
+    """Registers this command in a data folder.
+
+    Attributes:
+        is_alone: Whether no other command ran here when this one came. Until ``join``, later ones wait then.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._lock = open_lock(data_dir / _COMMANDS_LOCK)
+        self.is_alone = try_lock(self._lock, fcntl.LOCK_EX)
+        if not self.is_alone:
+            self.join()
+
+    def join(self) -> None:
+        """Let others come beside this command."""
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._lock)
+
+
+class UpLock:
+    """Held by the one ``ekiden up`` of a data folder; tells others its workspace root.
+
+    Raises ``ConfigurationError`` when there is one already.
+    """
+
+    def __init__(self, data_dir: Path, root: Path) -> None:
+        self._lock = open_lock(data_dir / _UP_LOCK)
+        if not try_lock(self._lock, fcntl.LOCK_EX):
+            os.close(self._lock)
+            raise ConfigurationError(
+                f"`ekiden up` runs already in {str(data_dir)!r} for {str(root_of_up(data_dir))!r}: use it, stop it, or "
+                "give another --data-dir"
+            )
+        (data_dir / _UP_ROOT).write_bytes(os.fsencode(root))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._lock)
+
+
+def root_of_up(data_dir: Path) -> Path | None:
+    """Return the workspace root of the ``ekiden up`` that runs in ``data_dir``; None when none does."""
+    if not is_locked(data_dir / _UP_LOCK):
+        return None
+    try:
+        return Path(os.fsdecode((data_dir / _UP_ROOT).read_bytes()))
+    except OSError:  # it has only just begun
+        return None

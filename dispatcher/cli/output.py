@@ -1,0 +1,93 @@
+"""Lines for people: colours and wrapping on a terminal, plain text elsewhere, ASCII where nothing else can be shown."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+__all__ = ["Output", "one_line", "printable", "speaks_unicode"]
+
+_UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
+_UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…"}
+_ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
+_ASCII |= {"ok": "+", "failed": "x", "cancelled": "x", "dot": "|", "dots": "..."}
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_COERCED = {"", "C.UTF-8", "C.utf8", "UTF-8"}
+"""What Python itself may have set LC_CTYPE to, because the locale was C."""
+
+
+class Output:
+    """Writes lines to a stream."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stdout
+        self.symbols = _UNICODE if speaks_unicode(self.stream, os.environ) else _ASCII
+        self._console = None
+        if self.stream.isatty():
+            from rich.console import Console
+
+            self._console = Console(file=self.stream, highlight=False, markup=False, emoji=False)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person looks at it."""
+        return self._console is not None
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """Write ``text``, as one line or several, at once."""
+        if self._console is not None:
+            self._console.print(printable(text), style=style)
+        else:
+            self.stream.write(printable(text) + "\n")
+        self.stream.flush()
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write a table; elsewhere than on a terminal, aligned columns."""
+        shown = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
+        if self._console is None:
+            for line in _aligned([list(columns), *shown]):
+                self.line(line)
+            return
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*columns, box=box.SIMPLE_HEAD if self.symbols is _UNICODE else box.ASCII2)
+        for row in shown:
+            table.add_row(*map(Text, row))
+        self._console.print(table)
+
+
+def printable(text: str) -> str:
+    """Return ``text`` without what would steer a terminal: it may come from a model or a file."""
+    return _CONTROL.sub("", text)
+
+
+def one_line(text: str, longest: int = 80, dots: str = "...") -> str:
+    """Return ``text`` on one line, cut where it is too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - len(dots)] + dots
+
+
+def speaks_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether ``stream`` can show more than ASCII: by its encoding, and by the locale that the user chose.
+
+    Python takes UTF-8 for the encoding of the C locale, whose terminals know ASCII only.
+    """
+    try:
+        "🎯→".encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    if environ.get("PYTHONIOENCODING") or environ.get("PYTHONUTF8") == "1":
+        return True
+    chosen = environ.get("LC_ALL")
+    if not chosen and environ.get("LC_CTYPE", "") in _COERCED:
+        chosen = environ.get("LANG")
+    return chosen not in ("C", "POSIX")
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,117 @@
+"""The pools of ``ekiden run`` and ``ekiden up``: a dispatcher and a worker, as children of this process."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from shared.children import Child, start_child
+from shared.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dispatcher.client import Client
+
+__all__ = ["Stack"]
+
+_LARGEST_LOG = 5_000_000
+_LOOK_S = 0.1
+
+
+@dataclass
+class Stack:
+    """A dispatcher and a worker that serve every agent; they end with this process, however it ends.
+
+    Attributes:
+        url: The server that they serve.
+        data_dir: Where they log: ``dispatcher.log``, ``worker.log``.
+        root: The worker's workspace root.
+        concurrency: Legs at a time in the worker; None: as the settings say.
+        agents_dirs: Further folders of agent files.
+    """
+
+    url: str
+    data_dir: Path
+    root: Path
+    concurrency: int | None = None
+    agents_dirs: Sequence[Path] = ()
+    children: dict[str, Child] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        try:
+            for kind in ("dispatcher", "worker"):
+                self.start(kind)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, kind: str) -> None:
+        """Start the pool of this kind (again)."""
+        log = self.data_dir / f"{kind}.log"
+        if log.exists() and log.stat().st_size > _LARGEST_LOG:
+            log.replace(log.with_suffix(".log.1"))
+        # -P: the current folder is a user's project, whose packages may be named like ours
+        argv = [sys.executable, "-P", "-m", "dispatcher", kind, *self._options(kind)]
+        self.children[kind] = start_child(argv, env={**os.environ, "EKIDEN_REDIS_URL": self.url}, log=log)
+
+    def stop(self) -> None:
+        """End the pools; at once when the user does not want to wait."""
+        children = list(self.children.values())
+        try:
+            _all_at_once(Child.stop, children)
+        except KeyboardInterrupt:
+            _all_at_once(lambda child: child.stop(0), children)
+
+    def ended(self) -> str | None:
+        """Return the kind of a pool that has ended by itself; None when all run."""
+        return next((kind for kind, child in self.children.items() if child.poll() is not None), None)
+
+    def last_line(self, kind: str) -> str:
+        """Return the last thing that the pool of this kind wrote."""
+        lines = [line for line in self.children[kind].tail(20).splitlines() if line.strip()]
+        return lines[-1].strip() if lines else "it wrote nothing"
+
+    async def watch(self) -> None:
+        """Return never; raise ``ConfigurationError`` when a pool ends by itself."""
+        while (kind := self.ended()) is None:
+            await asyncio.sleep(_LOOK_S)
+        raise ConfigurationError(f"the {kind} ended: {self.last_line(kind)}")
+
+    async def ready(self, client: "Client") -> None:
+        """Return when both pools have announced themselves; raise like ``watch`` when one has ended."""
+        pids = {child.pid for child in self.children.values()}
+        while not pids <= {pool.pid for pool in await client.pools()}:
+            if (kind := self.ended()) is not None:
+                raise ConfigurationError(f"the {kind} ended: {self.last_line(kind)}")
+            await asyncio.sleep(_LOOK_S)
+
+    def agent_file_errors(self) -> list[str]:
+        """Return what the dispatcher found wrong in the agent files, as ``file:line: what``; empty before it has."""
+        found = []
+        for line in self.children["dispatcher"].tail(200).splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and entry.get("event") == "agent_file" and entry.get("level") == "error":
+                found.append(f"{entry.get('at')}: {entry.get('problem')}")
+        return found
+
+    def _options(self, kind: str) -> list[str]:
+        if kind == "dispatcher":
+            return [part for folder in self.agents_dirs for part in ("--agents-dir", str(folder))]
+        concurrency = [] if self.concurrency is None else ["--concurrency", str(self.concurrency)]
+        return ["--workspace-root", str(self.root), *concurrency]
+
+
+def _all_at_once(stop: Callable[[Child], object], children: Sequence[Child]) -> None:
+    with ThreadPoolExecutor(max(len(children), 1)) as threads:
+        list(threads.map(stop, children))

@@ -1,0 +1,63 @@
+"""How many legs one worker process holds at once.
+
+    python -m tests.benchmarks.inflight [--jobs 200] [--turn-s 1.0]
+
+Every job is a chain of three agents whose model takes ``turn-s`` a turn. All jobs are submitted at once; the ideal is
+that nobody ever waits: three turns.
+"""
+
+import argparse
+import asyncio
+import time
+
+from dispatcher.client import Client
+from tests.benchmarks.stack import Stack, stack
+
+CHAIN = ("first", "second", "third")
+
+
+def main() -> None:
+    """Print wall time, ideal and ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--turn-s", type=float, default=1.0)
+    options = parser.parse_args()
+    with stack(dict(zip(CHAIN, map(agent_file, range(3)), strict=True)), script(options.turn_s)) as made:
+        asyncio.run(measure(made, options.jobs, options.turn_s))
+
+
+def agent_file(index: int) -> str:
+    """An agent that hands over to the next of the chain."""
+    handoffs = f"handoffs: [{{to: {CHAIN[index + 1]}}}]\n" if index + 1 < len(CHAIN) else ""
+    return f"---\nname: {CHAIN[index]}\ndescription: Runner {index}.\ntools: []\n{handoffs}---\nRun.\n"
+
+
+def script(turn_s: float) -> str:
+    """Replies of the chain, each after ``turn_s``."""
+    moves = [
+        f"  {here}:\n  - name: run\n    delay_s: {turn_s}\n    call: [{{tool: transfer_to_{to}, args: {{reason: go}}}}]\n"
+        for here, to in zip(CHAIN, CHAIN[1:], strict=False)
+    ]
+    return "agents:\n" + "".join(moves) + f"  {CHAIN[-1]}:\n  - {{name: end, delay_s: {turn_s}, say: done}}\n"
+
+
+async def measure(made: Stack, jobs: int, turn_s: float) -> None:
+    """Run ``jobs`` through one worker process and print the figures."""
+    made.start("dispatcher", concurrency=jobs)
+    made.start("workers", *(f"ekiden.agent.{name}" for name in CHAIN), concurrency=jobs)
+    async with Client(made.url) as client:
+        await made.ready(client, 2)
+        await client.wait(await client.submit("warm up", agent="third"))
+        began = time.monotonic()
+        ids = [await client.submit("go", agent="first") for _ in range(jobs)]
+        submitted = time.monotonic() - began
+        views = await asyncio.gather(*(client.wait(job) for job in ids))
+        wall = time.monotonic() - began
+    assert all(view.result == "done" for view in views), "a job went wrong"
+    ideal = turn_s * len(CHAIN)
+    print(f"jobs {jobs}, turns {len(CHAIN)} x {turn_s:g} s, one worker process")
+    print(f"submitted in {submitted:.2f} s, all done in {wall:.2f} s, ideal {ideal:.2f} s, ratio {wall / ideal:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Servers and clients for all tests."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import fakeredis
+import pytest
+from redis.asyncio import Redis
+
+from shared.embedded import attach
+from shared.stores import keys
+from shared.stores.catalogs import RedisCatalogStore
+from shared.stores.jobs import RedisJobStore
+from shared.stores.opening import Stores
+from shared.stores.pools import RedisPoolStore
+from shared.stores.redis import as_any, connect
+
+T = TypeVar("T")
+
+for name in [name for name in os.environ if name.startswith(("EKIDEN_", "GEMINI_"))]:
+    del os.environ[name]  # the tests' settings are their own
+
+
+@pytest.fixture(scope="session")
+def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real server that all tests share; each starts with an empty database."""
+    with attach(tmp_path_factory.mktemp("valkey")) as attachment:
+        yield attachment.url
+
+
+@dataclass
+class Backend:
+    """A kind of server to run a scenario on."""
+
+    connect: Callable[[], Redis]
+
+    def run(self, scenario: Callable[[Stores], Awaitable[T]]) -> T:
+        """Run ``scenario`` on an empty database; fail if it leaves a key that would live for ever."""
+
+        async def whole() -> T:
+            client = self.connect()
+            await as_any(client.flushall())
+            try:
+                value = await scenario(stores_on(client))
+                assert await immortal_keys(client) == []
+                return value
+            finally:
+                await client.aclose()
+
+        return asyncio.run(whole())
+
+
+def stores_on(client: Redis) -> Stores:
+    """All stores on one client."""
+    return Stores("test", client, RedisJobStore(client), RedisCatalogStore(client), RedisPoolStore(client))
+
+
+async def immortal_keys(client: Redis) -> list[str]:
+    """Keys without a TTL that are none of the few that may be."""
+    found = [key async for key in client.scan_iter()]
+    return [key for key in found if await as_any(client.ttl(key)) == -1 and not keys.is_permanent(key)]
+
+
+@pytest.fixture(params=["fakeredis", "valkey"])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Both kinds of server: a contract holds on either."""
+    if request.param == "fakeredis":
+        return Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
+    return real_backend(request.getfixturevalue("valkey_url"))
+
+
+@pytest.fixture
+def valkey(valkey_url: str) -> Backend:
+    """The real server alone."""
+    return real_backend(valkey_url)
+
+
+def real_backend(url: str) -> Backend:
+    """A backend on the server at ``url``."""
+    return Backend(lambda: connect(url))
+
+
+@pytest.fixture
+def corpus() -> Path:
+    """The folder of real agent files and labelled prompts beside the checkout."""
+    folder = Path(__file__).parents[2] / "shared" / "corpus"
+    if not folder.is_dir():
+        pytest.skip("the corpus is not beside this checkout")
+    return folder

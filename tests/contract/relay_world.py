@@ -1,0 +1,73 @@
+"""Ready-made jobs, claims and steps for tests of the stores and the relay."""
+
+from dataclasses import replace
+
+from shared.handoff import HandoffContext, first_context
+from shared.messages import Message, TextPart
+from shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record
+from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
+from shared.stores.base import Claim, Claimed, Step, Submission
+from shared.stores.opening import Stores
+
+LEASE_S = 30.0
+
+
+async def submitted(stores: Stores, prompt: str = "fix it", request_id: str = "r1") -> str:
+    """Submit a job and return its id."""
+    job = await stores.jobs.reserve(None, request_id)
+    assert await stores.jobs.submit(submission(job, prompt))
+    return job
+
+
+def submission(job: str, prompt: str = "fix it") -> Submission:
+    """A submission of ``prompt``."""
+    context = first_context(job)
+    return Submission(job, JobRequested(prompt=prompt), context, outbox(job, 0, DISPATCH_QUEUE, context))
+
+
+async def claim_of(stores: Stores, job: str, owner: str = "w1#1") -> Claim:
+    """The claim that the job's queued message would lead to."""
+    fields = await stores.client.hmget(f"ekiden:{{{job.partition('.')[0]}}}:job:{job}", "leg", "handoff", "queue")
+    return Claim(job, int(fields[0]), fields[1], fields[2], owner)
+
+
+async def claimed(stores: Stores, job: str, owner: str = "w1#1", lease_s: float = LEASE_S) -> Claimed:
+    """Claim the job's current leg; must succeed."""
+    got = await stores.jobs.claim(await claim_of(stores, job, owner), lease_s)
+    assert isinstance(got, Claimed), got
+    return got
+
+
+def step_to(leg: Claimed, to: str, **changes: object) -> Step:
+    """A transfer from where ``leg`` is to agent ``to``."""
+    context: HandoffContext = leg.context.advance(to, "because", is_route=leg.lease.leg == 0)
+    step = Step(
+        context=context,
+        record=HandedOff(leg=leg.lease.leg, context=context, call_id="c1"),
+        outbox=outbox(leg.lease.job, leg.lease.leg + 1, queue_for(to), context),
+        catalog="cat",
+        is_route=leg.lease.leg == 0,
+        max_depth=5,
+        may_return=False,
+        cycles="parent",
+    )
+    return replace(step, **changes)  # type: ignore[arg-type]  # fields of Step by name
+
+
+async def moved(stores: Stores, job: str, *agents: str) -> Claimed:
+    """Carry the job over ``agents`` (the first is the route) and claim the last one's leg."""
+    for agent in agents:
+        leg = await claimed(stores, job)
+        verdict, code = await stores.jobs.transfer(leg.lease, f"{leg.lease.fence}.t", step_to(leg, agent))
+        assert verdict == "ok", code
+    return await claimed(stores, job)
+
+
+def reply(text: str = "hello", leg: int = 1) -> Record:
+    """A model's reply."""
+    return ModelReplied(leg=leg, turn=1, message=Message(role="model", parts=(TextPart(text=text),)))
+
+
+def done(answer: str = "42", leg: int = 1) -> Ended:
+    """A good end."""
+    return Ended(leg=leg, status="done", reason="GOAL", answer=answer)

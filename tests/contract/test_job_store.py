@@ -1,0 +1,458 @@
+"""The contract of JobStore, on fakeredis and on a real server."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from shared.errors import AmbiguousId, JobCancelled, LostLease, UnknownJob
+from shared.records import Ended, Noticed, Paused
+from shared.relay.message import DISPATCH_QUEUE, queue_for
+from shared.stores import keys
+from shared.stores.base import Lease
+from shared.stores.opening import Stores
+from shared.stores.scripts import source_of
+from tests.conftest import Backend
+from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted
+
+
+async def queue_of(stores: Stores, queue: str) -> list[dict[str, Any]]:
+    """The messages in ``queue``, oldest first."""
+    raw = await stores.client.lrange(queue, 0, -1)
+    return [json.loads(text) for text in reversed(raw)]
+
+
+def test_submit_stores_the_job_and_queues_one_message(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores, "帮我修复 🐛")
+        view = await stores.jobs.job(job)
+        assert (view.status, view.leg, view.queue, view.summary) == ("queued", 0, DISPATCH_QUEUE, "帮我修复 🐛")
+        [message] = await queue_of(stores, DISPATCH_QUEUE)
+        assert message["headers"]["id"] == f"{job}:0:1"
+        assert message["headers"]["ekiden_ms"] == view.created_ms
+        [entry] = await stores.jobs.journal(job)
+        assert (entry.seq, entry.record.type) == (1, "request")
+
+    backend.run(scenario)
+
+
+def test_control_characters_in_a_prompt_do_not_break_the_message(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        await submitted(stores, "a\x01b\x02c \\u0001 %1")
+        [message] = await queue_of(stores, DISPATCH_QUEUE)
+        assert message["properties"]["delivery_tag"].endswith(":0:1")
+
+    backend.run(scenario)
+
+
+def test_the_same_submission_again_changes_nothing(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        assert not await stores.jobs.submit(submission(job))
+        assert len(await queue_of(stores, DISPATCH_QUEUE)) == 1
+
+    backend.run(scenario)
+
+
+def test_a_request_id_gets_the_same_job_number_again(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores, request_id="first")
+        session = job.partition(".")[0]
+        second = await stores.jobs.reserve(session, "second")
+        assert second == f"{session}.2"
+        assert await stores.jobs.reserve(session, "second") == second
+        assert await stores.jobs.reserve(session, "first") == job
+
+    backend.run(scenario)
+
+
+def test_reserving_in_a_session_that_does_not_exist_is_refused(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        with pytest.raises(UnknownJob):
+            await stores.jobs.reserve("a" * 16, "r")
+
+    backend.run(scenario)
+
+
+def test_a_claim_takes_the_lease_and_returns_the_stored_context(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await claimed(stores, job)
+        assert (leg.attempt, leg.seq, leg.context.from_agent) == (1, 1, "user")
+        assert (await stores.jobs.job(job)).status == "running"
+
+    backend.run(scenario)
+
+
+def test_only_one_of_two_claims_succeeds(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await claimed(stores, job, "w1#1")
+        assert await stores.jobs.claim(await claim_of(stores, job, "w2#1"), 30) == "busy"
+
+    backend.run(scenario)
+
+
+def test_a_claim_repeated_by_its_owner_gets_the_same_lease(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        first = await claimed(stores, job, "w1#1")
+        again = await claimed(stores, job, "w1#1")
+        assert (again.lease.fence, again.attempt) == (first.lease.fence, 1)
+
+    backend.run(scenario)
+
+
+def test_a_claim_of_another_leg_or_handoff_is_stale(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        old = await claim_of(stores, job)
+        await moved(stores, job, "debugger")
+        assert await stores.jobs.claim(old, 30) == "stale"
+
+    backend.run(scenario)
+
+
+def test_claims_of_ended_and_of_unknown_jobs_say_so(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        old = await claim_of(stores, job)
+        leg = await claimed(stores, job)
+        await stores.jobs.finish(leg.lease, "1", done(leg=0), [])
+        assert await stores.jobs.claim(old, 30) == "finished"
+        unknown = claim_of.__globals__["Claim"]("b" * 16 + ".1", 0, "h", DISPATCH_QUEUE, "w")
+        assert await stores.jobs.claim(unknown, 30) == "gone"
+
+    backend.run(scenario)
+
+
+def test_a_claim_by_an_older_program_leaves_the_leg_to_others(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await stores.client.hset(keys.job(job), "v", 99)
+        assert await stores.jobs.claim(await claim_of(stores, job), 30) == "too_new"
+        assert (await stores.jobs.job(job)).status == "queued"
+
+    backend.run(scenario)
+
+
+def test_after_the_lease_another_worker_takes_over_and_the_first_cannot_write(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        first = await claimed(stores, job, "w1#1", lease_s=0.0)
+        second = await claimed(stores, job, "w2#1")
+        assert second.attempt == 2
+        with pytest.raises(LostLease):
+            await stores.jobs.append(first.lease, "t1", [Noticed(text="x")], used_ms=0, is_progress=True)
+        assert (await stores.jobs.transfer(first.lease, "c1", step_to(first, "debugger")))[0] == "fenced"
+        assert await stores.jobs.finish(first.lease, "c2", done(leg=0), []) == "fenced"
+        assert [entry.record.type for entry in await stores.jobs.journal(job)] == ["request"]
+
+    backend.run(scenario)
+
+
+def test_appends_are_numbered_and_a_repeated_one_is_recognised(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await claimed(stores, job)
+        for _ in range(2):
+            seq = await stores.jobs.append(leg.lease, "t1", [reply(leg=0), reply(leg=0)], used_ms=7, is_progress=True)
+            assert seq == 3
+        assert [entry.seq for entry in await stores.jobs.journal(job)] == [1, 2, 3]
+        assert (await stores.jobs.job(job)).attempts == 0
+
+    backend.run(scenario)
+
+
+def test_time_consumed_is_kept_for_the_next_attempt(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await claimed(stores, job, "w1#1", lease_s=1.0)
+        await stores.jobs.append(leg.lease, "t", [reply(leg=0)], used_ms=1234, is_progress=True)
+        await stores.client.hset(keys.job(job), "lease_ms", 1)
+        assert (await claimed(stores, job, "w2#1")).used_ms == 1234
+
+    backend.run(scenario)
+
+
+def test_a_transfer_moves_the_job_and_queues_the_next_leg_in_one_step(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "debugger")
+        assert (leg.lease.leg, leg.context.to_agent, leg.catalog) == (1, "debugger", "cat")
+        [message] = await queue_of(stores, queue_for("debugger"))
+        assert message["headers"]["id"] == f"{job}:1:2"  # the job's second push
+
+    backend.run(scenario)
+
+
+def test_a_repeated_commit_gets_the_stored_verdict(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await claimed(stores, job)
+        step = step_to(leg, "debugger")
+        assert await stores.jobs.transfer(leg.lease, "c1", step) == ("ok", "")
+        assert await stores.jobs.transfer(leg.lease, "c1", step) == ("ok", "")
+        assert (await stores.jobs.transfer(leg.lease, "c2", step))[0] == "fenced"
+        assert len(await queue_of(stores, queue_for("debugger"))) == 1
+        second = await claimed(stores, job)
+        for _ in range(2):
+            assert await stores.jobs.finish(second.lease, "c3", done(), ["{}"]) == "ok"
+        assert [entry.record.type for entry in await stores.jobs.journal(job)] == ["request", "handoff", "ended"]
+
+    backend.run(scenario)
+
+
+def test_n_handoffs_are_allowed_and_one_more_is_refused(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a0", "a1", "a2", "a3")
+        verdict = await stores.jobs.transfer(leg.lease, "c", step_to(leg, "a4", max_depth=3))
+        assert verdict == ("refused", "MAX_DEPTH_EXCEEDED")
+        assert await stores.jobs.transfer(leg.lease, "d", step_to(leg, "a4", max_depth=4)) == ("ok", "")
+        assert (await stores.jobs.job(job)).depth == 4
+
+    backend.run(scenario)
+
+
+def test_a_refused_transfer_leaves_the_leg_running(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a", "b")
+        assert await stores.jobs.transfer(leg.lease, "c", step_to(leg, "a")) == ("refused", "CIRCULAR_HANDOFF")
+        assert (await stores.jobs.job(job)).status == "running"
+        await stores.jobs.append(leg.lease, "t", [reply(leg=2)], used_ms=0, is_progress=True)
+
+    backend.run(scenario)
+
+
+def test_back_to_the_parent_is_allowed_where_the_agent_may_but_each_edge_twice_at_most(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        for agent in ("a", "b", "a", "b", "a"):
+            leg = await claimed(stores, job)
+            step = step_to(leg, agent, may_return=True, max_depth=50)
+            assert await stores.jobs.transfer(leg.lease, f"{leg.lease.leg}", step) == ("ok", "")
+        leg = await claimed(stores, job)
+        step = step_to(leg, "b", may_return=True, max_depth=50)
+        assert await stores.jobs.transfer(leg.lease, "x", step) == ("refused", "CIRCULAR_HANDOFF")
+
+    backend.run(scenario)
+
+
+def test_only_the_agent_that_control_came_from_counts_as_parent(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a", "b", "c")
+        verdict = await stores.jobs.transfer(leg.lease, "x", step_to(leg, "a", may_return=True))
+        assert verdict == ("refused", "CIRCULAR_HANDOFF")
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize(("cycles", "verdict"), [("deny", "refused"), ("limit:1", "refused"), ("limit:2", "ok")])
+def test_the_catalogs_cycle_policy_decides(backend: Backend, cycles: str, verdict: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a", "b")
+        step = step_to(leg, "a", cycles=cycles, may_return=True)
+        assert (await stores.jobs.transfer(leg.lease, "x", step))[0] == verdict
+
+    backend.run(scenario)
+
+
+def test_finishing_clears_every_index_and_stores_result_and_messages(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "debugger")
+        assert await stores.jobs.finish(leg.lease, "c", done("好的"), ['{"m": 1}', '{"m": 2}']) == "ok"
+        view = await stores.jobs.job(job)
+        assert (view.status, view.result, view.reason, view.is_over) == ("done", "好的", "GOAL", True)
+        for index in (keys.LEASES, keys.TIMERS, keys.queued(queue_for("debugger"))):
+            assert await stores.client.zcard(index) == 0
+        assert await stores.client.xlen(keys.messages(job.partition(".")[0])) == 2
+
+    backend.run(scenario)
+
+
+def test_a_suspended_leg_costs_no_attempt_and_is_woken_by_its_timer_once(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a")
+        record = Paused(leg=1, cause="retry", delay_s=0.0)
+        assert await stores.jobs.suspend(leg.lease, "c", record, 0.0) == "ok"
+        assert await stores.jobs.claim(await claim_of(stores, job), 30) == "suspended"
+        assert await stores.jobs.overdue(60) == [job]
+        assert await stores.jobs.requeue(job, 60, 5) == "ok"
+        assert await stores.jobs.requeue(job, 60, 5) == "busy"
+        assert (await claimed(stores, job)).attempt == 1
+
+    backend.run(scenario)
+
+
+def test_a_suspended_leg_is_not_woken_early(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a")
+        await stores.jobs.suspend(leg.lease, "c", Paused(leg=1, cause="retry", delay_s=60.0), 60.0)
+        assert await stores.jobs.overdue(60) == []
+        assert await stores.jobs.requeue(job, 0, 5) == "busy"
+
+    backend.run(scenario)
+
+
+def test_an_expired_lease_is_found_and_queued_again(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await claimed(stores, job, lease_s=0.0)
+        assert job in await stores.jobs.overdue(60)
+        assert await stores.jobs.requeue(job, 60, 5) == "ok"
+        assert len(await queue_of(stores, DISPATCH_QUEUE)) == 2
+        assert (await claimed(stores, job, "w2#1")).attempt == 2
+
+    backend.run(scenario)
+
+
+def test_a_lease_that_holds_is_left_alone(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await claimed(stores, job)
+        assert await stores.jobs.overdue(0) == []
+        assert await stores.jobs.requeue(job, 0, 5) == "busy"
+
+    backend.run(scenario)
+
+
+def test_a_lost_message_is_pushed_again_but_one_that_still_waits_is_not(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        lost, waiting = await submitted(stores, request_id="1"), await submitted(stores, request_id="2")
+        await asyncio.sleep(0.002)  # the clock of the queue counts milliseconds
+        assert await stores.jobs.requeue(lost, 0, 5) == "waiting"
+        await stores.client.rpop(DISPATCH_QUEUE)  # as if its worker died before the claim
+        await stores.client.hset(keys.job(waiting), "enqueued_ms", 10**14)
+        [newer] = await queue_of(stores, DISPATCH_QUEUE)
+        assert newer["headers"]["id"].startswith(waiting)
+        await stores.client.hset(keys.job(lost), "enqueued_ms", newer["headers"]["ekiden_ms"] - 1)
+        assert await stores.jobs.requeue(lost, 0, 5) == "ok"
+        assert len(await queue_of(stores, DISPATCH_QUEUE)) == 2
+
+    backend.run(scenario)
+
+
+def test_of_each_queue_only_the_oldest_is_looked_at(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        jobs = [await submitted(stores, request_id=str(n)) for n in range(20)]
+        assert await stores.jobs.overdue(0) != []
+        assert len(await stores.jobs.overdue(0)) == 1
+
+    backend.run(scenario)
+
+
+def test_a_leg_whose_attempts_are_used_up_is_dead_until_somebody_buries_it(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        for attempt in range(3):
+            await claimed(stores, job, f"w{attempt}#1", lease_s=0.0)
+        assert await stores.jobs.requeue(job, 0, 3) == "dead 0"
+        end = Ended(leg=0, status="dead", reason="ERROR", error="poison")
+        assert await stores.jobs.finish(Lease(job, 0, "", DISPATCH_QUEUE), "d", end, []) == "ok"
+        assert await stores.jobs.finish(Lease(job, 0, "", DISPATCH_QUEUE), "e", end, []) == "finished"
+        assert (await stores.jobs.job(job)).status == "dead"
+
+    backend.run(scenario)
+
+
+def test_the_sweeper_cannot_end_a_leg_that_somebody_holds(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await claimed(stores, job)
+        end = Ended(leg=0, status="dead", reason="ERROR", error="poison")
+        assert await stores.jobs.finish(Lease(job, 0, "", DISPATCH_QUEUE), "d", end, []) == "stale"
+
+    backend.run(scenario)
+
+
+def test_renewing_extends_our_leases_and_names_those_to_stop(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        ours, lost, cancelled = [await submitted(stores, request_id=str(n)) for n in range(3)]
+        leases = [(await claimed(stores, job, lease_s=0.2)).lease for job in (ours, lost, cancelled)]
+        await stores.client.hset(keys.job(lost), "fence", 9)
+        end = Ended(leg=0, status="cancelled", reason="ABORTED")
+        assert await stores.jobs.cancel(cancelled, end) == "flagged"
+        assert await stores.jobs.renew(leases, 60.0) == {lost: "lost", cancelled: "cancelled"}
+        assert await stores.jobs.renew([], 60.0) == {}
+        assert await stores.jobs.claim(await claim_of(stores, ours, "w2"), 30) == "busy"
+
+    backend.run(scenario)
+
+
+def test_cancelling_a_waiting_job_ends_it_at_once(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        end = Ended(leg=0, status="cancelled", reason="ABORTED", error="cancelled by the user")
+        assert await stores.jobs.cancel(job, end) == "ok"
+        assert await stores.jobs.cancel(job, end) == "finished"
+        assert (await stores.jobs.job(job)).status == "cancelled"
+        assert await stores.jobs.claim(await claim_of(stores, job), 30) == "finished"
+
+    backend.run(scenario)
+
+
+def test_a_running_job_that_was_cancelled_can_only_end_as_cancelled(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a")
+        end = Ended(leg=1, status="cancelled", reason="ABORTED")
+        assert await stores.jobs.cancel(job, end) == "flagged"
+        with pytest.raises(JobCancelled):
+            await stores.jobs.append(leg.lease, "t", [reply()], used_ms=0, is_progress=True)
+        assert (await stores.jobs.transfer(leg.lease, "c1", step_to(leg, "b")))[0] == "cancelled"
+        assert await stores.jobs.finish(leg.lease, "c2", done(), []) == "cancelled"
+        assert await stores.jobs.suspend(leg.lease, "c3", Paused(cause="retry", delay_s=1), 1) == "cancelled"
+        assert await stores.jobs.finish(leg.lease, "c4", end, []) == "ok"
+
+    backend.run(scenario)
+
+
+def test_jobs_are_listed_newest_first_and_found_by_a_unique_prefix(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        first, second = await submitted(stores, request_id="1"), await submitted(stores, request_id="2")
+        assert {view.id for view in await stores.jobs.jobs()} == {first, second}
+        assert await stores.jobs.resolve(first[:-1]) == first
+        assert await stores.jobs.resolve(first) == first
+        third = await stores.jobs.reserve(first.partition(".")[0], "3")
+        await stores.jobs.submit(submission(third))
+        with pytest.raises(AmbiguousId):
+            await stores.jobs.resolve(first.partition(".")[0])
+        for unknown in ("nosuchjob", "", "*"):
+            with pytest.raises(UnknownJob):
+                await stores.jobs.resolve(unknown)
+
+    backend.run(scenario)
+
+
+def test_an_unknown_job_is_an_error_that_says_so(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        with pytest.raises(UnknownJob, match="ekiden jobs"):
+            await stores.jobs.job("c" * 16 + ".1")
+        assert await stores.jobs.journal("c" * 16 + ".1") == []
+
+    backend.run(scenario)
+
+
+def test_a_reader_waits_for_the_next_entry(valkey: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await claimed(stores, job)
+        reading = asyncio.create_task(stores.jobs.journal(job, 1, wait_s=4))
+        await stores.jobs.append(leg.lease, "t", [Noticed(text="there")], used_ms=0, is_progress=False)
+        [entry] = await reading
+        assert entry.record == Noticed(text="there")
+        assert await stores.jobs.journal(job, 2, wait_s=0.05) == []
+
+    valkey.run(scenario)
+
+
+def test_lua_and_the_key_module_mean_the_same_set_of_queues() -> None:
+    assert f"'{keys.QUEUES}'" in source_of("submit")

@@ -1,21 +1,30 @@
-"""Settings. Precedence: command line > environment (``EKIDEN_*``) > defaults.
+"""Settings. Precedence: command line > environment > project ``.gemini/settings.json`` > the user's one > defaults.
 
-The layers of ``.gemini/settings.json`` slot in between when ``ekiden config`` comes.
+A field is ``EKIDEN_<NAME>`` in the environment and, in the files, the dotted key that ``key_of`` tells:
+``agents.routing.…`` as in gemini-cli's files, ``ekiden.…`` for what is ours alone.
 """
 
+import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-__all__ = ["Settings"]
+from shared.errors import ConfigurationError
+from shared.settings_files import global_file, project_file, read_settings, value_at
+
+__all__ = ["Settings", "key_of", "load_settings", "origins"]
+
+_PREFIX = "EKIDEN_"
+_KEYS = {"routing_fallback": "agents.routing.fallback"}
 
 
 class Settings(BaseSettings):
-    """Everything that can be set, with its default. Durations end in ``_s`` (seconds)."""
+    """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
-    model_config = SettingsConfigDict(env_prefix="EKIDEN_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True)
 
     redis_url: str | None = None
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
@@ -38,4 +47,69 @@ class Settings(BaseSettings):
     max_attempts: int = Field(5, ge=1)
     """Claims of a leg without any progress before the job is declared dead."""
     handoff_cycles: str = Field("parent", pattern=r"^(deny|parent|limit:[1-9][0-9]*)$")
+    """``deny``, ``parent`` or ``limit:<n>``."""
     routing_fallback: Literal["prompt_user", "none"] = "prompt_user"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the two settings files behind the environment."""
+        files = (_FileSource(settings_cls, path) for path in (project_file(), global_file()))
+        return (init_settings, env_settings, *files)
+
+
+def load_settings(**options: Any) -> Settings:
+    """Return the settings in force; ``options`` come from the command line, None where nothing was given.
+
+    Raises ``ConfigurationError`` that names the setting, its value's fault and where it comes from.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        raise ConfigurationError(f"setting {key_of(name)!r} ({_origin(name, given)}): {first['msg']}") from error
+
+
+def key_of(name: str) -> str:
+    """Return the dotted key of field ``name`` in the settings files."""
+    return _KEYS.get(name, f"ekiden.{name}")
+
+
+def origins() -> dict[str, str]:
+    """Return where each field's value comes from: ``environment EKIDEN_…``, a file's path, or ``default``."""
+    return {name: _origin(name, {}) for name in Settings.model_fields}
+
+
+def _origin(name: str, given: dict[str, Any]) -> str:
+    variable = f"{_PREFIX}{name.upper()}"
+    if name in given:
+        return "command line"
+    if variable in os.environ:
+        return f"environment {variable}"
+    for path in (project_file(), global_file()):
+        if value_at(read_settings(path), key_of(name)) is not None:
+            return str(path)
+    return "default"
+
+
+class _FileSource(PydanticBaseSettingsSource):
+    """Reads one settings file; other programs' keys in it are none of our business."""
+
+    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
+        super().__init__(settings_cls)
+        self._values = read_settings(path)
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return value_at(self._values, key_of(field_name)), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        found = {name: value_at(self._values, key_of(name)) for name in self.settings_cls.model_fields}
+        return {name: value for name, value in found.items() if value is not None}

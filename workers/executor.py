@@ -151,16 +151,18 @@ class Executor:
 
     async def _answer_calls(self, turn: Turn) -> Transfer | None:
         """Give every open call its one answer: ordinary tools first, then the first transfer."""
-        is_transfer = self._has.transfers.is_transfer
-        ordinary = [call for call in turn.open_calls if not is_transfer(call)]
+        ordinary = [call for call in turn.open_calls if not self._is_transfer(call)]
         for is_safe, calls in groupby(ordinary, key=self._is_safe):
             batch = list(calls)
             for group in [batch] if is_safe else [[call] for call in batch]:
                 await self._run_tools(turn, group)
-        transfers = [call for call in turn.open_calls if is_transfer(call)]
+        transfers = [call for call in turn.open_calls if self._is_transfer(call)]
         if len(transfers) > 1:
             await self._forget(turn, transfers[1:])
         return await self._transfer(turn, transfers[0]) if transfers else None
+
+    def _is_transfer(self, call: ToolCall) -> bool:
+        return call.name not in self._has.tools and self._has.transfers.is_transfer(call)
 
     def _is_safe(self, call: ToolCall) -> bool:
         """Whether the call may run beside others."""

@@ -104,6 +104,6 @@ class AgentHandler:
 
 
 def _backoff_s(leg: Leg) -> float:
-    """Return 0.5 s, doubled for every time that the leg was given back."""
-    pauses = sum(isinstance(record, Paused) for record in leg.records)
+    """Return 0.5 s, doubled for every time that the leg was given back for want of something."""
+    pauses = sum(isinstance(record, Paused) and record.cause == "missing_tools" for record in leg.records)
     return min(0.5 * 2.0 ** min(pauses, 10), MAX_BACKOFF_S)

@@ -4,10 +4,10 @@ import asyncio
 import os
 import sys
 import time
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from dispatcher.cli.neighbours import Neighbours
+from dispatcher.cli.options import Abandoned
 from dispatcher.cli.output import one_line
 from shared.errors import InvalidRequest
 
@@ -15,18 +15,11 @@ if TYPE_CHECKING:
     from dispatcher.client import Client
     from shared.stores.base import JobView
 
-__all__ = ["Abandoned", "settle_abandoned"]
+__all__ = ["settle_abandoned"]
 
 _DYING_S = 6.0
 """How long the pools of a killed command may take to end."""
 _MOST = 10_000
-
-
-class Abandoned(StrEnum):
-    """What becomes of jobs that an earlier command left unfinished."""
-
-    resume = "resume"
-    cancel = "cancel"
 
 
 def settle_abandoned(url: str, neighbours: Neighbours, choice: Abandoned | None) -> list[str]:
@@ -43,7 +36,7 @@ def settle_abandoned(url: str, neighbours: Neighbours, choice: Abandoned | None)
         return []
     if choice is None:
         choice = _ask(left)
-    if choice is Abandoned.resume:
+    if choice == "resume":
         return [job.id for job in left]
     asyncio.run(_cancel(url, left))
     return []
@@ -101,7 +94,7 @@ def _ask(left: "list[JobView]") -> Abandoned:
     import typer
 
     typer.echo(text)
-    answer = ""
-    while answer not in Abandoned.__members__:
-        answer = typer.prompt("resume or cancel them?", default="resume").strip().lower()
-    return Abandoned(answer)
+    while True:
+        answer = typer.prompt("resume or cancel them?").strip().lower()
+        if answer in ("resume", "cancel"):
+            return "resume" if answer == "resume" else "cancel"

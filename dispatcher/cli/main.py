@@ -6,8 +6,7 @@ that need them, when they run.
 
 import os
 import sys
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -15,6 +14,9 @@ from typer.core import TyperGroup
 from dispatcher.cli import job, jobs, serve, status, submit, up
 from dispatcher.cli import run as run_command
 from shared.errors import ConfigurationError, EkidenError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["app", "run"]
 
@@ -30,10 +32,10 @@ EPILOG = (
 class _Commands(TyperGroup):
     """The commands of this package, then those of entry points, which are imported when they are asked for."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *sorted(_plugins())]
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         known = super().get_command(ctx, cmd_name)
         if known is not None or (entry := _plugins().get(cmd_name)) is None:
             return known
@@ -122,11 +124,13 @@ def _wrong_setting(error: Exception) -> ConfigurationError | None:
     return ConfigurationError(f"EKIDEN_{name} is {first['input']!r}: {first['msg']}; mend the environment variable")
 
 
-def _plugins() -> dict[str, EntryPoint]:
+def _plugins() -> "dict[str, EntryPoint]":
+    from importlib.metadata import entry_points
+
     return {entry.name: entry for entry in entry_points(group=PLUGINS)}
 
 
-def _loaded(entry: EntryPoint) -> Any:
+def _loaded(entry: "EntryPoint") -> Any:
     """Return the command that the entry point names: a function that typer understands."""
     try:
         function = entry.load()

@@ -1,12 +1,14 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["AsJson", "DataDir", "LogLevel", "Redis"]
+__all__ = ["Abandoned", "AsJson", "DataDir", "LogLevel", "Redis"]
 
+Abandoned = Literal["resume", "cancel"]
+"""What becomes of jobs that an earlier command left unfinished."""
 Redis = Annotated[
     str | None,
     typer.Option("--redis", envvar="EKIDEN_REDIS_URL", metavar="URL", help="The Redis or Valkey server to use."),
@@ -18,4 +20,6 @@ DataDir = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]
-LogLevel = Annotated[str, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"], typer.Option("--log-level", help="The least that is logged.")
+]

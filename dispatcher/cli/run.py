@@ -1,21 +1,13 @@
 """``ekiden run``: the whole relay for one request."""
 
-import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from dispatcher.cli.abandoned import Abandoned
-from dispatcher.cli.options import AsJson, DataDir, Redis
+from dispatcher.cli.options import Abandoned, AsJson, DataDir, Redis
 from shared.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from dispatcher.cli.here import Order
 
 __all__ = ["run"]
 
@@ -39,5 +31,38 @@ def run(
 
     Starts all it needs and stops it again. With a Redis address, it uses the pools that serve that server.
     """
+    from dispatcher.cli.here import Order, run_here
     from dispatcher.cli.request import DEMO_PROMPT, Workplace, demo_project, prompt_of
-"""E"""
+
+    if demo and (cwd or workspace_root):
+        raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")
+    if prompt is None and not demo and abandoned is None:
+        raise InvalidRequest('nothing to do: say what, as in `ekiden run "the tests fail"`, or try `ekiden run --demo`')
+    if prompt is None and demo:
+        prompt = DEMO_PROMPT
+    text = None if prompt is None else prompt_of(prompt)
+    if demo:
+        cwd = demo_project()
+        typer.echo(f"The demo project is in {cwd}", err=as_json)
+    if redis:
+        raise typer.Exit(_run_elsewhere(text, agent, cwd, redis, as_json=as_json))
+    order = Order(text, agent, Workplace.of(cwd, workspace_root), as_json)
+    raise typer.Exit(run_here(order, data_dir.absolute(), abandoned))
+
+
+def _run_elsewhere(prompt: str | None, agent: str | None, cwd: Path | None, redis: str, *, as_json: bool) -> int:
+    """Use the pools that serve a configured server."""
+    if prompt is None:
+        raise InvalidRequest("--abandoned is for the embedded server: the pools of a Redis server go on by themselves")
+    import asyncio
+
+    folder = None if cwd is None else os.path.realpath(cwd)
+    return asyncio.run(_submit_there({"prompt": prompt, "agent": agent, "cwd": folder}, redis, as_json=as_json))
+
+
+async def _submit_there(request: dict[str, str | None], redis: str, *, as_json: bool) -> int:
+    from dispatcher.cli.submit import submit_and_follow
+    from dispatcher.client import Client
+
+    async with Client(redis) as client:
+        return await submit_and_follow(client, request, as_json=as_json)

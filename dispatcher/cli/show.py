@@ -181,9 +181,7 @@ class PeopleView:
         seconds = (last.at_ms - (self._began_ms or last.at_ms)) / 1000
         tokens = self._usage.input_tokens + self._usage.output_tokens
         chain = chain_text(self._chain, self._out.symbols["arrow"])
-        return f" {self._out.symbols['dot']} ".join(
-            [chain, f"{seconds:.1f} s", f"{tokens} tokens", f"job {self._job}"]
-        )
+        return f" {self._out.symbols['dot']} ".join([chain, f"{seconds:.1f} s", f"{tokens} tokens", f"job {self._job}"])
 
 
 def _as_text(value: object) -> str:

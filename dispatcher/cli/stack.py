@@ -79,9 +79,10 @@ class Stack:
         lines = [line for line in self.children[kind].tail(20).splitlines() if line.strip()]
         return lines[-1].strip() if lines else "it wrote nothing"
 
-    async def watch(self) -> None:
-        """Return never; raise ``ConfigurationError`` when a pool ends by itself."""
+    async def watch(self, look: Callable[[], None]) -> None:
+        """Call ``look`` now and then; return never; raise ``ConfigurationError`` when a pool ends by itself."""
         while (kind := self.ended()) is None:
+            look()
             await asyncio.sleep(_LOOK_S)
         raise ConfigurationError(f"the {kind} ended: {self.last_line(kind)}")
 

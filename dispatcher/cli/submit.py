@@ -1,6 +1,5 @@
 """``ekiden submit``: hand a request to pools that run elsewhere."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,6 +33,8 @@ def submit(
     data_dir: DataDir = Path(".ekiden"),
 ) -> None:
     """Submit a request and print its job's id."""
+    import asyncio
+
     from dispatcher.cli.request import prompt_of
 
     if follow and wait:

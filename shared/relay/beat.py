@@ -28,11 +28,13 @@ class Chore:
 
     every_s: float
     work: Callable[[Stores], Awaitable[object]]
-    due: float = 0.0
 
 
 class Beat:
-    """Runs chores until stopped. Legs on the main loop cannot delay it, a wedged main loop cannot fake it."""
+    """Runs chores until stopped, each at its own pace: a server that hangs in one of them delays no other.
+
+    Legs on the main loop cannot delay it, a wedged main loop cannot fake it.
+    """
 
     def __init__(self, url: str, settings: Settings, leases: Leases, describe: Callable[[], PoolView]) -> None:
         self._url = url
@@ -43,6 +45,7 @@ class Beat:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._beat()), name="beat", daemon=True)
         self._chores = [
             Chore(settings.lease_s / 3, lambda stores: leases.renew(stores.jobs)),
+            Chore(settings.lease_s / 20, self._stop_expired),
             Chore(settings.sweep_s, self._sweep),
             Chore(ANNOUNCE_S, lambda stores: stores.pools.announce(describe())),
         ]
@@ -58,31 +61,35 @@ class Beat:
     def stop(self) -> None:
         """Stop beating and take the announcement back."""
         self._stopping.set()
-        self._thread.join(5)
+        if self._thread.is_alive():
+            self._thread.join(5)
 
     async def _beat(self) -> None:
         stores = open_stores(self._url, retries=0)
-        while not self._stopping.is_set():
-            for chore in self._chores:
-                await self._do(chore, stores)
-            await asyncio.sleep(self._pause())
-        await self._do(Chore(0, lambda stores: stores.pools.leave(self._describe().id)), stores)
+        repeating = [asyncio.create_task(self._repeat(chore, stores)) for chore in self._chores]
+        await asyncio.to_thread(self._stopping.wait)
+        for task in repeating:
+            task.cancel()
+        await asyncio.wait(repeating)
+        await self._do(lambda stores: stores.pools.leave(self._describe().id), stores)
         await stores.close()
 
-    async def _do(self, chore: Chore, stores: Stores) -> None:
-        if time.monotonic() < chore.due:
-            return
-        chore.due = time.monotonic() + chore.every_s
+    async def _repeat(self, chore: Chore, stores: Stores) -> None:
+        while True:
+            due = time.monotonic() + chore.every_s
+            await self._do(chore.work, stores)
+            await asyncio.sleep(max(due - time.monotonic(), 0.01))
+
+    async def _do(self, work: Callable[[Stores], Awaitable[object]], stores: Stores) -> None:
         try:
-            await chore.work(stores)
+            await work(stores)
         except EkidenError as error:
             log.warning("beat_missed", error=str(error))
         except Exception:  # the beat must outlive whatever goes wrong in it: without it every lease here is lost
             log.exception("beat_failed")
 
-    def _pause(self) -> float:
-        wait = min(chore.due for chore in self._chores) - time.monotonic()
-        return min(max(wait, 0.01), 0.1)  # short, so that stop() is quick
+    async def _stop_expired(self, _: Stores) -> None:
+        self._leases.stop_expired()
 
     async def _sweep(self, stores: Stores) -> int:
         settings = self._settings

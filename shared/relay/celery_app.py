@@ -20,7 +20,7 @@ from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK, queue_for
 from shared.relay.pool import AsyncPool
 from shared.relay.runner import PROCESS, Runner
 from shared.server import server_url
-from shared.settings import Settings
+from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import broker_url
@@ -46,7 +46,7 @@ Bootstrap = Callable[[Settings, Stores], Awaitable[Served]]
 
 def make_app(kind: Kind, bootstrap: str) -> Celery:
     """Return the app of a pool. ``bootstrap`` is ``module:function``, imported when the worker starts."""
-    settings = Settings()
+    settings = load_settings()
     url = server_url(settings)
     app = Celery(f"ekiden-{kind}", broker=broker_url(url), set_as_current=False)
     app.is_ekiden = True
@@ -161,12 +161,18 @@ def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> typ
                 relay = worker.app.relay = _Relay(kind, settings, url, worker)
                 worker.pool.run(relay.start(_imported(bootstrap)))
             except EkidenError as error:
+                worker.app.ekiden_error = error
                 raise SystemExit(f"ekiden {kind}: {error}") from error
 
         def stop(self, worker: Any) -> None:
-            """Stop the relay; the pool has drained by now."""
-            if (relay := getattr(worker.app, "relay", None)) is not None:
-                relay.stop()
+            """Stop the relay once the pool has drained: until then the leases must be renewed."""
+            worker.pool.drain()
+            worker.app.relay.stop()
+
+        def terminate(self, worker: Any) -> None:
+            """Stop the relay once the running legs have given themselves back."""
+            worker.pool.cancel()
+            worker.app.relay.stop()
 
     return RelayStep
 
@@ -178,7 +184,7 @@ def _imported(path: str) -> Bootstrap:
 
 @signals.worker_init.connect
 def _prepare_worker(sender: Any, **_: Any) -> None:
-    """Refuse a pool that cannot run coroutines (``-P threads``), and leave out the steps that workers talk to each other by.
+    """Refuse a pool that cannot run coroutines (``-P threads``), and leave out the workers' talk among themselves.
 
     Mingle alone costs a second at every start; the relay needs none of them.
     """

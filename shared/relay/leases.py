@@ -49,7 +49,7 @@ class Leases:
         assert task is not None
         loop = task.get_loop()
         held = Held(lease, task, loop, asked_at + self.lease_s)
-        self._ticked.setdefault(loop, time.monotonic())
+        self._tick(loop)
         self._held[lease.job] = held
         try:
             yield held
@@ -65,21 +65,14 @@ class Leases:
             stops = await store.renew([one.lease for one in held], self.lease_s)
         except StoreUnavailable as error:
             log.warning("leases_not_renewed", legs=len(held), error=str(error))
-            stops = None
-        for one in held if stops is not None else ():
-            cause = (stops or {}).get(one.lease.job)
-            if cause is None:
+            return
+        for one in held:
+            if (cause := stops.get(one.lease.job)) is None:
                 one.valid_until = asked_at + self.lease_s
             else:
                 self._stop(one, cause)
-        self._stop_expired()
 
-    def cancelled(self, job: str) -> None:
-        """Stop ``job``'s leg if it runs here: somebody cancelled it."""
-        if (one := self._held.get(job)) is not None:
-            self._stop(one, "cancelled")
-
-    def _stop_expired(self) -> None:
+    def stop_expired(self) -> None:
         """Stop legs by our own clock before the server lets another worker take them."""
         margin = self.lease_s / 10
         for one in list(self._held.values()):
@@ -94,7 +87,8 @@ class Leases:
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ticked[loop] = time.monotonic()
 
-    @staticmethod
-    def _stop(one: Held, cause: StopCause) -> None:
-        one.stop = cause
-        one.loop.call_soon_threadsafe(one.task.cancel)
+    def _stop(self, one: Held, cause: StopCause) -> None:
+        """Cancel a leg's task once: a second time would hit it while it commits its end."""
+        if one.stop is None and self._held.get(one.lease.job) is one:
+            one.stop = cause
+            one.loop.call_soon_threadsafe(one.task.cancel)

@@ -10,14 +10,15 @@ import inspect
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from billiard.einfo import ExceptionInfo
-from billiard.exceptions import Terminated
-from celery import signals
+from billiard.exceptions import Terminated, WorkerLostError
+from celery import signals, states
 from celery.app.task import Context
 from celery.app.trace import traceback_clear
 from celery.concurrency.base import BasePool, apply_target
@@ -32,8 +33,10 @@ T = TypeVar("T")
 logger = get_logger(__name__)
 
 SYNC_THREADS = 4
-STOP_GRACE_S = 10.0
+DRAIN_S = 10.0
 """How long a warm shutdown waits for running tasks before it cancels them."""
+CANCEL_S = 3.0
+"""How long cancelled tasks may take to clean up: a leg gives itself back."""
 
 
 class RequestStack:
@@ -104,6 +107,7 @@ class AsyncPool(BasePool):
         self._thread.start()
         self._sync = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="sync-task")
         self._running: dict[int, _Run] = {}
+        self._stopping = False
         self._accept = prepare_accept_content(self.app.conf.accept_content)
         for task in self.app.tasks.values():
             if inspect.iscoroutinefunction(task.run):
@@ -139,30 +143,36 @@ class AsyncPool(BasePool):
     async def _carry(self, run: _Run) -> None:
         """Run one message to its end and report it, whatever happens: an unreported message is never acknowledged."""
         self._running[id(run)] = run
-        run.accepted(id(run), run.began)
         try:
+            run.accepted(id(run), run.began)
             run.report(False, await self._limited(run))
-        except asyncio.CancelledError:
-            if run.is_revoked:  # reported as terminated: Celery must not take it for a success
-                run.report(True, _info_of(Terminated(signal.SIGTERM)))
         except BaseException as error:
-            info = ExceptionInfo()
-            # These exceptions never pass Celery's tracer, so nobody else would log them.
-            logger.error("Task %s[%s] raised: %r", run.args[0], run.args[1], error, exc_info=True)
-            traceback_clear(error)
-            run.report(True, info)
+            if (told := self._as_told(run, error)) is not None:
+                run.report(True, told)
         finally:
             self._running.pop(id(run), None)
 
+    def _as_told(self, run: _Run, error: BaseException) -> ExceptionInfo | None:
+        """Return what Celery is told of an exception; None: nothing, for the pool stops and the message is not done."""
+        if isinstance(error, asyncio.CancelledError):
+            if run.is_revoked:  # Celery must not take it for a success
+                return _info_of(Terminated(signal.SIGTERM))
+            if self._stopping:
+                return None
+        # These exceptions never pass Celery's tracer, so nobody else would log them.
+        logger.error("Task %s[%s] raised: %r", run.args[0], run.args[1], error, exc_info=error)
+        if not isinstance(error, Exception):  # SystemExit would end the loop, and with it every other task
+            return _info_of(WorkerLostError(repr(error)))
+        info = ExceptionInfo()
+        traceback_clear(error)
+        return info
+
     async def _limited(self, run: _Run) -> Any:
-        limit_s = run.soft_limit_s or run.hard_limit_s
-        try:
-            async with asyncio.timeout(limit_s) as scope:
-                return await self._call(run)
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            raise (SoftTimeLimitExceeded if run.soft_limit_s else TimeLimitExceeded)(limit_s) from None
+        async with (
+            _limit(run.hard_limit_s, TimeLimitExceeded),
+            _limit(run.soft_limit_s, SoftTimeLimitExceeded),
+        ):
+            return await self._call(run)
 
     async def _call(self, run: _Run) -> Any:
         """Call the task's function as Celery's tracer would: request pushed, signals sent."""
@@ -174,13 +184,14 @@ class AsyncPool(BasePool):
             args, kwargs, _ = body
         context = Context({**request, "args": args, "kwargs": kwargs}, called_directly=False)
         about = {"sender": task, "task_id": task_id, "task": task, "args": args, "kwargs": kwargs}
+        ended = {"retval": None, "state": states.FAILURE}
         task.request_stack.push(context)
         try:
             signals.task_prerun.send(**about)
-            value = await task.run(*args, **kwargs)
-            signals.task_postrun.send(**about, retval=value, state="SUCCESS")
-            return value
+            ended = {"retval": await task.run(*args, **kwargs), "state": states.SUCCESS}
+            return ended["retval"]
         finally:
+            signals.task_postrun.send(**about, **ended)
             task.request_stack.pop()
 
     def terminate_job(self, pid: int, signal: int | None = None) -> None:
@@ -190,20 +201,29 @@ class AsyncPool(BasePool):
 
     def on_stop(self) -> None:
         """Warm shutdown: wait a while for what runs, then cancel it; its legs go on elsewhere."""
-        if not self._drained(STOP_GRACE_S):
-            self.on_terminate()
-            self._drained(STOP_GRACE_S)
+        self.drain()
         self._sync.shutdown(cancel_futures=True)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(5)
 
     def on_terminate(self) -> None:
         """Cold shutdown: cancel what runs. Unreported messages stay unacknowledged."""
+        self.cancel()
+
+    def drain(self, within_s: float = DRAIN_S) -> None:
+        """Wait for what runs; cancel what takes longer than ``within_s``."""
+        if not self._empties(within_s):
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel what runs, and wait until it has cleaned up."""
+        self._stopping = True
         for run in list(self._running.values()):
             if run.task is not None:
                 self.loop.call_soon_threadsafe(run.task.cancel)
+        self._empties(CANCEL_S)
 
-    def _drained(self, within_s: float) -> bool:
+    def _empties(self, within_s: float) -> bool:
         deadline = time.monotonic() + within_s
         while self._running and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -224,6 +244,18 @@ class AsyncPool(BasePool):
 
     def _get_info(self) -> dict[str, Any]:
         return {**super()._get_info(), "max-concurrency": self.limit, "running": len(self._running)}
+
+
+@asynccontextmanager
+async def _limit(seconds: float | None, error: type[Exception]) -> AsyncIterator[None]:
+    """End the block after ``seconds`` with Celery's ``error``; a TimeoutError of the block's own is left alone."""
+    try:
+        async with asyncio.timeout(seconds) as scope:
+            yield
+    except TimeoutError:
+        if not scope.expired():
+            raise
+        raise error(seconds) from None
 
 
 def _info_of(error: BaseException) -> ExceptionInfo:

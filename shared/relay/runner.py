@@ -1,6 +1,7 @@
 """Claim a leg, let its handler run it, commit the outcome: the life of every queue message."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import socket
@@ -18,7 +19,7 @@ from shared.records import Ended, HandedOff, LegStarted, Paused, Refused
 from shared.relay.leases import Held, Leases
 from shared.relay.leg import Handler, Leg
 from shared.relay.message import LegMessage, outbox, queue_for
-from shared.stores.base import Claim, CommitVerdict, JobStore, Step
+from shared.stores.base import Claim, Claimed, CommitVerdict, JobStore, Step
 
 __all__ = ["PROCESS", "Runner"]
 
@@ -45,6 +46,16 @@ class Runner:
         except ValidationError as error:
             log.error("message_unreadable", queue=queue, error=str(error))
             return "unreadable"
+        try:
+            return await self._claim_and_run(message, queue)
+        except EkidenError as error:
+            if not isinstance(error, Transient):
+                raise
+            # The lease runs out, and the leg goes on elsewhere, or here, later.
+            log.warning("leg_interrupted", job=message.job, leg=message.leg, error=str(error))
+            return "interrupted"
+
+    async def _claim_and_run(self, message: LegMessage, queue: str) -> str:
         asked_at = time.monotonic()
         owner = f"{PROCESS}#{next(self._claims)}"
         claim = Claim(message.job, message.leg, message.handoff.metadata.handoff_id, queue, owner)
@@ -52,24 +63,33 @@ class Runner:
         if isinstance(claimed, str):
             log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
             return claimed
-        with self._leases.holding(claimed.lease, asked_at) as held:
-            leg = await Leg.open(claimed, self._store)
-            return await self._run_leg(leg, held)
+        about = {"job": message.job, "leg": message.leg, "agent": claimed.context.to_agent}
+        with self._leases.holding(claimed.lease, asked_at) as held, structlog.contextvars.bound_contextvars(**about):
+            return await self._run_leg(claimed, held)
 
-    async def _run_leg(self, leg: Leg, held: Held) -> str:
-        bound = structlog.contextvars.bound_contextvars(job=leg.job, leg=leg.number, agent=leg.agent)
-        with bound:
-            try:
-                return await self._until_committed(leg)
-            except LostLease as error:
-                log.warning("lease_lost", error=str(error))
-                return "lost"
-            except JobCancelled:
-                return await self._commit(leg, Cancelled())
-            except asyncio.CancelledError:
-                if held.stop is None:
-                    raise  # the pool shuts down
-                return await self._commit(leg, Cancelled()) if held.stop == "cancelled" else "lost"
+    async def _run_leg(self, claimed: Claimed, held: Held) -> str:
+        leg: Leg | None = None
+        try:
+            leg = await Leg.open(claimed, self._store)
+            return await self._until_committed(leg)
+        except LostLease as error:
+            held.stop = "lost"
+            log.warning("lease_lost", error=str(error))
+        except JobCancelled:
+            held.stop = "cancelled"  # so that nobody stops us while we commit it
+        except asyncio.CancelledError:
+            if held.stop is None:  # the pool shuts down
+                await self._give_back(leg or Leg(claimed, [], self._store))
+                raise
+        if held.stop == "lost":
+            return "lost"
+        return await self._commit(leg or await Leg.open(claimed, self._store), Cancelled())
+
+    async def _give_back(self, leg: Leg) -> None:
+        """Let another worker go on at once; where that fails, it waits for the end of our lease."""
+        with contextlib.suppress(EkidenError):
+            verdict = await self._commit(leg, Suspended("retry", 0.0, "worker stopping"))
+            log.info("leg_given_back", verdict=verdict)
 
     async def _until_committed(self, leg: Leg) -> str:
         """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
@@ -88,29 +108,36 @@ class Runner:
             raise
         except EkidenError as error:
             if isinstance(error, Transient):
-                raise  # the lease runs out and the leg goes on elsewhere, or here, later
+                raise
             return Failed("ERROR", str(error))
-        except Exception as error:
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                raise
             log.exception("leg_failed")
             return Failed("ERROR", f"{type(error).__name__}: {error} (a fault of Ekiden's: see the worker's log)")
 
     async def _commit(self, leg: Leg, outcome: Outcome) -> CommitVerdict:
         match outcome:
             case Transfer():
-                return await self._commit_transfer(leg, outcome)
+                verdict = await self._commit_transfer(leg, outcome)
             case Suspended(cause, delay_s, detail):
                 record = Paused(leg=leg.number, cause=cause, delay_s=delay_s, detail=detail)
-                return await self._store.suspend(leg.lease, leg.next_write(), record, delay_s)
+                verdict = await self._store.suspend(leg.lease, leg.next_write(), record, delay_s)
+            case _:
+                verdict = await self._commit_end(leg, outcome)
+        if verdict == "cancelled":  # somebody cancelled the job just before
+            return await self._commit_end(leg, Cancelled())
+        return verdict
+
+    async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> CommitVerdict:
+        match outcome:
             case Answer(text, reason):
                 end = Ended(leg=leg.number, status="done", reason=reason, answer=text)
             case Failed(reason, message):
                 end = Ended(leg=leg.number, status="failed", reason=reason, error=message)
             case Cancelled(message):
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
-        verdict = await self._store.finish(leg.lease, leg.next_write(), end, _said(leg, end))
-        if verdict == "cancelled":  # somebody cancelled it just before its end
-            return await self._commit(leg, Cancelled())
-        return verdict
+        return await self._store.finish(leg.lease, leg.next_write(), end, _said(leg, end))
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> CommitVerdict:
         context = transfer.context
@@ -130,9 +157,13 @@ class Runner:
             text = _why_refused(code, transfer)
             name = transfer.tool_name
             await leg.record(Refused(leg=leg.number, call_id=transfer.call_id, name=name, code=code, message=text))
-        if verdict == "cancelled":
-            return await self._commit(leg, Cancelled())
         return verdict
+
+
+def _is_being_cancelled() -> bool:
+    """Tell a cancellation of this task from one that leaked out of something it awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _why_refused(code: str, transfer: Transfer) -> str:

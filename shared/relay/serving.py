@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 from shared.server import server_url
-from shared.settings import Settings
+from shared.settings import load_settings
 from shared.stores.opening import open_stores
 
 __all__ = ["serve"]
@@ -17,17 +17,19 @@ def serve(app: str, options: Mapping[str, object | None], queues: Sequence[str],
     """Serve ``queues`` with the Celery app ``module:name`` until stopped; return the exit code.
 
     ``options`` are settings given on the command line, by their names; None: as the environment says. They become
-    environment variables, since a Celery app is made when its module is imported. Raises ``StoreUnavailable`` or
-    ``ConfigurationError`` before anything has started.
+    environment variables, since a Celery app is made when its module is imported. Raises what keeps the pool from
+    starting: ``StoreUnavailable``, ``ConfigurationError``, ``DefinitionError``.
     """
     os.environ.update({f"EKIDEN_{name.upper()}": str(value) for name, value in options.items() if value is not None})
-    url = server_url(Settings())
+    url = server_url(load_settings())
     asyncio.run(_ping(url))
     warnings.filterwarnings("ignore", message=".*superuser privileges.*")  # containers run as root; nothing is pickled
     module, _, name = app.partition(":")
     celery = getattr(importlib.import_module(module), name)
     worker = celery.Worker(queues=list(queues) or None, loglevel=log_level.upper(), quiet=True)
     worker.start()
+    if (error := getattr(celery, "ekiden_error", None)) is not None:
+        raise error
     return int(worker.exitcode or 0)
 
 

@@ -13,6 +13,13 @@ log = structlog.get_logger(__name__)
 async def sweep(store: JobStore, *, grace_s: float, max_attempts: int) -> int:
     """Wake what is overdue; return how many messages were pushed again. Scripts decide: two sweepers do no harm."""
     woken = 0
+    while found := await _wake(store, grace_s, max_attempts):  # one look finds the oldest of each queue only
+        woken += found
+    return woken
+
+
+async def _wake(store: JobStore, grace_s: float, max_attempts: int) -> int:
+    woken = 0
     for job in await store.overdue(grace_s):
         verdict, _, leg = (await store.requeue(job, grace_s, max_attempts)).partition(" ")
         if verdict == "ok":

@@ -42,6 +42,7 @@ def _find(pattern: str, text: str | None) -> str:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "answers": lambda calls, rule: len({call.turn for call in calls if call.rule == rule}),
     "backwards": lambda items: list(reversed(items or ())),
     "best_run": best_run,
     "better": _better,
@@ -50,7 +51,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "find": _find,
     "last": _last,
     "length": lambda items: len(items or ()),
-    "made": lambda calls, label: [call for call in calls if call.label == label],
     "python_files": python_files,
     "repairs": repairs,
     "standing_edits": standing_edits,

@@ -131,15 +131,24 @@ def edit_for(source: Source, change: Change) -> Edit | None:
 
 
 def standing_edits(calls: Sequence[CallRecord]) -> list[Edit]:
-    """Return the edits that have not been taken back, newest last."""
+    """Return the edits that have not been taken back, newest last.
+
+    When a worker is lost, an edit's outcome may be unknown. It counts as made until taking it back has failed: then it
+    was not there.
+    """
     standing: list[Edit] = []
+    unsure: set[Edit] = set()
     for call in calls:
-        if call.tool != "edit_file" or call.result is None or call.is_error:
+        if call.tool != "edit_file" or call.result is None:
             continue
         edit = Edit(str(call.args.get("path")), str(call.args.get("old")), str(call.args.get("new")))
-        if standing and standing[-1] == Edit(edit.path, edit.new, edit.old):
+        takes_back = bool(standing) and standing[-1] == Edit(edit.path, edit.new, edit.old)
+        is_unknown = call.is_error and call.result.startswith("Outcome unknown")
+        if is_unknown:
+            unsure.add(standing[-1] if takes_back else edit)
+        if takes_back and (not call.is_error or (not is_unknown and standing[-1] in unsure)):
             standing.pop()
-        else:
+        elif not takes_back and (not call.is_error or is_unknown):
             standing.append(edit)
     return standing
 

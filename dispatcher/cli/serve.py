@@ -1,0 +1,36 @@
+"""``ekiden dispatcher``: a pool that routes new jobs."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.cli.options import LogLevel, Redis
+
+__all__ = ["dispatcher"]
+
+
+def dispatcher(
+    redis: Redis = None,
+    agents_dir: Annotated[
+        list[Path] | None, typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files.")
+    ] = None,
+    concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, help="Jobs at a time. [50]")] = None,
+    log_level: LogLevel = "warning",
+) -> None:
+    """Serve new jobs: load the agent files, publish them, and route every request to its first agent."""
+    from shared.children import watch_parent
+
+    watch_parent()
+    from shared.relay.message import DISPATCH_QUEUE
+    from shared.relay.serving import serve
+    from shared.server import server_url
+    from shared.settings import Settings
+    from shared.stores.redis import without_password
+
+    url = redis or server_url(Settings())
+    typer.echo(f"Serving new jobs at {without_password(url)}")
+    folders = json.dumps([str(folder.absolute()) for folder in agents_dir]) if agents_dir else None
+    options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency}
+    raise typer.Exit(serve("dispatcher.app:app", options, [DISPATCH_QUEUE], log_level))

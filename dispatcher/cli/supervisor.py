@@ -1,0 +1,57 @@
+"""Keeps the pools of ``ekiden up`` running."""
+
+import asyncio
+import time
+from collections import defaultdict
+
+import typer
+
+from dispatcher.cli.stack import Stack
+from dispatcher.client import Client
+from shared.errors import ConfigurationError
+
+__all__ = ["Supervisor"]
+
+_MOST_DEATHS, _WITHIN_S = 3, 10.0
+_LOOK_S = 0.2
+
+
+class Supervisor:
+    """Starts a pool again when it ends by itself, and gives up when that does not help."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._deaths: dict[str, list[float]] = defaultdict(list)
+        self._told: set[str] = set()
+
+    async def run(self) -> None:
+        """Return never."""
+        async with Client(self._stack.url) as client:
+            ready = asyncio.create_task(self._stack.ready(client))
+            ready.add_done_callback(_say_ready)
+            while True:
+                self._tell_problems()
+                if (kind := self._stack.ended()) is not None:
+                    self._revive(kind)
+                await asyncio.sleep(_LOOK_S)
+
+    def _revive(self, kind: str) -> None:
+        last_line = self._stack.last_line(kind)
+        now = time.monotonic()
+        self._deaths[kind] = [death for death in (*self._deaths[kind], now) if now - death < _WITHIN_S]
+        if len(self._deaths[kind]) >= _MOST_DEATHS:
+            raise ConfigurationError(f"the {kind} ended {_MOST_DEATHS} times within {_WITHIN_S:.0f} s: {last_line}")
+        typer.echo(f"the {kind} ended and is started again: {last_line}", err=True)
+        self._stack.children[kind].stop()
+        self._stack.start(kind)
+
+    def _tell_problems(self) -> None:
+        for problem in self._stack.agent_file_errors():
+            if problem not in self._told:
+                self._told.add(problem)
+                typer.echo(f"agent file {problem}", err=True)
+
+
+def _say_ready(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is None:
+        typer.echo("ready")

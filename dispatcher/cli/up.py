@@ -1,0 +1,48 @@
+"""``ekiden up``: server, dispatcher and worker in the foreground, for development."""
+
+import shlex
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.cli.options import Abandoned, DataDir
+
+__all__ = ["up"]
+
+
+def up(
+    workspace_root: Annotated[
+        Path, typer.Option("--workspace-root", "--cwd", metavar="DIR", help="Tools never leave this folder.")
+    ] = Path(),
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Legs at a time in the worker. [50]")
+    ] = None,
+    abandoned: Annotated[
+        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    ] = None,
+    data_dir: DataDir = Path(".ekiden"),
+) -> None:
+    """Run the embedded server, a dispatcher and a worker until Ctrl-C."""
+    import asyncio
+
+    from dispatcher.cli.abandoned import settle_abandoned
+    from dispatcher.cli.neighbours import Neighbours, UpLock
+    from dispatcher.cli.request import existing_folder
+    from dispatcher.cli.stack import Stack
+    from dispatcher.cli.supervisor import Supervisor
+    from shared.embedded import attach
+
+    root = existing_folder(workspace_root, "--workspace-root")
+    data = data_dir.absolute()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with attach(data) as server, UpLock(data, root), Neighbours(data) as neighbours:
+        settle_abandoned(server.url, neighbours, abandoned)
+        typer.echo(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")
+        typer.echo(f"Serving {root}; logs are in {data}; Ctrl-C stops everything")
+        with Stack(server.url, data, root, concurrency) as stack:
+            try:
+                asyncio.run(Supervisor(stack).run())
+            except KeyboardInterrupt:
+                typer.echo("stopping")

@@ -1,0 +1,78 @@
+"""The settings files: JSON that other programs write to as well, so what is not ours is kept as it is."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shared.errors import ConfigurationError
+
+__all__ = ["change_setting", "global_file", "project_file", "read_settings", "value_at"]
+
+_FILE = Path(".gemini", "settings.json")
+
+
+def project_file() -> Path:
+    """Return the settings file of the current folder."""
+    return Path.cwd() / _FILE
+
+
+def global_file() -> Path:
+    """Return the user's settings file."""
+    return Path.home() / _FILE
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the file's object, empty when there is no file. Raises ``ConfigurationError`` naming file and line."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from error
+    try:
+        values = json.loads(text) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"{path}:{error.lineno}: no valid JSON: {error.msg}; mend the file") from error
+    if not isinstance(values, dict):
+        raise ConfigurationError(f"{path}:1: expected a JSON object, found {type(values).__name__}")
+    return values
+
+
+def value_at(values: Mapping[str, Any], key: str) -> Any:
+    """Return what stands at the dotted ``key``; None when nothing does."""
+    found: Any = values
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def change_setting(path: Path, key: str, value: Any) -> None:
+    """Write ``value`` at the dotted ``key``, or remove it (None); atomic, and every other key is kept."""
+    values = read_settings(path)
+    *parents, last = key.split(".")
+    place = values
+    for depth, part in enumerate(parents, 1):
+        inner = place.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise ConfigurationError(f"{path}: {'.'.join(parents[:depth])!r} is no object, so it cannot hold {last!r}")
+        place = inner
+    if value is None:
+        place.pop(last, None)
+    else:
+        place[last] = value
+    _write(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file at once; a link stays a link, and the mode stays as it was."""
+    target = path.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as file:
+            file.write(text)
+        Path(file.name).chmod(target.stat().st_mode if target.exists() else 0o600)
+        Path(file.name).replace(target)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error}") from error

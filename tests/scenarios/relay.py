@@ -1,0 +1,197 @@
+"""The relay without Celery: messages are taken off their queues one by one and given to the real runners."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import fakeredis
+
+from dispatcher.dispatch import DispatchHandler
+from dispatcher.routing.rules import RuleRouter
+from shared.definitions.catalog import Catalog, build_catalog
+from shared.definitions.forms import definition_from
+from shared.handoff import first_context
+from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from shared.messages import Message
+from shared.records import Ended, HandedOff, JobRequested, Record, Refused, ToolFinished
+from shared.relay.leases import Leases
+from shared.relay.message import DISPATCH_QUEUE, outbox
+from shared.relay.runner import Runner
+from shared.stores import keys
+from shared.stores.base import JobView, Submission
+from shared.stores.opening import Stores
+from tests.conftest import Backend
+from workers.leg import AgentHandler, Definitions
+from workers.tools.base import Tool
+from workers.tools.gate import ToolGate
+from workers.tools.registry import Registry
+
+__all__ = ["Listener", "Relay", "Story", "assert_well_formed", "on_fakeredis", "team", "text_of"]
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+
+
+def on_fakeredis(scenario: Callable[[Stores], Awaitable[T]]) -> T:
+    """Run ``scenario`` on an empty database in this process."""
+    return Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7)).run(scenario)
+
+
+def team(*agents: Mapping[str, Any]) -> Catalog:
+    """Make the catalog of these front matters; ``description`` and ``prompt`` (the body) may be absent."""
+    made = [
+        definition_from(
+            {"description": f"Does {agent['name']}.", **agent}, agent.get("prompt", f"You: {agent['name']}.")
+        )
+        for agent in agents
+    ]
+    catalog, problems = build_catalog(made)
+    assert not problems, problems
+    return catalog
+
+
+class Listener:
+    """A model that keeps what another one is asked, and checks that no vendor would refuse it."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.requests: list[ModelRequest] = []
+        self._model = model
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        assert_well_formed(request)
+        self.requests.append(request)
+        return await self._model.reply(request, on_delta)
+
+    def asked(self, agent: str) -> list[ModelRequest]:
+        """What ``agent``'s turns asked, in order."""
+        return [request for request in self.requests if request.agent == agent]
+
+
+def assert_well_formed(request: ModelRequest) -> None:
+    """The user begins; every model message with calls is followed by their results, one each, in call order."""
+    names = [tool.name for tool in request.tools]
+    assert len(names) == len(set(names)), names
+    roles = [message.role for message in request.messages]
+    assert roles[0] == "user", roles
+    assert ("user", "user") not in pairwise(roles), roles
+    for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
+        if message.role == "model":
+            assert message.calls, "only an answer has no calls, and it ends the job"
+            assert following is not None
+            assert [call.id for call in message.calls] == [result.call_id for result in following.results]
+        assert message.role != "tool" or message.results
+
+
+@dataclass(frozen=True)
+class Story:
+    """What became of a job."""
+
+    view: JobView
+    records: list[Record]
+
+    def of(self, kind: type[R]) -> list[R]:
+        """The records of one kind, in order."""
+        return [record for record in self.records if isinstance(record, kind)]
+
+    @property
+    def chain(self) -> list[str]:
+        """The agents that had control, in order."""
+        return [record.context.to_agent for record in self.of(HandedOff)]
+
+    @property
+    def codes(self) -> list[str]:
+        """Why transfers were refused."""
+        return [record.code for record in self.of(Refused)]
+
+    @property
+    def results(self) -> dict[str, str]:
+        """What the finished tool calls gave, by call id."""
+        return {record.result.call_id: record.result.content for record in self.of(ToolFinished)}
+
+    @property
+    def end(self) -> Ended:
+        """How the job ended."""
+        return self.of(Ended)[-1]
+
+
+class Relay:
+    """A dispatcher and a worker for everything, with real handlers, runners and stores."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        catalog: Catalog,
+        model: ChatModel,
+        *,
+        tools: Iterable[Tool] = (),
+        cycles: str = "parent",
+        fallback: str = "prompt_user",
+        root: Path | None = None,
+        lease_s: float = 30.0,
+    ) -> None:
+        self.stores = stores
+        self._catalog = catalog
+        registry = Registry(tools)
+        agents = AgentHandler(
+            Definitions(stores.catalogs),
+            registry,
+            ToolGate(registry, 2),
+            lambda name: model,
+            default_model="test",
+            workspace_root=root,
+        )
+        leases = Leases(lease_s)
+        self._dispatcher = Runner(stores.jobs, leases, DispatchHandler(catalog, RuleRouter(), fallback), cycles=cycles)
+        self._worker = Runner(stores.jobs, leases, agents, cycles=cycles)
+
+    async def submit(self, prompt: str, *, agent: str | None = None, cwd: Path | None = None) -> str:
+        """Publish the catalog, create a job and return its id."""
+        texts = {agent.digest: agent.to_json() for agent in self._catalog.agents.values()}
+        await self.stores.catalogs.publish(self._catalog.digest, self._catalog.manifest(), texts)
+        job = await self.stores.jobs.reserve(None, prompt)
+        context = first_context(job)
+        request = JobRequested(prompt=prompt, agent=agent, cwd=str(cwd) if cwd else None)
+        assert await self.stores.jobs.submit(Submission(job, request, context, outbox(job, 0, DISPATCH_QUEUE, context)))
+        return job
+
+    async def step(self) -> str | None:
+        """Run the next message, if there is one, and return what became of it."""
+        for queue in sorted(await self.stores.client.smembers(keys.QUEUES)):
+            if (text := await self.stores.client.rpop(queue)) is not None:
+                runner = self._dispatcher if queue == DISPATCH_QUEUE else self._worker
+                return await runner.run(json.loads(json.loads(text)["body"])[0][0], queue)
+        return None
+
+    async def drain(self) -> list[str]:
+        """Run messages until there are none."""
+        verdicts = []
+        while (verdict := await self.step()) is not None:
+            verdicts.append(verdict)
+        return verdicts
+
+    async def wake(self, job: str) -> str:
+        """Let the job's timer ring, or its lease run out, and push its message again."""
+        await self.stores.client.zadd(keys.TIMERS, {job: 0})
+        return await self.stores.jobs.requeue(job, 0.0, 5)
+
+    async def story(self, job: str) -> Story:
+        """Read what became of the job so far."""
+        entries = await self.stores.jobs.journal(job)
+        return Story(await self.stores.jobs.job(job), [entry.record for entry in entries])
+
+    async def told(self, prompt: str, *, agent: str | None = None, cwd: Path | None = None) -> Story:
+        """Submit a job, run it to its end and return its story."""
+        job = await self.submit(prompt, agent=agent, cwd=cwd)
+        async with asyncio.timeout(30):
+            await self.drain()
+        return await self.story(job)
+
+
+def text_of(messages: Iterable[Message]) -> str:
+    """Everything that a model can read in these messages."""
+    parts = (part for message in messages for part in message.parts)
+    return "\n".join(part.model_dump_json() for part in parts)

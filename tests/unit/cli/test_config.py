@@ -1,0 +1,61 @@
+"""``ekiden config``, through the real command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dispatcher.cli.config import app
+from shared.errors import InvalidRequest
+from shared.settings_files import project_file, read_settings
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home and a project of the test's own."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def config(*args: str) -> Result:
+    """Run ``ekiden config``; errors of ours come out as they are."""
+    result = CliRunner().invoke(app, args)
+    if isinstance(result.exception, InvalidRequest):
+        raise result.exception
+    return result
+
+
+def test_a_value_that_was_set_is_got_listed_with_its_origin_and_removed() -> None:
+    assert config("set", "concurrency", "7").exit_code == 0
+    assert config("get", "ekiden.concurrency").stdout == "7\n"
+    rows = json.loads(config("list", "--json").stdout)
+    assert {"key": "ekiden.concurrency", "value": "7", "origin": str(project_file())} in rows
+    config("unset", "concurrency")
+    assert config("get", "concurrency").stdout == "50\n"
+
+
+def test_the_users_file_is_listed_alone() -> None:
+    config("set", "--global", "model", "fast")
+    config("set", "lease_s", "3")
+    assert config("list", "--global").stdout.split() == ["key", "value", "ekiden.model", "fast"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("routing.fallback", "maybe", "'prompt_user' or 'none'"),
+        ("lease_s", "soon", "valid number"),
+        ("concurrency", "0", "greater than or equal to 1"),
+        ("modle", "x", "did you mean 'model'"),
+    ],
+)
+def test_a_bad_value_or_key_is_refused_with_what_is_allowed(key: str, value: str, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        config("set", key, value)
+    assert read_settings(project_file()) == {}
+
+
+def test_removing_what_is_not_set_says_so() -> None:
+    with pytest.raises(InvalidRequest, match="not set"):
+        config("unset", "model")

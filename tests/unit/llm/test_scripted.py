@@ -1,0 +1,243 @@
+"""The scripted model as a model: rules, values, state read from the history, errors in scripts."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.definitions.loader import shipped_agents_dir
+from shared.errors import DefinitionError, ModelError
+from shared.llm.base import Delta, ModelReply, ModelRequest, ToolSpec
+from shared.llm.scripted import ScriptedModel
+from shared.messages import Message, TextPart, ToolResult, Usage, answered, user_message
+
+
+def _ask(model: ScriptedModel, *messages: Message, agent: str = "a", **fields: Any) -> ModelReply:
+    return asyncio.run(model.reply(ModelRequest(agent, "scripted", "", messages, **fields)))
+
+
+def _model(rules: str, before: str = "") -> ScriptedModel:
+    return ScriptedModel.from_text(f"{before}\nagents:\n  a:\n{rules}")
+
+
+def _spec(name: str) -> ToolSpec:
+    return ToolSpec(name=name, description="", parameters={"type": "object"})
+
+
+def _played(model: ScriptedModel, request: str, *results: str) -> list[Message]:
+    """Answer the model's calls with ``results``, one a call; return the conversation with its last reply."""
+    messages = [user_message(request)]
+    left = list(results)
+    while True:
+        reply = _ask(model, *messages).message
+        messages.append(reply)
+        if not reply.calls or not left:
+            return messages
+        messages.append(
+            answered(ToolResult(call_id=call.id, name=call.name, content=left.pop(0)) for call in reply.calls)
+        )
+
+
+def test_the_first_fitting_rule_answers_with_values_from_the_request() -> None:
+    model = _model("""
+    - {name: never, when: {user: cat}, say: no}
+    - {name: greet, when: {user: 'my name is (?P<name>\\w+)'}, say: 'hello ${name}'}
+    - {name: other, say: other}
+""")
+    assert _ask(model, user_message("hi, my name is Ann.")).message.text == "hello Ann"
+    assert _ask(model, user_message("hi")).message.text == "other"
+
+
+def test_reads_results_by_label_and_uses_their_values_in_later_regexes() -> None:
+    model = _model("""
+    - {name: look, call: [{tool: ls, label: files, args: {path: .}}, {tool: cat, label: text, args: {path: x}}]}
+    - name: found
+      when: {results: {files: '(?P<file>\\S+\\.py)', text: '^${file}: (?P<what>.*?)$'}}
+      say: "${file} is ${what}"
+""")
+    assert _played(model, "go", "a+b.py", "zz\na+b.py: good\nend")[-1].text == "a+b.py is good"
+
+
+def test_call_ids_carry_rule_label_and_a_number_that_is_unique_in_the_conversation() -> None:
+    model = _model("""
+    - {name: look, times: 2, call: [{tool: ls, label: files}, {tool: ls}]}
+    - {name: done, say: 'done after ${turn}'}
+""")
+    messages = _played(model, "go", "1", "2", "3", "4")
+    assert [call.id for message in messages for call in message.calls] == [
+        "look.files.1",
+        "look.ls.2",
+        "look.files.3",
+        "look.ls.4",
+    ]
+    assert messages[-1].text == "done after 3"
+
+
+def test_a_new_request_begins_a_new_leg() -> None:
+    model = _model("""
+    - {name: look, call: [{tool: ls, label: files}]}
+    - {name: done, when: {turn: 2}, say: 'done: ${results.files}'}
+""")
+    first = _played(model, "go", "x")
+    again = _ask(model, *first, user_message("again")).message
+    assert [call.id for call in again.calls] == ["look.files.2"]
+
+
+def test_another_instance_goes_on_alike() -> None:
+    rules = "    - {name: look, call: [{tool: ls, label: files}]}\n    - {name: done, say: '${results.files}'}"
+    messages = _played(_model(rules), "go", "x")
+    assert _ask(_model(rules), *messages[:-1]).message == messages[-1]
+
+
+def test_a_fresh_rule_makes_the_rules_before_it_answer_again() -> None:
+    model = _model("""
+    - {name: look, call: [{tool: ls, label: files}]}
+    - {name: again, fresh: true, call: [{tool: pwd, label: where}]}
+    - {name: done, say: 'seen ${length(calls)} of ${length(history)}, ${results.where}'}
+""")
+    assert _played(model, "go", "1", "2", "3")[-1].text == "seen 2 of 3, 2"
+
+
+def test_tools_offered_missing_and_forced_choose_the_rule() -> None:
+    model = _model("""
+    - {name: hand, when: {tool_offered: [transfer_to_b]}, call: [{tool: transfer_to_b}]}
+    - {name: bare, when: {tool_missing: bash}, say: no shell}
+    - {name: shell, call: [{tool: bash}]}
+    - {name: talk, say: talk}
+""")
+    go = user_message("go")
+    assert _ask(model, go, tools=(_spec("transfer_to_b"),)).message.calls[0].name == "transfer_to_b"
+    assert _ask(model, go).message.text == "no shell"
+    assert _ask(model, go, forced_tools=("bash",), tools=(_spec("bash"),)).message.calls[0].name == "bash"
+
+
+def test_computes_values_conditions_and_one_call_for_each_item() -> None:
+    model = _model(
+        """
+    - name: many
+      when: {if: 'length(names) > 1'}
+      let: {best: "closest('itmes', names)[0]", loud: true}
+      say: "${best}, ${loud}"
+      call: [{tool: add, each: names, args: {name: '${it}', all: '${names}', n: 2}}]
+""",
+        before="let: {names: tables.known}\ntables: {known: [items, total]}",
+    )
+    message = _ask(model, user_message("go")).message
+    assert message.text == "items, True"
+    assert [call.args for call in message.calls] == [
+        {"name": "items", "all": ["items", "total"], "n": 2},
+        {"name": "total", "all": ["items", "total"], "n": 2},
+    ]
+
+
+def test_streams_word_by_word_what_it_says() -> None:
+    pieces: list[Delta] = []
+    request = ModelRequest("a", "scripted", "", (user_message("go"),))
+    reply = asyncio.run(_model('    - {name: x, say: "one two\\n three "}').reply(request, pieces.append))
+    assert [piece.text for piece in pieces] == ["one", " two", "\n three "]
+    assert "".join(piece.text for piece in pieces) == reply.message.text
+
+
+def test_estimates_usage_and_takes_finish_and_usage_from_the_rule() -> None:
+    plain = _ask(_model("    - {name: x, say: hello}"), user_message("x" * 400))
+    assert plain.usage.input_tokens >= 100
+    assert plain.usage.output_tokens > 0
+    told = _ask(_model("    - {name: x, say: h, finish: max_tokens, usage: {input_tokens: 7}}"), user_message("x"))
+    assert (told.finish, told.usage, told.model) == ("max_tokens", Usage(input_tokens=7), "scripted")
+
+
+def test_fails_when_the_rule_says_so() -> None:
+    with pytest.raises(ModelError, match="out of order: go"):
+        _ask(_model("    - {name: x, fail: 'out of order: ${user}'}"), user_message("go"))
+
+
+def test_takes_as_long_as_the_rule_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    _ask(_model("    - {name: x, say: h, delay_s: 1.5}"), user_message("go"))
+    assert waited == [1.5]
+
+
+def test_says_plainly_that_it_has_no_reply() -> None:
+    text = _ask(_model("    - {name: x, when: {user: cat}, say: h}"), user_message("dog")).message.text
+    assert "scripted stand-in for a model" in text
+    assert "'a'" in text
+    assert "real model" in text
+
+
+def test_the_shipped_scripts_answer_any_agent_honestly() -> None:
+    model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
+    for agent in ("documenter", "debugger"):
+        text = _ask(model, user_message("hello"), agent=agent, tools=(_spec("bash"),)).message.text
+        assert "scripted stand-in for a model" in text
+        assert agent in text
+
+
+def test_the_shipped_debugger_says_that_it_has_no_tools() -> None:
+    model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
+    reply = _ask(model, user_message("the tests fail"), agent="debugger")
+    assert "no file and shell tools" in reply.message.text
+    assert not reply.message.calls
+
+
+@pytest.mark.parametrize(
+    ("rule", "complaint"),
+    [
+        ("{name: x, sayy: h}", "unknown key 'sayy'"),
+        ("{name: x, when: {users: h}}", "unknown key 'when.users'"),
+        ("{name: x, when: {user: '(h'}}", "is not a regular expression"),
+        ("{name: x, say: '${who}'}", "unknown variable 'who'"),
+        ("{name: x, let: {a: b}}", "unknown variable 'b'"),
+        ("{name: x, say: '${open(user)}'}", "calls 'open'"),
+        ("{name: x, say: '${user.__class__}'}", "private"),
+        ("{name: x, say: '${user +}'}", "is not an expression"),
+        ("{name: x, when: {if: '[i for i in calls]'}}", "uses ListComp"),
+        ("{name: x, finish: soon}", "finish"),
+        ("{name: 'x.y'}", "name"),
+        ("{name: x, call: [{tool: t, args: {a: '${it}'}}]}", "unknown variable 'it'"),
+    ],
+)
+def test_refuses_a_rule_that_could_not_work(rule: str, complaint: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        ScriptedModel.from_text(f"agents:\n  a:\n    - {rule}", source="mine.yaml")
+    assert "mine.yaml" in str(caught.value)
+    assert "rule 'x" in str(caught.value)
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("agents: [", "not valid YAML"),
+        ("agent: {}", "agents"),
+        ("agents: {a: [{use: nowhere}]}", "block 'nowhere'"),
+        ("agents: {a: [{name: x}, {name: x}]}", "names are unique"),
+        ("let: {a: b}\nagents: {}", "unknown variable 'b'"),
+    ],
+)
+def test_refuses_a_file_that_could_not_work(text: str, complaint: str) -> None:
+    with pytest.raises(DefinitionError, match=complaint):
+        ScriptedModel.from_text(text)
+
+
+def test_refuses_two_scripts_for_one_agent(tmp_path: Path) -> None:
+    for name in ("one.yaml", "two.yaml"):
+        (tmp_path / name).write_text("agents: {a: [{name: x, say: h}]}")
+    with pytest.raises(DefinitionError, match=r"two\.yaml.*'a'"):
+        ScriptedModel.from_folder(tmp_path)
+
+
+def test_rules_for_every_agent_come_after_the_agents_own() -> None:
+    model = ScriptedModel.from_text("""
+agents:
+  a: [{name: x, when: {user: cat}, say: own}]
+  "*": [{name: x, say: 'any ${agent}'}]
+""")
+    assert _ask(model, user_message("cat")).message.text == "own"
+    assert _ask(model, user_message("dog")).message.text == "any a"
+    assert _ask(model, user_message("dog"), agent="b").message.parts == (TextPart(text="any b"),)

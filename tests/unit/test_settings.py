@@ -1,0 +1,87 @@
+"""Settings: layers, their precedence, and what is said of a wrong one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shared.errors import ConfigurationError
+from shared.settings import load_settings, origins
+from shared.settings_files import change_setting, global_file, project_file, read_settings
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home and a project of the test's own."""
+    for name in ("home", "project"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "project")
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    assert load_settings().lease_s == 5.0
+    assert set(origins().values()) == {"default"}
+
+
+def test_the_command_line_wins_over_the_environment_over_the_project_over_the_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change_setting(global_file(), "ekiden.concurrency", 1)
+    assert load_settings().concurrency == 1
+    change_setting(project_file(), "ekiden.concurrency", 2)
+    assert load_settings().concurrency == 2
+    assert origins()["concurrency"] == str(project_file())
+    monkeypatch.setenv("EKIDEN_CONCURRENCY", "3")
+    assert load_settings().concurrency == 3
+    assert origins()["concurrency"] == "environment EKIDEN_CONCURRENCY"
+    assert load_settings(concurrency=4).concurrency == 4
+    assert load_settings(concurrency=None).concurrency == 3
+
+
+def test_keys_of_the_sources_are_read_where_the_sources_have_them() -> None:
+    project_file().parent.mkdir()
+    project_file().write_text('{"agents": {"routing": {"fallback": "none", "strategy": "llm"}}, "theme": "dark"}')
+    assert load_settings().routing_fallback == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("{\n  broken", 2), ("[1]", 1), ('{"ekiden": {"lease_s": 1},}', 1)], ids=["cut", "list", "comma"]
+)
+def test_a_file_that_cannot_be_read_is_named_with_its_line(text: str, line: int) -> None:
+    project_file().parent.mkdir()
+    project_file().write_text(text)
+    with pytest.raises(ConfigurationError, match=rf"settings\.json:{line}: "):
+        load_settings()
+
+
+def test_a_wrong_value_is_named_with_its_key_and_its_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_setting(global_file(), "ekiden.lease_s", "soon")
+    with pytest.raises(ConfigurationError, match=r"ekiden\.lease_s.*home/\.gemini/settings\.json.*number"):
+        load_settings()
+    monkeypatch.setenv("EKIDEN_LEASE_S", "0")
+    with pytest.raises(ConfigurationError, match=r"EKIDEN_LEASE_S.*greater than 0"):
+        load_settings()
+
+
+def test_changing_a_setting_keeps_what_others_wrote_and_the_files_mode() -> None:
+    project_file().parent.mkdir()
+    project_file().write_text('{"mcpServers": {"时间": {"command": "date"}}, "ekiden": {"model": "scripted"}}')
+    project_file().chmod(0o640)
+    change_setting(project_file(), "ekiden.lease_s", 2.5)
+    change_setting(project_file(), "ekiden.model", None)
+    assert json.loads(project_file().read_text()) == {
+        "mcpServers": {"时间": {"command": "date"}},
+        "ekiden": {"lease_s": 2.5},
+    }
+    assert "时间" in project_file().read_text()
+    assert project_file().stat().st_mode & 0o777 == 0o640
+    assert list(project_file().parent.iterdir()) == [project_file()]
+
+
+def test_a_key_below_something_that_is_no_object_is_refused_and_nothing_is_written() -> None:
+    project_file().parent.mkdir()
+    project_file().write_text('{"ekiden": "off"}')
+    with pytest.raises(ConfigurationError, match="no object"):
+        change_setting(project_file(), "ekiden.lease_s", 1)
+    assert read_settings(project_file()) == {"ekiden": "off"}

@@ -1,0 +1,75 @@
+"""``ekiden worker``: a pool that runs agents. The command line finds it by its entry point."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from shared.errors import InvalidRequest
+
+__all__ = ["worker"]
+
+
+def worker(
+    agents: Annotated[str | None, typer.Option(metavar="A,B", help="The agents to serve. [all]")] = None,
+    concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, help="Legs at a time. [50]")] = None,
+    workspace_root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="File and shell tools never leave it. [no such tools]")
+    ] = None,
+    redis: Annotated[
+        str | None, typer.Option(envvar="EKIDEN_REDIS_URL", metavar="URL", help="The Redis or Valkey server to use.")
+    ] = None,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], typer.Option(help="The least that is logged.")
+    ] = "warning",
+) -> None:
+    """Serve the queues of agents: run their legs, hand over to the next."""
+    from shared.children import watch_parent
+
+    watch_parent()
+    names = _names(agents)
+    root = _folder(workspace_root)
+    from shared.relay.message import queue_for
+    from shared.relay.serving import serve
+    from shared.server import server_url
+    from shared.settings import Settings
+    from shared.stores.redis import without_password
+
+    url = redis or server_url(Settings())
+    for name in asyncio.run(_unknown(url, names)):
+        typer.echo(f"ekiden: no agent in the catalog is named {name!r}; its queue is served all the same", err=True)
+    whom = ", ".join(names) if names else "all agents of the catalog"
+    typer.echo(f"Serving {whom} at {without_password(url)}, {f'files under {root}' if root else 'no files'}")
+    options = {"redis_url": url, "concurrency": concurrency, "workspace_root": root}
+    raise typer.Exit(serve("workers.app:app", options, list(map(queue_for, names)), log_level))
+
+
+def _names(agents: str | None) -> list[str]:
+    if agents is None:
+        return []
+    names = [name.strip() for name in agents.split(",") if name.strip()]
+    if not names:
+        raise InvalidRequest("--agents names nobody: give names as in --agents debugger,reviewer, or leave it out")
+    return list(dict.fromkeys(names))
+
+
+def _folder(root: Path | None) -> Path | None:
+    if root is None or root.is_dir():
+        return root and root.resolve()
+    raise InvalidRequest(f"--workspace-root {str(root)!r} is no folder: give one that exists")
+
+
+async def _unknown(url: str, names: Sequence[str]) -> list[str]:
+    """Return the names that the catalog in force lacks; none while there is no catalog. Nobody there: an error."""
+    from shared.stores.opening import open_stores
+
+    stores = open_stores(url, retries=1)
+    try:
+        await stores.ping()
+        digest = await stores.catalogs.current()
+        known = await stores.catalogs.manifest(digest) if digest else dict.fromkeys(names)
+        return [name for name in names if name not in known]
+    finally:
+        await stores.close()

@@ -53,7 +53,7 @@ def make_app(kind: Kind, bootstrap: str) -> Celery:
     app.conf.update(_configuration(kind, settings))
     app.steps["worker"].add(_relay_step(kind, bootstrap, settings, url))
 
-    @app.task(name=TASK, bind=True)
+    @app.task(name=TASK, bind=True, shared=False)
     async def leg(self: Any, message: dict[str, Any]) -> str:
         """Serve one message of the relay."""
         queue = self.request.delivery_info["routing_key"]

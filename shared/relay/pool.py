@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -103,7 +103,7 @@ class AsyncPool(BasePool):
     def on_start(self) -> None:
         """Start the loop's thread."""
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="legs", daemon=True)
+        self._thread = threading.Thread(target=self._turn_loop, name="legs", daemon=True)
         self._thread.start()
         self._sync = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="sync-task")
         self._running: dict[int, _Run] = {}
@@ -112,6 +112,10 @@ class AsyncPool(BasePool):
         for task in self.app.tasks.values():
             if inspect.iscoroutinefunction(task.run):
                 task.request_stack = RequestStack()
+
+    def _turn_loop(self) -> None:
+        with closing(self.loop):
+            self.loop.run_forever()
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float = 30.0) -> T:
         """Run ``coroutine`` on the loop and wait for it; call from another thread."""

@@ -41,7 +41,7 @@ def _played(model: ScriptedModel, request: str, *results: str) -> list[Message]:
 
 def test_the_first_fitting_rule_answers_with_values_from_the_request() -> None:
     model = _model("""
-    - {name: never, when: {user: cat}, say: no}
+    - {name: never, when: {user: cat}, say: meow}
     - {name: greet, when: {user: 'my name is (?P<name>\\w+)'}, say: 'hello ${name}'}
     - {name: other, say: other}
 """)

@@ -1,0 +1,138 @@
+"""The real program in subprocesses, as users start it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+EKIDEN = [sys.executable, "-m", "dispatcher"]
+SLOW_SCRIPT = """
+agents:
+  "*":
+    - name: think
+      delay_s: 60
+      say: never said
+"""
+ANSWER_SCRIPT = """
+agents:
+  "*":
+    - name: answer
+      say: "forty-two, says ${agent}"
+"""
+
+
+def wait_until(condition: Callable[[], object], within_s: float = 20.0, what: str = "") -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what or condition}"
+        time.sleep(0.02)
+
+
+@dataclass
+class Running:
+    """A program that runs beside the test; both its outputs are in one file."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text("utf-8", "replace")
+
+    def wait_for(self, text: str, within_s: float = 20.0) -> None:
+        def is_there() -> bool:
+            if text in self.output:
+                return True
+            assert self.process.poll() is None, f"ended without saying {text!r}: {self.output}"
+            return False
+
+        deadline = time.monotonic() + within_s
+        while not is_there():
+            assert time.monotonic() < deadline, f"did not say {text!r}: {self.output}"
+            time.sleep(0.02)
+
+    def ends(self, within_s: float = 20.0) -> int:
+        return self.process.wait(within_s)
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+
+@dataclass
+class Program:
+    """Runs ``ekiden`` as a user in a folder of their own would."""
+
+    folder: Path
+    env: dict[str, str]
+    started: list[Running] = field(default_factory=list)
+
+    @property
+    def data(self) -> Path:
+        return Path(self.env["EKIDEN_DATA_DIR"])
+
+    def run(
+        self, *args: object, stdin: str = "", timeout_s: float = 60.0, **env: str
+    ) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*EKIDEN, *map(str, args)],
+            cwd=self.folder,
+            env={**self.env, **env},
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def start(self, *args: object, program: list[str] | None = None, **env: str) -> Running:
+        log = self.folder.parent / f"output-{len(self.started)}.txt"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*(program or EKIDEN), *map(str, args)],
+                cwd=self.folder,
+                env={**self.env, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.started.append(Running(process, log))
+        return self.started[-1]
+
+    def scripts(self, text: str) -> dict[str, str]:
+        """Return the setting that lets the scripted model say ``text``'s replies."""
+        folder = self.folder.parent / f"scripts-{abs(hash(text))}"
+        folder.mkdir(exist_ok=True)
+        (folder / "script.yaml").write_text(text)
+        return {"EKIDEN_SCRIPTS_DIR": str(folder)}
+
+    def processes(self) -> list[psutil.Process]:
+        """Return everything that runs for this folder: what we started passes its environment on."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("EKIDEN_DATA_DIR") == str(self.data) and process.is_running():
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def wait_until_gone(self, within_s: float = 10.0) -> None:
+        wait_until(lambda: not self.processes(), within_s, f"still running: {self.processes()}")
+
+    def end_all(self) -> None:
+        for running in self.started:
+            if running.process.poll() is None:
+                running.process.terminate()
+        for running in self.started:
+            try:
+                running.process.wait(10)
+            except subprocess.TimeoutExpired:
+                running.process.kill()
+                running.process.wait()

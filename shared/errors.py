@@ -16,6 +16,11 @@ Two questions place a class: who can act on it, and may the same call succeed la
      ├── ToolError              the model can mend it: its text is the tool's result
      ├── HandoffRefused         the model can mend it: names the code and the allowed targets
      ├── ModelError             a model call that failed for good
+     │    ├── ModelAccessDenied     whoever runs this process can mend it: key, project, permission
+     │    ├── UnknownModel          the provider has no model of this name
+     │    ├── QuotaExhausted        a quota that does not come back within minutes
+     │    ├── RequestRefused        the provider finds the request itself invalid
+     │    ├── MalformedCall         the model's tool call cannot be read, not even when asked again
      │    └── ModelUnavailable      (Transient) overload, rate limit, lost connection
      ├── StoreUnavailable       (Transient) no answer from the server
      │    └── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
@@ -36,16 +41,21 @@ __all__ = [
     "InvalidRequest",
     "JobCancelled",
     "LostLease",
+    "MalformedCall",
     "MissingModel",
+    "ModelAccessDenied",
     "ModelError",
     "ModelUnavailable",
     "NoCatalog",
+    "QuotaExhausted",
+    "RequestRefused",
     "StoreNotReady",
     "StoreUnavailable",
     "ToolError",
     "Transient",
     "UnknownAgent",
     "UnknownJob",
+    "UnknownModel",
     "UserError",
     "WrongPool",
 ]
@@ -126,8 +136,37 @@ class ModelError(EkidenError):
     """A model call failed for good."""
 
 
+class ModelAccessDenied(ModelError):
+    """The provider refuses the key, the project or the account."""
+
+    exit_code = 2
+
+
+class UnknownModel(ModelError):
+    """The provider has no model of this name."""
+
+    exit_code = 2
+
+
+class QuotaExhausted(ModelError):
+    """The quota is used up for longer than anybody would wait."""
+
+
+class RequestRefused(ModelError):
+    """The provider finds the request itself invalid; the same request never succeeds."""
+
+
+class MalformedCall(ModelError):
+    """The model's tool call cannot be read, not even after it was asked to correct itself."""
+
+
 class ModelUnavailable(ModelError, Transient):
     """The model may answer later."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        """Keep what the provider said about when to come back (seconds; None: it said nothing)."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class StoreUnavailable(EkidenError, Transient):

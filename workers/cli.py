@@ -34,10 +34,10 @@ def worker(
     from shared.relay.message import queue_for
     from shared.relay.serving import serve
     from shared.server import server_url
-    from shared.settings import Settings
+    from shared.settings import load_settings
     from shared.stores.redis import without_password
 
-    url = redis or server_url(Settings())
+    url = server_url(load_settings(redis_url=redis))
     for name in asyncio.run(_unknown(url, names)):
         typer.echo(f"ekiden: no agent in the catalog is named {name!r}; its queue is served all the same", err=True)
     whom = ", ".join(names) if names else "all agents of the catalog"

@@ -10,11 +10,22 @@ from shared.errors import StoreUnavailable
 if TYPE_CHECKING:
     from dispatcher.client import Client
 
-__all__ = ["connected", "server_address"]
+__all__ = ["configured", "connected", "server_address"]
+
+
+def configured(redis: str | None, data_dir: Path | None) -> tuple[str | None, Path]:
+    """Return the address of the server, if one is set, and the data folder of the embedded one otherwise.
+
+    Options win over the environment, and that over the settings files.
+    """
+    from shared.settings import load_settings
+
+    settings = load_settings(redis_url=redis, data_dir=data_dir)
+    return settings.redis_url or None, settings.data_dir.absolute()
 
 
 @asynccontextmanager
-async def connected(redis: str | None, data_dir: Path, *, may_start: bool = True) -> "AsyncIterator[Client]":
+async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool = True) -> "AsyncIterator[Client]":
     """Yield a client of the configured server, else of the data folder's; see ``server_address``."""
     from dispatcher.client import Client
 
@@ -24,27 +35,28 @@ async def connected(redis: str | None, data_dir: Path, *, may_start: bool = True
 
 
 @contextmanager
-def server_address(redis: str | None, data_dir: Path, *, may_start: bool = True) -> Iterator[str]:
+def server_address(redis: str | None, data_dir: Path | None, *, may_start: bool = True) -> Iterator[str]:
     """Yield the address of the configured server, else of the embedded one, which runs until the block ends.
 
     Args:
-        redis: The configured address, if any.
-        data_dir: The folder of the embedded server.
+        redis: The address that the user gave, if any.
+        data_dir: The embedded server's folder that the user gave, if any.
         may_start: Whether a server that does not run is started when the folder holds data: enough to read them, but
             nobody would serve a new job.
 
     Raises:
         StoreUnavailable: there is no server; what to do is in the message.
     """
-    if redis:
-        yield redis
+    url, data = configured(redis, data_dir)
+    if url:
+        yield url
         return
     from shared.embedded import attach, is_running, peek
 
-    if not is_running(data_dir) and not (may_start and peek(data_dir)):
+    if not is_running(data) and not (may_start and peek(data)):
         raise StoreUnavailable(
-            f"no server here: none runs in {str(data_dir)!r}. Start one with `ekiden up`, do it all at once with "
+            f"no server here: none runs in {str(data)!r}. Start one with `ekiden up`, do it all at once with "
             "`ekiden run`, or set EKIDEN_REDIS_URL"
         )
-    with attach(data_dir) as attachment:
+    with attach(data) as attachment:
         yield attachment.url

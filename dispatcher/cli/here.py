@@ -14,7 +14,6 @@ from dispatcher.cli.show import View, exit_code_of, view_for
 from dispatcher.cli.stack import Stack
 from dispatcher.cli.submit import submit_and_follow
 from dispatcher.client import Client
-from shared.definitions.loader import AGENTS_FOLDER
 from shared.embedded import attach, peek
 from shared.errors import EkidenError
 
@@ -51,8 +50,13 @@ def run_here(order: Order, data_dir: Path, abandoned: Abandoned | None) -> int:
 
 def _agents_of(folder: Path) -> list[Path]:
     """The project's own agents, where the project is not the current folder, whose agents are read anyway."""
-    agents = folder / AGENTS_FOLDER
-    return [agents] if agents.is_dir() and folder != Path.cwd().resolve() else []
+    if folder == Path.cwd().resolve():
+        return []
+    from shared.definitions.loader import AGENTS_FOLDER
+    from shared.settings import load_settings
+
+    own = [folder / AGENTS_FOLDER] if (folder / AGENTS_FOLDER).is_dir() else []
+    return [*own, *load_settings().agents_dir]
 
 
 async def _use_up(url: str, order: Order) -> int:

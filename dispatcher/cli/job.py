@@ -21,12 +21,11 @@ __all__ = ["app"]
 app = typer.Typer(help="Look at one job, or cancel it.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or a beginning of it that no other job has.")]
-_HERE = Path(".ekiden")
 T = TypeVar("T")
 
 
 @app.command()
-def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = _HERE) -> None:
+def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
     async def fields() -> dict[str, object]:
@@ -49,7 +48,7 @@ def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDi
 
 
 @app.command()
-def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = _HERE) -> None:
+def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Print the answer; the exit code says how the job ended."""
 
     async def view() -> dict[str, object]:
@@ -81,14 +80,14 @@ def events(
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the job ends.")] = False,
     as_json: AsJson = False,
     redis: Redis = None,
-    data_dir: DataDir = _HERE,
+    data_dir: DataDir = None,
 ) -> None:
     """Show everything that happened in a job."""
     raise typer.Exit(_run(_events(job, redis, data_dir, follow=follow, as_json=as_json)))
 
 
 @app.command()
-def chain(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = _HERE) -> None:
+def chain(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show who had a job, why it was handed over, and how long each agent took."""
 
     async def entries() -> "list[Entry]":
@@ -105,7 +104,7 @@ def chain(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataD
 
 
 @app.command()
-def cancel(job: Id, redis: Redis = None, data_dir: DataDir = _HERE) -> None:
+def cancel(job: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Cancel a job: at once, or as soon as the worker that runs it sees it."""
 
     async def cancelled() -> str:
@@ -124,7 +123,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def _job(prefix: str, redis: str | None, data_dir: Path) -> "AsyncIterator[tuple[Client, str]]":
+async def _job(prefix: str, redis: str | None, data_dir: Path | None) -> "AsyncIterator[tuple[Client, str]]":
     """Yield a client and the whole id."""
     from dispatcher.cli.connection import connected
 
@@ -132,7 +131,7 @@ async def _job(prefix: str, redis: str | None, data_dir: Path) -> "AsyncIterator
         yield client, await client.resolve(prefix)
 
 
-async def _events(prefix: str, redis: str | None, data_dir: Path, *, follow: bool, as_json: bool) -> int:
+async def _events(prefix: str, redis: str | None, data_dir: Path | None, *, follow: bool, as_json: bool) -> int:
     from dispatcher.cli.follow import Interrupted, interruptible, leave_running
     from dispatcher.cli.follow import follow as follow_job
     from dispatcher.cli.show import exit_code_of, view_for

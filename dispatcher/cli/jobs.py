@@ -25,7 +25,7 @@ def jobs(
     status: Annotated[Status | None, typer.Option(help="Only those in this state.")] = None,
     as_json: AsJson = False,
     redis: Redis = None,
-    data_dir: DataDir = Path(".ekiden"),
+    data_dir: DataDir = None,
 ) -> None:
     """List the newest jobs, newest first."""
     import asyncio
@@ -45,7 +45,7 @@ def local_time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-async def _newest(redis: str | None, data_dir: Path, limit: int, status: Status | None) -> "list[JobView]":
+async def _newest(redis: str | None, data_dir: Path | None, limit: int, status: Status | None) -> "list[JobView]":
     from dispatcher.cli.connection import connected
 
     async with connected(redis, data_dir) as client:

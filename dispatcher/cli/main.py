@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from dispatcher.cli import job, jobs, serve, status, submit, up
+from dispatcher.cli import config, job, jobs, serve, status, submit, up
 from dispatcher.cli import run as run_command
 from shared.errors import ConfigurationError, EkidenError
 
@@ -59,6 +59,7 @@ app.command("submit")(submit.submit)
 app.command("jobs")(jobs.jobs)
 app.add_typer(job.app, name="job")
 app.command("status")(status.status)
+app.add_typer(config.app, name="config")
 
 
 def run() -> NoReturn:
@@ -109,19 +110,16 @@ def _drop_output() -> None:
 
 
 def _wrong_setting(error: Exception) -> ConfigurationError | None:
-    """Say which environment variable is wrong, if that is what ``error`` is about."""
-    if "pydantic" not in sys.modules:
+    """Say so if ``error`` is about an environment variable that is not the JSON that its setting needs."""
+    if "pydantic_settings" not in sys.modules:
         return None
-    from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
-    if isinstance(error, SettingsError):
-        return ConfigurationError(f"a setting in the environment (EKIDEN_*) cannot be read: {error}")
-    if not isinstance(error, ValidationError) or error.title != "Settings":
+    if not isinstance(error, SettingsError):
         return None
-    first = error.errors()[0]
-    name = "_".join(str(part) for part in first["loc"][:1]).upper()
-    return ConfigurationError(f"EKIDEN_{name} is {first['input']!r}: {first['msg']}; mend the environment variable")
+    return ConfigurationError(
+        f"a setting of the environment cannot be read: {error}; lists are JSON, as in '[\"agents\"]'"
+    )
 
 
 def _plugins() -> "dict[str, EntryPoint]":

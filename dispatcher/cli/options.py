@@ -14,9 +14,12 @@ Redis = Annotated[
     typer.Option("--redis", envvar="EKIDEN_REDIS_URL", metavar="URL", help="The Redis or Valkey server to use."),
 ]
 DataDir = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        "--data-dir", envvar="EKIDEN_DATA_DIR", metavar="DIR", help="Where the embedded server keeps its data."
+        "--data-dir",
+        envvar="EKIDEN_DATA_DIR",
+        metavar="DIR",
+        help="Where the embedded server keeps its data. [.ekiden]",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]

@@ -25,12 +25,13 @@ def run(
     ] = None,
     as_json: AsJson = False,
     redis: Redis = None,
-    data_dir: DataDir = Path(".ekiden"),
+    data_dir: DataDir = None,
 ) -> None:
     """Route a request, hand it from agent to agent, and print the answer.
 
     Starts all it needs and stops it again. With a Redis address, it uses the pools that serve that server.
     """
+    from dispatcher.cli.connection import configured
     from dispatcher.cli.here import Order, run_here
     from dispatcher.cli.request import DEMO_PROMPT, Workplace, demo_project, prompt_of
 
@@ -41,13 +42,14 @@ def run(
     if prompt is None and demo:
         prompt = DEMO_PROMPT
     text = None if prompt is None else prompt_of(prompt)
+    url, data = configured(redis, data_dir)
     if demo:
         cwd = demo_project()
         typer.echo(f"The demo project is in {cwd}", err=as_json)
-    if redis:
-        raise typer.Exit(_run_elsewhere(text, agent, cwd, redis, as_json=as_json))
+    if url:
+        raise typer.Exit(_run_elsewhere(text, agent, cwd, url, as_json=as_json))
     order = Order(text, agent, Workplace.of(cwd, workspace_root), as_json)
-    raise typer.Exit(run_here(order, data_dir.absolute(), abandoned))
+    raise typer.Exit(run_here(order, data, abandoned))
 
 
 def _run_elsewhere(prompt: str | None, agent: str | None, cwd: Path | None, redis: str, *, as_json: bool) -> int:

@@ -26,10 +26,10 @@ def dispatcher(
     from shared.relay.message import DISPATCH_QUEUE
     from shared.relay.serving import serve
     from shared.server import server_url
-    from shared.settings import Settings
+    from shared.settings import load_settings
     from shared.stores.redis import without_password
 
-    url = redis or server_url(Settings())
+    url = server_url(load_settings(redis_url=redis))
     typer.echo(f"Serving new jobs at {without_password(url)}")
     folders = json.dumps([str(folder.absolute()) for folder in agents_dir]) if agents_dir else None
     options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["status"]
 
 
-def status(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = Path(".ekiden")) -> None:
+def status(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show the pools that run, and the queues with what waits in them."""
     import asyncio
 
@@ -39,7 +39,7 @@ def status(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = Pat
         out.table(["QUEUE", "WAITING", "POOLS", ""], [_queue(queue) for queue in queues])
 
 
-async def _look(redis: str | None, data_dir: Path) -> "tuple[list[PoolView], list[QueueView]]":
+async def _look(redis: str | None, data_dir: Path | None) -> "tuple[list[PoolView], list[QueueView]]":
     from dispatcher.cli.connection import connected
 
     async with connected(redis, data_dir) as client:

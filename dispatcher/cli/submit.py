@@ -30,7 +30,7 @@ def submit(
     ] = None,
     as_json: AsJson = False,
     redis: Redis = None,
-    data_dir: DataDir = Path(".ekiden"),
+    data_dir: DataDir = None,
 ) -> None:
     """Submit a request and print its job's id."""
     import asyncio
@@ -66,7 +66,7 @@ async def submit_and_follow(client: "Client", request: dict[str, str | None], *,
 
 
 async def _submit(
-    request: dict[str, str | None], redis: str | None, data_dir: Path, *, follow: bool, wait: bool, as_json: bool
+    request: dict[str, str | None], redis: str | None, data_dir: Path | None, *, follow: bool, wait: bool, as_json: bool
 ) -> int:
     from dispatcher.cli.connection import connected
 

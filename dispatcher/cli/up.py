@@ -22,12 +22,13 @@ def up(
     abandoned: Annotated[
         Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
-    data_dir: DataDir = Path(".ekiden"),
+    data_dir: DataDir = None,
 ) -> None:
     """Run the embedded server, a dispatcher and a worker until Ctrl-C."""
     import asyncio
 
     from dispatcher.cli.abandoned import settle_abandoned
+    from dispatcher.cli.connection import configured
     from dispatcher.cli.neighbours import Neighbours, UpLock
     from dispatcher.cli.request import existing_folder
     from dispatcher.cli.stack import Stack
@@ -35,7 +36,7 @@ def up(
     from shared.embedded import attach
 
     root = existing_folder(workspace_root, "--workspace-root")
-    data = data_dir.absolute()
+    _, data = configured(None, data_dir)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with attach(data) as server, UpLock(data, root), Neighbours(data) as neighbours:
         settle_abandoned(server.url, neighbours, abandoned)

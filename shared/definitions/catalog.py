@@ -134,7 +134,7 @@ class _Check:
         return False
 
     def _note(self, name: str, message: str) -> None:
-        self.problems.append(Problem(self._sources.get(name, name), None, "error", message))
+        self.problems.append(Problem(self._sources.get(name, name), None, "error", message, "references"))
 
 
 def _near(name: str, names: Iterable[str]) -> list[str]:

@@ -3,60 +3,94 @@
 ==========  ==============================================================================================
 field       forms
 ==========  ==============================================================================================
-tools       ``{allow, deny}``, a list, a comma-separated text, ``*``
+tools       see ``toolrules.py``; also ``allowedTools``; ``disallowedTools`` beside it
+limits      ``{max_turns, …}``; also ``max_turns``, ``maxTurns``, ``timeout_mins`` on the top level
+name        absent: the file's name, with a warning
 triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
 handoffs    a list of names or of ``{to, when, ...}``; ``when: conditional`` with ``condition: ...``
 prompt      the body, or ``systemPrompt`` where there is none
+permission  ``{edit: deny, bash: {"*": deny}}``: what is denied altogether is forbidden
 ==========  ==============================================================================================
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
+from shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS
 from shared.definitions.model import AgentDefinition
 from shared.definitions.patterns import compile_pattern
 from shared.definitions.plain import plain
 from shared.definitions.problems import AgentFileError
+from shared.definitions.toolrules import RulesReader
 from shared.errors import DefinitionError
 
-__all__ = ["definition_from"]
+__all__ = ["Reading", "definition_from", "read_definition"]
 
 _RESERVED = frozenset({"user"})  # the first runner of every chain
 _LONGEST_KEYWORD = 200
 _TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
+_READ = _TYPED.union(TOOLS, DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES)
+
+
+@dataclass
+class Reading:
+    """A definition, and what was not taken as the file has it: field (empty: none) and text."""
+
+    definition: AgentDefinition
+    notes: list[tuple[str, str]] = field(default_factory=list)
 
 
 def definition_from(fields: Mapping[str, Any], body: str, scope: str = "project") -> AgentDefinition:
+    """Make a definition of an agent file's front matter and body. Raises as ``read_definition``."""
+    return read_definition(fields, body, scope).definition
+
+
+def read_definition(fields: Mapping[str, Any], body: str, scope: str = "project", file_name: str = "") -> Reading:
     """Make a definition of an agent file's front matter and body.
+
+    Args:
+        fields: The front matter.
+        body: The system prompt.
+        scope: The scope of an agent whose file gives none.
+        file_name: The name of an agent whose file gives none; empty: a name is needed.
 
     Raises:
         AgentFileError: a field's value cannot be meant; names the field, the value and what is allowed.
     """
-    raw = plain(dict(fields))
+    raw = {key: value for key, value in plain(dict(fields)).items() if value is not None or key not in _READ}
+    notes: list[tuple[str, str]] = []
     prompt = body if body.strip() else raw.pop("systemPrompt", body)
-    typed = {key: value for key, value in raw.items() if key in _TYPED and value is not None}
-    values: dict[str, Any] = {"scope": scope, **typed, **_identity(raw), "instructions": prompt}
-    values["extra"] = {key: value for key, value in raw.items() if key not in _TYPED}
-    for field, read in _FORMS.items():
-        if field in typed:
-            values[field] = _reading(field, read, typed[field])
+    tools = _tools(raw, notes)
+    limits, origins = _limits(raw)
+    typed = {key: raw.pop(key) for key in _TYPED & raw.keys()}
+    values: dict[str, Any] = {"scope": scope, **typed, **_identity(typed, file_name, notes)}
+    values |= {key: _reading(key, read, typed[key]) for key, read in _FORMS.items() if key in typed}
+    values |= {"tools": tools, "limits": limits, "instructions": prompt, "extra": raw}
     try:
-        return AgentDefinition(**{key: value for key, value in values.items() if value is not None})
+        definition = AgentDefinition(**{key: value for key, value in values.items() if value is not None})
     except ValidationError as error:
-        raise _translated(error) from None
+        raise _translated(error, origins) from None
+    return Reading(definition, notes)
 
 
-def _identity(raw: Mapping[str, Any]) -> dict[str, str]:
+def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str]]) -> dict[str, str]:
     name, title, description = (_text_or_none(raw, key) for key in ("name", "title", "description"))
+    said = description or title
+    if name is None and said is not None and file_name:
+        name = file_name
+        notes.append(("", f"'name' is missing: the agent is named {name!r}, after its file. Add 'name: {name}'"))
     if name is None:
-        raise AgentFileError("'name' is missing: give the agent one, kebab-case by convention ('code-fixer')")
+        raise AgentFileError(
+            "'name' is missing: give the agent one, kebab-case by convention ('code-fixer')"
+            + ("" if said else ", and a 'description'")
+        )
     if not name.isprintable():
         raise AgentFileError(f"'name' is {name!r}: it must be one line of printable characters", field="name")
     if name.casefold() in _RESERVED:
         raise AgentFileError(f"'name' is {name!r}: this name is reserved, take another", field="name")
-    said = description or title
     if said is None:
         raise AgentFileError(
             f"agent {name!r} needs a 'description' (or a 'title'): one sentence on what it is for, "
@@ -83,6 +117,8 @@ def _reading(field: str, read: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _model(value: Any) -> str | None:
+    if isinstance(value, list) and value:
+        value = value[0]  # in order of preference
     if not isinstance(value, str):
         raise DefinitionError(f"must be the name of a model or 'inherit', not {value!r}")
     name = value.strip()
@@ -93,14 +129,40 @@ def _version(value: Any) -> str:
     return str(value)  # ``version: 1.0`` is a number to YAML
 
 
-def _tools(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        return {"allow": _texts("allow", value)}
-    if not value.keys() & {"allow", "deny"}:
-        raise DefinitionError(
-            f"must be a list of names, or {{allow: [...], deny: [...]}}, not an object with {sorted(value)}"
-        )
-    return {**value, **{key: _texts(key, value[key]) for key in ("allow", "deny") if value.get(key) is not None}}
+def _tools(raw: dict[str, Any], notes: list[tuple[str, str]]) -> dict[str, Any] | None:
+    """Take what says which tools the agent gets out of ``raw``; the first of several spellings counts."""
+    reader = RulesReader()
+    given = [key for key in TOOLS if key in raw]
+    if given:
+        _reading(given[0], reader.read, raw.pop(given[0]))
+    for key in DENIED_TOOLS:
+        if key in raw:
+            _reading(key, reader.forbid, raw.pop(key))
+    reader.forbid(_refused_altogether(raw.get("permission")))
+    notes += [(given[0] if given else TOOLS[0], note) for note in reader.notes]
+    return reader.rules
+
+
+def _refused_altogether(permission: Any) -> list[str]:
+    if not isinstance(permission, Mapping):
+        return []
+    rules = {key: rule.get("*") if isinstance(rule, Mapping) else rule for key, rule in permission.items()}
+    return [key for key, rule in rules.items() if rule == "deny" and key.strip()]
+
+
+def _limits(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Take the limits out of ``raw``; return them, and for each the top-level field that it comes from."""
+    values = _reading("limits", _limits_object, raw.pop("limits", {}))
+    origins: dict[str, str] = {}
+    for key in [*MAX_TURNS, *TIMEOUT_MINUTES]:
+        value = raw.pop(key, None)
+        limit = "max_turns" if key in MAX_TURNS else "max_seconds"
+        if value is None or limit in values:
+            continue
+        is_minutes = key in TIMEOUT_MINUTES and isinstance(value, int | float) and not isinstance(value, bool)
+        values[limit] = value * 60 if is_minutes else value
+        origins[limit] = key
+    return values, origins
 
 
 def _triggers(value: Any) -> dict[str, Any]:
@@ -152,6 +214,8 @@ def _handoffs(value: Any) -> list[dict[str, Any]]:
 
 def _handoff(item: Any) -> dict[str, Any]:
     rule = {"to": item} if isinstance(item, str) else item
+    if isinstance(rule, Mapping) and "to" not in rule and "agent" in rule:
+        rule = {"to": rule["agent"], **rule}
     if not isinstance(rule, Mapping) or not isinstance(rule.get("to"), str) or not rule["to"].strip():
         raise DefinitionError(f"each entry names its target ('to: reviewer'), this one does not: {item!r}")
     read = {key: rule[key] for key in rule if rule[key] is not None} | {"to": rule["to"].strip()}
@@ -165,7 +229,7 @@ def _handoff(item: Any) -> dict[str, Any]:
     return read
 
 
-def _limits(value: Any) -> dict[str, Any]:
+def _limits_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise DefinitionError(f"must be an object such as {{max_turns: 30}}, not {value!r}")
     return {key: item for key, item in value.items() if item is not None}
@@ -174,10 +238,8 @@ def _limits(value: Any) -> dict[str, Any]:
 _FORMS: dict[str, Callable[[Any], Any]] = {
     "model": _model,
     "version": _version,
-    "tools": _tools,
     "triggers": _triggers,
     "handoffs": _handoffs,
-    "limits": _limits,
 }
 
 
@@ -203,9 +265,12 @@ def _text(key: str, item: Any) -> str:
     return text
 
 
-def _translated(error: ValidationError) -> AgentFileError:
+def _translated(error: ValidationError, origins: Mapping[str, str]) -> AgentFileError:
     details = error.errors(include_url=False)
-    return AgentFileError("; ".join(map(_sentence, details)), field=str(details[0]["loc"][0]))
+    where, *inside = map(str, details[0]["loc"])
+    if where == "limits" and inside and inside[0] in origins:
+        where = origins[inside[0]]
+    return AgentFileError("; ".join(map(_sentence, details)), field=where)
 
 
 def _sentence(detail: Any) -> str:

@@ -8,14 +8,26 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from shared.definitions.forms import definition_from
-from shared.definitions.frontmatter import MAX_BYTES, FrontMatter, decode, read_front_matter
+from shared.definitions.encoding import decode
+from shared.definitions.fields import DENIED_TOOLS, TOOLS
+from shared.definitions.forms import read_definition
+from shared.definitions.frontmatter import MAX_BYTES, read_front_matter
 from shared.definitions.model import AgentDefinition
-from shared.definitions.problems import AgentFileError, Problem
+from shared.definitions.problems import AgentFileError, Aspect, Problem
 from shared.errors import ConfigurationError, DefinitionError
 
-__all__ = ["AGENTS_FOLDER", "Loaded", "load_all", "load_file", "load_folder", "shipped_agents_dir"]
+__all__ = [
+    "AGENTS_FOLDER",
+    "Level",
+    "Loaded",
+    "load_all",
+    "load_file",
+    "load_folder",
+    "load_levels",
+    "shipped_agents_dir",
+]
 
 AGENTS_FOLDER = Path(".gemini", "agents")
 """Where a project and a home folder keep their agent files."""
@@ -31,10 +43,26 @@ class Loaded:
     """The file that each agent's definition comes from."""
 
 
+@dataclass(frozen=True)
+class Level:
+    """A folder of agent files, by its place in the order of precedence."""
+
+    name: Literal["project", "global", "extra", "shipped"]
+    folder: Path
+    loaded: Loaded
+
+
 def load_all(
     project_dir: Path | None, extra_dirs: Iterable[Path] = (), home: Path | None = None, *, shipped: bool = True
 ) -> Loaded:
-    """Load every level and let the nearer ones win by name.
+    """Load every level and let the nearer ones win by name. Arguments as ``load_levels``."""
+    return _layered(level.loaded for level in load_levels(project_dir, extra_dirs, home, shipped=shipped))
+
+
+def load_levels(
+    project_dir: Path | None, extra_dirs: Iterable[Path] = (), home: Path | None = None, *, shipped: bool = True
+) -> list[Level]:
+    """Load every level, the nearest first.
 
     Args:
         project_dir: The project's root, if there is a project.
@@ -42,11 +70,12 @@ def load_all(
         home: The user's home folder; None leaves the global level out.
         shipped: Whether the packs that come with Ekiden are the last level.
     """
-    levels = [_load_optional(project_dir, "project"), _load_optional(home, "global")]
-    levels += [_load_extra(folder) for folder in extra_dirs]
+    levels = [_optional("project", project_dir), _optional("global", home)]
+    levels += [Level("extra", folder, _load_extra(folder)) for folder in extra_dirs]
     if shipped:
-        levels.append(load_folder(shipped_agents_dir(), "global"))
-    return _layered(levels)
+        packs = shipped_agents_dir()
+        levels.append(Level("shipped", packs, load_folder(packs, "global")))
+    return [level for level in levels if level is not None]
 
 
 def load_folder(path: Path, scope: str) -> Loaded:
@@ -72,18 +101,23 @@ def load_folder(path: Path, scope: str) -> Loaded:
 
 def load_file(path: Path, scope: str) -> tuple[AgentDefinition | None, list[Problem]]:
     """Load one agent file; the definition is None when a problem is an error."""
-    parts: FrontMatter | None = None
     try:
-        parts = read_front_matter(decode(_read(path)))
-        definition = definition_from(parts.fields, parts.body, scope)
+        decoded = decode(_read(path))
+        parts = read_front_matter(decoded.text)
     except DefinitionError as error:
-        return None, [Problem(str(path), _line_of(error, parts), "error", str(error))]
-    problems = [Problem(str(path), line, "warning", text) for line, text in parts.warnings]
-    if not definition.instructions.strip():
-        problems.append(
-            Problem(str(path), parts.body_line, "warning", "the body is empty: the agent has no instructions")
-        )
-    return definition, problems
+        return None, [Problem(str(path), _line_of(error, {}), "error", str(error), "front matter")]
+    try:
+        reading = read_definition(parts.fields, parts.body, scope, path.stem)
+    except AgentFileError as error:
+        return None, [Problem(str(path), _line_of(error, parts.lines), "error", str(error), _aspect(error.field))]
+    found: list[tuple[int | None, str, Aspect]] = []
+    if decoded.warning:
+        found.append((decoded.line, decoded.warning, "front matter"))
+    found += [(line, text, "front matter") for line, text in parts.warnings]
+    found += [(parts.lines.get(field), text, _aspect(field)) for field, text in reading.notes]
+    if not reading.definition.instructions.strip():
+        found.append((parts.body_line, "the body is empty: the agent has no instructions", "instructions"))
+    return reading.definition, [Problem(str(path), line, "warning", text, aspect) for line, text, aspect in found]
 
 
 def shipped_agents_dir() -> Path:
@@ -102,9 +136,11 @@ def shipped_agents_dir() -> Path:
     raise ConfigurationError(f"The shipped agent files are missing from {str(package)!r}: install Ekiden again")
 
 
-def _load_optional(root: Path | None, scope: str) -> Loaded:
-    folder = None if root is None else root / AGENTS_FOLDER
-    return load_folder(folder, scope) if folder is not None and folder.is_dir() else Loaded()
+def _optional(name: Literal["project", "global"], root: Path | None) -> Level | None:
+    if root is None:
+        return None
+    folder = root / AGENTS_FOLDER
+    return Level(name, folder, load_folder(folder, name) if folder.is_dir() else Loaded())
 
 
 def _load_extra(folder: Path) -> Loaded:
@@ -155,12 +191,14 @@ def _system_reason(error: OSError) -> str:
     return f"it cannot be read: {error.strerror or error}. Mend its permissions, or remove it"
 
 
-def _line_of(error: DefinitionError, parts: FrontMatter | None) -> int | None:
+def _line_of(error: DefinitionError, lines: Mapping[str, int]) -> int | None:
     if not isinstance(error, AgentFileError):
         return None
-    if error.line is None and error.field is not None and parts is not None:
-        return parts.lines.get(error.field)
-    return error.line
+    return lines.get(error.field) if error.line is None and error.field is not None else error.line
+
+
+def _aspect(field: str | None) -> Aspect:
+    return "tools" if field in (*TOOLS, *DENIED_TOOLS) else "fields"
 
 
 def _same_name(file: Path, name: str, first: str) -> Problem:

@@ -7,6 +7,7 @@ Fields are typed as their feature comes; whatever else the front matter holds is
 
 import hashlib
 import json
+import operator
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -54,12 +55,14 @@ class ToolRules(_Nested):
     allow: tuple[str, ...] | None = None
     """None: every tool that ``deny`` does not name; empty: none."""
     deny: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """Allowed, but tools of other programs: used where a worker has such a tool, never waited for."""
 
     def permits(self, name: str) -> bool:
         """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``."""
         if _matches(name, self.deny):
             return False
-        return self.allow is None or _matches(name, self.allow)
+        return self.allow is None or _matches(name, self.allow + self.unknown)
 
 
 class Triggers(_Nested):

@@ -5,9 +5,10 @@ from typing import Literal
 
 from shared.errors import DefinitionError
 
-__all__ = ["AgentFileError", "Problem", "Severity"]
+__all__ = ["AgentFileError", "Aspect", "Problem", "Severity"]
 
 Severity = Literal["error", "warning"]
+Aspect = Literal["file", "front matter", "fields", "tools", "instructions", "references"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Problem:
     """Counted from 1; None when the problem has no place in the file."""
     severity: Severity
     message: str
+    aspect: Aspect = "file"
+    """Which part of the agent it is about."""
 
     @property
     def where(self) -> str:

@@ -32,6 +32,8 @@ class ModelReply(BaseModel):
     finish: FinishReason = "stop"
     usage: Usage = Usage()
     model: str = ""
+    detail: str = ""
+    """What the provider said of the finish, for people: ``SAFETY``, ``blocked: PROHIBITED_CONTENT``."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Delta:
 
     text: str
     thought: bool = False
+    restart: bool = False
+    """Forget the deltas so far: the call begins anew, as after a connection that broke."""
 
 
 OnDelta = Callable[[Delta], None]

@@ -26,6 +26,8 @@ __all__ = ["PROCESS", "Runner"]
 PROCESS = f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:6]}"
 """This process, for owners of leases and announcements."""
 
+_claims = itertools.count(1)  # of the whole process: an owner that asks twice is given the same lease
+
 log = structlog.get_logger(__name__)
 
 
@@ -37,7 +39,6 @@ class Runner:
         self._leases = leases
         self._handler = handler
         self._cycles = cycles
-        self._claims = itertools.count(1)
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
         """Serve one message; return what became of it, for the log. A leg that is not ours to run is no error."""
@@ -57,7 +58,7 @@ class Runner:
 
     async def _claim_and_run(self, message: LegMessage, queue: str) -> str:
         asked_at = time.monotonic()
-        owner = f"{PROCESS}#{next(self._claims)}"
+        owner = f"{PROCESS}#{next(_claims)}"
         claim = Claim(message.job, message.leg, message.handoff.metadata.handoff_id, queue, owner)
         claimed = await self._store.claim(claim, self._leases.lease_s)
         if isinstance(claimed, str):

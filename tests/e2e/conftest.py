@@ -12,11 +12,12 @@ from tests.e2e.program import Program
 
 @pytest.fixture
 def ekiden(tmp_path: Path) -> Iterator[Program]:
-    folder, home = tmp_path / "folder", tmp_path / "home"
-    folder.mkdir()
-    home.mkdir()
+    folder, home, temporary = tmp_path / "folder", tmp_path / "home", tmp_path / "tmp"
+    for path in (folder, home, temporary):
+        path.mkdir()
     env = {name: value for name, value in os.environ.items() if not name.startswith(("EKIDEN_", "LC_"))}
-    env |= {"HOME": str(home), "EKIDEN_DATA_DIR": str(tmp_path / "data"), "LANG": "C.UTF-8"}
+    env |= {"HOME": str(home), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
+    env["EKIDEN_DATA_DIR"] = str(tmp_path / "data")
     program = Program(folder, env)
     try:
         yield program

@@ -1,11 +1,10 @@
 """The real program in subprocesses, as users start it."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,26 +76,26 @@ class Program:
         return Path(self.env["EKIDEN_DATA_DIR"])
 
     def run(
-        self, *args: object, stdin: str = "", timeout_s: float = 60.0, **env: str
+        self, *args: object, stdin: str = "", env: Mapping[str, str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [*EKIDEN, *map(str, args)],
             cwd=self.folder,
-            env={**self.env, **env},
+            env={**self.env, **(env or {})},
             input=stdin,
             capture_output=True,
             encoding="utf-8",
-            timeout=timeout_s,
+            timeout=60,
             check=False,
         )
 
-    def start(self, *args: object, program: list[str] | None = None, **env: str) -> Running:
+    def start(self, *args: object, program: list[str] | None = None, env: Mapping[str, str] | None = None) -> Running:
         log = self.folder.parent / f"output-{len(self.started)}.txt"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*(program or EKIDEN), *map(str, args)],
                 cwd=self.folder,
-                env={**self.env, **env},
+                env={**self.env, **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -24,6 +24,7 @@ from shared.relay.runner import Runner
 from shared.stores import keys
 from shared.stores.base import JobView, Submission
 from shared.stores.opening import Stores
+from shared.stores.redis import as_any
 from tests.conftest import Backend
 from workers.leg import AgentHandler, Definitions
 from workers.tools.base import Tool
@@ -160,8 +161,9 @@ class Relay:
 
     async def step(self) -> str | None:
         """Run the next message, if there is one, and return what became of it."""
-        for queue in sorted(await self.stores.client.smembers(keys.QUEUES)):
-            if (text := await self.stores.client.rpop(queue)) is not None:
+        client = self.stores.client
+        for queue in sorted(await as_any(client.smembers(keys.QUEUES))):
+            if (text := await as_any(client.rpop(queue))) is not None:
                 runner = self._dispatcher if queue == DISPATCH_QUEUE else self._worker
                 return await runner.run(json.loads(json.loads(text)["body"])[0][0], queue)
         return None

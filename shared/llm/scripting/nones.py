@@ -147,10 +147,11 @@ def _early_values(place: _Place, text: str, expected: Sequence[str]) -> list[str
 
 def _use_instead(place: _Place, text: str, node: ast.expr, defaults: Sequence[str]) -> Iterator[Change]:
     for default in defaults:
-        if isinstance(getattr(node, "ctx", None), ast.Store):
-            yield _guard(place, f"if {text} is None:", f"{text} = {default}")
-        else:
+        if not isinstance(getattr(node, "ctx", None), ast.Store):
             yield from _replaced(place.source, node, f"({text} or {default})")
+    if isinstance(node, ast.Name) or isinstance(getattr(node, "ctx", None), ast.Store):
+        for default in defaults:
+            yield _guard(place, f"if {text} is None:", f"{text} = {default}")
 
 
 def _guard(place: _Place, condition: str, consequence: str) -> Change:
@@ -284,6 +285,7 @@ def _collected(place: _Place, _: dict[str, str | None]) -> Iterator[ast.expr]:
     """The items that ``sum``, ``join`` and their like go through."""
     for node in place.expressions:
         if isinstance(node, ast.Call) and _is_collecting(node):
+            yield from (key.value.body for key in node.keywords if isinstance(key.value, ast.Lambda))
             for argument in node.args[:1]:
                 yield argument.elt if isinstance(argument, ast.GeneratorExp | ast.ListComp) else argument
 

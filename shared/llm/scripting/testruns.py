@@ -156,7 +156,7 @@ def python_files(listing: str | None) -> list[str]:
 
 def time_limit(run: Run | None) -> int:
     """Return the seconds that a run may take when the run before took as long as ``run`` did."""
-    return 8 + round(3 * run.seconds) if run is not None else 120
+    return 10 + round(3 * run.seconds) if run is not None else 120
 
 
 def is_test(path: str) -> bool:

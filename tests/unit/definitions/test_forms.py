@@ -84,7 +84,7 @@ def test_reads_tools_in_every_form(tools: Any, rules: ToolRules | None) -> None:
     assert read(tools=tools).tools == rules
 
 
-@pytest.mark.parametrize("tools", [{"bash": False}, [True], 3.5j, [["ls"]], {"allow": [{}]}])
+@pytest.mark.parametrize("tools", [{"bash": 1}, {}, [True], 3.5j, [["ls"]], {"allow": [{}]}])
 def test_tools_that_are_not_understood_never_become_all_tools(tools: Any) -> None:
     assert refused(tools=tools).field == "tools"
 

@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from shared.demo import write_demo
+from shared.llm.scripting.history import CallRecord
+from shared.llm.scripting.sources import Edit, standing_edits
 
 if TYPE_CHECKING:
     from tests.unit.llm.conftest import Play
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 PROJECTS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("projects.yaml").read_text())
 REPAIRED = sorted(name for name, project in PROJECTS.items() if "fixed" in project)
 NOT_REPAIRED = sorted(name for name, project in PROJECTS.items() if "cannot" in project)
+PASSING = "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n"
 REQUEST = "the tests of this project fail, repair it"
 
 
@@ -60,3 +63,41 @@ def test_says_that_it_cannot_and_leaves_every_byte_as_it_was(name: str, tmp_path
     assert "cannot repair this" in story.answer
     assert "scripted stand-in for a model" in story.answer
     assert _content(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"a.py": "x = 1\n", "test_a.py": PASSING}, "There is nothing to fix: all 1 tests pass"),
+        ({"a.py": "x = 1\n"}, "no tests"),
+        ({"a.txt": "x"}, "no Python file"),
+        ({"test_a.py": "import os\nos._exit(3)\n"}, "I could not run the tests"),
+    ],
+)
+def test_says_what_is_missing(files: dict[str, str], said: str, tmp_path: Path, play: "Play") -> None:
+    before = _written(tmp_path, files)
+    story = play(tmp_path, REQUEST)
+    assert story.chain == ["debugger"]
+    assert said in story.answer
+    assert "scripted stand-in for a model" in story.answer
+    assert _content(tmp_path) == before
+
+
+def test_code_fixer_repairs_without_a_debugger_before_it(tmp_path: Path, play: "Play") -> None:
+    write_demo(tmp_path)
+    assert play(tmp_path, REQUEST, agent="code-fixer").chain == ["code-fixer", "reviewer"]
+
+
+def _edit(old: str, new: str, result: str = "done", *, is_error: bool = False) -> CallRecord:
+    return CallRecord("try", "edit", "edit_file", {"path": "a.py", "old": old, "new": new}, 1, result, is_error)
+
+
+def test_an_edit_stands_until_it_is_taken_back() -> None:
+    assert standing_edits([_edit("a", "b"), _edit("b", "a"), _edit("a", "c")]) == [Edit("a.py", "a", "c")]
+    assert standing_edits([_edit("a", "b", "no such text", is_error=True)]) == []
+
+
+def test_an_edit_of_unknown_outcome_stands_until_taking_it_back_fails() -> None:
+    lost = _edit("a", "b", "Outcome unknown: the worker was lost", is_error=True)
+    assert standing_edits([lost]) == [Edit("a.py", "a", "b")]
+    assert standing_edits([lost, _edit("b", "a", "no such text", is_error=True)]) == []

@@ -1,0 +1,53 @@
+"""Agent files on disk: written at once or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from shared.errors import ConfigurationError, InvalidRequest
+
+__all__ = ["create_file", "replace_file"]
+
+
+def create_file(path: Path, text: str) -> None:
+    """Write a new file; it is complete from the first moment that others see it.
+
+    Raises:
+        InvalidRequest: it exists already.
+        ConfigurationError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = _written_beside(path, text.encode(), 0o644)
+        try:
+            os.link(written, path)  # unlike a rename, it never replaces
+        finally:
+            written.unlink()
+    except FileExistsError:
+        raise InvalidRequest(f"{str(path)!r} exists already: edit it, or choose another name") from None
+    except OSError as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace the content of a file, or make it; a link stays a link, and the mode stays as it was.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
+    target = path.resolve()
+    try:
+        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o644
+        _written_beside(target, data, mode).replace(target)
+    except OSError as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
+
+
+def _written_beside(path: Path, data: bytes, mode: int) -> Path:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    written = Path(file.name)
+    written.chmod(mode)
+    return written

@@ -1,0 +1,109 @@
+"""The agent files that the ``agents`` commands work on: every level's, with what is wrong with them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from shared.definitions.loader import AGENTS_FOLDER, Level, load_levels
+from shared.definitions.model import AgentDefinition
+from shared.definitions.problems import Problem
+from shared.errors import InvalidRequest, UnknownAgent
+from shared.settings import load_settings
+from shared.settings_files import global_file, project_file, read_settings
+
+__all__ = ["AgentFile", "Agents", "configured_servers", "folder_of", "open_agents"]
+
+
+@dataclass(frozen=True)
+class AgentFile:
+    """One agent file on its level."""
+
+    name: str
+    """The agent's name; the file's where it could not be read."""
+    path: Path
+    level: str
+    """``project``, ``global``, ``extra`` or ``shipped``; empty for a file that is on none."""
+    definition: AgentDefinition | None
+    problems: tuple[Problem, ...] = ()
+    is_shadowed: bool = False
+    """A nearer level has an agent of this name, which counts instead."""
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it came with the installation."""
+        return self.level == "shipped"
+
+
+class Agents:
+    """All agent files, the nearest level first."""
+
+    def __init__(self, levels: Iterable[Level]) -> None:
+        self.files: list[AgentFile] = []
+        taken: set[str] = set()
+        for level in levels:
+            files = list(_files_of(level))
+            self.files += [replace(file, is_shadowed=file.name in taken) for file in files]
+            taken |= {file.name for file in files if file.definition is not None}
+
+    @property
+    def in_force(self) -> Mapping[str, AgentDefinition]:
+        """The definitions that count, by name."""
+        return {file.name: file.definition for file in self.files if file.definition and not file.is_shadowed}
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The file of each definition that counts."""
+        return {file.name: str(file.path) for file in self.files if file.definition and not file.is_shadowed}
+
+    def on(self, level: str) -> list[AgentFile]:
+        """Return the files of one level, or of ``all``."""
+        return [file for file in self.files if level in ("all", file.level)]
+
+    def get(self, name: str, level: str = "all") -> AgentFile:
+        """Return the agent's file: the one that counts, else one of that name that could not be read.
+
+        Raises:
+            UnknownAgent: there is none (on this level); the message has the near names.
+        """
+        files = self.on(level)
+        named = [file for file in files if file.name == name] or [file for file in files if file.path.stem == name]
+        if named:
+            return next((file for file in named if file.definition), named[0])
+        where = "" if level == "all" else f" on the level {level!r}"
+        names = sorted({file.name for file in files})
+        near = get_close_matches(name, names, n=3)
+        hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "`ekiden agents list` shows all"
+        raise UnknownAgent(f"no agent is named {name!r}{where}. {hint}")
+
+
+def open_agents(agents_dir: list[Path] | None) -> Agents:
+    """Read every level; ``agents_dir`` are the extra folders, None: those of the settings."""
+    settings = load_settings(agents_dir=agents_dir or None)
+    return Agents(load_levels(Path.cwd(), settings.agents_dir, Path.home()))
+
+
+def folder_of(scope: str) -> Path:
+    """Return where agent files of the scope ``project`` or ``global`` are."""
+    if scope not in ("project", "global"):
+        raise InvalidRequest(f"the scope is {scope!r}: it must be 'project' or 'global'")
+    return (Path.cwd() if scope == "project" else Path.home()) / AGENTS_FOLDER
+
+
+def configured_servers() -> dict[str, Any]:
+    """Return the MCP servers of the settings files, by name."""
+    files = [read_settings(path).get("mcpServers") for path in (global_file(), project_file())]
+    return {name: server for servers in files if isinstance(servers, dict) for name, server in servers.items()}
+
+
+def _files_of(level: Level) -> Iterator[AgentFile]:
+    loaded = level.loaded
+    paths = set(loaded.sources.values())
+    for definition in loaded.definitions:
+        source = loaded.sources[definition.name]
+        problems = tuple(problem for problem in loaded.problems if problem.file == source)
+        yield AgentFile(definition.name, Path(source), level.name, definition, problems)
+    for file in dict.fromkeys(problem.file for problem in loaded.problems if problem.file not in paths):
+        problems = tuple(problem for problem in loaded.problems if problem.file == file)
+        yield AgentFile(Path(file).stem, Path(file), level.name, None, problems)

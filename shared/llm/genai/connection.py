@@ -1,0 +1,101 @@
+"""One google-genai client and the calls made through it."""
+
+from contextlib import aclosing
+from typing import Any
+
+import httpx2
+from google import genai
+from google.genai import types
+
+from shared.llm.base import ModelRequest, OnDelta
+from shared.llm.genai.contents import config_of, contents_of
+from shared.llm.genai.failures import translated
+from shared.llm.genai.replies import Reading
+from shared.llm.schema import WireNames
+
+__all__ = ["Connection"]
+
+_API_VERSION = "v1beta"
+"""Of AI Studio: thought signatures and JSON Schemas are not in v1. Vertex has the client's own default."""
+
+
+class Connection:
+    """Calls Gemini. Serves any number of calls at once, on any event loop: the client keeps a pool for each.
+
+    The client is kept here for as long as the connection lives: it closes itself when it is collected.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str | None,
+        is_vertex: bool,
+        project: str | None,
+        location: str | None,
+        base_url: str | None,
+        credentials: Any = None,
+    ) -> None:
+        options = types.HttpOptions(
+            base_url=base_url,
+            api_version=None if is_vertex else _API_VERSION,
+            retry_options=types.HttpRetryOptions(attempts=1),  # ours honours RetryInfo; unset, aiohttp retries hidden
+            async_client_args={"limits": httpx2.Limits(max_connections=None, max_keepalive_connections=100)},
+        )
+        self._client = genai.Client(
+            vertexai=is_vertex,
+            api_key=api_key,
+            project=project,
+            location=location,
+            credentials=credentials,
+            http_options=options,
+        )
+
+    async def ask(self, request: ModelRequest, on_delta: OnDelta | None) -> Reading:
+        """Make one call: streamed if somebody listens, whole if not; the reading is the same."""
+        taken = {call.id for message in request.messages for call in message.calls}
+        reading = Reading(WireNames(tool.name for tool in request.tools), taken)
+        try:
+            if on_delta is None:
+                await self._read_whole(request, reading)
+            else:
+                await self._read_stream(request, reading, on_delta)
+        except Exception as error:
+            if (failure := translated(error, request.model)) is None:
+                raise
+            raise failure from error
+        return reading
+
+    async def model_names(self) -> list[str]:
+        """Return the models that this key may ask for text, by name."""
+        try:
+            models = [model async for model in await self._client.aio.models.list()]
+        except Exception as error:
+            if (failure := translated(error, "*")) is None:
+                raise
+            raise failure from error
+        names = [(model.name or "").rpartition("/")[2] for model in models if _answers(model)]
+        return sorted(name for name in names if name)
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._client.aio.aclose()
+
+    async def _read_whole(self, request: ModelRequest, reading: Reading) -> None:
+        whole = await self._client.aio.models.generate_content(
+            model=request.model, contents=contents_of(request), config=config_of(request)
+        )
+        for _ in reading.add(whole):
+            pass
+
+    async def _read_stream(self, request: ModelRequest, reading: Reading, on_delta: OnDelta) -> None:
+        stream = await self._client.aio.models.generate_content_stream(
+            model=request.model, contents=contents_of(request), config=config_of(request)
+        )
+        async with aclosing(stream) as chunks:  # type: ignore[type-var]  # a generator, declared as an iterator
+            async for chunk in chunks:
+                for delta in reading.add(chunk):
+                    on_delta(delta)
+
+
+def _answers(model: types.Model) -> bool:
+    return model.supported_actions is None or "generateContent" in model.supported_actions

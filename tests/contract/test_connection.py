@@ -1,0 +1,216 @@
+"""Addresses, and what goes wrong with them: our errors, one line each."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import pytest
+from kombu import Connection
+from kombu.transport.redis import Channel
+from redis import exceptions
+
+from shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
+from shared.stores.opening import Stores, open_stores
+from shared.stores.redis import broker_url, connect, translated, without_password
+from tests.conftest import Backend
+from tests.contract.relay_world import submitted
+from tests.integration.scratch import Scratch, free_port, scratch_server
+
+DEADLINE_S = 10.0
+
+
+def ping(url: str) -> None:
+    """Open the stores at ``url`` and ask whether the server answers."""
+
+    async def whole() -> None:
+        stores = open_stores(url, retries=1)
+        try:
+            await stores.ping()
+        finally:
+            await stores.close()
+
+    asyncio.run(whole())
+
+
+def refused(url: str, error: type[EkidenError]) -> str:
+    """The text with which ``url`` is refused; it is one line."""
+    began = time.monotonic()
+    with pytest.raises(error) as caught:
+        ping(url)
+    assert time.monotonic() - began < DEADLINE_S
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scratch]:
+    """A server that wants a password; its socket is in a folder with a space."""
+    with scratch_server(tmp_path_factory.mktemp("pass word"), requirepass="p@ss/wörd") as server:
+        yield server
+
+
+@pytest.fixture
+def no_redis() -> Iterator[int]:
+    """The port of something that speaks HTTP."""
+
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n<html>\n</html>")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(DEADLINE_S)
+
+
+def test_a_closed_port_is_an_unavailable_store_and_the_text_says_what_to_do() -> None:
+    port = free_port()
+    text = refused(f"redis://127.0.0.1:{port}/0", StoreUnavailable)
+    assert text.startswith(f"no Redis server answers at redis://127.0.0.1:{port}/0 (")
+    assert text.endswith("start one, or set EKIDEN_REDIS_URL")
+
+
+def test_a_socket_that_does_not_exist_is_an_unavailable_store(tmp_path: Path) -> None:
+    assert f"unix://{tmp_path}/none.sock" in refused(f"unix://{tmp_path}/none.sock?db=0", StoreUnavailable)
+
+
+def test_a_host_that_does_not_exist_is_an_unavailable_store() -> None:
+    refused("redis://no-such-host.invalid:6379/0", StoreUnavailable)
+
+
+def test_something_that_is_no_redis_is_an_unavailable_store(no_redis: int) -> None:
+    refused(f"redis://127.0.0.1:{no_redis}/0", StoreUnavailable)
+
+
+def test_tls_to_something_without_it_is_an_unavailable_store(no_redis: int) -> None:
+    refused(f"rediss://127.0.0.1:{no_redis}/0", StoreUnavailable)
+
+
+@pytest.mark.parametrize("login", ["", ":wrong@", "nobody:wrong@"])
+def test_a_wrong_password_is_an_error_of_configuration_and_is_not_shown(locked: Scratch, login: str) -> None:
+    text = refused(f"redis://{login}127.0.0.1:{locked.port}/0", ConfigurationError)
+    assert "user name or password" in text
+    assert ":wrong@" not in text
+
+
+def test_the_right_password_lets_in_by_tcp_and_by_socket(locked: Scratch) -> None:
+    password = quote("p@ss/wörd", safe="")
+    for url in (f"redis://:{password}@127.0.0.1:{locked.port}/0", f"unix://:{password}@{quote(str(locked.path))}?db=3"):
+        ping(url)
+        with Connection(broker_url(url)) as connection:
+            connection.ensure_connection(max_retries=1, timeout=5)
+            connection.default_channel.client.ping()
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:6379", "http://localhost", "valkey://localhost", "", "redis://host:port/0", "unix", "://"]
+)
+def test_what_is_no_address_is_refused_with_the_forms_that_are(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="expected redis://HOST:PORT/DB or unix:///PATH"):
+        connect(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://me:secret@host:1/2", "redis://host:1/2"),
+        ("rediss://:se%40cret@host/0?ssl_cert_reqs=none", "rediss://host/0"),
+        ("unix:///tmp/s.sock?db=0", "unix:///tmp/s.sock"),
+        ("unix://me:secret@/tmp/s.sock?password=secret", "unix:///tmp/s.sock"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://host:1/2", {"host": "host", "port": 1, "db": 2}),
+        ("redis://host:1?db=2", {"host": "host", "port": 1, "db": 2}),
+        ("redis://host", {"host": "host", "port": 6379, "db": 0}),
+        ("redis://host/1?socket_timeout=3", {"host": "host", "db": 1}),
+        ("redis://me:p%40ss@host/0", {"username": "me", "password": "p@ss"}),
+        ("unix:///tmp/a%20b/s.sock?db=2", {"path": "/tmp/a b/s.sock", "db": 2}),
+        ("unix:///tmp/s.sock", {"path": "/tmp/s.sock", "db": 0}),
+        ("unix://me:p%40ss@/tmp/s.sock?db=1", {"path": "/tmp/s.sock", "db": 1, "username": "me", "password": "p@ss"}),
+        ("rediss://host:1/2", {"host": "host", "port": 1, "db": 2}),
+    ],
+)
+def test_the_broker_gets_the_same_place_as_the_store(url: str, expected: dict[str, object]) -> None:
+    store = connect(url).connection_pool.connection_kwargs
+    with Connection(broker_url(url)) as connection:
+        broker = Channel._connparams(_Unconnected(connection))
+    assert {name: broker.get(name) for name in expected} == expected
+    for name in expected.keys() & {"host", "path", "username", "password"}:
+        assert store.get(name) == expected[name]
+    assert store.get("db", 0) == broker["db"]
+
+
+class _Unconnected(Channel):  # type: ignore[misc]  # kombu ships no types
+    """Just enough of kombu's channel to ask what it would connect to."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = SimpleNamespace(client=connection, default_port=6379)
+
+    def __del__(self) -> None:
+        """There is nothing to close."""
+
+
+def test_tls_checks_certificates_on_both_connections_unless_told_otherwise() -> None:
+    with Connection(broker_url("rediss://host/0")) as strict:
+        assert strict.ssl["ssl_cert_reqs"] == ssl.CERT_REQUIRED
+    with Connection(broker_url("rediss://host/0?ssl_cert_reqs=none&ssl_ca_certs=/ca.pem")) as lax:
+        assert lax.ssl == {"ssl_cert_reqs": ssl.CERT_NONE, "ssl_ca_certs": "/ca.pem"}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (exceptions.BusyLoadingError("loading"), StoreNotReady),
+        (exceptions.ReadOnlyError("read-only replica"), StoreNotReady),
+        (exceptions.OutOfMemoryError("used memory > maxmemory"), StoreNotReady),
+        (exceptions.ResponseError("MISCONF cannot write to disk"), StoreNotReady),
+        (exceptions.ResponseError("MASTERDOWN link with master is down"), StoreNotReady),
+        (exceptions.ResponseError("WRONGTYPE"), EkidenError),
+        (exceptions.ConnectionError("refused"), StoreUnavailable),
+        (exceptions.TimeoutError(), StoreUnavailable),
+        (exceptions.AuthenticationError("invalid"), ConfigurationError),
+        (OSError("no route"), StoreUnavailable),
+        (TimeoutError(), StoreUnavailable),
+    ],
+)
+def test_the_clients_errors_leave_as_ours(theirs: Exception, ours: type[EkidenError]) -> None:
+    @translated
+    async def fail() -> None:
+        raise theirs
+
+    with pytest.raises(EkidenError) as caught:
+        asyncio.run(fail())
+    assert type(caught.value) is ours
+    assert str(caught.value)
+
+
+def test_a_server_that_lost_the_scripts_and_the_connection_is_used_again(valkey: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        await submitted(stores, request_id="1")
+        await stores.client.script_flush()
+        await submitted(stores, request_id="2")
+        await stores.client.client_kill_filter(_type="normal", skipme=False)
+        await submitted(stores, request_id="3")
+        assert len(await stores.jobs.jobs()) == 3
+
+    valkey.run(scenario)

@@ -1,0 +1,170 @@
+"""The queue message is what Celery itself would send: a stock worker consumes it."""
+
+import asyncio
+import json
+import queue
+from typing import Any
+
+import pytest
+from celery import Celery
+from redis import Redis as SyncRedis
+
+from shared.handoff import HandoffContext, first_context
+from shared.relay.message import DISPATCH_QUEUE, TASK, LegMessage, agent_of, outbox, queue_for
+from shared.stores.base import Submission
+from shared.stores.opening import Stores, open_stores
+from shared.stores.redis import broker_url
+from tests.conftest import Backend
+from tests.contract.relay_world import claimed, step_to, submission, submitted
+from tests.integration.celery_worker import DEADLINE_S, working
+
+JOB = "a" * 16 + ".1"
+NASTY = 'say "hi" \\ \\n \\u0001 \\1 %1 \x00\x01\x02\x7f\u2028 好 🐛 {"ekiden_ms": 5}'
+WORST = {
+    "plain": "x" * 100_000,
+    "quotes": '"\\' * 5_000,
+    "control": "\x00\x01" * 5_000,
+    "emoji": "🐛好" * 5_000,
+    "just short enough": "\x01" * 400,
+    "short emoji": "🐛" * 400,
+}
+
+
+def stock_app(valkey_url: str) -> Celery:
+    """A Celery app as anybody would write it."""
+    return Celery("stock", broker=broker_url(valkey_url), set_as_current=False)
+
+
+@pytest.fixture
+def server(valkey_url: str) -> SyncRedis:
+    client = SyncRedis.from_url(valkey_url, decode_responses=True)
+    client.flushall()
+    return client
+
+
+def context_with(text: str) -> HandoffContext:
+    """A handoff whose every field is ``text``."""
+    return first_context(JOB).advance("fixer", text, context=text, summary=text, payload={"text": text})
+
+
+@pytest.mark.parametrize("pool", ["solo", "threads"])
+def test_a_stock_worker_consumes_what_submit_pushed(valkey_url: str, server: SyncRedis, pool: str) -> None:
+    app, got = stock_app(valkey_url), queue.Queue[tuple[Any, ...]]()
+
+    @app.task(name=TASK, bind=True, shared=False)  # type: ignore[untyped-decorator]  # Celery ships no types
+    def leg(self: Any, message: dict[str, Any]) -> None:
+        request = self.request
+        got.put((message, request.id, request.delivery_info, request.correlation_id, request.ignore_result))
+
+    async def submit() -> Submission:
+        stores = open_stores(valkey_url)
+        made = submission(await stores.jobs.reserve(None, "r"), NASTY)
+        assert await stores.jobs.submit(made)
+        await stores.close()
+        return made
+
+    made = asyncio.run(submit())
+    with working(app, DISPATCH_QUEUE, pool, concurrency=1):
+        message, task_id, delivery, correlation_id, ignores_result = got.get(timeout=DEADLINE_S)
+    assert LegMessage.model_validate(message) == LegMessage(job=made.job, leg=0, handoff=made.context)
+    assert task_id == correlation_id == f"{made.job}:0:1"
+    assert delivery["routing_key"] == DISPATCH_QUEUE
+    assert ignores_result is True
+
+
+def test_a_stock_worker_reads_user_text_as_it_was_written(valkey_url: str, server: SyncRedis) -> None:
+    app, got = stock_app(valkey_url), queue.Queue[dict[str, Any]]()
+
+    @app.task(name=TASK, shared=False)  # type: ignore[untyped-decorator]  # Celery ships no types
+    def leg(message: dict[str, Any]) -> None:
+        got.put(message)
+
+    async def hand_over() -> None:
+        stores = open_stores(valkey_url)
+        leg = await claimed(stores, await submitted(stores))
+        context = context_with(NASTY)
+        box = outbox(leg.lease.job, 1, queue_for("fixer"), context)
+        step = step_to(leg, "fixer", context=context, outbox=box)
+        assert await stores.jobs.transfer(leg.lease, "c", step) == ("ok", "")
+        await stores.close()
+
+    asyncio.run(hand_over())
+    with working(app, queue_for("fixer"), "solo", concurrency=1):
+        handoff = got.get(timeout=DEADLINE_S)["handoff"]
+    assert [handoff[name] for name in ("reason", "context", "summary")] == [NASTY] * 3
+    assert handoff["payload"] == {"text": NASTY}
+
+
+def test_our_headers_are_those_that_celery_makes(valkey_url: str) -> None:
+    theirs = stock_app(valkey_url).amqp.as_task_v2("id", TASK, args=(), kwargs={}).headers
+    ours = json.loads(pushed(outbox(JOB, 1, queue_for("x"), first_context(JOB)).message))["headers"]
+    assert set(ours) - {"ekiden_ms"} == set(theirs)
+    same = {"lang", "task", "group", "retries", "eta", "expires", "timelimit", "shadow", "stamped_headers", "stamps"}
+    assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
+
+
+def test_our_envelope_is_that_which_kombu_makes(valkey_url: str, server: SyncRedis) -> None:
+    app = stock_app(valkey_url)
+    app.send_task(TASK, args=[{}], queue=DISPATCH_QUEUE, ignore_result=True)
+    app.close()
+    theirs = json.loads(server.rpop(DISPATCH_QUEUE))  # type: ignore[arg-type]  # redis-py's sync and async in one type
+    ours = json.loads(pushed(outbox(JOB, 0, DISPATCH_QUEUE, first_context(JOB)).message))
+    assert set(ours) == set(theirs)
+    assert set(ours["properties"]) == set(theirs["properties"])
+    for name in ("content-type", "content-encoding"):
+        assert ours[name] == theirs[name]
+    for name in ("delivery_mode", "delivery_info", "priority"):
+        assert ours["properties"][name] == theirs["properties"][name]
+
+
+def pushed(message: str) -> str:
+    """The message as the pushing script completes it."""
+    return message.replace("\x01", "3").replace("\x02", "1700000000000")
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_a_message_stays_small_whatever_it_carries(name: str) -> None:
+    box = outbox(JOB, 1, queue_for("fixer"), context_with(WORST[name]))
+    assert len(box.message.encode()) < 4096
+    wire = json.loads(json.loads(pushed(box.message))["body"])[0][0]["handoff"]
+    assert {"context", "summary", "payload"} <= set(wire["elided"])  # and says that they are left out
+    assert WORST[name].startswith(wire["reason"].removesuffix("…"))
+
+
+def test_short_texts_travel_along() -> None:
+    wire = json.loads(json.loads(pushed(outbox(JOB, 1, "q", context_with("short")).message))["body"])[0][0]["handoff"]
+    assert (wire["reason"], wire["summary"], wire["payload"]) == ("short", "short", {"text": "short"})
+    assert wire["elided"] == []
+
+
+@pytest.mark.parametrize(
+    "agent", ["code-fixer", "代码修复", "Billing Agent", 'a"b', "a\\b", "\\u0001", ":\\u0001", "\\u0002"]
+)
+def test_any_name_of_an_agent_can_stand_in_a_message(backend: Backend, agent: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        leg = await claimed(stores, await submitted(stores))
+        assert await stores.jobs.transfer(leg.lease, "c", step_to(leg, agent)) == ("ok", "")
+        [text] = await stores.client.lrange(queue_for(agent), 0, -1)
+        message = json.loads(text)
+        assert message["properties"]["delivery_info"]["routing_key"] == f"ekiden.agent.{agent}"
+        assert message["headers"]["id"] == f"{leg.lease.job}:1:2"
+        assert isinstance(message["headers"]["ekiden_ms"], int)
+
+    backend.run(scenario)
+
+
+def test_every_push_has_a_delivery_tag_of_its_own(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await stores.client.hset(f"ekiden:{{{job.partition('.')[0]}}}:job:{job}", "enqueued_ms", "1")
+        await stores.client.delete(DISPATCH_QUEUE)
+        assert await stores.jobs.requeue(job, 0, 5) == "ok"
+        [text] = await stores.client.lrange(DISPATCH_QUEUE, 0, -1)
+        assert json.loads(text)["properties"]["delivery_tag"] == f"{job}:0:2"
+
+    backend.run(scenario)
+
+
+def test_queues_are_named_after_agents() -> None:
+    assert agent_of(queue_for("code-fixer")) == "code-fixer"
+    assert agent_of(DISPATCH_QUEUE) is None

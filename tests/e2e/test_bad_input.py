@@ -1,0 +1,116 @@
+"""What a user may get wrong: one line that says what to do, the documented exit code, no traceback, nothing started."""
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import Program
+
+COMMANDS = [
+    [],
+    ["run"],
+    ["up"],
+    ["dispatcher"],
+    ["worker"],
+    ["submit"],
+    ["jobs"],
+    ["job"],
+    *(["job", name] for name in ("show", "result", "events", "chain", "cancel")),
+    ["status"],
+    ["config"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(ekiden: Program, command: list[str]) -> None:
+    done = ekiden.run(*command, "--help")
+    assert done.returncode == 0
+    assert " ".join(["Usage:", "python -m dispatcher", *command]) in done.stdout
+    assert not ekiden.data.exists()
+
+
+def test_help_lists_every_command_and_exit_code(ekiden: Program) -> None:
+    text = ekiden.run("--help").stdout
+    for word in ("run", "up", "dispatcher", "worker", "submit", "jobs", "job", "status", "Exit codes"):
+        assert word in text
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+BAD = [
+    (["run"], 2, "nothing to do"),
+    (["run", ""], 2, "the prompt is empty"),
+    (["run", "-"], 2, "the prompt is empty"),
+    (["run", "x", "--cwd", "missing"], 2, "--cwd 'missing' is no folder"),
+    (["run", "x", "--cwd", "file"], 2, "is no folder"),
+    (["run", "x", "--cwd", "/", "--workspace-root", "."], 2, "lies outside --workspace-root"),
+    (["run", "x", "--demo", "--cwd", "."], 2, "leave out --cwd"),
+    (["run", "x", "--data-dir", "file"], 2, "cannot keep data in"),
+    (["run", "x", "--redis", "nonsense"], 2, "is no Redis address"),
+    (["run", "x", "--redis", "redis://:secret@127.0.0.1:PORT"], 3, "no Redis server answers"),
+    (["submit", " "], 2, "the prompt is empty"),
+    (["submit", "x"], 3, "no server here"),
+    (["submit", "x", "--follow", "--wait"], 2, "exclude each other"),
+    (["submit", "x", "--redis", "redis://127.0.0.1:PORT"], 3, "no Redis server answers"),
+    (["jobs"], 3, "no server here"),
+    (["status"], 3, "no server here"),
+    (["job", "show", "x"], 3, "no server here"),
+    (["dispatcher"], 2, "no Redis server: set EKIDEN_REDIS_URL"),
+    (["dispatcher", "--redis", "redis://127.0.0.1:PORT"], 3, "no Redis server answers"),
+    (["worker"], 2, "no Redis server: set EKIDEN_REDIS_URL"),
+    (["worker", "--redis", "redis://127.0.0.1:PORT"], 3, "no Redis server answers"),
+    (["worker", "--workspace-root", "missing"], 2, "is no folder"),
+    (["worker", "--agents", ","], 2, "--agents names nobody"),
+    (["up", "--workspace-root", "missing"], 2, "is no folder"),
+]
+
+
+@pytest.mark.parametrize(("args", "code", "text"), BAD, ids=[" ".join(args) for args, _, _ in BAD])
+def test_is_refused_in_one_line(ekiden: Program, args: list[str], code: int, text: str) -> None:
+    (ekiden.folder / "file").touch()
+    port = str(free_port())
+    done = ekiden.run(*(arg.replace("PORT", port) for arg in args))
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "secret" not in done.stderr
+    assert done.returncode == code
+    assert done.stdout.count("\n") <= 1, "at most what it wanted to serve"
+    assert not ekiden.data.exists()
+
+
+def test_a_setting_that_cannot_be_is_named(ekiden: Program, redis_url: str) -> None:
+    done = ekiden.run("worker", env={"EKIDEN_LEASE_S": "long"})
+    assert done.returncode == 2
+    assert "environment EKIDEN_LEASE_S" in done.stderr
+    assert done.stderr.count("\n") == 1
+    done = ekiden.run("dispatcher", env={"EKIDEN_AGENTS_DIR": "folder"})
+    assert done.returncode == 2
+    assert "agents_dir" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_agent_is_refused_before_anything_is_submitted(ekiden: Program) -> None:
+    done = ekiden.run("run", "--agent", "debuger", "x")
+    assert done.returncode == 2
+    assert "did you mean 'debugger'?" in done.stderr
+    ekiden.wait_until_gone()
+    assert ekiden.run("jobs", "--json").stdout == ""
+    missing = ekiden.run("job", "show", "nothing")
+    assert missing.returncode == 4
+    assert "no job id begins with 'nothing'" in missing.stderr
+
+
+def test_nobody_reads_the_output(ekiden: Program, tmp_path: Path) -> None:
+    head = ekiden.start(program=["sh", "-c", f"{sys.executable} -m dispatcher run --demo | head -n 1"])
+    assert head.ends(30) == 0
+    assert "Traceback" not in head.output
+    assert "Exception" not in head.output
+    ekiden.wait_until_gone()
+    assert "cancelled" in ekiden.run("jobs").stdout

@@ -1,0 +1,65 @@
+"""Handlers and messages for tests of the runner."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from shared.outcomes import Outcome
+from shared.relay.leases import Leases
+from shared.relay.leg import Leg
+from shared.relay.runner import Runner
+from shared.stores import keys
+from shared.stores.base import JobStore
+from shared.stores.opening import Stores
+
+Move = Outcome | BaseException | Callable[[Leg], Awaitable[Outcome]]
+
+
+class Playing:
+    """A handler that makes one move after the other: an outcome, an exception, or a coroutine function."""
+
+    def __init__(self, *moves: Move) -> None:
+        self._moves = list(moves)
+        self.legs: list[Leg] = []
+        self.begun = asyncio.Event()
+
+    async def run(self, leg: Leg) -> Outcome:
+        """Make the next move."""
+        self.legs.append(leg)
+        self.begun.set()
+        move = self._moves.pop(0)
+        if isinstance(move, BaseException):
+            raise move
+        return await move(leg) if callable(move) else move
+
+
+def runner_of(stores: Stores, *moves: Move, lease_s: float = 30.0, store: JobStore | None = None) -> Runner:
+    """A runner whose handler makes these moves; ``store`` in the place of the real one."""
+    return Runner(store or stores.jobs, Leases(lease_s), Playing(*moves), cycles="parent")
+
+
+def handler_of(runner: Runner) -> Playing:
+    """The handler that ``runner_of`` made."""
+    handler = runner._handler
+    assert isinstance(handler, Playing)
+    return handler
+
+
+async def take(stores: Stores, queue: str) -> dict[str, Any]:
+    """Take the oldest message out of ``queue``: the task's one argument."""
+    text = await stores.client.rpop(queue)
+    assert isinstance(text, str), f"{queue} is empty"
+    message: dict[str, Any] = json.loads(json.loads(text)["body"])[0][0]
+    return message
+
+
+async def types_of(stores: Stores, job: str) -> list[str]:
+    """The types of the job's records."""
+    return [entry.record.type for entry in await stores.jobs.journal(job)]
+
+
+async def expire(stores: Stores, job: str) -> None:
+    """Let the lease of ``job`` have ended."""
+    await stores.client.hset(keys.job(job), "lease_ms", "1")
+    await stores.client.zadd(keys.LEASES, {job: 1})

@@ -1,0 +1,396 @@
+"""What becomes of a queue message."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import fakeredis
+import pytest
+
+from shared.errors import DefinitionError, ModelUnavailable, StoreUnavailable
+from shared.handoff import HandoffContext
+from shared.outcomes import Answer, Outcome, Suspended, Transfer
+from shared.records import Ended, Noticed, Paused, Refused
+from shared.relay.leg import Leg
+from shared.relay.message import DISPATCH_QUEUE, queue_for
+from shared.relay.runner import Runner
+from shared.stores import keys
+from shared.stores.base import JobStore
+from shared.stores.opening import Stores
+from shared.stores.redis import as_any
+from tests.conftest import Backend
+from tests.contract.relay_world import claimed, done, moved, submitted
+from tests.unit.relay.legs import expire, handler_of, runner_of, take, types_of
+
+CANCEL = Ended(leg=0, status="cancelled", reason="ABORTED")
+
+
+@pytest.fixture
+def backend() -> Backend:
+    return Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
+
+
+async def never(leg: Leg) -> Outcome:
+    """A handler's move that takes for ever."""
+    await asyncio.sleep(60)
+    raise AssertionError
+
+
+async def begun(runner: Runner) -> None:
+    """Wait until the runner's handler has been called."""
+    await asyncio.wait_for(handler_of(runner).begun.wait(), 5)
+
+
+class Instead:
+    """A store with some methods replaced."""
+
+    def __init__(self, store: JobStore, **methods: Any) -> None:
+        self._store = store
+        self.__dict__.update(methods)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def test_an_answer_ends_the_job_and_goes_into_the_session(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores, "what is it?")
+        runner = runner_of(stores, Answer("42"))
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
+        view = await stores.jobs.job(job)
+        assert (view.status, view.result) == ("done", "42")
+        assert await types_of(stores, job) == ["request", "leg_started", "ended"]
+        said = await as_any(stores.client.xrange(keys.messages(job.partition(".")[0])))
+        assert ["what is it?" in said[0][1]["m"], "42" in said[1][1]["m"]] == [True, True]
+
+    backend.run(scenario)
+
+
+async def _busy(stores: Stores, job: str) -> None:
+    await claimed(stores, job)
+
+
+async def _stale(stores: Stores, job: str) -> None:
+    await moved(stores, job, "a")
+
+
+async def _finished(stores: Stores, job: str) -> None:
+    leg = await claimed(stores, job)
+    await stores.jobs.finish(leg.lease, "c", done(leg=0), [])
+
+
+async def _too_new(stores: Stores, job: str) -> None:
+    await stores.client.hset(keys.job(job), "v", "99")
+
+
+async def _gone(stores: Stores, job: str) -> None:
+    await stores.client.delete(keys.job(job), keys.journal(job))
+
+
+async def _suspended(stores: Stores, job: str) -> None:
+    leg = await claimed(stores, job)
+    await stores.jobs.suspend(leg.lease, "c", Paused(cause="retry", delay_s=60), 60)
+
+
+@pytest.mark.parametrize("before", [_busy, _stale, _finished, _too_new, _gone, _suspended])
+def test_a_message_for_a_leg_that_is_not_ours_is_no_error_and_writes_nothing(
+    backend: Backend, before: Callable[[Stores, str], Awaitable[None]]
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        message = await take(stores, DISPATCH_QUEUE)
+        await before(stores, job)
+        wrote = await types_of(stores, job)
+        runner = runner_of(stores)
+        assert await runner.run(message, DISPATCH_QUEUE) == before.__name__.removeprefix("_")
+        assert handler_of(runner).legs == []
+        assert await types_of(stores, job) == wrote
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("raw", [{}, {"job": 1}, {"job": "x", "leg": "one", "handoff": {}}, {"v": 1, "handoff": None}])
+def test_an_unreadable_message_is_no_error(backend: Backend, raw: dict[str, Any]) -> None:
+    async def scenario(stores: Stores) -> None:
+        assert await runner_of(stores).run(raw, DISPATCH_QUEUE) == "unreadable"
+
+    backend.run(scenario)
+
+
+def test_fields_that_a_later_version_added_to_the_message_are_ignored(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        await submitted(stores)
+        message = {**await take(stores, DISPATCH_QUEUE), "new": {"field": 1}}
+        assert await runner_of(stores, Answer("42")).run(message, DISPATCH_QUEUE) == "ok"
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("error", [KeyError("name"), SystemExit(2), asyncio.CancelledError()])
+def test_an_unexpected_exception_fails_the_job_and_says_what_it_was(backend: Backend, error: BaseException) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        assert await runner_of(stores, error).run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
+        view = await stores.jobs.job(job)
+        assert (view.status, view.reason) == ("failed", "ERROR")
+        assert view.result == f"{type(error).__name__}: {error} (a fault of Ekiden's: see the worker's log)"
+
+    backend.run(scenario)
+
+
+def test_an_error_of_ours_fails_the_job_with_its_own_text(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        error = DefinitionError("agent 'x' is broken: mend it")
+        await runner_of(stores, error).run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE)
+        view = await stores.jobs.job(job)
+        assert (view.status, view.result) == ("failed", "agent 'x' is broken: mend it")
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("error", [ModelUnavailable("overloaded"), StoreUnavailable("gone")])
+def test_a_transient_error_leaves_the_leg_to_be_taken_again(backend: Backend, error: Exception) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, error, Answer("42"))
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "interrupted"
+        assert (await stores.jobs.job(job)).status == "running"
+        await expire(stores, job)
+        assert await stores.jobs.overdue(2) == [job]
+        assert await stores.jobs.requeue(job, 2, 5) == "ok"
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
+        assert (await stores.jobs.job(job)).result == "42"
+        assert [leg.attempt for leg in handler_of(runner).legs] == [1, 2]
+
+    backend.run(scenario)
+
+
+def test_a_server_that_is_gone_at_the_claim_leaves_the_leg_queued(backend: Backend) -> None:
+    async def gone(*_: Any) -> Any:
+        raise StoreUnavailable("connection refused")
+
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, store=Instead(stores.jobs, claim=gone))
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "interrupted"
+        assert (await stores.jobs.job(job)).status == "queued"
+
+    backend.run(scenario)
+
+
+def test_after_a_refused_transfer_the_handler_has_another_go(backend: Backend) -> None:
+    def to(leg: Leg, agent: str) -> HandoffContext:
+        return leg.context.advance(agent, "because")
+
+    async def back(leg: Leg) -> Outcome:
+        return Transfer(to(leg, "a"), call_id="c7", tool_name="transfer_to_a")
+
+    async def too_deep(leg: Leg) -> Outcome:
+        return Transfer(to(leg, "c"), call_id="c8", tool_name="transfer_to_c", max_depth=1)
+
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a", "b")
+        await stores.jobs.suspend(leg.lease, "c", Paused(leg=2, cause="retry", delay_s=0), 0)
+        await stores.jobs.requeue(job, 2, 5)
+        await stores.client.rpop(queue_for("b"))
+        runner = runner_of(stores, back, too_deep, Answer("42"))
+        assert await runner.run(await take(stores, queue_for("b")), queue_for("b")) == "ok"
+        refused = [r for r in handler_of(runner).legs[-1].records if isinstance(r, Refused)]
+        assert [(r.call_id, r.name, r.code) for r in refused] == [
+            ("c7", "transfer_to_a", "CIRCULAR_HANDOFF"),
+            ("c8", "transfer_to_c", "MAX_DEPTH_EXCEEDED"),
+        ]
+        assert "'a' has had this job already (user -> a -> b -> a)" in refused[0].message
+        assert (await stores.jobs.job(job)).result == "42"
+
+    backend.run(scenario)
+
+
+def test_a_transfer_moves_the_job_on(backend: Backend) -> None:
+    async def route(leg: Leg) -> Outcome:
+        return Transfer(leg.context.advance("debugger", "routed", is_route=True), catalog="digest")
+
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        assert await runner_of(stores, route).run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
+        view = await stores.jobs.job(job)
+        assert (view.agent, view.leg, view.catalog, view.depth) == ("debugger", 1, "digest", 0)
+        assert (await take(stores, queue_for("debugger")))["leg"] == 1
+
+    backend.run(scenario)
+
+
+def test_a_stopping_pool_gives_the_leg_back_at_once(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, never, Answer("42"))
+        running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
+        await begun(runner)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):  # so that the pool does not acknowledge it
+            await running
+        view = await stores.jobs.job(job)
+        assert (view.status, view.attempts) == ("suspended", 0)
+        paused = (await stores.jobs.journal(job))[-1].record
+        assert paused == Paused(leg=0, cause="retry", delay_s=0, detail="worker stopping")
+        assert await stores.jobs.overdue(60) == [job]
+        assert await stores.jobs.requeue(job, 60, 5) == "ok"
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
+
+    backend.run(scenario)
+
+
+def test_a_stopping_pool_gives_back_a_leg_whose_journal_it_still_reads(backend: Backend) -> None:
+    reading = asyncio.Event()
+
+    async def slow(*_: Any, **__: Any) -> Any:
+        reading.set()
+        await asyncio.sleep(60)
+
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, store=Instead(stores.jobs, journal=slow))
+        running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
+        await asyncio.wait_for(reading.wait(), 5)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await stores.jobs.job(job)).status == "suspended"
+
+    backend.run(scenario)
+
+
+def test_a_stopping_pool_whose_server_is_gone_stops_all_the_same(backend: Backend) -> None:
+    async def gone(*_: Any) -> Any:
+        raise StoreUnavailable("connection refused")
+
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, never, store=Instead(stores.jobs, suspend=gone))
+        running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
+        await begun(runner)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await stores.jobs.job(job)).status == "running"  # until its lease ends
+
+    backend.run(scenario)
+
+
+def test_a_cancelled_jobs_leg_is_stopped_and_ends_as_cancelled(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, never)
+        running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
+        await begun(runner)
+        assert await stores.jobs.cancel(job, CANCEL) == "flagged"
+        await runner._leases.renew(stores.jobs)
+        assert await asyncio.wait_for(running, 5) == "ok"
+        assert (await stores.jobs.job(job)).status == "cancelled"
+
+    backend.run(scenario)
+
+
+def test_a_cancelled_job_is_seen_at_the_next_record(backend: Backend) -> None:
+    async def record(leg: Leg) -> Outcome:
+        await stores_of[0].jobs.cancel(leg.job, CANCEL)
+        await leg.record(Noticed(leg=0, text="not written"))
+        raise AssertionError
+
+    stores_of: list[Stores] = []
+
+    async def scenario(stores: Stores) -> None:
+        stores_of.append(stores)
+        job = await submitted(stores)
+        assert await runner_of(stores, record).run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
+        assert (await stores.jobs.job(job)).status == "cancelled"
+        assert await types_of(stores, job) == ["request", "leg_started", "ended"]
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("outcome", [Answer("42"), Suspended("retry", 60)])
+def test_an_outcome_that_comes_after_the_cancellation_is_not_taken(backend: Backend, outcome: Outcome) -> None:
+    stores_of: list[Stores] = []
+
+    async def late(leg: Leg) -> Outcome:
+        assert await stores_of[0].jobs.cancel(leg.job, CANCEL) == "flagged"
+        return outcome
+
+    async def scenario(stores: Stores) -> None:
+        stores_of.append(stores)
+        job = await submitted(stores)
+        assert await runner_of(stores, late).run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
+        view = await stores.jobs.job(job)
+        assert (view.status, view.result) == ("cancelled", "cancelled")
+
+    backend.run(scenario)
+
+
+def test_a_job_cancelled_while_its_journal_is_read_ends_as_cancelled(backend: Backend) -> None:
+    reading = asyncio.Event()
+
+    async def scenario(stores: Stores) -> None:
+        async def slow_once(*args: Any, **kwargs: Any) -> Any:
+            if not reading.is_set():
+                reading.set()
+                await asyncio.sleep(60)
+            return await stores.jobs.journal(*args, **kwargs)
+
+        job = await submitted(stores)
+        runner = runner_of(stores, store=Instead(stores.jobs, journal=slow_once))
+        running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
+        await asyncio.wait_for(reading.wait(), 5)
+        await stores.jobs.cancel(job, CANCEL)
+        await runner._leases.renew(stores.jobs)
+        assert await asyncio.wait_for(running, 5) == "ok"
+        assert (await stores.jobs.job(job)).status == "cancelled"
+
+    backend.run(scenario)
+
+
+def test_a_leg_that_another_worker_took_stops_and_writes_nothing(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        message = await take(stores, DISPATCH_QUEUE)
+
+        async def lose(leg: Leg) -> Outcome:
+            await expire(stores, job)
+            assert await other.run(message, DISPATCH_QUEUE) == "ok"
+            return Answer("too late")
+
+        async def lose_and_record(leg: Leg) -> Outcome:
+            await lose(leg)
+            await leg.record(Noticed(leg=0, text="not written"))
+            raise AssertionError
+
+        other = runner_of(stores, Answer("42"))
+        assert await runner_of(stores, lose).run(message, DISPATCH_QUEUE) == "fenced"
+        assert (await stores.jobs.job(job)).result == "42"
+        second = await submitted(stores, request_id="r2")
+        job, message = second, await take(stores, DISPATCH_QUEUE)
+        other = runner_of(stores, Answer("42"))
+        assert await runner_of(stores, lose_and_record).run(message, DISPATCH_QUEUE) == "lost"
+        assert await types_of(stores, job) == ["request", "leg_started", "leg_started", "ended"]
+
+    backend.run(scenario)
+
+
+def test_time_spent_counts_over_all_attempts(backend: Backend) -> None:
+    async def spend(leg: Leg) -> Outcome:
+        leg._began -= 7.0
+        await leg.record(Noticed(leg=0, text="7 s later"))
+        raise ModelUnavailable("overloaded")
+
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, spend, Answer("42"))
+        message = await take(stores, DISPATCH_QUEUE)
+        await runner.run(message, DISPATCH_QUEUE)
+        await expire(stores, job)
+        assert await runner.run(message, DISPATCH_QUEUE) == "ok"
+        assert 7000 <= handler_of(runner).legs[1].used_ms < 12_000
+
+    backend.run(scenario)

@@ -1,0 +1,94 @@
+"""Stored forms: what is in a journal or a queue today must be read by every later version.
+
+Each file of ``stored/`` is one example, as it was written. A new record type gets a new file; an old file is never
+changed, however the code changes.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from shared.handoff import HandoffContext
+from shared.messages import Message, TextPart, ToolCall
+from shared.records import ModelReplied, Noticed, Record, decode_record, encode_record
+from shared.relay.message import LegMessage
+
+STORED = Path(__file__).parent / "stored"
+RECORDS = sorted(STORED.glob("record_*.json"))
+TYPES = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Record)[0])}
+
+
+def stored(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def with_more(value: Any) -> Any:
+    """The value with an unknown field in every object of a known shape; arguments and payloads are the model's own."""
+    if isinstance(value, dict):
+        return {key: item if key in ("args", "payload") else with_more(item) for key, item in value.items()} | {
+            "from_the_future": {"x": [1]}
+        }
+    return [with_more(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_stored_record_is_read_and_written_as_it_was(path: Path) -> None:
+    example = stored(path)
+    record = decode_record(json.dumps(example))
+    assert type(record) is TYPES[example["type"]]
+    assert json.loads(encode_record(record)) == example
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_fields_of_a_later_version_are_ignored(path: Path) -> None:
+    example = stored(path)
+    assert decode_record(json.dumps(with_more(example))) == decode_record(json.dumps(example))
+
+
+def test_every_record_type_has_a_stored_example() -> None:
+    assert {path.stem.removeprefix("record_") for path in RECORDS} == set(TYPES)
+
+
+def test_a_record_of_an_unknown_type_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        decode_record('{"type": "telepathy", "leg": 1}')
+
+
+def test_what_a_model_gave_as_arguments_survives_unchanged() -> None:
+    args: dict[str, Any] = {
+        "none": None,
+        "empty": [],
+        "object": {},
+        "deep": [{"none": None}],
+        "big": 2**60,
+        "text": "a\x00b\u2028🐛",
+    }
+    message = Message(role="model", parts=(TextPart(text=""), ToolCall(id="c", name="t", args=args, signature="c2ln")))
+    record = ModelReplied(leg=1, turn=1, message=message)
+    assert decode_record(encode_record(record)) == record
+
+
+def test_records_are_compact() -> None:
+    assert encode_record(Noticed(leg=1, text="修")) == '{"leg":1,"type":"notice","text":"修"}'
+
+
+def test_a_stored_handoff_context_of_version_1_is_read_and_written_as_it_was() -> None:
+    example = stored(STORED / "handoff_context_v1.json")
+    context = HandoffContext.decode(json.dumps(example))
+    assert json.loads(context.encode()) == example
+    assert HandoffContext.decode(json.dumps(with_more(example))) == context
+
+
+def test_a_stored_handoff_context_with_only_what_is_needed_is_read() -> None:
+    context = HandoffContext.decode((STORED / "handoff_context_v1_short.json").read_text(encoding="utf-8"))
+    assert (context.v, context.history.mode, context.payload, context.elided) == (1, "all", None, ())
+
+
+def test_a_stored_queue_message_is_read_and_written_as_it_was() -> None:
+    example = stored(STORED / "leg_message_v1.json")
+    message = LegMessage.model_validate(example)
+    assert message.model_dump(mode="json", exclude_none=True) == example
+    assert LegMessage.model_validate(with_more(example)) == message

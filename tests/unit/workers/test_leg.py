@@ -1,0 +1,156 @@
+"""The handler of an agent leg: what a worker lacks, which definition counts, what a leg is equipped with."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.llm.base import ModelReply
+from shared.records import Paused
+from shared.stores.opening import Stores
+from tests.contract.relay_world import claimed
+from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.unit.workers.world import Replies, What, call, calls, said, tool_named
+from workers.leg import Definitions
+from workers.tools.base import ToolContext
+
+SOLO = {"name": "solo", "tools": ["look"]}
+
+
+def test_a_worker_without_the_tools_gives_the_leg_back_less_and_less_often_until_one_has_them() -> None:
+    async def scenario(stores: Stores) -> None:
+        model = Replies({"solo": [calls(call("c1", "look")), said("seen")]})
+        bare = Relay(stores, team(SOLO), model)
+        job = await bare.submit("do it", agent="solo")
+        await bare.drain()
+        for _ in range(8):
+            assert (await stores.jobs.job(job)).status == "suspended"
+            assert await bare.wake(job) == "ok"
+            await bare.drain()
+        pauses = (await bare.story(job)).of(Paused)
+        assert [pause.delay_s for pause in pauses] == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+        assert {(pause.cause, pause.detail) for pause in pauses} == {
+            ("missing_tools", "tools look (this worker has no --workspace-root)")
+        }
+        assert model.requests == []
+        equipped = Relay(stores, team(SOLO), model, tools=[tool_named("look")])
+        await bare.wake(job)
+        await equipped.drain()
+        assert (await stores.jobs.job(job)).result == "seen"
+
+    on_fakeredis(scenario)
+
+
+def test_being_given_back_by_a_worker_that_stops_does_not_slow_the_search_for_tools() -> None:
+    async def scenario(stores: Stores) -> None:
+        bare = Relay(stores, team(SOLO), Replies({}))
+        job = await bare.submit("do it", agent="solo")
+        await bare.step()
+        lease = (await claimed(stores, job)).lease
+        assert await stores.jobs.suspend(lease, "c", Paused(leg=1, cause="retry", delay_s=0), 0) == "ok"
+        await bare.wake(job)
+        await bare.drain()
+        assert [pause.delay_s for pause in (await bare.story(job)).of(Paused)] == [0, 0.5]
+
+    on_fakeredis(scenario)
+
+
+@pytest.mark.parametrize(
+    ("tools", "status"),
+    [
+        ({"allow": ["lo*"]}, "done"),
+        ({"allow": ["*"]}, "done"),
+        ({"allow": ["look", "mcp.github.*"]}, "suspended"),
+        ({"allow": ["look", "bash"], "deny": ["bash"]}, "done"),  # what is denied is not missed
+        ({"deny": ["bash"]}, "done"),
+        ([], "done"),
+        (None, "done"),
+    ],
+)
+def test_only_tools_that_the_file_names_and_permits_can_be_missing(tools: object, status: str) -> None:
+    async def scenario(stores: Stores) -> Story:
+        relay = Relay(
+            stores, team({"name": "solo", "tools": tools}), Replies({"solo": [said("ok")]}), tools=[tool_named("look")]
+        )
+        return await relay.told("do it", agent="solo")
+
+    assert on_fakeredis(scenario).view.status == status
+
+
+@pytest.mark.parametrize(("folder", "status"), [("root/job", "done"), ("root", "done"), ("elsewhere", "suspended"),
+                                                ("root/../elsewhere", "suspended"), ("root/link", "suspended"),
+                                                ("rooted", "suspended")])  # fmt: skip
+def test_a_folder_outside_the_workspace_root_is_another_workers(tmp_path: Path, folder: str, status: str) -> None:
+    for name in ("root/job", "elsewhere", "rooted"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "root/link").symlink_to(tmp_path / "elsewhere")
+
+    async def scenario(stores: Stores) -> Story:
+        relay = Relay(stores, team({"name": "solo"}), Replies({"solo": [said("ok")]}), root=tmp_path / "root")
+        return await relay.told("do it", agent="solo", cwd=tmp_path / folder)
+
+    story = on_fakeredis(scenario)
+    assert story.view.status == status
+    if status == "suspended":
+        [pause] = story.of(Paused)
+        assert f"folder {tmp_path / folder} (this worker's --workspace-root is {tmp_path / 'root'})" == pause.detail
+
+
+def test_tools_get_the_jobs_folder_and_a_key_of_their_own(tmp_path: Path) -> None:
+    got: list[ToolContext] = []
+
+    async def look(args: What, context: ToolContext) -> str:
+        got.append(context)
+        return "ok"
+
+    async def scenario(stores: Stores) -> None:
+        for cwd in (tmp_path / "job", None):
+            model = Replies({"solo": [calls(call("c1", "look")), said("ok")]})
+            relay = Relay(stores, team({"name": "solo"}), model, tools=[tool_named("look", look)], root=tmp_path)
+            story = await relay.told(f"do it in {cwd}", agent="solo", cwd=cwd)
+            assert got[-1].idempotency_key == f"{story.view.id}:1:c1"
+
+    on_fakeredis(scenario)
+    assert [(context.cwd, context.root) for context in got] == [(tmp_path / "job", tmp_path), (tmp_path, tmp_path)]
+
+
+def test_a_job_keeps_the_definitions_that_routed_it() -> None:
+    async def scenario(stores: Stores) -> None:
+        model = Replies({"solo": [said("ok")]})
+        old = Relay(stores, team({"name": "solo", "prompt": "Old."}), model)
+        job = await old.submit("do it", agent="solo")
+        await old.step()
+        new = Relay(stores, team({"name": "solo", "prompt": "New."}), model)
+        await new.submit("another", agent="solo")
+        assert await new.drain() == ["ok", "ok", "ok"]
+        assert (await stores.jobs.job(job)).is_over
+        instructions = [request.instructions[:4] for request in model.requests]
+        assert instructions == ["Old.", "New."]
+
+    on_fakeredis(scenario)
+
+
+def test_a_definition_is_read_once() -> None:
+    async def scenario(stores: Stores) -> None:
+        catalog = team({"name": "solo"})
+        await Relay(stores, catalog, Replies({})).submit("do it")
+        definitions = Definitions(stores.catalogs)
+        first = await definitions.definition(catalog.digest, "solo")
+        await stores.client.flushall()
+        assert await definitions.definition(catalog.digest, "solo") is first
+
+    on_fakeredis(scenario)
+
+
+def test_a_catalog_that_the_server_lost_fails_the_job_with_what_to_do() -> None:
+    async def scenario(stores: Stores) -> Story:
+        relay = Relay(stores, team({"name": "solo"}), Replies({"solo": list[ModelReply]()}))
+        job = await relay.submit("do it", agent="solo")
+        await relay.step()
+        async for key in stores.client.scan_iter("ekiden:catalog:*"):
+            await stores.client.delete(key)
+        await relay.drain()
+        return await relay.story(job)
+
+    story = on_fakeredis(scenario)
+    assert (story.view.status, story.view.reason) == ("failed", "ERROR")
+    assert "start `ekiden dispatcher`" in str(story.view.result)

@@ -8,7 +8,7 @@ from dispatcher.dispatch import DispatchHandler
 from dispatcher.routing.rules import RuleRouter
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.loader import load_all
-from shared.relay.celery_app import Served
+from shared.relay.served import Served
 from shared.settings import Settings
 from shared.stores.opening import Stores
 

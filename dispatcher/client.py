@@ -15,16 +15,19 @@ from typing import Literal, Self
 
 from shared.errors import InvalidRequest, StoreUnavailable, UnknownAgent
 from shared.handoff import first_context
-from shared.records import Ended, Entry, HandedOff, JobRequested
+from shared.records import Ended, Entry, HandedOff, JobRequested, Retried
+from shared.relay.leg import closing_records, journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.stores.base import JobView, PoolView, Submission
+from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission
 from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
+from shared.stores.sessions import Said, SessionView
 
 __all__ = ["Client"]
 
 WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
+DEADLINE_S = 7 * 86_400.0
 MAX_FOLLOWED = 1_000
 """Jobs that one client follows at once: each holds a connection while it waits."""
 
@@ -49,6 +52,9 @@ class Client:
         agent: str | None = None,
         cwd: str | Path | None = None,
         session: str | None = None,
+        user: str = "",
+        on_busy: OnBusy = "queue",
+        deadline_s: float = DEADLINE_S,
         request_id: str | None = None,
     ) -> str:
         """Create a job and return its id: it is stored and queued then. The same ``request_id`` gives the same job.
@@ -58,10 +64,14 @@ class Client:
             agent: Who should take it; None lets the dispatcher route.
             cwd: The folder that file tools start in; None: the workers' workspace root.
             session: An existing session to continue; None begins a new one.
+            user: Whose session a new one is.
+            on_busy: While another job of the session runs: wait in the inbox, be refused, or cancel that one.
+            deadline_s: When a job that has not ended by then ends as failed.
             request_id: Chosen by the caller, to repeat a submit whose answer was lost.
 
         Raises:
             InvalidRequest: the prompt is empty.
+            SessionBusy: with ``on_busy="reject"``.
             UnknownAgent: the catalog in force has no such agent.
             UnknownJob: the session does not exist (any more).
             StoreUnavailable: the server does not answer; the job may exist, so repeat with the same ``request_id``.
@@ -70,11 +80,15 @@ class Client:
             raise InvalidRequest("the prompt is empty: say what is to be done")
         if agent is not None:
             await self._require_agent(agent)
-        job = await self._stores.jobs.reserve(session, request_id or uuid.uuid4().hex)
+        jobs = self._stores.jobs
+        job = await jobs.reserve(session, request_id or uuid.uuid4().hex, user)
+        running = (await self._stores.sessions.session(session)).active if session else None
         context = first_context(job)
         request = JobRequested(prompt=_storable(prompt), agent=agent, cwd=str(cwd) if cwd else None)
         box = outbox(job, 0, DISPATCH_QUEUE, context)
-        await self._stores.jobs.submit(Submission(job, request, context, box))
+        await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy)
+        if on_busy == "interrupt" and running not in (None, job):
+            await self.cancel(str(running))
         return job
 
     async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
@@ -92,10 +106,10 @@ class Client:
             for entry in entries:
                 after = entry.seq
                 yield entry
-                if isinstance(entry.record, Ended):
-                    return
             if not entries:
                 yield None
+            elif isinstance(entries[-1].record, Ended) and (await self.job(job)).is_over:  # an ended job may be retried
+                return
 
     async def wait(self, job: str) -> JobView:
         """Return the job once it has ended."""
@@ -106,10 +120,7 @@ class Client:
     async def entries(self, job: str) -> list[Entry]:
         """Return the whole journal as it is now. Raises ``UnknownJob``."""
         await self._stores.jobs.job(job)
-        found: list[Entry] = []
-        while page := await self._stores.jobs.journal(job, len(found)):
-            found += page
-        return found
+        return await journal_of(self._stores.jobs, job)
 
     async def chain(self, job: str) -> list[HandedOff]:
         """Return the moves of control, the route first."""
@@ -119,9 +130,35 @@ class Client:
         """Return a job as it is now. Raises ``UnknownJob``."""
         return await self._stores.jobs.job(job)
 
-    async def jobs(self, limit: int = 20) -> list[JobView]:
-        """Return the newest jobs, newest first."""
-        return await self._stores.jobs.jobs(limit)
+    async def jobs(self, limit: int = 20, status: str | None = None) -> list[JobView]:
+        """Return the newest jobs, newest first, of one status or of all."""
+        return await self._stores.jobs.jobs(limit, status)
+
+    async def sessions(
+        self, limit: int = 20, *, user: str | None = None, entry: str | None = None
+    ) -> list[SessionView]:
+        """Return the sessions last used, newest first; ``entry`` is the agent that the first request named (or "")."""
+        return await self._stores.sessions.sessions(limit, user=user, entry=entry)
+
+    async def session(self, session: str) -> SessionView:
+        """Return a session. Raises ``UnknownJob``."""
+        return await self._stores.sessions.session(session)
+
+    async def said(self, session: str) -> list[Said]:
+        """Return what was said in a session, oldest first."""
+        return await self._stores.sessions.said(session)
+
+    async def clear(self, session: str) -> int:
+        """Forget what was said in a session; return how many messages there were."""
+        return await self._stores.sessions.clear(session)
+
+    async def resolve_session(self, prefix: str) -> str:
+        """Return the one session whose id begins so. Raises ``UnknownJob``, ``AmbiguousId``."""
+        return await self._stores.sessions.resolve(prefix)
+
+    async def live(self, job: str, after: str = "0", wait_s: float = WAIT_S) -> tuple[str, list[LivePiece]]:
+        """Return pieces of answers in the making behind ``after``, and the place to go on from."""
+        return await self._stores.live.read(job, after, wait_s=wait_s)
 
     async def resolve(self, prefix: str) -> str:
         """Return the one job whose id begins so. Raises ``UnknownJob``, ``AmbiguousId``."""
@@ -131,7 +168,18 @@ class Client:
         """Cancel a job: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before."""
         view = await self.job(job)
         end = Ended(leg=view.leg, status="cancelled", reason="ABORTED", error="cancelled by the user")
-        return await self._stores.jobs.cancel(job, end)
+        entries = await journal_of(self._stores.jobs, job)
+        records = [*closing_records(entries, view.leg, "Not finished: ABORTED."), end]
+        return await self._stores.jobs.stop(job, "user", records, ())
+
+    async def retry(self, job: str, deadline_s: float = DEADLINE_S) -> None:
+        """Let a job that failed or died go on behind its last record. Raises ``InvalidRequest`` for any other."""
+        view = await self.job(job)
+        entries = await journal_of(self._stores.jobs, job)
+        moves = [entry.record.context for entry in entries if isinstance(entry.record, HandedOff)]
+        context = moves[-1] if moves else first_context(job)
+        box = outbox(job, view.leg, view.queue, context.with_id(view.handoff_id))
+        await self._stores.jobs.retry(job, box, Retried(leg=view.leg), deadline_s)
 
     async def agents(self) -> list[str]:
         """Return the names of the catalog in force; empty before a dispatcher published one."""

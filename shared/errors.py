@@ -8,6 +8,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── UnknownAgent          a name that no catalog entry has
      │    ├── UnknownJob            an id that does not exist, or no longer does
      │    ├── AmbiguousId           a prefix that several ids share
+     │    ├── SessionBusy           another job of the session still runs, and the caller would not wait
      │    └── NoCatalog             nobody has published agent definitions yet
      ├── DefinitionError        whoever wrote the agent file can mend it
      ├── ConfigurationError     whoever runs this process can mend it
@@ -30,7 +31,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
 Messages name the thing with ``!r``, say what was expected and what to do; never a secret, never user text.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 __all__ = [
     "AmbiguousId",
@@ -49,6 +50,8 @@ __all__ = [
     "NoCatalog",
     "QuotaExhausted",
     "RequestRefused",
+    "SessionBusy",
+    "StopFlag",
     "StoreNotReady",
     "StoreUnavailable",
     "ToolError",
@@ -59,6 +62,10 @@ __all__ = [
     "UserError",
     "WrongPool",
 ]
+
+
+StopFlag = Literal["user", "deadline"]
+"""Who stops a running job from outside."""
 
 
 class EkidenError(Exception):
@@ -93,6 +100,12 @@ class UnknownJob(UserError):
 
 class AmbiguousId(UserError):
     """Several ids begin with these characters."""
+
+
+class SessionBusy(UserError):
+    """The session has an unfinished job, and the caller would not wait."""
+
+    exit_code = 1
 
 
 class NoCatalog(UserError):
@@ -184,4 +197,9 @@ class LostLease(EkidenError):
 
 
 class JobCancelled(EkidenError):
-    """Somebody cancelled the job while a leg of it runs: stop and commit ``Cancelled``."""
+    """Somebody stopped the job while a leg of it runs: stop, and commit that end."""
+
+    def __init__(self, message: str, flag: StopFlag = "user") -> None:
+        """Keep who stopped it."""
+        super().__init__(message)
+        self.flag: StopFlag = flag

@@ -81,6 +81,11 @@ class HandoffContext(_Frozen):
             changes["reason"] = f"{self.reason[:MAX_WIRE_REASON]}…"
         return self.model_copy(update={**changes, "elided": tuple(long)}) if long else self
 
+    def with_id(self, handoff_id: str) -> "HandoffContext":
+        """Return a copy with this handoff's id."""
+        metadata = self.metadata.model_copy(update={"handoff_id": handoff_id})
+        return self.model_copy(update={"metadata": metadata})
+
     def advance(
         self,
         to_agent: str,

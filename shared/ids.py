@@ -4,10 +4,20 @@ A session is 16 characters of base32 (80 random bits), a job ``<session>.<n>``, 
 """
 
 import base64
+import hashlib
 import os
 import re
 
-__all__ = ["ancestors_of", "is_job_id", "is_session_id", "new_session_id", "parent_of", "session_of", "task_id"]
+__all__ = [
+    "ancestors_of",
+    "is_job_id",
+    "is_session_id",
+    "new_session_id",
+    "parent_of",
+    "session_id_for",
+    "session_of",
+    "task_id",
+]
 
 _SESSION = re.compile(r"[a-z2-7]{16}\Z")
 _JOB = re.compile(r"[a-z2-7]{16}(\.[1-9][0-9]*)+\Z")
@@ -16,6 +26,11 @@ _JOB = re.compile(r"[a-z2-7]{16}(\.[1-9][0-9]*)+\Z")
 def new_session_id() -> str:
     """Draw 80 random bits as 16 lower-case base32 characters."""
     return base64.b32encode(os.urandom(10)).decode().lower()
+
+
+def session_id_for(request_id: str) -> str:
+    """Return the session id of a request: the same one when its submission is repeated."""
+    return base64.b32encode(hashlib.sha256(request_id.encode()).digest()[:10]).decode().lower()
 
 
 def is_session_id(text: str) -> bool:

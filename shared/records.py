@@ -22,6 +22,7 @@ __all__ = [
     "Paused",
     "Record",
     "Refused",
+    "Retried",
     "Routed",
     "ToolFinished",
     "ToolStarted",
@@ -131,8 +132,14 @@ class Paused(_Record):
     detail: str = ""
 
 
+class Retried(_Record):
+    """Somebody let a job that failed or died go on behind its last record."""
+
+    type: Literal["retried"] = "retried"
+
+
 class Ended(_Record):
-    """The job's end; the last record of every job."""
+    """The job's end; the last record of every job that is not retried."""
 
     type: Literal["ended"] = "ended"
     status: Literal["done", "failed", "cancelled", "dead"]
@@ -152,6 +159,7 @@ Record = Annotated[
     | Refused
     | Noticed
     | Paused
+    | Retried
     | Ended,
     Field(discriminator="type"),
 ]

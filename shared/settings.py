@@ -44,6 +44,10 @@ class Settings(BaseSettings):
     sweep_s: float = Field(1.0, gt=0)
     queued_grace_s: float = Field(2.0, ge=0)
     """How long a message may be under way before the sweeper looks for it."""
+    job_deadline_s: float = Field(7 * 86_400.0, gt=0)
+    """A job that has not ended by then ends as failed, whoever runs it or not."""
+    alone_from: int = Field(2, ge=1)
+    """Claims of a leg without any progress from which on it runs in a process of its own."""
     max_attempts: int = Field(5, ge=1)
     """Claims of a leg without any progress before the job is declared dead."""
     handoff_cycles: str = Field("parent", pattern=r"^(deny|parent|limit:[1-9][0-9]*)$")

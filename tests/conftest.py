@@ -13,10 +13,7 @@ from redis.asyncio import Redis
 
 from shared.embedded import attach
 from shared.stores import keys
-from shared.stores.catalogs import RedisCatalogStore
-from shared.stores.jobs import RedisJobStore
 from shared.stores.opening import Stores
-from shared.stores.pools import RedisPoolStore
 from shared.stores.redis import as_any, connect
 
 T = TypeVar("T")
@@ -45,18 +42,13 @@ class Backend:
             client = self.connect()
             await as_any(client.flushall())
             try:
-                value = await scenario(stores_on(client))
+                value = await scenario(Stores.on(client))
                 assert await immortal_keys(client) == []
                 return value
             finally:
                 await client.aclose()
 
         return asyncio.run(whole())
-
-
-def stores_on(client: Redis) -> Stores:
-    """All stores on one client."""
-    return Stores("test", client, RedisJobStore(client), RedisCatalogStore(client), RedisPoolStore(client))
 
 
 async def immortal_keys(client: Redis) -> list[str]:

@@ -2,7 +2,7 @@
 
 from shared.definitions.loader import shipped_agents_dir
 from shared.llm.scripted import ScriptedModel
-from shared.relay.celery_app import Served
+from shared.relay.served import Served
 from shared.settings import Settings
 from shared.stores.opening import Stores
 from workers.leg import AgentHandler, Definitions

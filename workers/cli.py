@@ -1,6 +1,5 @@
 """``ekiden worker``: a pool that runs agents. The command line finds it by its entry point."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -29,6 +28,8 @@ def worker(
     from shared.children import watch_parent
 
     watch_parent()
+    import asyncio
+
     names = _names(agents)
     root = _folder(workspace_root)
     from shared.relay.message import queue_for

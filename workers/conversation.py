@@ -69,13 +69,13 @@ def _handed_over(turn: Turn, call_id: str, context: HandoffContext) -> ToolResul
 def opening(leg: Leg) -> list[Message]:
     """Return what the agent reads before its own first turn of this leg.
 
-    The user's request; what happened in the job so far, own turns as they were, other agents' as fenced quotations; the
-    brief of the handoff. Texts that the agent has not written itself are put together into user messages, so that the
-    roles alternate.
+    What was said in the session before; the user's request; what happened in the job so far, own turns as they were,
+    other agents' as fenced quotations; the brief of the handoff. Texts that the agent has not written itself are put
+    together into user messages, so that the roles alternate.
     """
     context = leg.context
-    said: list[Message | str] = [leg.request.prompt]
-    for agent, turns in _earlier_legs(leg.entries, leg.number, context.history):
+    said: list[Message | str] = [*_session(leg), leg.request.prompt]
+    for agent, turns in _earlier_legs(leg.entries, context.history):
         if agent == leg.agent:
             said += [message for turn in turns for message in turn.messages()]
         elif quoted := transcript(agent, _texts(turns), fence=context.metadata.handoff_id):
@@ -85,11 +85,22 @@ def opening(leg: Leg) -> list[Message]:
     return _alternating(said)
 
 
-def _earlier_legs(entries: list[Entry], number: int, history: History) -> Iterator[tuple[str, list[Turn]]]:
-    """Yield agent and turns of every leg before ``number``, as far as the handoff shares them."""
+def _session(leg: Leg) -> Iterator[Message | str]:
+    """Yield the session's earlier messages: the agent's own answers as they were, other agents' as quotations."""
+    for one in leg.earlier:
+        if one.agent == leg.agent:
+            yield one.message
+        elif one.agent:
+            yield transcript(one.agent, [one.message.text], fence=leg.context.metadata.handoff_id)
+        else:
+            yield one.message.text
+
+
+def _earlier_legs(entries: list[Entry], history: History) -> Iterator[tuple[str, list[Turn]]]:
+    """Yield agent and turns of every earlier leg, as far as the handoff shares them."""
     if history.mode == "none":
         return
-    shared = [entry.record for entry in entries if 0 < entry.record.leg < number and entry.seq <= history.upto]
+    shared = [entry.record for entry in entries if entry.seq <= history.upto]
     agents = _agents_by_leg(entries)
     legs = [(leg, turns_of(records)) for leg, records in groupby(shared, key=lambda record: record.leg)]
     left = history.last if history.mode == "last" and history.last is not None else sum(len(t) for _, t in legs)

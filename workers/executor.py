@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shared.definitions.model import AgentDefinition
 from shared.errors import HandoffRefused
-from shared.llm.base import ChatModel, FinishReason, ModelRequest
+from shared.llm.base import ChatModel, FinishReason, ModelReply, ModelRequest
 from shared.messages import ToolCall, ToolResult
 from shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
 from shared.records import ModelReplied, Refused, ToolFinished, ToolStarted
@@ -85,10 +85,11 @@ class Executor:
     async def _ask(self) -> None:
         """Get the model's next reply, and record it before any of its calls runs."""
         began = time.monotonic()
-        reply = await self._has.model.reply(self._request())
+        turn = len(self._turns) + 1
+        reply = await self._reply(turn)
         record = ModelReplied(
             leg=self._leg.number,
-            turn=len(self._turns) + 1,
+            turn=turn,
             message=reply.message,
             finish=reply.finish,
             usage=reply.usage,
@@ -97,6 +98,15 @@ class Executor:
         )
         await self._leg.record(record, is_progress=True)
         self._turns.append(Turn(record))
+
+    async def _reply(self, turn: int) -> ModelReply:
+        """Ask, and let those who follow the job see the answer grow."""
+        if (live := self._leg.live) is None:
+            return await self._has.model.reply(self._request())
+        live.begin(turn)
+        reply = await self._has.model.reply(self._request(), live.write)
+        await live.finish()
+        return reply
 
     def _request(self) -> ModelRequest:
         definition = self._has.definition
@@ -117,7 +127,7 @@ class Executor:
         if not last.message.calls:
             return self._answer(last)
         refusals = [record for record in self._leg.records if isinstance(record, Refused)]
-        if len(refusals) >= MAX_REFUSALS and not self._turns[-1].open_calls:
+        if len(refusals) >= MAX_REFUSALS:
             return Failed(
                 "HANDOFF_REFUSED", f"{len(refusals)} transfers were refused; the last: {refusals[-1].message}"
             )

@@ -42,7 +42,7 @@ class Definitions:
         """Return the definition that ``catalog`` has of ``name``."""
         digest = (await self.manifest(catalog))[name]
         if digest not in self._definitions:
-            self._definitions[digest] = AgentDefinition.from_json(await self._store.definition(digest))
+            self._definitions[digest] = AgentDefinition.from_json(await self._store.definition(catalog, digest))
         return self._definitions[digest]
 
 
@@ -80,7 +80,8 @@ class AgentHandler:
         missing = [name for name in self._registry.missing(allow) if definition.permits(name)]
         if missing:
             return f"tools {', '.join(missing)}" + ("" if self._root else " (this worker has no --workspace-root)")
-        if leg.cwd and self._root and not Path(leg.cwd).resolve().is_relative_to(self._root):
+        is_ours = not (leg.cwd and self._root) or Path(leg.cwd).resolve().is_relative_to(self._root)
+        if not is_ours and any(tool.needs_workspace for tool in self._registry.offered_to(definition.permits)):
             return f"folder {leg.cwd} (this worker's --workspace-root is {self._root})"
         return ""
 

@@ -4,16 +4,28 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dispatcher.cli.agents_show import (
+    print_agent,
+    print_consequences,
+    print_findings,
+    print_levels,
+    print_problems,
+    print_reports,
+    row_of,
+    shown_path,
+)
 from dispatcher.cli.options import AsJson
-from dispatcher.cli.output import Output, one_line, printable
+from dispatcher.cli.output import Output, printable
 from shared.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from dispatcher.cli.agents_checks import Checker, Report
+    from collections.abc import Sequence
+
+    from dispatcher.cli.agents_checks import Checker
     from dispatcher.cli.agents_found import AgentFile, Agents
 
 __all__ = ["app"]
@@ -89,15 +101,18 @@ def create(
         raise InvalidRequest("NAME is missing: give the new agent one, such as `ekiden agents create code-fixer`")
     agents = _agents(ctx, agents_dir)
     if name is None:
-        draft = ask(template, scope)
+        draft = ask(template and template.value, scope.value)
     else:
-        draft = Draft(name, title, description, model, tools, mcp, template, scope)
+        draft = Draft(name, title, description, model, tools, mcp, template and template.value, scope.value)
     path = create_agent(draft, agents)
     out = Output()
-    out.line(f"{out.symbols['ok']} Agent created: {_shown(path)}")
-    _warn(_checker(_agents(ctx, agents_dir)).report(_agents(ctx, agents_dir).get(draft.name, draft.scope)))
+    out.line(f"{out.symbols['ok']} Agent created: {shown_path(path)}")
+    made = _agents(ctx, agents_dir)
+    print_findings(_checker(made).report(made.get(draft.name, draft.scope)))
     if shadowed := agents.in_force.get(draft.name):
-        out.line(f"It counts instead of the agent {shadowed.name!r} in {_shown(Path(agents.sources[shadowed.name]))}")
+        out.line(
+            f"It counts instead of the agent {shadowed.name!r} in {shown_path(Path(agents.sources[shadowed.name]))}"
+        )
     out.line("Next steps:")
     out.line(f"  edit its instructions:  ekiden agents edit {draft.name}")
     out.line(f'  run it:                 ekiden run --agent {draft.name} "…"')
@@ -111,13 +126,13 @@ def list_(
     agents_dir: AgentsDir = None,
 ) -> None:
     """List the agents of every level, the nearest first."""
-    files = _agents(ctx, agents_dir).on(scope)
+    files = _agents(ctx, agents_dir).on(scope.value)
     if form is Format.json:
-        typer.echo(json.dumps([_row(file) for file in files if file.definition], ensure_ascii=False, indent=2))
+        typer.echo(json.dumps([row_of(file) for file in files if file.definition], ensure_ascii=False, indent=2))
     else:
-        _print_levels(files, scope)
+        print_levels(files, scope.value)
     if broken := [file for file in files if file.definition is None]:
-        names = ", ".join(_shown(file.path) for file in broken[:3]) + (" and others" if len(broken) > 3 else "")
+        names = ", ".join(shown_path(file.path) for file in broken[:3]) + (" and others" if len(broken) > 3 else "")
         typer.echo(f"{len(broken)} file(s) cannot be used: {names}; see `ekiden agents validate`", err=True)
 
 
@@ -139,7 +154,7 @@ def show(
     elif prompt:
         typer.echo(printable(agent.instructions))
     else:
-        _print_agent(file)
+        print_agent(file)
 
 
 @app.command()
@@ -154,18 +169,18 @@ def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
     if file.is_shipped:
         out.line(f"{name!r} comes with Ekiden: your version will be an agent of this project, which counts instead")
     if rejected_copy(file.path).exists():
-        out.line(f"An earlier text that was refused is in {_shown(rejected_copy(file.path))}")
+        out.line(f"An earlier text that was refused is in {shown_path(rejected_copy(file.path))}")
     edited = edit_file(file, agents)
     if edited.rejected is not None:
-        typer.echo(f"Not saved, {_shown(edited.path)} stays as it was:", err=True)
-        _print_problems(edited.problems)
-        typer.echo(f"Your text is in {_shown(edited.rejected)}", err=True)
+        typer.echo(f"Not saved, {shown_path(edited.path)} stays as it was:", err=True)
+        print_problems(edited.problems)
+        typer.echo(f"Your text is in {shown_path(edited.rejected)}", err=True)
         raise typer.Exit(1)
     if not edited.is_saved:
         out.line("Nothing was changed")
         return
-    _print_problems(edited.problems)
-    out.line(f"{out.symbols['ok']} Saved: {_shown(edited.path)}")
+    print_problems(edited.problems)
+    out.line(f"{out.symbols['ok']} Saved: {shown_path(edited.path)}")
 
 
 @app.command()
@@ -178,7 +193,7 @@ def delete(
 ) -> None:
     """Delete an agent's file."""
     agents = _agents(ctx, agents_dir)
-    file = agents.get(name, scope)
+    file = agents.get(name, scope.value)
     if file.is_shipped:
         raise InvalidRequest(
             f"agent {name!r} comes with Ekiden and belongs to the installation, so it cannot be deleted. "
@@ -186,12 +201,14 @@ def delete(
         )
     if not yes:
         if not sys.stdin.isatty():
-            raise InvalidRequest(f"nobody is there to be asked: give --yes to delete {_shown(file.path)}")
-        typer.confirm(f"Delete {_shown(file.path)}?", abort=True)
-    file.path.unlink(missing_ok=True)
+            raise InvalidRequest(f"nobody is there to be asked: give --yes to delete {shown_path(file.path)}")
+        typer.confirm(f"Delete {shown_path(file.path)}?", abort=True)
+    from dispatcher.cli.agents_files import delete_file
+
+    delete_file(file.path)
     out = Output()
-    out.line(f"{out.symbols['ok']} Deleted: {_shown(file.path)}")
-    _print_consequences(_agents(ctx, agents_dir), name, out)
+    out.line(f"{out.symbols['ok']} Deleted: {shown_path(file.path)}")
+    print_consequences(_agents(ctx, agents_dir), name, out)
 
 
 @app.command()
@@ -208,7 +225,7 @@ def validate(
         raise InvalidRequest(f"either {name!r} or --all: both were given")
     agents = _agents(ctx, agents_dir)
     files = agents.files if name is None else _files_named(name, agents)
-    checker = _checker(agents)
+    checker = _checker(agents, files)
     reports = [checker.report(file) for file in files]
     errors, warnings = (sum(report.count(severity) for report in reports) for severity in ("error", "warning"))
     is_ok = not errors and not (strict and warnings)
@@ -217,7 +234,7 @@ def validate(
         totals = {"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found}
         typer.echo(json.dumps(totals, ensure_ascii=False, indent=2))
     else:
-        _print_reports(reports, in_full=name is not None and len(reports) == 1)
+        print_reports(reports, in_full=name is not None and len(reports) == 1)
     raise typer.Exit(0 if is_ok else 1)
 
 
@@ -227,147 +244,29 @@ def _agents(ctx: typer.Context, agents_dir: list[Path] | None) -> "Agents":
     return open_agents([*(ctx.obj or []), *(agents_dir or [])])
 
 
-def _checker(agents: "Agents") -> "Checker":
+def _checker(agents: "Agents", files: "Sequence[AgentFile]" = ()) -> "Checker":
+    """Return a checker that knows the agents in force and those of ``files``, wherever they are."""
     from dispatcher.cli.agents_checks import Checker
     from dispatcher.cli.agents_found import configured_servers
     from shared.settings import load_settings
 
     settings = load_settings()
     aliases = getattr(settings, "model_aliases", {})
-    return Checker(agents.in_force, configured_servers(), aliases, settings.model)
+    given = {file.name: file.definition for file in files if file.definition and not file.is_shadowed}
+    return Checker({**agents.in_force, **given}, configured_servers(), aliases, settings.model or "")
 
 
 def _files_named(name: str, agents: "Agents") -> "list[AgentFile]":
     """Return the agent of this name, or the file or the files of the folder that ``name`` is the path of."""
     path = Path(name)
-    if not (path.exists() and ("/" in name or path.suffix == ".md" or path.is_dir())):
+    if not ("/" in name or path.suffix == ".md" or path.is_dir()) or any(file.name == name for file in agents.files):
         return [agents.get(name)]
-    from dispatcher.cli.agents_found import Agents as Files
-    from dispatcher.cli.agents_found import AgentFile as File
-    from shared.definitions.loader import Level, load_file, load_folder
+    from dispatcher.cli.agents_found import files_at
 
-    if path.is_dir():
-        return Files([Level("extra", path, load_folder(path, "project"))]).files
-    definition, problems = load_file(path, "project")
-    return [File(definition.name if definition else path.stem, path, "", definition, tuple(problems))]
+    return files_at(path)
 
 
 def _usable(file: "AgentFile") -> "AgentFile":
     if file.definition is None:
         raise InvalidRequest("; ".join(str(problem) for problem in file.problems))
     return file
-
-
-def _row(file: "AgentFile") -> dict[str, Any]:
-    agent = file.definition
-    assert agent is not None
-    return {
-        "name": agent.name,
-        "title": agent.title,
-        "description": agent.description,
-        "model": agent.model,
-        "tools": list(agent.tools.allow) if agent.tools and agent.tools.allow is not None else None,
-        "handoffs": list(agent.targets),
-        "level": file.level,
-        "file": str(file.path),
-        "shadowed": file.is_shadowed,
-    }
-
-
-def _print_levels(files: "list[AgentFile]", scope: Where) -> None:
-    out = Output()
-    usable = [file for file in files if file.definition]
-    for level in dict.fromkeys(file.level for file in usable):
-        out.line(f"{level.capitalize()} agents")
-        rows = [
-            [
-                file.name,
-                one_line(file.definition.title, 40),
-                file.definition.model or "inherit",
-                "another counts" if file.is_shadowed else "",
-            ]
-            for file in usable
-            if file.level == level and file.definition
-        ]
-        out.table(["name", "title", "model", ""], rows)
-        out.line()
-    if usable:
-        out.line("`ekiden run --agent NAME` gives a request to one of them")
-    else:
-        out.line(f"No agents ({scope}). `ekiden agents create` makes one")
-
-
-def _print_agent(file: "AgentFile") -> None:
-    agent = file.definition
-    assert agent is not None
-    tools = agent.tools
-    fields = {
-        "name": agent.name,
-        "title": agent.title,
-        "description": agent.description,
-        "file": f"{_shown(file.path)} ({file.level})",
-        "model": agent.model or "inherit",
-        "tools": "all" if tools is None or tools.allow is None else ", ".join(tools.allow) or "none",
-        "forbidden": ", ".join(tools.deny) if tools else "",
-        "not here": ", ".join(tools.unknown) if tools else "",
-        "keywords": ", ".join(agent.triggers.keywords),
-        "hands over to": ", ".join(agent.targets),
-        "limits": f"{agent.limits.max_turns} turns, {agent.limits.max_seconds:g} s",
-        "other fields": ", ".join(agent.extra),
-        "instructions": f"{len(agent.instructions):,} characters (--prompt shows them)",
-        "digest": agent.digest[:12],
-    }
-    out = Output()
-    for name, value in fields.items():
-        if value:
-            out.line(f"{name + ':':15}{one_line(value, 400)}")
-
-
-def _print_consequences(agents: "Agents", name: str, out: Output) -> None:
-    if name in agents.in_force:
-        out.line(f"Agent {name!r} in {_shown(Path(agents.sources[name]))} counts now")
-        return
-    for agent in agents.in_force.values():
-        if name in agent.targets:
-            out.line(
-                f"Agent {agent.name!r} still hands over to {name!r}: mend it with `ekiden agents edit {agent.name}`"
-            )
-
-
-def _print_reports(reports: "list[Report]", *, in_full: bool) -> None:
-    out = Output()
-    for report in reports:
-        if in_full or report.passed < len(report.checks):
-            _print_report(report, out)
-    if in_full:
-        out.line(f"Validation: {reports[0].passed}/{len(reports[0].checks)} passed")
-        return
-    errors, warnings = (sum(report.count(severity) for report in reports) for severity in ("error", "warning"))
-    out.line(f"{len(reports)} agent file(s): {errors} error(s), {warnings} warning(s)")
-
-
-def _print_report(report: "Report", out: Output) -> None:
-    marks = {"ok": "✓", "warning": "!", "error": "✗"} if "→" in out.symbols.values() else {"ok": "+", "error": "x"}
-    out.line(f"{report.name} ({_shown(report.file)})")
-    for check in report.checks:
-        out.line(f"  {marks.get(check.status, '!')} {check.title}")
-        for finding in check.findings:
-            where = f"line {finding.line}: " if finding.line else ""
-            out.line(f"      {finding.severity}: {where}{one_line(finding.message, 500)}")
-
-
-def _print_problems(problems: Any) -> None:
-    for problem in problems:
-        where = f"line {problem.line}: " if problem.line else ""
-        typer.echo(f"  {problem.severity}: {where}{printable(problem.message)}", err=True)
-
-
-def _warn(report: "Report") -> None:
-    for check in report.checks:
-        for finding in check.findings:
-            typer.echo(f"  {finding.severity}: {printable(finding.message)}", err=True)
-
-
-def _shown(path: Path) -> str:
-    """Return the path, short where it lies in this folder."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -91,7 +91,7 @@ class Checker:
     Attributes:
         agents: The definitions that count, by name.
         servers: The names of the MCP servers that are configured.
-        models: Names that the settings give to models.
+        models: Names, or patterns of names, that the settings give to models.
         default_model: The model of agents that name none.
     """
 
@@ -120,7 +120,7 @@ class Checker:
             return Report(file.name, file.path, tuple(check for check in checks if check.findings))
         lines = _lines_of(file.path)
         checks += [
-            Check(f"Model {agent.model or self.default_model!r} known", tuple(self._model(agent, lines))),
+            Check(_model_title(agent.model or self.default_model), tuple(self._model(agent, lines))),
             Check(_titled("Tools", _tools_of(agent)), _of(file.problems, "tools") + tuple(_tools(agent, lines))),
             Check(_titled("MCP servers", _servers_of(agent), "configured"), tuple(self._unconfigured(agent, lines))),
             Check("System prompt not empty", _of(file.problems, "instructions")),
@@ -131,7 +131,7 @@ class Checker:
 
     def _model(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
         model = agent.model
-        if model is None or model in self.models or any(fnmatchcase(model, known) for known in _SERVED):
+        if model is None or any(fnmatchcase(model, known) for known in (*_SERVED, *self.models)):
             return
         message = f"model {model!r} is none that Ekiden knows: give it an alias in the settings, or write 'inherit'"
         yield Finding("warning", message, lines.get("model"))
@@ -161,6 +161,10 @@ def _of(problems: Iterable[Problem], *aspects: str) -> tuple[Finding, ...]:
     return tuple(
         Finding(problem.severity, problem.message, problem.line) for problem in problems if problem.aspect in aspects
     )
+
+
+def _model_title(model: str) -> str:
+    return f"Model {model!r} known" if model else "Model of the settings"
 
 
 def _titled(what: str, names: Iterable[str], state: str = "available") -> str:

@@ -1,5 +1,6 @@
 """``ekiden agents create``: a new agent file, from options, from answers, from a template."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,15 +57,16 @@ def templates() -> list[str]:
 
 def ask(template: str | None, scope: str) -> Draft:
     """Ask a person on a terminal for everything."""
-    name = typer.prompt("Name (kebab-case)", value_proc=_named).strip()
-    chosen = template or typer.prompt(f"Template ({', '.join(templates())}, or none)", default="none").strip()
+    name = typer.prompt("Name (kebab-case)", value_proc=_asked_name)
+    names = ["none", *templates()]
+    chosen = template or typer.prompt(f"Template ({', '.join(names)})", default="none", value_proc=_one_of(names))
     draft = Draft(name, template=None if chosen == "none" else chosen)
     fields, _ = _start(draft)
     draft.title = typer.prompt("Title", default=_titled(name)).strip()
     draft.description = typer.prompt("Description (what it is for)", default=fields.get("description", "")).strip()
     draft.model = typer.prompt("Model", default="inherit").strip()
-    draft.scope = typer.prompt("Scope (project, global)", default=scope).strip()
-    folder_of(draft.scope)
+    scopes = ["project", "global"]
+    draft.scope = typer.prompt("Scope (project, global)", default=scope, value_proc=_one_of(scopes))
     known = ", ".join(sorted(BUILTIN_TOOLS))
     tools = ", ".join(fields.get("tools") or ["ls", "read_file", "grep", "glob"])
     draft.tools = typer.prompt(f"Tools (of {known})", default=tools).strip()
@@ -105,6 +107,22 @@ def _named(name: str) -> str:
             f"joined by single hyphens, {MAX_NAME} characters at most"
         )
     return name
+
+
+def _asked_name(text: str) -> str:
+    try:
+        return _named(text)
+    except InvalidRequest as error:
+        raise typer.BadParameter(str(error)) from None  # which asks again
+
+
+def _one_of(allowed: list[str]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text.strip() not in allowed:
+            raise typer.BadParameter(f"{text!r} is none of {', '.join(allowed)}")
+        return text.strip()
+
+    return check
 
 
 def _start(draft: Draft) -> tuple[dict[str, Any], str]:

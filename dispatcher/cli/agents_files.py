@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shared.errors import ConfigurationError, InvalidRequest
 
-__all__ = ["create_file", "replace_file"]
+__all__ = ["create_file", "delete_file", "replace_file"]
 
 
 def create_file(path: Path, text: str) -> None:
@@ -20,7 +20,7 @@ def create_file(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         written = _written_beside(path, text.encode(), 0o644)
         try:
-            os.link(written, path)  # unlike a rename, it never replaces
+            _link(written, path)
         finally:
             written.unlink()
     except FileExistsError:
@@ -41,6 +41,25 @@ def replace_file(path: Path, data: bytes) -> None:
         _written_beside(target, data, mode).replace(target)
     except OSError as error:
         raise ConfigurationError(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
+
+
+def delete_file(path: Path) -> None:
+    """Delete a file; one that is gone already is no error. Raises ``ConfigurationError``."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be deleted: {error.strerror or error}") from error
+
+
+def _link(written: Path, path: Path) -> None:
+    """Give the file its name; unlike a rename, this never replaces another."""
+    try:
+        os.link(written, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        with path.open("xb") as file:
+            file.write(written.read_bytes())
 
 
 def _written_beside(path: Path, data: bytes, mode: int) -> Path:

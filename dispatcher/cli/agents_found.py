@@ -6,14 +6,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from shared.definitions.loader import AGENTS_FOLDER, Level, load_levels
+from shared.definitions.loader import AGENTS_FOLDER, Level, load_file, load_folder, load_levels
 from shared.definitions.model import AgentDefinition
 from shared.definitions.problems import Problem
 from shared.errors import InvalidRequest, UnknownAgent
 from shared.settings import load_settings
 from shared.settings_files import global_file, project_file, read_settings
 
-__all__ = ["AgentFile", "Agents", "configured_servers", "folder_of", "open_agents"]
+__all__ = ["AgentFile", "Agents", "configured_servers", "files_at", "folder_of", "open_agents"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,16 @@ def open_agents(agents_dir: list[Path] | None) -> Agents:
     """Read every level; ``agents_dir`` are the extra folders, None: those of the settings."""
     settings = load_settings(agents_dir=agents_dir or None)
     return Agents(load_levels(Path.cwd(), settings.agents_dir, Path.home()))
+
+
+def files_at(path: Path) -> list[AgentFile]:
+    """Return the agent file at ``path``, or those of the folder, wherever it is. Raises ``InvalidRequest``."""
+    if path.is_dir():
+        return Agents([Level("extra", path, load_folder(path, "project"))]).files
+    if not path.exists():
+        raise InvalidRequest(f"there is no file {str(path)!r}: give an agent's name, a file or a folder")
+    definition, problems = load_file(path, "project")
+    return [AgentFile(definition.name if definition else path.stem, path, "", definition, tuple(problems))]
 
 
 def folder_of(scope: str) -> Path:

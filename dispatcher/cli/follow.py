@@ -30,14 +30,16 @@ async def follow(client: "Client", job: str, view: View, *, is_served: bool = Fa
         is_served: Pools are on their way, so there is no need to look whether anybody serves the job's queue.
     """
     warned: set[str] = set()
+    end: Ended | None = None
     async for entry in client.follow(job):
         if entry is not None:
             view.show(entry)
-            if isinstance(entry.record, Ended):
-                return entry.record
+            end = entry.record if isinstance(entry.record, Ended) else end
         elif not is_served:
             await _warn_if_unserved(client, job, view, warned)
-    raise UnknownJob(f"the journal of job {job!r} ended without an end: it was deleted")
+    if end is None:
+        raise UnknownJob(f"the journal of job {job!r} has no end: it was deleted")
+    return end
 
 
 @asynccontextmanager

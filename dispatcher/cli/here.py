@@ -117,7 +117,7 @@ class _Relay:
         """Leave no unfinished job behind, if that is possible in a few seconds."""
         with contextlib.suppress(EkidenError, OSError, TimeoutError):
             async with asyncio.timeout(_CANCEL_S):
-                if await client.cancel(job) == "flagged" and self._stack.ended() is None:
+                if await client.cancel(job) != "flagged" or self._stack.ended() is None:
                     await seen
 
     def _tell_problems(self, view: View) -> None:

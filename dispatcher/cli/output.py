@@ -54,7 +54,9 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(*columns, box=box.SIMPLE_HEAD if self.symbols is _UNICODE else box.ASCII2)
+        table = Table(box=box.SIMPLE_HEAD if self.symbols is _UNICODE else box.ASCII2)
+        for index, column in enumerate(columns):
+            table.add_column(column, no_wrap=index == 0)  # ids are to be copied
         for row in shown:
             table.add_row(*map(Text, row))
         self._console.print(table)

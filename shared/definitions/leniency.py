@@ -67,11 +67,14 @@ def parse_leniently(source: str, first_line: int) -> Parsed:
 
 def _value(entry: _Entry, line: int) -> tuple[Any, list[tuple[int, str]]]:
     try:
-        return parse(entry.source, line).fields[entry.key], []
+        values = list(parse(entry.source, line).fields.values())
+        if len(values) == 1:  # else dialogue in it was taken for fields
+            return values[0], []
+        text = entry.as_text()
     except YamlSyntaxError:
         text = entry.as_text()
-        if text is None:
-            raise
+    if text is None:
+        raise YamlSyntaxError(f"the value of {entry.key!r} is not valid YAML", line=line)
     return text, [(line, f"the value of {entry.key!r} is not YAML and was read as text. Put it in quotes")]
 
 

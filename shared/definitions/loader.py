@@ -203,4 +203,4 @@ def _aspect(field: str | None) -> Aspect:
 
 def _same_name(file: Path, name: str, first: str) -> Problem:
     text = f"agent {name!r} is also defined in {first!r}, which counts. Rename one of the two"
-    return Problem(str(file), None, "error", text)
+    return Problem(str(file), None, "error", text, "fields")

@@ -11,12 +11,14 @@ form                           meaning
 =============================  =======================================================================
 
 Rules are never widened. ``Bash(git diff)`` allows some uses of a tool; nothing here can hold an agent to them, so the
-entry is put aside; forbidden uses forbid the tool.
+entry is put aside; forbidden uses forbid the tool. Tools of other programs are put aside, too: an agent uses them where
+a worker has them, and is never kept waiting for them.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from shared.errors import DefinitionError
@@ -43,7 +45,7 @@ _FOREIGN_NAMES = (
 )
 _FOREIGN = frozenset(_FOREIGN_NAMES.split())
 """Tools of those programs that ours cannot stand in for, as far as their spelling does not give them away."""
-_OWN_STYLE = re.compile(r"mcp\..+|(?!mcp_)[a-z*?\[][a-z0-9_.*?\[\]!-]*")
+_OWN_STYLE = re.compile(r"mcp\..+|(?!mcp_)[a-z*?\[][a-z0-9_.*?\[\]!]*")  # Python's names, and patterns
 _ENTRY = re.compile(r"(?P<name>[^()]*)(?:\((?P<uses>.*?)\)?)?\s*\Z", re.DOTALL)
 _LONGEST_LIST = 12
 
@@ -115,10 +117,12 @@ class RulesReader:
     def _allow(self, entries: list[str]) -> None:
         self.allow = []
         narrowed: list[tuple[str, str]] = []
+        # A file for another program names its tools; nobody will ever start a worker that has them.
+        is_foreign_file = any(not _OWN_STYLE.fullmatch(_parts(entry)[0]) for entry in entries)
         for entry in entries:
             name, uses = _parts(entry)
             tool = _own_name(name)
-            if tool is None:
+            if tool is None or (is_foreign_file and not _is_ours(tool)):
                 self.unknown.append(_mcp_name(name) or entry)
             elif uses:
                 narrowed.append((entry, tool))
@@ -187,6 +191,10 @@ def _own_name(name: str) -> str | None:
     if name in ALIASES:
         return ALIASES[name]
     return name if _OWN_STYLE.fullmatch(name) and name not in _FOREIGN else None
+
+
+def _is_ours(entry: str) -> bool:
+    return entry.startswith("mcp.") or any(fnmatchcase(tool, entry) for tool in BUILTIN_TOOLS)
 
 
 def _mcp_name(name: str) -> str | None:

@@ -53,8 +53,8 @@ OnDelta = Callable[[Delta], None]
 class ModelRequest:
     """One model call.
 
-    ``messages`` alternates as the vendors demand: every model message with calls is followed by one tool message with as
-    many results, in call order.
+    ``messages`` alternates as the vendors demand: every model message with calls is followed by one tool message with
+    as many results, in call order.
     """
 
     agent: str

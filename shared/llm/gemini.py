@@ -4,21 +4,21 @@ google-genai takes a second to import: it is loaded, in a thread, by the first c
 """
 
 import asyncio
-import re
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from shared.errors import ConfigurationError, MalformedCall, MissingModel, ModelUnavailable
+from shared.errors import MalformedCall, ModelUnavailable
 from shared.llm.base import Delta, FinishReason, ModelReply, ModelRequest, OnDelta
+from shared.llm.genai.access import GeminiAccess
+from shared.llm.schema import wire_name
 from shared.messages import Message, Usage, user_message
 
 if TYPE_CHECKING:
     from shared.llm.genai.connection import Connection
     from shared.llm.genai.replies import Reading
 
-__all__ = ["GeminiAccess", "GeminiModel"]
+__all__ = ["DEFAULT_TIMEOUT_S", "GeminiModel"]
 
 DEFAULT_TIMEOUT_S = 120.0
 
@@ -32,62 +32,6 @@ _NOTES: dict[FinishReason, str] = {
     "empty": "[Your last reply was empty. Go on: call a tool, or answer the user.]",
 }
 _MAX_DETAIL = 200
-_NO_KEY = (
-    "no key: set GEMINI_API_KEY (from https://aistudio.google.com/apikey), or GOOGLE_GENAI_USE_VERTEXAI=true with "
-    "GOOGLE_CLOUD_PROJECT"
-)
-
-
-@dataclass(frozen=True)
-class GeminiAccess:
-    """Where Gemini is and who pays: a key of AI Studio, or Vertex AI with a project (or a key of its own)."""
-
-    api_key: str | None = None
-    is_vertex: bool = False
-    project: str | None = None
-    location: str | None = None
-    base_url: str | None = None
-    """Another address than Google's: a proxy, a test server."""
-    credentials: Any = None
-    """google-auth credentials for Vertex AI; None: the application default ones."""
-
-    def __repr__(self) -> str:
-        """Show all but the secrets."""
-        where = f"Vertex AI, project {self.project!r}" if self.is_vertex else "AI Studio"
-        return f"GeminiAccess({where}, base_url={self.base_url!r})"
-
-    @classmethod
-    def from_env(cls, env: Mapping[str, str], base_url: str | None = None) -> "GeminiAccess":
-        """Read the variables of gemini-cli and google-genai; ``base_url`` outranks theirs.
-
-        Raises:
-            MissingModel: there is neither a key nor a project.
-            ConfigurationError: a value cannot be what it is meant to be.
-        """
-        if why := cls.why_not(env):
-            raise MissingModel(f"Gemini cannot be used: {why}")
-        is_vertex = _flag(env, "GOOGLE_GENAI_USE_VERTEXAI")
-        project = _value(env, "GOOGLE_CLOUD_PROJECT") if is_vertex else None
-        address = base_url or _value(env, "GEMINI_BASE_URL") or _value(env, f"GOOGLE_{_service(is_vertex)}_BASE_URL")
-        if address and not re.match(r"https?://[^/\s]", address):
-            raise ConfigurationError(f"Gemini's base URL {address!r} must begin with http:// or https:// and a host")
-        return cls(
-            api_key=None if project else _key(env),
-            is_vertex=is_vertex,
-            project=project,
-            location=(_value(env, "GOOGLE_CLOUD_LOCATION") or "global") if project else None,
-            base_url=address,
-        )
-
-    @staticmethod
-    def why_not(env: Mapping[str, str]) -> str:
-        """Say what is missing for using Gemini, and how to mend it; empty when nothing is."""
-        key = _key(env)
-        if key and not re.fullmatch(r"[!-~]+", key):
-            return "GEMINI_API_KEY holds characters that no key has: copy it again"
-        if _flag(env, "GOOGLE_GENAI_USE_VERTEXAI") and not (_value(env, "GOOGLE_CLOUD_PROJECT") or key):
-            return "GOOGLE_GENAI_USE_VERTEXAI is set without a project: set GOOGLE_CLOUD_PROJECT"
-        return "" if key or _flag(env, "GOOGLE_GENAI_USE_VERTEXAI") else _NO_KEY
 
 
 class GeminiModel:
@@ -130,9 +74,10 @@ class GeminiModel:
         return await (await self._connected()).model_names()
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        if self._connection is not None:
-            await self._connection.aclose()
+        """Close the connections; a later call opens new ones."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.aclose()
 
     async def _call(self, request: ModelRequest, on_delta: OnDelta | None) -> "Reading":
         """Make one call within our own deadline: the client's is per read, and a dripping stream outlives it."""
@@ -148,26 +93,18 @@ class GeminiModel:
             ) from None
 
     async def _connected(self) -> "Connection":
-        if self._connection is None:
-            await asyncio.to_thread(self._open)  # a second of importing must not stop the loop that renews leases
-        assert self._connection is not None
-        return self._connection
+        """Open the connection, once; in a thread: a second of importing must not stop the loop that renews leases."""
+        if self._connection is not None:
+            return self._connection
+        return await asyncio.to_thread(self._open)
 
-    def _open(self) -> None:
+    def _open(self) -> "Connection":
         with self._opening:
-            if self._connection is not None:
-                return
-            from shared.llm.genai.connection import Connection
+            if (connection := self._connection) is None:
+                from shared.llm.genai.connection import Connection
 
-            access = self._access
-            self._connection = Connection(
-                api_key=access.api_key,
-                is_vertex=access.is_vertex,
-                project=access.project,
-                location=access.location,
-                base_url=access.base_url,
-                credentials=access.credentials,
-            )
+                connection = self._connection = Connection(self._access)
+            return connection
 
 
 def _reply(request: ModelRequest, reading: "Reading", finish: FinishReason, usage: Usage) -> ModelReply:
@@ -180,22 +117,6 @@ def _reply(request: ModelRequest, reading: "Reading", finish: FinishReason, usag
 
 
 def _note(finish: FinishReason, reading: "Reading", request: ModelRequest) -> str:
-    names = ", ".join(tool.name for tool in request.tools)
+    names = ", ".join(wire_name(tool.name) for tool in request.tools)
     tools = f" The tools are: {names}." if names else " You have no tools: answer in text."
     return _NOTES[finish].format(detail=reading.detail[:_MAX_DETAIL], tools=tools)
-
-
-def _service(is_vertex: bool) -> str:
-    return "VERTEX" if is_vertex else "GEMINI"
-
-
-def _key(env: Mapping[str, str]) -> str | None:
-    return _value(env, "GEMINI_API_KEY") or _value(env, "GOOGLE_API_KEY")
-
-
-def _flag(env: Mapping[str, str], name: str) -> bool:
-    return (_value(env, name) or "").lower() in ("1", "true", "yes", "on")
-
-
-def _value(env: Mapping[str, str], name: str) -> str | None:
-    return env.get(name, "").strip() or None

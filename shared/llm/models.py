@@ -13,7 +13,8 @@ import structlog
 
 from shared.errors import MissingModel
 from shared.llm.base import ChatModel
-from shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiAccess, GeminiModel
+from shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
+from shared.llm.genai.access import GeminiAccess
 from shared.llm.retrying import RetryingModel
 
 __all__ = [

@@ -3,22 +3,21 @@
 Celery carries the messages and the processes; what it does not guarantee (redelivery, exactly one run) is the relay's.
 """
 
-import importlib
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+import functools
+from typing import Any
 
 import structlog
 from celery import Celery, bootsteps, concurrency, signals
 
 from shared.errors import EkidenError, WrongPool
 from shared.logs import configure_logs
+from shared.relay.alone import run_alone
 from shared.relay.beat import Beat, Chore
 from shared.relay.leases import Leases
-from shared.relay.leg import Handler
 from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK, queue_for
 from shared.relay.pool import AsyncPool
 from shared.relay.runner import PROCESS, Runner
+from shared.relay.served import Kind, imported
 from shared.server import server_url
 from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
@@ -26,22 +25,9 @@ from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import broker_url
 from shared.version import VERSION
 
-__all__ = ["Served", "make_app"]
-
-Kind = Literal["dispatcher", "worker"]
+__all__ = ["make_app"]
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class Served:
-    """What a bootstrap builds: the handler of this kind of pool, and what it can do."""
-
-    handler: Handler
-    tools: tuple[str, ...] = ()
-
-
-Bootstrap = Callable[[Settings, Stores], Awaitable[Served]]
 
 
 def make_app(kind: Kind, bootstrap: str) -> Celery:
@@ -97,6 +83,7 @@ class _Relay:
 
     def __init__(self, kind: Kind, settings: Settings, url: str, worker: Any) -> None:
         self._kind = kind
+        self._url = url
         self._settings = settings
         self._worker = worker
         self._stores = open_stores(url)
@@ -106,12 +93,21 @@ class _Relay:
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
             self._beat.also(Chore(1.0, self._follow_catalog))
 
-    async def start(self, bootstrap: Bootstrap) -> None:
+    async def start(self, bootstrap: str) -> None:
         """Build the handler on the legs' loop, then begin to beat."""
         await self._stores.ping()
-        served = await bootstrap(self._settings, self._stores)
+        served = await imported(bootstrap)(self._settings, self._stores)
         self._tools = served.tools
-        self.runner = Runner(self._stores.jobs, self._leases, served.handler, cycles=self._settings.handoff_cycles)
+        self.runner = Runner(
+            self._stores.jobs,
+            self._leases,
+            served.handler,
+            cycles=self._settings.handoff_cycles,
+            sessions=self._stores.sessions,
+            live=self._stores.live,
+            alone=functools.partial(run_alone, bootstrap=bootstrap, url=self._url),
+            alone_from=self._settings.alone_from,
+        )
         self._beat.start()
 
     def stop(self) -> None:
@@ -159,7 +155,7 @@ def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> typ
             """Build the relay on the pool's loop; a failure ends the worker with one line."""
             try:
                 relay = worker.app.relay = _Relay(kind, settings, url, worker)
-                worker.pool.run(relay.start(_imported(bootstrap)))
+                worker.pool.run(relay.start(bootstrap))
             except EkidenError as error:
                 worker.app.ekiden_error = error
                 raise SystemExit(f"ekiden {kind}: {error}") from error
@@ -175,11 +171,6 @@ def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> typ
             worker.app.relay.stop()
 
     return RelayStep
-
-
-def _imported(path: str) -> Bootstrap:
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]  # what make_app was told
 
 
 @signals.worker_init.connect

@@ -72,6 +72,11 @@ class Leases:
             else:
                 self._stop(one, cause)
 
+    def cancelled(self, job: str) -> None:
+        """Stop ``job``'s leg if it runs here: somebody stopped the job."""
+        if (one := self._held.get(job)) is not None:
+            self._stop(one, "cancelled")
+
     def stop_expired(self) -> None:
         """Stop legs by our own clock before the server lets another worker take them."""
         margin = self.lease_s / 10

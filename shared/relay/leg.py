@@ -5,11 +5,22 @@ import time
 from typing import Protocol
 
 from shared.handoff import HandoffContext
+from shared.messages import ToolCall, ToolResult
 from shared.outcomes import Outcome
-from shared.records import Entry, JobRequested, Record
+from shared.records import (
+    Entry,
+    HandedOff,
+    JobRequested,
+    ModelReplied,
+    Record,
+    Refused,
+    ToolFinished,
+)
+from shared.relay.live import Live
 from shared.stores.base import Claimed, JobStore, Lease
+from shared.stores.sessions import Said
 
-__all__ = ["Handler", "Leg"]
+__all__ = ["Handler", "Leg", "closing_records", "journal_of"]
 
 PAGE = 500
 
@@ -17,29 +28,30 @@ PAGE = 500
 class Leg:
     """What a handler works with. Every step is recorded through ``record`` before the next one begins."""
 
-    def __init__(self, claimed: Claimed, entries: list[Entry], store: JobStore) -> None:
+    def __init__(
+        self,
+        claimed: Claimed,
+        entries: list[Entry],
+        store: JobStore,
+        *,
+        earlier: list[Said] | None = None,
+        live: Live | None = None,
+    ) -> None:
         self.lease: Lease = claimed.lease
         self.context: HandoffContext = claimed.context
         self.attempt = claimed.attempt
         self.catalog = claimed.catalog
         self.cwd = claimed.cwd
         self.entries = entries
+        self.earlier = earlier or []
+        """What was said in the session before this job, oldest first."""
+        self.live = live
+        """Where pieces of an answer go while it is written, if anywhere."""
         self._store = store
         self._writes = 0
         self._used_before_ms = claimed.used_ms
         self._began = time.monotonic()
         self._appending = asyncio.Lock()  # a repeated append is recognised as the last one: one at a time
-
-    @classmethod
-    async def open(cls, claimed: Claimed, store: JobStore) -> "Leg":
-        """Read the job's journal, in pages: once per claim, never per turn."""
-        entries: list[Entry] = []
-        while len(entries) < claimed.seq:
-            page = await store.journal(claimed.lease.job, after=len(entries), limit=PAGE)
-            if not page:
-                break
-            entries += page
-        return cls(claimed, entries, store)
 
     @property
     def job(self) -> str:
@@ -95,3 +107,33 @@ class Handler(Protocol):
     async def run(self, leg: Leg) -> Outcome:
         """Carry the leg to an outcome; knows no queue and commits nothing."""
         ...
+
+
+async def journal_of(store: JobStore, job: str, upto: int | None = None) -> list[Entry]:
+    """Return a job's journal as far as ``upto``, read in pages."""
+    entries: list[Entry] = []
+    while upto is None or len(entries) < upto:
+        page = await store.journal(job, after=len(entries), limit=PAGE)
+        if not page:
+            break
+        entries += page
+    return entries
+
+
+def closing_records(entries: list[Entry], leg: int, why: str) -> list[Record]:
+    """Return a result for every tool call of ``leg`` that has none: the job ends, and no call stays without one."""
+    calls: list[ToolCall] = []
+    answered: set[str] = set()
+    for record in (entry.record for entry in entries if entry.record.leg == leg):
+        match record:
+            case ModelReplied():
+                calls = list(record.message.calls)
+            case ToolFinished():
+                answered.add(record.result.call_id)
+            case Refused(call_id=str(call_id)) | HandedOff(call_id=str(call_id)):
+                answered.add(call_id)
+    return [
+        ToolFinished(leg=leg, result=ToolResult(call_id=call.id, name=call.name, content=why, is_error=True))
+        for call in calls
+        if call.id not in answered
+    ]

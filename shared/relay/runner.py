@@ -7,19 +7,24 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
 from pydantic import ValidationError
 
-from shared.errors import EkidenError, JobCancelled, LostLease, Transient
+from shared.errors import EkidenError, JobCancelled, LostLease, StopFlag, Transient
+from shared.ids import session_of
 from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
-from shared.records import Ended, HandedOff, LegStarted, Paused, Refused
+from shared.records import Ended, HandedOff, Paused, Record, Refused
 from shared.relay.leases import Held, Leases
-from shared.relay.leg import Handler, Leg
+from shared.relay.leg import Handler, Leg, closing_records, journal_of
+from shared.relay.live import Live
 from shared.relay.message import LegMessage, outbox, queue_for
 from shared.stores.base import Claim, Claimed, CommitVerdict, JobStore, Step
+from shared.stores.live import RedisLiveStore
+from shared.stores.sessions import RedisSessionStore, Said
 
 __all__ = ["PROCESS", "Runner"]
 
@@ -28,17 +33,47 @@ PROCESS = f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:6]}"
 
 _claims = itertools.count(1)  # of the whole process: an owner that asks twice is given the same lease
 
+RunAlone = Callable[[dict[str, Any], str], Awaitable[str]]
+"""Runs a message from a queue in a process of its own; returns what became of it."""
+
 log = structlog.get_logger(__name__)
 
 
 class Runner:
     """Runs the legs of one pool process. Dispatcher and workers differ in their handler alone."""
 
-    def __init__(self, store: JobStore, leases: Leases, handler: Handler, *, cycles: str) -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        leases: Leases,
+        handler: Handler,
+        *,
+        cycles: str,
+        sessions: RedisSessionStore | None = None,
+        live: RedisLiveStore | None = None,
+        alone: RunAlone | None = None,
+        alone_from: int = 2,
+    ) -> None:
+        """Make a runner.
+
+        Args:
+            store: Jobs and journals.
+            leases: Renews what this process holds.
+            handler: Runs the legs.
+            cycles: ``deny``, ``parent`` or ``limit:<n>``.
+            sessions: Where a session's earlier messages are; None: agents are told none.
+            live: Where pieces of answers go; None: nowhere.
+            alone: Runs a message in a process of its own; None: this process is one.
+            alone_from: Attempts without progress from which on a leg runs alone.
+        """
         self._store = store
         self._leases = leases
         self._handler = handler
         self._cycles = cycles
+        self._sessions = sessions
+        self._live = live
+        self._alone = alone
+        self._alone_from = alone_from if alone else 1_000_000
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
         """Serve one message; return what became of it, for the log. A leg that is not ours to run is no error."""
@@ -58,9 +93,18 @@ class Runner:
 
     async def _claim_and_run(self, message: LegMessage, queue: str) -> str:
         asked_at = time.monotonic()
-        owner = f"{PROCESS}#{next(_claims)}"
-        claim = Claim(message.job, message.leg, message.handoff.metadata.handoff_id, queue, owner)
-        claimed = await self._store.claim(claim, self._leases.lease_s)
+        handoff = message.handoff
+        claim = Claim(
+            job=message.job,
+            leg=message.leg,
+            handoff_id=handoff.metadata.handoff_id,
+            agent=handoff.to_agent,
+            owner=f"{PROCESS}#{next(_claims)}",
+            worker=PROCESS,
+        )
+        claimed = await self._store.claim(claim, self._leases.lease_s, alone_from=self._alone_from)
+        if claimed == "poisonous" and self._alone is not None:
+            return await self._alone(message.model_dump(mode="json"), queue)
         if isinstance(claimed, str):
             log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
             return claimed
@@ -70,21 +114,37 @@ class Runner:
 
     async def _run_leg(self, claimed: Claimed, held: Held) -> str:
         leg: Leg | None = None
+        flag: StopFlag = "user"
         try:
-            leg = await Leg.open(claimed, self._store)
+            leg = await self._open(claimed)
+            if claimed.stop is not None:
+                raise JobCancelled("stopped before it was claimed", claimed.stop)
             return await self._until_committed(leg)
         except LostLease as error:
             held.stop = "lost"
             log.warning("lease_lost", error=str(error))
-        except JobCancelled:
-            held.stop = "cancelled"  # so that nobody stops us while we commit it
+        except JobCancelled as stopped:
+            held.stop, flag = "cancelled", stopped.flag  # so that nobody stops us while we commit it
         except asyncio.CancelledError:
             if held.stop is None:  # the pool shuts down
                 await self._give_back(leg or Leg(claimed, [], self._store))
                 raise
         if held.stop == "lost":
             return "lost"
-        return await self._commit(leg or await Leg.open(claimed, self._store), Cancelled())
+        return await self._commit(leg or await self._open(claimed), _stopped(flag))
+
+    async def _open(self, claimed: Claimed) -> Leg:
+        """Read what the leg goes on from: once per claim, never per turn."""
+        lease = claimed.lease
+        entries = await journal_of(self._store, lease.job, claimed.seq)
+        live = Live(self._live, lease) if self._live else None
+        return Leg(claimed, entries, self._store, earlier=await self._earlier(lease.job), live=live)
+
+    async def _earlier(self, job: str) -> list[Said]:
+        """Return what was said in the session before this job; the first job of a session need not look."""
+        if self._sessions is None or job.split(".")[1] == "1":
+            return []
+        return await self._sessions.said(session_of(job), before_job=job)
 
     async def _give_back(self, leg: Leg) -> None:
         """Let another worker go on at once; where that fails, it waits for the end of our lease."""
@@ -94,7 +154,6 @@ class Runner:
 
     async def _until_committed(self, leg: Leg) -> str:
         """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
-        await leg.record(LegStarted(leg=leg.number, agent=leg.agent, attempt=leg.attempt, worker=PROCESS))
         while True:
             outcome = await self._outcome_of(leg)
             verdict = await self._commit(leg, outcome)
@@ -120,17 +179,17 @@ class Runner:
     async def _commit(self, leg: Leg, outcome: Outcome) -> CommitVerdict:
         match outcome:
             case Transfer():
-                verdict = await self._commit_transfer(leg, outcome)
-            case Suspended(cause, delay_s, detail):
-                record = Paused(leg=leg.number, cause=cause, delay_s=delay_s, detail=detail)
-                verdict = await self._store.suspend(leg.lease, leg.next_write(), record, delay_s)
+                verdict, detail = await self._commit_transfer(leg, outcome)
+            case Suspended(cause, delay_s, text):
+                record = Paused(leg=leg.number, cause=cause, delay_s=delay_s, detail=text)
+                verdict, detail = await self._store.suspend(leg.lease, leg.next_write(), [record], delay_s)
             case _:
-                verdict = await self._commit_end(leg, outcome)
-        if verdict == "cancelled":  # somebody cancelled the job just before
-            return await self._commit_end(leg, Cancelled())
+                verdict, detail = await self._commit_end(leg, outcome)
+        if verdict == "cancelled":  # somebody stopped the job just before
+            verdict, _ = await self._commit_end(leg, _stopped("deadline" if detail == "deadline" else "user"))
         return verdict
 
-    async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> CommitVerdict:
+    async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> tuple[CommitVerdict, str]:
         match outcome:
             case Answer(text, reason):
                 end = Ended(leg=leg.number, status="done", reason=reason, answer=text)
@@ -138,9 +197,10 @@ class Runner:
                 end = Ended(leg=leg.number, status="failed", reason=reason, error=message)
             case Cancelled(message):
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
-        return await self._store.finish(leg.lease, leg.next_write(), end, _said(leg, end))
+        records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
+        return await self._store.finish(leg.lease, leg.next_write(), records, _said(leg, end))
 
-    async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> CommitVerdict:
+    async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
         context = transfer.context
         step = Step(
             context=context,
@@ -158,7 +218,12 @@ class Runner:
             text = _why_refused(code, transfer)
             name = transfer.tool_name
             await leg.record(Refused(leg=leg.number, call_id=transfer.call_id, name=name, code=code, message=text))
-        return verdict
+        return verdict, code
+
+
+def _stopped(flag: StopFlag) -> Cancelled | Failed:
+    """Return the end of a job that somebody, or its deadline, stopped."""
+    return Failed("TIMEOUT", "the job's deadline has passed") if flag == "deadline" else Cancelled()
 
 
 def _is_being_cancelled() -> bool:

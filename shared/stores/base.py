@@ -1,11 +1,14 @@
 """What the relay and the clients need of a store, in their words."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from pydantic import BaseModel, ConfigDict
+
+from shared.errors import StopFlag
 from shared.handoff import HandoffContext
-from shared.records import Ended, Entry, JobRequested, Record
+from shared.records import Entry, JobRequested, Record
 
 __all__ = [
     "Claim",
@@ -16,15 +19,22 @@ __all__ = [
     "JobStore",
     "JobView",
     "Lease",
+    "LivePiece",
+    "OnBusy",
     "Outbox",
     "PoolView",
     "Step",
+    "StopFlag",
     "Submission",
 ]
 
-JobStatus = Literal["queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
-ClaimVerdict = Literal["gone", "too_new", "finished", "stale", "suspended", "busy"]
-CommitVerdict = Literal["ok", "fenced", "gone", "cancelled", "refused"]
+JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
+"""``waiting``: in the session's inbox, behind another job."""
+ClaimVerdict = Literal["gone", "too_new", "finished", "stale", "suspended", "waiting", "busy", "poisonous"]
+"""Why a leg is not ours. ``poisonous``: it took workers along before and must run alone in its process."""
+CommitVerdict = Literal["ok", "fenced", "gone", "cancelled", "refused", "finished", "stale"]
+OnBusy = Literal["queue", "reject", "interrupt"]
+"""What becomes of a submission to a session that has an unfinished job; ``interrupt`` puts it in front."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +53,17 @@ class Submission:
     request: JobRequested
     context: HandoffContext
     outbox: Outbox
+    deadline_s: float
 
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write a running leg. ``fence`` is new with every claim."""
+    """The right to write a running leg. ``fence`` is new with every claim; ``''`` is the sweeper's, for dead legs."""
 
     job: str
     leg: int
     fence: str
-    queue: str
+    catalog: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,8 +73,9 @@ class Claim:
     job: str
     leg: int
     handoff_id: str
-    queue: str
+    agent: str
     owner: str
+    worker: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,8 @@ class Claimed:
     """Time that earlier attempts at this leg consumed."""
     catalog: str
     cwd: str
-    is_cancelled: bool
+    stop: StopFlag | None
+    """Who stopped the job before this worker had it, if anybody did."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +119,7 @@ class JobView:
     agent: str
     leg: int
     queue: str
+    handoff_id: str
     summary: str
     created_ms: int
     ended_ms: int | None
@@ -121,6 +135,28 @@ class JobView:
     def is_over(self) -> bool:
         """Whether the job has ended, however."""
         return self.status in ("done", "failed", "cancelled", "dead")
+
+
+class LivePiece(BaseModel):
+    """A piece of an answer in the making. ``restart``: what came of this turn so far is void."""
+
+    model_config = ConfigDict(frozen=True)
+
+    leg: int
+    fence: str
+    """The attempt that wrote it: pieces of an older one are void."""
+    turn: int
+    text: str
+    thought: bool = False
+    restart: bool = False
+
+    def continues(self, other: "LivePiece") -> bool:
+        """Tell whether ``other`` can be joined to this piece."""
+        return (self.leg, self.turn, self.thought) == (other.leg, other.turn, other.thought)
+
+    def with_more(self, text: str) -> "LivePiece":
+        """Return this piece with ``text`` behind it."""
+        return self.model_copy(update={"text": self.text + text})
 
 
 @dataclass(frozen=True)
@@ -150,12 +186,18 @@ class JobStore(Protocol):
         """Return a job id in ``session`` (None: a new session); the same id again for the same request id."""
         ...
 
-    async def submit(self, submission: Submission) -> bool:
-        """Create the job and push its first message; False when it exists already."""
+    async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:
+        """Create the job, and queue it or let it wait in its session's inbox; False when it exists already.
+
+        Raises ``SessionBusy`` with ``on_busy="reject"``.
+        """
         ...
 
-    async def claim(self, claim: Claim, lease_s: float) -> Claimed | ClaimVerdict:
-        """Take the lease of a leg, or say why not."""
+    async def claim(self, claim: Claim, lease_s: float, *, alone_from: int = 1_000_000) -> Claimed | ClaimVerdict:
+        """Take the lease of a leg and record its start, or say why not.
+
+        From ``alone_from`` attempts without progress on, the leg is ``poisonous`` to others in this process.
+        """
         ...
 
     async def append(
@@ -163,44 +205,70 @@ class JobStore(Protocol):
     ) -> int:
         """Record steps; return the journal's last position. The same ``token`` again changes nothing.
 
-        Raises ``LostLease``, and ``JobCancelled`` once somebody cancelled the job.
+        Raises ``LostLease``, and ``JobCancelled`` once somebody stopped the job.
         """
         ...
 
     async def transfer(self, lease: Lease, commit_id: str, step: Step) -> tuple[CommitVerdict, str]:
-        """Commit a transfer; with ``refused`` the second value is the code."""
+        """Commit a transfer; the second value is the code of a refusal, or who stopped the job."""
         ...
 
-    async def suspend(self, lease: Lease, commit_id: str, record: Record, delay_s: float) -> CommitVerdict:
+    async def suspend(
+        self, lease: Lease, commit_id: str, records: Sequence[Record], delay_s: float
+    ) -> tuple[CommitVerdict, str]:
         """Commit a suspension that a timer ends."""
         ...
 
-    async def finish(self, lease: Lease, commit_id: str, end: Ended, messages: Iterable[str]) -> CommitVerdict:
-        """Commit the end of a job. ``messages`` (JSON) go to the session. Fence ``''``: the sweeper ends a dead leg."""
+    async def finish(
+        self, lease: Lease, commit_id: str, records: Sequence[Record], messages: Iterable[str]
+    ) -> tuple[CommitVerdict, str]:
+        """Commit the end of a job; the last record is its ``Ended``. ``messages`` (JSON) go to the session."""
         ...
 
-    async def cancel(self, job: str, end: Ended) -> Literal["ok", "flagged", "finished"]:
-        """Cancel: ended at once (``ok``), or flagged for the worker that runs it."""
+    async def stop(
+        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str]
+    ) -> Literal["ok", "flagged", "finished"]:
+        """Stop a job from outside: ended at once (``ok``), or flagged for the worker that runs it."""
+        ...
+
+    async def retry(self, job: str, outbox: Outbox, record: Record, deadline_s: float) -> None:
+        """Let a job that failed or died go on behind its last record."""
         ...
 
     async def renew(self, leases: Sequence[Lease], lease_s: float) -> dict[str, Literal["lost", "cancelled"]]:
         """Renew leases in one call; return the jobs to stop."""
         ...
 
+    def stopped(self) -> AsyncIterator[str]:
+        """Yield the ids of running jobs that somebody stops, as it happens; a hint, renewals tell it too."""
+        ...
+
     async def overdue(self, grace_s: float, limit: int = 100) -> list[str]:
         """Return jobs whose lease ran out, whose timer rang, or whose message may be lost."""
+        ...
+
+    async def past_deadline(self, limit: int = 100) -> list[str]:
+        """Return unfinished jobs whose deadline has passed."""
         ...
 
     async def requeue(self, job: str, grace_s: float, max_attempts: int) -> str:
         """Push a job's message again if it is needed; ``dead <leg>`` when its attempts are used up."""
         ...
 
+    async def forget(self, job: str) -> None:
+        """Take a job whose record is gone out of every index: it would hide what is younger from the sweeper."""
+        ...
+
+    async def tidy(self, limit: int = 100) -> int:
+        """Take jobs and sessions whose keys have expired out of the lists; return how many jobs."""
+        ...
+
     async def job(self, job: str) -> JobView:
         """Return a job; raises ``UnknownJob``."""
         ...
 
-    async def jobs(self, limit: int = 20) -> list[JobView]:
-        """Return the newest root jobs, newest first."""
+    async def jobs(self, limit: int = 20, status: str | None = None) -> list[JobView]:
+        """Return the newest root jobs, newest first, of one status or of all."""
         ...
 
     async def resolve(self, prefix: str) -> str:

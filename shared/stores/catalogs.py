@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from shared.errors import NoCatalog
 from shared.stores import keys
@@ -12,7 +12,7 @@ __all__ = ["RedisCatalogStore"]
 
 
 class RedisCatalogStore:
-    """Publishes and reads definitions (JSON by SHA-256) and catalogs (name -> digest, itself by digest)."""
+    """Publishes and reads catalogs: the map name -> digest, and the definitions (JSON) by their digest."""
 
     def __init__(self, client: Redis) -> None:
         self._redis = client
@@ -20,10 +20,10 @@ class RedisCatalogStore:
     @translated
     async def publish(self, digest: str, manifest: Mapping[str, str], definitions: Mapping[str, str]) -> None:
         """Store ``definitions`` (digest -> JSON) and the catalog, then make it the one in force, in one transaction."""
+        fields: dict[Any, Any] = {**definitions, "manifest": json.dumps(dict(manifest))}
         pipeline = self._redis.pipeline(transaction=True)
-        for key, text in definitions.items():
-            pipeline.set(keys.definition(key), text, ex=keys.DEFINITION_TTL_S)
-        pipeline.set(keys.catalog(digest), json.dumps(dict(manifest)), ex=keys.DEFINITION_TTL_S)
+        pipeline.hset(keys.catalog(digest), mapping=fields)
+        pipeline.expire(keys.catalog(digest), keys.CATALOG_TTL_S)
         pipeline.set(keys.CATALOG, digest)
         await pipeline.execute()
 
@@ -35,15 +35,15 @@ class RedisCatalogStore:
     @translated
     async def manifest(self, digest: str) -> dict[str, str]:
         """Return a catalog's map name -> definition digest; raises ``NoCatalog``."""
-        text = await as_any(self._redis.get(keys.catalog(digest)))
-        if text is None:
-            raise NoCatalog(f"catalog {digest[:12]!r} is not on this server (any more): start `ekiden dispatcher`")
-        return cast(dict[str, str], json.loads(text))
+        return cast(dict[str, str], json.loads(await self._field(digest, "manifest")))
 
     @translated
-    async def definition(self, digest: str) -> str:
+    async def definition(self, catalog: str, digest: str) -> str:
         """Return a definition's JSON; raises ``NoCatalog``."""
-        text = await as_any(self._redis.get(keys.definition(digest)))
+        return await self._field(catalog, digest)
+
+    async def _field(self, catalog: str, field: str) -> str:
+        text = await as_any(self._redis.hget(keys.catalog(catalog), field))
         if text is None:
-            raise NoCatalog(f"definition {digest[:12]!r} is not on this server (any more): start `ekiden dispatcher`")
+            raise NoCatalog(f"catalog {catalog[:12]!r} is not on this server (any more): start `ekiden dispatcher`")
         return cast(str, text)

@@ -1,58 +1,66 @@
 """Jobs on Redis: every change of state is one script (``lua/``)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Literal, cast
 
-from shared.errors import AmbiguousId, EkidenError, JobCancelled, LostLease, UnknownJob
+from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob
 from shared.handoff import VERSION, HandoffContext
-from shared.ids import new_session_id, session_of
-from shared.records import Ended, Entry, Record, decode_record, encode_record
+from shared.ids import new_session_id, session_id_for, session_of
+from shared.records import Ended, LegStarted, Record, encode_record
 from shared.stores import keys
 from shared.stores.base import (
     Claim,
     Claimed,
     ClaimVerdict,
     CommitVerdict,
-    JobView,
     Lease,
+    OnBusy,
+    Outbox,
     Step,
+    StopFlag,
     Submission,
 )
+from shared.stores.reading import RedisJobReader
 from shared.stores.redis import Redis, as_any, translated
 from shared.stores.scripts import Scripts
 
 __all__ = ["RedisJobStore"]
 
 
-class RedisJobStore:
+class RedisJobStore(RedisJobReader):
     """Implements ``JobStore`` on Redis 7+ or Valkey, with broker and state in one database."""
 
     def __init__(self, client: Redis) -> None:
-        self._redis = client
+        super().__init__(client)
         self._scripts = Scripts(client)
 
     @translated
     async def reserve(self, session: str | None, request_id: str, user: str = "") -> str:
         """See ``JobStore``. Raises ``UnknownJob`` for a session that does not exist."""
-        drawn = session or new_session_id()
-        verdict = await self._scripts.run(
-            "reserve",
-            [keys.session(drawn), keys.request(drawn, request_id)],
-            ["0" if session else "1", user, keys.SESSION_TTL_S, keys.REQUEST_TTL_S],
-        )
-        if verdict[0] == "gone":
-            raise UnknownJob(f"there is no session {session!r} (any more)")
-        if verdict[0] == "taken":
-            return await self.reserve(None, request_id, user)
+        if session is not None:
+            verdict = await self._reserve_in(session, request_id, user, is_new=False)
+            if verdict[0] == "gone":
+                raise UnknownJob(f"there is no session {session!r} (any more)")
+            return f"{session}.{verdict[1]}"
+        drawn = session_id_for(request_id)
+        while (verdict := await self._reserve_in(drawn, request_id, user, is_new=True))[0] == "taken":
+            drawn = new_session_id()
         return f"{drawn}.{verdict[1]}"
 
+    async def _reserve_in(self, session: str, request_id: str, user: str, *, is_new: bool) -> list[str]:
+        return await self._scripts.run(
+            "reserve",
+            [keys.session(session), keys.request(session, request_id)],
+            [session, int(is_new), user, keys.REQUEST_TTL_S],
+        )
+
     @translated
-    async def submit(self, submission: Submission) -> bool:
+    async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:
         """See ``JobStore``."""
         job, box, context = submission.job, submission.outbox, submission.context
         verdict = await self._scripts.run(
             "submit",
-            [*_own(job), keys.session(session_of(job)), box.queue, keys.queued(box.queue), keys.JOBS, keys.JOB_IDS],
+            _session_keys(job),
             [
                 job,
                 context.metadata.handoff_id,
@@ -62,32 +70,38 @@ class RedisJobStore:
                 _summary(submission.request.prompt),
                 submission.request.cwd or "",
                 VERSION,
-                keys.SESSION_TTL_S,
-                encode_record(submission.request),
+                submission.request.agent or "",
+                on_busy,
+                submission.deadline_s,
+                *await self._stored(job, [submission.request]),
             ],
         )
-        return verdict[0] == "ok"
+        if verdict[0] == "busy":
+            raise SessionBusy(f"job {verdict[1]!r} of this session still runs: wait for it, cancel it, or let it queue")
+        return verdict[0] != "exists"
 
     @translated
-    async def claim(self, claim: Claim, lease_s: float) -> Claimed | ClaimVerdict:
+    async def claim(self, claim: Claim, lease_s: float, *, alone_from: int = 1_000_000) -> Claimed | ClaimVerdict:
         """See ``JobStore``."""
+        started = LegStarted(leg=claim.leg, agent=claim.agent, attempt=0, worker=claim.worker)
+        record = encode_record(started).replace('"attempt":0', '"attempt":\x01')
         verdict = await self._scripts.run(
             "claim",
-            [*_own(claim.job), keys.session(session_of(claim.job)), keys.LEASES, keys.queued(claim.queue)],
-            [claim.job, claim.leg, claim.handoff_id, claim.owner, _ms(lease_s), VERSION, keys.SESSION_TTL_S],
+            _session_keys(claim.job),
+            [claim.job, claim.leg, claim.handoff_id, claim.owner, _ms(lease_s), VERSION, alone_from, record],
         )
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])
         _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel = verdict
         return Claimed(
-            lease=Lease(claim.job, claim.leg, fence, claim.queue),
+            lease=Lease(claim.job, claim.leg, fence, catalog),
             context=HandoffContext.decode(context),
             attempt=int(attempt),
             seq=int(seq),
             used_ms=int(used_ms),
             catalog=catalog,
             cwd=cwd,
-            is_cancelled=bool(cancel),
+            stop=cast(StopFlag, cancel) if cancel else None,
         )
 
     @translated
@@ -95,17 +109,13 @@ class RedisJobStore:
         self, lease: Lease, token: str, records: Sequence[Record], *, used_ms: int, is_progress: bool
     ) -> int:
         """See ``JobStore``."""
-        args: list[str | int] = [
-            lease.fence,
-            lease.leg,
-            token,
-            int(is_progress),
-            used_ms,
-            *(encode_record(record) for record in records),
-        ]
-        verdict = await self._scripts.run("append", _own(lease.job), args)
+        verdict = await self._scripts.run(
+            "append",
+            [keys.job(lease.job), keys.journal(lease.job)],
+            [lease.fence, lease.leg, token, int(is_progress), used_ms, *await self._stored(lease.job, records)],
+        )
         if verdict[0] == "cancelled":
-            raise JobCancelled(f"job {lease.job!r} was cancelled")
+            raise JobCancelled(f"job {lease.job!r} is to stop ({verdict[1]})", cast(StopFlag, verdict[1]))
         if verdict[0] != "ok":
             raise LostLease(f"leg {lease.leg} of job {lease.job!r} is not ours any more ({verdict[0]})")
         return int(verdict[1])
@@ -116,7 +126,7 @@ class RedisJobStore:
         context, box = step.context, step.outbox
         verdict = await self._scripts.run(
             "transfer",
-            [*_own(lease.job), keys.LEASES, box.queue, keys.queued(box.queue)],
+            [keys.job(lease.job), keys.journal(lease.job), keys.catalog(step.catalog)],
             [
                 *_commit(lease, commit_id),
                 int(step.is_route),
@@ -130,47 +140,61 @@ class RedisJobStore:
                 box.queue,
                 box.message,
                 step.catalog,
-                encode_record(step.record),
+                *await self._stored(lease.job, [step.record]),
             ],
         )
-        return cast(CommitVerdict, verdict[0]), verdict[1] if len(verdict) > 1 else ""
+        return _verdict(verdict)
 
     @translated
-    async def suspend(self, lease: Lease, commit_id: str, record: Record, delay_s: float) -> CommitVerdict:
+    async def suspend(
+        self, lease: Lease, commit_id: str, records: Sequence[Record], delay_s: float
+    ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
         verdict = await self._scripts.run(
             "suspend",
-            [*_own(lease.job), keys.LEASES, keys.TIMERS],
-            [*_commit(lease, commit_id), _ms(delay_s), keys.SESSION_TTL_S, encode_record(record)],
+            [*_session_keys(lease.job), keys.catalog(lease.catalog)],
+            [*_commit(lease, commit_id), _ms(delay_s), *await self._stored(lease.job, records)],
         )
-        return cast(CommitVerdict, verdict[0])
+        return _verdict(verdict)
 
     @translated
-    async def finish(self, lease: Lease, commit_id: str, end: Ended, messages: Iterable[str]) -> CommitVerdict:
+    async def finish(
+        self, lease: Lease, commit_id: str, records: Sequence[Record], messages: Iterable[str]
+    ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
         verdict = await self._scripts.run(
             "finish",
-            _ending_keys(lease.job, lease.queue),
-            [*_commit(lease, commit_id), keys.SESSION_TTL_S, *_ending_args(end, messages)],
+            _session_keys(lease.job),
+            [*_commit(lease, commit_id), *await self._ending(lease.job, records, messages)],
         )
-        return cast(CommitVerdict, verdict[0])
+        return _verdict(verdict)
 
     @translated
-    async def cancel(self, job: str, end: Ended) -> Literal["ok", "flagged", "finished"]:
+    async def stop(
+        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str]
+    ) -> Literal["ok", "flagged", "finished"]:
         """See ``JobStore``. Raises ``UnknownJob``."""
-        queue = (await self.job(job)).queue
-        while True:
-            verdict = await self._scripts.run(
-                "cancel",
-                _ending_keys(job, queue),
-                [job, keys.cancel_channel(), keys.SESSION_TTL_S, queue, *_ending_args(end, ())],
-            )
-            if verdict[0] != "moved":  # it was handed over just now: the key of another queue's index is needed
-                break
-            queue = verdict[1]
+        verdict = await self._scripts.run(
+            "stop",
+            _session_keys(job),
+            [job, flag, keys.STOPPED, *await self._ending(job, records, messages)],
+        )
         if verdict[0] == "gone":
             raise UnknownJob(f"there is no job {job!r} (any more)")
         return cast(Literal["ok", "flagged", "finished"], verdict[0])
+
+    @translated
+    async def retry(self, job: str, outbox: Outbox, record: Record, deadline_s: float) -> None:
+        """See ``JobStore``. Raises ``UnknownJob``, ``InvalidRequest``."""
+        verdict = await self._scripts.run(
+            "retry",
+            _session_keys(job),
+            [job, outbox.message, deadline_s, *await self._stored(job, [record])],
+        )
+        if verdict[0] == "gone":
+            raise UnknownJob(f"there is no job {job!r} (any more)")
+        if verdict[0] == "refused":
+            raise InvalidRequest(f"job {job!r} is {verdict[1]}: only a job that failed or died can be retried")
 
     @translated
     async def renew(self, leases: Sequence[Lease], lease_s: float) -> dict[str, Literal["lost", "cancelled"]]:
@@ -179,17 +203,25 @@ class RedisJobStore:
             return {}
         stop = await self._scripts.run(
             "renew",
-            [keys.LEASES, *(keys.job(lease.job) for lease in leases)],
+            [keys.job(lease.job) for lease in leases],
             [_ms(lease_s), *(text for lease in leases for text in (lease.job, lease.fence))],
         )
         found = (line.split(" ", 1) for line in stop)
         return {job: cast(Literal["lost", "cancelled"], why) for why, job in found}
 
+    async def stopped(self) -> AsyncIterator[str]:
+        """See ``JobStore``."""
+        async with self._redis.pubsub() as channel:
+            await translated(channel.subscribe)(keys.STOPPED)
+            while True:
+                message = await translated(channel.get_message)(ignore_subscribe_messages=True, timeout=1.0)
+                if message is not None:
+                    yield message["data"]
+
     @translated
     async def overdue(self, grace_s: float, limit: int = 100) -> list[str]:
         """See ``JobStore``. Of each queue only the oldest message is looked at: the others are younger."""
-        seconds, micros = await as_any(self._redis.time())
-        now = seconds * 1000 + micros // 1000
+        now = await self._now_ms()
         queues = sorted(await as_any(self._redis.smembers(keys.QUEUES)))
         pipeline = self._redis.pipeline(transaction=False)
         for index in (keys.LEASES, keys.TIMERS):
@@ -199,96 +231,73 @@ class RedisJobStore:
         return [job for found in await pipeline.execute() for job in found]
 
     @translated
+    async def past_deadline(self, limit: int = 100) -> list[str]:
+        """See ``JobStore``."""
+        now = await self._now_ms()
+        return cast(list[str], await as_any(self._redis.zrangebyscore(keys.DEADLINES, "-inf", now, start=0, num=limit)))
+
+    @translated
     async def requeue(self, job: str, grace_s: float, max_attempts: int) -> str:
         """See ``JobStore``."""
         queue = await as_any(self._redis.hget(keys.job(job), "queue"))
         if queue is None:
-            await self._forget(job)
+            await self.forget(job)
             return "gone"
-        verdict = await self._scripts.run(
-            "requeue",
-            [keys.job(job), keys.LEASES, keys.TIMERS, queue, keys.queued(queue)],
-            [job, queue, _ms(grace_s), max_attempts],
-        )
+        verdict = await self._scripts.run("requeue", [keys.job(job), queue], [job, queue, _ms(grace_s), max_attempts])
         return " ".join(verdict)
 
-    async def _forget(self, job: str) -> None:
-        """Take a job whose record is gone out of every index: it would hide what is younger from the sweeper."""
+    @translated
+    async def forget(self, job: str) -> None:
+        """See ``JobStore``."""
         indexes = [keys.queued(queue) for queue in await as_any(self._redis.smembers(keys.QUEUES))]
         pipeline = self._redis.pipeline(transaction=False)
-        for index in (keys.LEASES, keys.TIMERS, *indexes):
+        for index in (keys.LEASES, keys.TIMERS, keys.DEADLINES, keys.JOBS, keys.JOB_IDS, *indexes):
             pipeline.zrem(index, job)
         await pipeline.execute()
 
     @translated
-    async def job(self, job: str) -> JobView:
+    async def tidy(self, limit: int = 100) -> int:
         """See ``JobStore``."""
-        fields = await as_any(self._redis.hgetall(keys.job(job)))
-        if not fields:
-            raise UnknownJob(f"there is no job {job!r} (any more): `ekiden jobs` lists those that there are")
-        return _view(job, fields)
+        cutoff = await self._now_ms() - keys.SESSION_TTL_S * 1000
+        old = await as_any(self._redis.zrangebyscore(keys.JOBS, "-inf", cutoff, start=0, num=limit))
+        gone = [job for job in old if not await as_any(self._redis.exists(keys.job(job)))]
+        for job in gone:
+            await self.forget(job)
+        await as_any(self._redis.zremrangebyscore(keys.SESSIONS, "-inf", cutoff))
+        return len(gone)
 
-    @translated
-    async def jobs(self, limit: int = 20) -> list[JobView]:
-        """See ``JobStore``."""
-        ids = await as_any(self._redis.zrevrange(keys.JOBS, 0, limit - 1))
-        pipeline = self._redis.pipeline(transaction=False)
-        for job in ids:
-            pipeline.hgetall(keys.job(job))
-        found = await pipeline.execute() if ids else []
-        return [_view(job, fields) for job, fields in zip(ids, found, strict=True) if fields]
+    async def _now_ms(self) -> int:
+        seconds, micros = await as_any(self._redis.time())
+        return int(seconds) * 1000 + int(micros) // 1000
 
-    @translated
-    async def resolve(self, prefix: str) -> str:
-        """See ``JobStore``."""
-        if await as_any(self._redis.exists(keys.job(prefix))):
-            return prefix
-        found = await as_any(self._redis.zrangebylex(keys.JOB_IDS, f"[{prefix}", f"[{prefix}\xff", 0, 2))
-        if not prefix or not found:
-            raise UnknownJob(f"no job id begins with {prefix!r}: `ekiden jobs` lists those that there are")
-        if len(found) > 1:
-            raise AmbiguousId(
-                f"several job ids begin with {prefix!r}, such as {found[0]} and {found[1]}: type more of it"
-            )
-        return cast(str, found[0])
-
-    @translated
-    async def journal(self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500) -> list[Entry]:
-        """See ``JobStore``."""
-        block = _ms(wait_s) if wait_s else None
-        streams = await as_any(self._redis.xread({keys.journal(job): f"{after}-0"}, count=limit, block=block))
-        rows = _rows_of(streams)
-        return [
-            Entry(seq=int(row.partition("-")[0]), at_ms=int(fields["t"]), record=decode_record(fields["r"]))
-            for row, fields in rows
-        ]
+    async def _ending(self, job: str, records: Sequence[Record], messages: Iterable[str]) -> list[str | int]:
+        """Return status, reason, result, messages and records as the scripts that end a job take them."""
+        end = records[-1]
+        assert isinstance(end, Ended), "the last record of a job is its end"
+        said = list(messages)
+        result = end.answer if end.answer is not None else end.error or ""
+        return [end.status, end.reason, result, len(said), *said, *await self._stored(job, records)]
 
 
-def _rows_of(streams: object) -> list[tuple[str, dict[str, str]]]:
-    """Return the rows of an XREAD over one stream, whatever protocol version shaped them."""
-    if isinstance(streams, Mapping):  # RESP3
-        pages = cast("Mapping[str, list[list[tuple[str, dict[str, str]]]]]", streams)
-        return next(iter(pages.values()))[0] if pages else []
-    return cast("list[tuple[str, list[tuple[str, dict[str, str]]]]]", streams)[0][1] if streams else []
-
-
-def _own(job: str) -> list[str]:
-    return [keys.job(job), keys.journal(job)]
+def _session_keys(job: str) -> list[str]:
+    """Return the keys that most scripts share, in their order."""
+    session = session_of(job)
+    return [
+        keys.job(job),
+        keys.journal(job),
+        keys.blobs(job),
+        keys.session(session),
+        keys.messages(session),
+        keys.inbox(session),
+    ]
 
 
 def _commit(lease: Lease, commit_id: str) -> list[str | int]:
     return [lease.job, lease.fence, lease.leg, commit_id]
 
 
-def _ending_keys(job: str, queue: str) -> list[str]:
-    session = session_of(job)
-    return [*_own(job), keys.session(session), keys.messages(session), keys.LEASES, keys.TIMERS, keys.queued(queue)]
-
-
-def _ending_args(end: Ended, messages: Iterable[str]) -> list[str | int]:
-    said = list(messages)
-    result = end.answer if end.answer is not None else end.error or ""
-    return [end.status, end.reason, result, len(said), *said, encode_record(end)]
+def _verdict(verdict: list[str]) -> tuple[CommitVerdict, str]:
+    return cast(CommitVerdict, verdict[0]), verdict[1] if len(verdict) > 1 else ""
 
 
 def _ms(seconds: float) -> int:
@@ -296,26 +305,4 @@ def _ms(seconds: float) -> int:
 
 
 def _summary(prompt: str) -> str:
-    return " ".join(prompt.split())[:120]
-
-
-def _view(job: str, fields: Mapping[str, str]) -> JobView:
-    if "status" not in fields:
-        raise EkidenError(f"the record of job {job!r} is incomplete: another program writes to this server")
-    return JobView(
-        id=job,
-        status=cast("Literal['queued']", fields["status"]),
-        agent=fields["agent"],
-        leg=int(fields["leg"]),
-        queue=fields["queue"],
-        summary=fields.get("summary", ""),
-        created_ms=int(fields["created_ms"]),
-        ended_ms=int(fields["ended_ms"]) if "ended_ms" in fields else None,
-        attempts=int(fields["attempts"]),
-        depth=int(fields["depth"]),
-        catalog=fields.get("catalog", ""),
-        cwd=fields.get("cwd", ""),
-        reason=fields.get("reason"),
-        result=fields.get("result"),
-        cancel_requested="cancel" in fields,
-    )
+    return " ".join(prompt[:2_000].split())[:120]

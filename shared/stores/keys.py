@@ -4,22 +4,27 @@ from shared.ids import session_of
 
 __all__ = [
     "CATALOG",
-    "DEFINITION_TTL_S",
+    "CATALOG_TTL_S",
+    "DEADLINES",
     "JOBS",
     "JOB_IDS",
     "LEASES",
+    "LIVE_TTL_S",
     "POOLS",
     "POOL_TTL_S",
     "QUEUES",
     "REQUEST_TTL_S",
+    "SESSIONS",
     "SESSION_TTL_S",
+    "STOPPED",
     "TIMERS",
-    "cancel_channel",
+    "blobs",
     "catalog",
-    "definition",
+    "inbox",
     "is_permanent",
     "job",
     "journal",
+    "live",
     "messages",
     "pool",
     "queued",
@@ -30,20 +35,27 @@ __all__ = [
 DAY_S = 86_400
 SESSION_TTL_S = 30 * DAY_S
 """A session, its jobs, journals and messages, since last use."""
-DEFINITION_TTL_S = 60 * DAY_S
-"""A definition or catalog, since it was last published or pinned: longer than any session that pins it."""
+CATALOG_TTL_S = 60 * DAY_S
+"""A catalog, since it was last published; jobs that are pinned to it keep it for as long as they need it."""
 REQUEST_TTL_S = DAY_S
 """How long a retried submit is recognised."""
+LIVE_TTL_S = 3_600
 POOL_TTL_S = 15
+STOPPED = "ekiden:stopped"
+"""Pub/sub channel: ids of running jobs that are to stop."""
 
 CATALOG = "ekiden:catalog"
 """The digest of the catalog in force."""
+DEADLINES = "ekiden:deadlines"
+"""Sorted set: unfinished jobs by the time that ends them, in ms."""
 JOBS = "ekiden:jobs"
 """Sorted set: root jobs by the time of their submission, in ms."""
 JOB_IDS = "ekiden:job_ids"
 """Sorted set with equal scores: the same ids in the order of the alphabet, to find a prefix."""
 LEASES = "ekiden:leases"
 """Sorted set: running jobs by the end of their lease, in ms."""
+SESSIONS = "ekiden:sessions"
+"""Sorted set: sessions by the time of their last use, in ms."""
 TIMERS = "ekiden:timers"
 """Sorted set: suspended jobs by the time that wakes them, in ms."""
 QUEUES = "ekiden:queues"
@@ -51,7 +63,7 @@ QUEUES = "ekiden:queues"
 POOLS = "ekiden:pools"
 """Sorted set: announced pool processes by the time of their last word, in ms."""
 
-_PERMANENT = {CATALOG, JOBS, JOB_IDS, LEASES, TIMERS, QUEUES, POOLS}
+_PERMANENT = {CATALOG, DEADLINES, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, QUEUES, POOLS}
 
 
 def session(session_id: str) -> str:
@@ -79,9 +91,19 @@ def journal(job_id: str) -> str:
     return f"ekiden:{{{session_of(job_id)}}}:journal:{job_id}"
 
 
-def cancel_channel() -> str:
-    """Pub/sub channel: ids of jobs that somebody cancelled."""
-    return "ekiden:cancelled"
+def blobs(job_id: str) -> str:
+    """Hash: the job's large values by their SHA-256."""
+    return f"ekiden:{{{session_of(job_id)}}}:blobs:{job_id}"
+
+
+def live(job_id: str) -> str:
+    """Stream, capped: what models write while they write it."""
+    return f"ekiden:{{{session_of(job_id)}}}:live:{job_id}"
+
+
+def inbox(session_id: str) -> str:
+    """List: the session's waiting jobs, next first."""
+    return f"ekiden:{{{session_id}}}:inbox"
 
 
 def queued(queue: str) -> str:
@@ -89,13 +111,11 @@ def queued(queue: str) -> str:
     return f"ekiden:queued:{queue}"
 
 
-def definition(digest: str) -> str:
-    """String: an agent definition's JSON."""
-    return f"ekiden:definition:{digest}"
-
-
 def catalog(digest: str) -> str:
-    """String: a catalog's JSON map name -> definition digest."""
+    """Hash: ``manifest``, the catalog's JSON map name -> digest, and every definition's JSON by its digest.
+
+    One key, so that one TTL keeps all that a job is pinned to.
+    """
     return f"ekiden:catalog:{digest}"
 
 

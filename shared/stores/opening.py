@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from shared.stores.catalogs import RedisCatalogStore
 from shared.stores.jobs import RedisJobStore
+from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
 from shared.stores.redis import Redis, connect, ping
+from shared.stores.sessions import RedisSessionStore
 
 __all__ = ["Stores", "open_stores"]
 
@@ -17,8 +19,23 @@ class Stores:
     url: str
     client: Redis
     jobs: RedisJobStore
+    sessions: RedisSessionStore
+    live: RedisLiveStore
     catalogs: RedisCatalogStore
     pools: RedisPoolStore
+
+    @classmethod
+    def on(cls, client: Redis, url: str = "") -> "Stores":
+        """Return the stores that use ``client``."""
+        return cls(
+            url,
+            client,
+            RedisJobStore(client),
+            RedisSessionStore(client),
+            RedisLiveStore(client),
+            RedisCatalogStore(client),
+            RedisPoolStore(client),
+        )
 
     async def ping(self) -> None:
         """Raise ``StoreUnavailable`` unless the server answers."""
@@ -32,4 +49,4 @@ class Stores:
 def open_stores(url: str, *, retries: int = 8, connections: int = 16) -> Stores:
     """Return the stores at ``url``; they connect at first use. One event loop only."""
     client = connect(url, retries=retries, connections=connections)
-    return Stores(url, client, RedisJobStore(client), RedisCatalogStore(client), RedisPoolStore(client))
+    return Stores.on(client, url)

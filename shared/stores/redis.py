@@ -23,8 +23,8 @@ T = TypeVar("T")
 def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0, connections: int = 16) -> Redis:
     """Return a client for ``url`` (``redis://``, ``rediss://``, ``unix://``); it connects at first use.
 
-    A command is sent again after a lost connection: every script of ours gives the same verdict the second time. Callers
-    beyond ``connections`` wait for a free one: commands are short, and opening a connection costs more than the wait.
+    A command is sent again after a lost connection: every script of ours gives the same verdict the second time.
+    Callers beyond ``connections`` wait for a free one: commands are short, and opening one costs more than the wait.
     """
     try:
         pool = redis.BlockingConnectionPool.from_url(

@@ -7,6 +7,7 @@ from typing import cast
 
 from redis.commands.core import AsyncScript
 
+from shared.stores import keys
 from shared.stores.redis import Redis
 
 __all__ = ["Scripts", "source_of"]
@@ -14,10 +15,25 @@ __all__ = ["Scripts", "source_of"]
 _FOLDER = Path(__file__).parent / "lua"
 
 
+_NAMES = {
+    "DEADLINES": keys.DEADLINES,
+    "JOBS": keys.JOBS,
+    "JOB_IDS": keys.JOB_IDS,
+    "LEASES": keys.LEASES,
+    "QUEUED": keys.queued(""),
+    "QUEUES": keys.QUEUES,
+    "SESSIONS": keys.SESSIONS,
+    "TIMERS": keys.TIMERS,
+}
+"""The indexes, which are no session's own: scripts know them by these names."""
+
+
 @functools.cache
 def source_of(name: str) -> str:
-    """Return the text of script ``name`` with the prelude before it."""
-    return f"{(_FOLDER / '_prelude.lua').read_text()}\n{(_FOLDER / f'{name}.lua').read_text()}"
+    """Return the text of script ``name`` behind the names of the indexes and the prelude."""
+    names = "".join(f"local {name} = '{key}'\n" for name, key in _NAMES.items())
+    names += f"local TTL_S = {keys.SESSION_TTL_S}\n"
+    return names + "\n".join((_FOLDER / f"{part}.lua").read_text() for part in ("_prelude", name))
 
 
 class Scripts:

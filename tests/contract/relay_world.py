@@ -22,13 +22,13 @@ async def submitted(stores: Stores, prompt: str = "fix it", request_id: str = "r
 def submission(job: str, prompt: str = "fix it") -> Submission:
     """A submission of ``prompt``."""
     context = first_context(job)
-    return Submission(job, JobRequested(prompt=prompt), context, outbox(job, 0, DISPATCH_QUEUE, context))
+    return Submission(job, JobRequested(prompt=prompt), context, outbox(job, 0, DISPATCH_QUEUE, context), 3600.0)
 
 
 async def claim_of(stores: Stores, job: str, owner: str = "w1#1") -> Claim:
     """The claim that the job's queued message would lead to."""
-    fields = await stores.client.hmget(f"ekiden:{{{job.partition('.')[0]}}}:job:{job}", "leg", "handoff", "queue")
-    return Claim(job, int(fields[0]), fields[1], fields[2], owner)
+    view = await stores.jobs.job(job)
+    return Claim(job, view.leg, view.handoff_id, view.agent, owner, worker=owner.partition("#")[0])
 
 
 async def claimed(stores: Stores, job: str, owner: str = "w1#1", lease_s: float = LEASE_S) -> Claimed:

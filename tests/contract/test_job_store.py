@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from shared.errors import AmbiguousId, JobCancelled, LostLease, UnknownJob
-from shared.records import Ended, Noticed, Paused
-from shared.relay.message import DISPATCH_QUEUE, queue_for
+from shared.errors import AmbiguousId, InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob
+from shared.handoff import first_context
+from shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
+from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from shared.stores import keys
-from shared.stores.base import Lease
+from shared.stores.base import Claim, Lease
 from shared.stores.opening import Stores
 from shared.stores.scripts import source_of
 from tests.conftest import Backend
@@ -79,7 +80,8 @@ def test_a_claim_takes_the_lease_and_returns_the_stored_context(backend: Backend
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await claimed(stores, job)
-        assert (leg.attempt, leg.seq, leg.context.from_agent) == (1, 1, "user")
+        assert (leg.attempt, leg.seq, leg.context.from_agent) == (1, 2, "user")
+        assert (await stores.jobs.journal(job))[-1].record == LegStarted(agent="router", attempt=1, worker="w1")
         assert (await stores.jobs.job(job)).status == "running"
 
     backend.run(scenario)
@@ -119,9 +121,9 @@ def test_claims_of_ended_and_of_unknown_jobs_say_so(backend: Backend) -> None:
         job = await submitted(stores)
         old = await claim_of(stores, job)
         leg = await claimed(stores, job)
-        await stores.jobs.finish(leg.lease, "1", done(leg=0), [])
+        await stores.jobs.finish(leg.lease, "1", [done(leg=0)], [])
         assert await stores.jobs.claim(old, 30) == "finished"
-        unknown = claim_of.__globals__["Claim"]("b" * 16 + ".1", 0, "h", DISPATCH_QUEUE, "w")
+        unknown = Claim("b" * 16 + ".1", 0, "h", "a", "w")
         assert await stores.jobs.claim(unknown, 30) == "gone"
 
     backend.run(scenario)
@@ -146,8 +148,8 @@ def test_after_the_lease_another_worker_takes_over_and_the_first_cannot_write(ba
         with pytest.raises(LostLease):
             await stores.jobs.append(first.lease, "t1", [Noticed(text="x")], used_ms=0, is_progress=True)
         assert (await stores.jobs.transfer(first.lease, "c1", step_to(first, "debugger")))[0] == "fenced"
-        assert await stores.jobs.finish(first.lease, "c2", done(leg=0), []) == "fenced"
-        assert [entry.record.type for entry in await stores.jobs.journal(job)] == ["request"]
+        assert (await stores.jobs.finish(first.lease, "c2", [done(leg=0)], []))[0] == "fenced"
+        assert [entry.record.type for entry in await stores.jobs.journal(job)] == ["request", *["leg_started"] * 2]
 
     backend.run(scenario)
 
@@ -158,8 +160,8 @@ def test_appends_are_numbered_and_a_repeated_one_is_recognised(backend: Backend)
         leg = await claimed(stores, job)
         for _ in range(2):
             seq = await stores.jobs.append(leg.lease, "t1", [reply(leg=0), reply(leg=0)], used_ms=7, is_progress=True)
-            assert seq == 3
-        assert [entry.seq for entry in await stores.jobs.journal(job)] == [1, 2, 3]
+            assert seq == 4
+        assert [entry.seq for entry in await stores.jobs.journal(job)] == [1, 2, 3, 4]
         assert (await stores.jobs.job(job)).attempts == 0
 
     backend.run(scenario)
@@ -198,8 +200,9 @@ def test_a_repeated_commit_gets_the_stored_verdict(backend: Backend) -> None:
         assert len(await queue_of(stores, queue_for("debugger"))) == 1
         second = await claimed(stores, job)
         for _ in range(2):
-            assert await stores.jobs.finish(second.lease, "c3", done(), ["{}"]) == "ok"
-        assert [entry.record.type for entry in await stores.jobs.journal(job)] == ["request", "handoff", "ended"]
+            assert (await stores.jobs.finish(second.lease, "c3", [done()], ["{}"]))[0] == "ok"
+        kinds = [entry.record.type for entry in await stores.jobs.journal(job)]
+        assert kinds == ["request", "leg_started", "handoff", "leg_started", "ended"]
 
     backend.run(scenario)
 
@@ -266,7 +269,7 @@ def test_finishing_clears_every_index_and_stores_result_and_messages(backend: Ba
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "debugger")
-        assert await stores.jobs.finish(leg.lease, "c", done("好的"), ['{"m": 1}', '{"m": 2}']) == "ok"
+        assert (await stores.jobs.finish(leg.lease, "c", [done("好的")], ['{"m": 1}', '{"m": 2}']))[0] == "ok"
         view = await stores.jobs.job(job)
         assert (view.status, view.result, view.reason, view.is_over) == ("done", "好的", "GOAL", True)
         for index in (keys.LEASES, keys.TIMERS, keys.queued(queue_for("debugger"))):
@@ -281,7 +284,7 @@ def test_a_suspended_leg_costs_no_attempt_and_is_woken_by_its_timer_once(backend
         job = await submitted(stores)
         leg = await moved(stores, job, "a")
         record = Paused(leg=1, cause="retry", delay_s=0.0)
-        assert await stores.jobs.suspend(leg.lease, "c", record, 0.0) == "ok"
+        assert (await stores.jobs.suspend(leg.lease, "c", [record], 0.0))[0] == "ok"
         assert await stores.jobs.claim(await claim_of(stores, job), 30) == "suspended"
         assert await stores.jobs.overdue(60) == [job]
         assert await stores.jobs.requeue(job, 60, 5) == "ok"
@@ -295,7 +298,7 @@ def test_a_suspended_leg_is_not_woken_early(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "a")
-        await stores.jobs.suspend(leg.lease, "c", Paused(leg=1, cause="retry", delay_s=60.0), 60.0)
+        await stores.jobs.suspend(leg.lease, "c", [Paused(leg=1, cause="retry", delay_s=60.0)], 60.0)
         assert await stores.jobs.overdue(60) == []
         assert await stores.jobs.requeue(job, 0, 5) == "busy"
 
@@ -342,8 +345,8 @@ def test_a_lost_message_is_pushed_again_but_one_that_still_waits_is_not(backend:
 
 def test_of_each_queue_only_the_oldest_is_looked_at(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
-        jobs = [await submitted(stores, request_id=str(n)) for n in range(20)]
-        assert await stores.jobs.overdue(0) != []
+        for n in range(20):
+            await submitted(stores, request_id=str(n))
         assert len(await stores.jobs.overdue(0)) == 1
 
     backend.run(scenario)
@@ -356,8 +359,8 @@ def test_a_leg_whose_attempts_are_used_up_is_dead_until_somebody_buries_it(backe
             await claimed(stores, job, f"w{attempt}#1", lease_s=0.0)
         assert await stores.jobs.requeue(job, 0, 3) == "dead 0"
         end = Ended(leg=0, status="dead", reason="ERROR", error="poison")
-        assert await stores.jobs.finish(Lease(job, 0, "", DISPATCH_QUEUE), "d", end, []) == "ok"
-        assert await stores.jobs.finish(Lease(job, 0, "", DISPATCH_QUEUE), "e", end, []) == "finished"
+        assert (await stores.jobs.finish(Lease(job, 0, ""), "d", [end], []))[0] == "ok"
+        assert (await stores.jobs.finish(Lease(job, 0, ""), "e", [end], []))[0] == "finished"
         assert (await stores.jobs.job(job)).status == "dead"
 
     backend.run(scenario)
@@ -368,7 +371,7 @@ def test_the_sweeper_cannot_end_a_leg_that_somebody_holds(backend: Backend) -> N
         job = await submitted(stores)
         await claimed(stores, job)
         end = Ended(leg=0, status="dead", reason="ERROR", error="poison")
-        assert await stores.jobs.finish(Lease(job, 0, "", DISPATCH_QUEUE), "d", end, []) == "stale"
+        assert (await stores.jobs.finish(Lease(job, 0, ""), "d", [end], []))[0] == "stale"
 
     backend.run(scenario)
 
@@ -379,7 +382,7 @@ def test_renewing_extends_our_leases_and_names_those_to_stop(backend: Backend) -
         leases = [(await claimed(stores, job, lease_s=0.2)).lease for job in (ours, lost, cancelled)]
         await stores.client.hset(keys.job(lost), "fence", 9)
         end = Ended(leg=0, status="cancelled", reason="ABORTED")
-        assert await stores.jobs.cancel(cancelled, end) == "flagged"
+        assert await stores.jobs.stop(cancelled, "user", [end], []) == "flagged"
         assert await stores.jobs.renew(leases, 60.0) == {lost: "lost", cancelled: "cancelled"}
         assert await stores.jobs.renew([], 60.0) == {}
         assert await stores.jobs.claim(await claim_of(stores, ours, "w2"), 30) == "busy"
@@ -391,8 +394,8 @@ def test_cancelling_a_waiting_job_ends_it_at_once(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         end = Ended(leg=0, status="cancelled", reason="ABORTED", error="cancelled by the user")
-        assert await stores.jobs.cancel(job, end) == "ok"
-        assert await stores.jobs.cancel(job, end) == "finished"
+        assert await stores.jobs.stop(job, "user", [end], []) == "ok"
+        assert await stores.jobs.stop(job, "user", [end], []) == "finished"
         assert (await stores.jobs.job(job)).status == "cancelled"
         assert await stores.jobs.claim(await claim_of(stores, job), 30) == "finished"
 
@@ -404,13 +407,13 @@ def test_a_running_job_that_was_cancelled_can_only_end_as_cancelled(backend: Bac
         job = await submitted(stores)
         leg = await moved(stores, job, "a")
         end = Ended(leg=1, status="cancelled", reason="ABORTED")
-        assert await stores.jobs.cancel(job, end) == "flagged"
+        assert await stores.jobs.stop(job, "user", [end], []) == "flagged"
         with pytest.raises(JobCancelled):
             await stores.jobs.append(leg.lease, "t", [reply()], used_ms=0, is_progress=True)
         assert (await stores.jobs.transfer(leg.lease, "c1", step_to(leg, "b")))[0] == "cancelled"
-        assert await stores.jobs.finish(leg.lease, "c2", done(), []) == "cancelled"
-        assert await stores.jobs.suspend(leg.lease, "c3", Paused(cause="retry", delay_s=1), 1) == "cancelled"
-        assert await stores.jobs.finish(leg.lease, "c4", end, []) == "ok"
+        assert (await stores.jobs.finish(leg.lease, "c2", [done()], []))[0] == "cancelled"
+        assert (await stores.jobs.suspend(leg.lease, "c3", [Paused(cause="retry", delay_s=1)], 1))[0] == "cancelled"
+        assert (await stores.jobs.finish(leg.lease, "c4", [end], []))[0] == "ok"
 
     backend.run(scenario)
 
@@ -445,14 +448,243 @@ def test_a_reader_waits_for_the_next_entry(valkey: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await claimed(stores, job)
-        reading = asyncio.create_task(stores.jobs.journal(job, 1, wait_s=4))
+        reading = asyncio.create_task(stores.jobs.journal(job, 2, wait_s=4))
         await stores.jobs.append(leg.lease, "t", [Noticed(text="there")], used_ms=0, is_progress=False)
         [entry] = await reading
         assert entry.record == Noticed(text="there")
-        assert await stores.jobs.journal(job, 2, wait_s=0.05) == []
+        assert await stores.jobs.journal(job, 3, wait_s=0.05) == []
 
     valkey.run(scenario)
 
 
 def test_lua_and_the_key_module_mean_the_same_set_of_queues() -> None:
     assert f"'{keys.QUEUES}'" in source_of("submit")
+
+
+CANCELLED = Ended(status="cancelled", reason="ABORTED", error="cancelled by the user")
+
+
+async def another(stores: Stores, job: str, request_id: str, **options: Any) -> str:
+    """Submit one more job to the session of ``job``."""
+    following = await stores.jobs.reserve(job.partition(".")[0], request_id)
+    await stores.jobs.submit(submission(following), **options)
+    return following
+
+
+async def finished(stores: Stores, job: str) -> None:
+    """Claim and end the job's current leg."""
+    leg = await claimed(stores, job)
+    await stores.jobs.finish(leg.lease, f"{leg.lease.fence}.f", [done(leg=leg.lease.leg)], [])
+
+
+def test_further_jobs_of_a_session_wait_in_order_and_each_end_starts_the_next(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        first = await submitted(stores)
+        second, third = await another(stores, first, "2"), await another(stores, first, "3")
+        for job in (first, second, third):
+            assert len(await queue_of(stores, DISPATCH_QUEUE)) == 1
+            await stores.client.rpop(DISPATCH_QUEUE)
+            await finished(stores, job)
+        assert [view.status for view in await stores.jobs.jobs()] == ["done"] * 3
+        assert (await stores.sessions.session(first.partition(".")[0])).active is None
+
+    backend.run(scenario)
+
+
+def test_a_waiting_job_cannot_be_claimed_and_is_not_swept(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        second = await another(stores, await submitted(stores), "2")
+        assert await stores.jobs.claim(await claim_of(stores, second), 30) == "waiting"
+        assert second not in await stores.jobs.overdue(0)
+        assert await stores.jobs.requeue(second, 0, 5) == "waiting"
+
+    backend.run(scenario)
+
+
+def test_a_job_cancelled_in_the_inbox_is_passed_over(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        first = await submitted(stores)
+        second, third = await another(stores, first, "2"), await another(stores, first, "3")
+        assert await stores.jobs.stop(second, "user", [CANCELLED], []) == "ok"
+        await finished(stores, first)
+        assert (await stores.jobs.job(third)).status == "queued"
+
+    backend.run(scenario)
+
+
+def test_cancelling_the_running_job_lets_the_interrupting_one_go_first(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        first = await submitted(stores)
+        patient = await another(stores, first, "2")
+        urgent = await another(stores, first, "3", on_busy="interrupt")
+        assert await stores.jobs.stop(first, "user", [CANCELLED], []) == "ok"
+        statuses = {view.id: view.status for view in await stores.jobs.jobs()}
+        assert statuses == {first: "cancelled", patient: "waiting", urgent: "queued"}
+
+    backend.run(scenario)
+
+
+def test_a_busy_session_refuses_a_job_that_would_not_wait_and_stores_nothing(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        first = await submitted(stores)
+        with pytest.raises(SessionBusy, match=first):
+            await another(stores, first, "2", on_busy="reject")
+        assert [view.id for view in await stores.jobs.jobs()] == [first]
+
+    backend.run(scenario)
+
+
+def test_a_repeated_request_is_the_same_job_also_when_it_begins_a_session(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await stores.jobs.reserve(None, "the same")
+        assert await stores.jobs.reserve(None, "the same") == job
+
+    backend.run(scenario)
+
+
+def test_a_job_past_its_deadline_is_named_and_ends_as_failed(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        assert await stores.jobs.past_deadline() == []
+        await stores.client.zadd(keys.DEADLINES, {job: 1})
+        assert await stores.jobs.past_deadline() == [job]
+        late = Ended(status="failed", reason="TIMEOUT", error="late")
+        assert await stores.jobs.stop(job, "deadline", [late], []) == "ok"
+        assert await stores.jobs.past_deadline() == []
+        assert (await stores.jobs.job(job)).reason == "TIMEOUT"
+
+    backend.run(scenario)
+
+
+def test_a_running_job_past_its_deadline_can_only_end_as_failed(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await claimed(stores, job)
+        late = Ended(status="failed", reason="TIMEOUT", error="late")
+        assert await stores.jobs.stop(job, "deadline", [late], []) == "flagged"
+        with pytest.raises(JobCancelled) as stopped:
+            await stores.jobs.append(leg.lease, "t", [reply()], used_ms=0, is_progress=True)
+        assert stopped.value.flag == "deadline"
+        assert await stores.jobs.finish(leg.lease, "a", [done(leg=0)], []) == ("cancelled", "deadline")
+        assert await stores.jobs.finish(leg.lease, "b", [CANCELLED], []) == ("cancelled", "deadline")
+        assert (await stores.jobs.finish(leg.lease, "c", [late], []))[0] == "ok"
+
+    backend.run(scenario)
+
+
+def test_a_leg_without_progress_is_left_to_a_process_of_its_own(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        for attempt in range(2):
+            await claimed(stores, job, f"w{attempt}#1", lease_s=0.0)
+        claim = await claim_of(stores, job, "w3#1")
+        assert await stores.jobs.claim(claim, 30, alone_from=2) == "poisonous"
+        leg = await stores.jobs.claim(claim, 30)
+        assert not isinstance(leg, str)
+        assert leg.attempt == 3
+
+    backend.run(scenario)
+
+
+def test_a_failed_job_goes_on_where_it_was_when_it_is_retried(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a")
+        failed = Ended(leg=1, status="failed", reason="ERROR", error="x")
+        await stores.jobs.finish(leg.lease, "f", [failed], [])
+        box = outbox(job, 1, queue_for("a"), leg.context)
+        await stores.jobs.retry(job, box, Retried(leg=1), 60.0)
+        again = await claimed(stores, job)
+        assert (again.lease.leg, again.attempt, again.context) == (1, 1, leg.context)
+        with pytest.raises(InvalidRequest, match="running"):
+            await stores.jobs.retry(job, box, Retried(leg=1), 60.0)
+
+    backend.run(scenario)
+
+
+def test_a_retried_job_waits_for_its_sessions_turn(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await claimed(stores, job)
+        await stores.jobs.finish(leg.lease, "f", [Ended(status="failed", reason="ERROR", error="x")], [])
+        running = await another(stores, job, "2")
+        box = outbox(job, 0, DISPATCH_QUEUE, first_context(job).with_id(leg.context.metadata.handoff_id))
+        await stores.jobs.retry(job, box, Retried(), 60.0)
+        assert (await stores.jobs.job(job)).status == "waiting"
+        await finished(stores, running)
+        assert (await claimed(stores, job)).attempt == 1
+
+    backend.run(scenario)
+
+
+def test_values_over_64_kb_stand_beside_the_journal_and_are_read_as_if_in_it(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        prompt = "字" * 400_000
+        job = await submitted(stores, prompt)
+        [entry] = await stores.jobs.journal(job)
+        assert isinstance(entry.record, JobRequested)
+        assert entry.record.prompt == prompt
+        [(_, fields)] = await stores.client.xrange(keys.journal(job))
+        assert len(fields["r"]) < 100
+        [message] = await queue_of(stores, DISPATCH_QUEUE)
+        assert len(json.dumps(message)) < 4096
+        assert len((await stores.jobs.job(job)).summary) <= 120
+
+    backend.run(scenario)
+
+
+def test_everything_that_a_long_job_needs_lives_as_long_as_its_deadline(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await stores.jobs.reserve(None, "r")
+        year = 365 * 86_400
+        long = submission(job)
+        await stores.jobs.submit(long.__class__(job, long.request, long.context, long.outbox, year))
+        await stores.catalogs.publish("cat", {"a": "d"}, {"d": "{}"})
+        leg = await moved(stores, job, "a")
+        await stores.jobs.append(leg.lease, "t", [reply("x" * 70_000)], used_ms=0, is_progress=True)
+        await stores.jobs.suspend(leg.lease, "s", [Paused(leg=1, cause="retry", delay_s=year)], year)
+        session = job.partition(".")[0]
+        needed = [keys.job(job), keys.journal(job), keys.blobs(job), keys.session(session), keys.catalog("cat")]
+        assert all([await stores.client.ttl(key) > 2 * year for key in needed])
+
+    backend.run(scenario)
+
+
+def test_jobs_whose_keys_have_expired_leave_the_lists(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        gone, kept = await submitted(stores, request_id="1"), await submitted(stores, request_id="2")
+        await stores.client.delete(keys.job(gone))
+        await stores.client.zadd(keys.JOBS, {gone: 1, kept: 1})
+        assert await stores.jobs.tidy() == 1
+        assert [view.id for view in await stores.jobs.jobs()] == [kept]
+
+    backend.run(scenario)
+
+
+def test_who_listens_hears_of_a_running_job_that_is_stopped(valkey: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await claimed(stores, job)
+
+        async def first_heard() -> str:
+            return await anext(stores.jobs.stopped())
+
+        hearing = asyncio.create_task(first_heard())
+        while not (await stores.client.pubsub_numsub(keys.STOPPED))[0][1]:  # noqa: ASYNC110 - the server has no event
+            await asyncio.sleep(0.01)
+        await stores.jobs.stop(job, "user", [CANCELLED], [])
+        assert await asyncio.wait_for(hearing, 5) == job
+
+    valkey.run(scenario)
+
+
+def test_a_newer_program_that_took_the_job_keeps_older_ones_away(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await claimed(stores, job, lease_s=0.0)
+        await stores.client.hset(keys.job(job), "v", 2)
+        claim = await claim_of(stores, job, "old#1")
+        assert await stores.jobs.claim(claim, 30) == "too_new"
+        assert await stores.jobs.requeue(job, 0, 5) == "ok"
+
+    backend.run(scenario)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.program import EKIDEN, SLOW_SCRIPT, Program
+from tests.e2e.program import EKIDEN, SLOW_SCRIPT, Program, wait_until
 
 BROKEN = {
     "shared/__init__.py": "",  # a folder that is named like a package of ours must not get in the way
@@ -96,9 +96,14 @@ def test_a_terminal_without_unicode_gets_ascii(ekiden: Program) -> None:
     assert done.stdout.isascii()
 
 
+def is_thinking(ekiden: Program) -> bool:
+    jobs = [json.loads(line) for line in ekiden.run("jobs", "--json").stdout.splitlines()]
+    return any(job["agent"] == "debugger" and job["status"] == "running" for job in jobs)
+
+
 def test_ctrl_c_cancels_the_job_and_leaves_nothing(ekiden: Program) -> None:
     running = ekiden.start("run", "this fails with an error", env=ekiden.scripts(SLOW_SCRIPT))
-    running.wait_for("Routing via")
+    wait_until(lambda: is_thinking(ekiden))
     running.interrupt()
     assert running.ends() == 130
     assert "cancelling the job" in running.output

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,18 +14,18 @@ from dispatcher.dispatch import DispatchHandler
 from dispatcher.routing.rules import RuleRouter
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
-from shared.handoff import first_context
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.messages import Message
 from shared.records import Ended, HandedOff, JobRequested, Record, Refused, ToolFinished
 from shared.relay.leases import Leases
-from shared.relay.message import DISPATCH_QUEUE, outbox
+from shared.relay.message import DISPATCH_QUEUE
 from shared.relay.runner import Runner
 from shared.stores import keys
-from shared.stores.base import JobView, Submission
+from shared.stores.base import JobView
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from tests.conftest import Backend
+from tests.contract.relay_world import submission
 from workers.leg import AgentHandler, Definitions
 from workers.tools.base import Tool
 from workers.tools.gate import ToolGate
@@ -154,9 +154,8 @@ class Relay:
         texts = {agent.digest: agent.to_json() for agent in self._catalog.agents.values()}
         await self.stores.catalogs.publish(self._catalog.digest, self._catalog.manifest(), texts)
         job = await self.stores.jobs.reserve(None, prompt)
-        context = first_context(job)
         request = JobRequested(prompt=prompt, agent=agent, cwd=str(cwd) if cwd else None)
-        assert await self.stores.jobs.submit(Submission(job, request, context, outbox(job, 0, DISPATCH_QUEUE, context)))
+        assert await self.stores.jobs.submit(replace(submission(job), request=request))
         return job
 
     async def step(self) -> str | None:

@@ -1,13 +1,14 @@
 """One google-genai client and the calls made through it."""
 
 from contextlib import aclosing
-from typing import Any
 
 import httpx2
 from google import genai
 from google.genai import types
 
+from shared.errors import RequestRefused
 from shared.llm.base import ModelRequest, OnDelta
+from shared.llm.genai.access import GeminiAccess
 from shared.llm.genai.contents import config_of, contents_of
 from shared.llm.genai.failures import translated
 from shared.llm.genai.replies import Reading
@@ -25,28 +26,19 @@ class Connection:
     The client is kept here for as long as the connection lives: it closes itself when it is collected.
     """
 
-    def __init__(
-        self,
-        *,
-        api_key: str | None,
-        is_vertex: bool,
-        project: str | None,
-        location: str | None,
-        base_url: str | None,
-        credentials: Any = None,
-    ) -> None:
+    def __init__(self, access: GeminiAccess) -> None:
         options = types.HttpOptions(
-            base_url=base_url,
-            api_version=None if is_vertex else _API_VERSION,
+            base_url=access.base_url,
+            api_version=None if access.is_vertex else _API_VERSION,
             retry_options=types.HttpRetryOptions(attempts=1),  # ours honours RetryInfo; unset, aiohttp retries hidden
             async_client_args={"limits": httpx2.Limits(max_connections=None, max_keepalive_connections=100)},
         )
         self._client = genai.Client(
-            vertexai=is_vertex,
-            api_key=api_key,
-            project=project,
-            location=location,
-            credentials=credentials,
+            vertexai=access.is_vertex,
+            api_key=access.api_key,
+            project=access.project,
+            location=access.location,
+            credentials=access.credentials,
             http_options=options,
         )
 
@@ -77,24 +69,31 @@ class Connection:
         return sorted(name for name in names if name)
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
+        """Close the connections; no call is possible any more."""
         await self._client.aio.aclose()
 
     async def _read_whole(self, request: ModelRequest, reading: Reading) -> None:
         whole = await self._client.aio.models.generate_content(
-            model=request.model, contents=contents_of(request), config=config_of(request)
+            model=request.model, contents=_said(request), config=config_of(request)
         )
         for _ in reading.add(whole):
             pass
 
     async def _read_stream(self, request: ModelRequest, reading: Reading, on_delta: OnDelta) -> None:
         stream = await self._client.aio.models.generate_content_stream(
-            model=request.model, contents=contents_of(request), config=config_of(request)
+            model=request.model, contents=_said(request), config=config_of(request)
         )
         async with aclosing(stream) as chunks:  # type: ignore[type-var]  # a generator, declared as an iterator
             async for chunk in chunks:
                 for delta in reading.add(chunk):
                     on_delta(delta)
+
+
+def _said(request: ModelRequest) -> list[types.ContentUnion]:
+    """Return the conversation. Raises ``RequestRefused`` for an empty one, as Gemini would."""
+    if not (contents := contents_of(request)):
+        raise RequestRefused(f"Nothing to ask model {request.model!r}: no message has any text")
+    return contents
 
 
 def _answers(model: types.Model) -> bool:

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
+from json import JSONDecodeError
 from typing import Any
 
 from google.auth import exceptions as auth
@@ -34,7 +35,7 @@ def translated(error: Exception, model: str) -> EkidenError | None:
     """Return what ``error`` means for a call of ``model``; None if it is no failure of the provider but a bug."""
     if isinstance(error, errors.APIError):
         return _refusal(error, model)
-    if isinstance(error, errors.UnknownApiResponseError | ValidationError):
+    if isinstance(error, errors.UnknownApiResponseError | JSONDecodeError | ValidationError):
         return ModelUnavailable(f"The answer for model {model!r} is not what Gemini sends: {_CHECK_ADDRESS}")
     if isinstance(error, auth.TransportError):
         return ModelUnavailable("Google's log-in server cannot be reached")
@@ -110,5 +111,7 @@ def _details(error: errors.APIError) -> list[dict[str, Any]]:
 
 def _said(error: errors.APIError) -> str:
     """Return the first line of what the server said, cut; never its whole answer, which may quote the user."""
-    lines = str(error.message or error.status or "no reason given").strip().splitlines()
-    return lines[0][:_MAX_TEXT].rstrip(".* ").removeprefix("* ") if lines else "no reason given"
+    said = str(error.message or error.status or "").strip()
+    if not said or said.startswith("<"):  # a proxy's page, not Gemini's words
+        return "no reason given"
+    return said.splitlines()[0][:_MAX_TEXT].removeprefix("* ").rstrip(". ")

@@ -1,15 +1,25 @@
--- Put before every script. Time is the server's; JSON is opaque: what a script decides by is a hash field.
+-- Put before every script, behind the names of the indexes (scripts.py writes them from keys.py). Time is the server's;
+-- JSON is opaque: what a script decides by is a hash field.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local TERMINAL = {done = true, failed = true, cancelled = true, dead = true}
 
--- Record n entries, ARGV[from .. from+n-1], in the journal; ids count from 1 within the job.
-local function record(job, journal, from, n)
+local function whole(number) return string.format('%.0f', number) end
+
+-- Keep everything that an unfinished job needs for at least ttl seconds more; never shorten.
+local function keep(ttl, ...)
+  for _, key in ipairs({...}) do
+    if redis.call('TTL', key) < tonumber(ttl) then redis.call('EXPIRE', key, ttl) end
+  end
+end
+
+-- Record the entries ARGV[from .. to] in the journal; ids count from 1 within the job.
+local function record(job, journal, from, to)
   local seq = tonumber(redis.call('HGET', job, 'seq') or '0')
-  for i = from, from + n - 1 do
+  for i = from, to do
     seq = seq + 1
-    redis.call('XADD', journal, seq .. '-0', 't', string.format('%.0f', now), 'r', ARGV[i])
+    redis.call('XADD', journal, seq .. '-0', 't', whole(now), 'r', ARGV[i])
   end
   redis.call('HSET', job, 'seq', seq)
   return seq
@@ -17,16 +27,50 @@ end
 
 -- Push the job's Celery message and note when. \1 and \2 stand for what must be new at each push: JSON never holds raw
 -- control characters, so they cannot be in the text itself.
-local function push(id, job, queue, index)
+local function push(id, job)
   local sends = redis.call('HINCRBY', job, 'sends', 1)
-  local stamp = string.format('%.0f', now)
-  local message = redis.call('HGET', job, 'message')
-  message = string.gsub(message, '\1', tostring(sends))
-  message = string.gsub(message, '\2', stamp)
-  redis.call('HSET', job, 'status', 'queued', 'enqueued_ms', stamp)
-  redis.call('ZADD', index, now, id)
-  redis.call('SADD', 'ekiden:queues', queue)   -- keys.QUEUES; a test holds the two together
-  redis.call('LPUSH', queue, message)
+  local h = redis.call('HMGET', job, 'message', 'queue')
+  local message = string.gsub(string.gsub(h[1], '\1', tostring(sends)), '\2', whole(now))
+  redis.call('HSET', job, 'status', 'queued', 'enqueued_ms', whole(now))
+  redis.call('ZADD', QUEUED .. h[2], now, id)
+  redis.call('SADD', QUEUES, h[2])
+  redis.call('LPUSH', h[2], message)
+end
+
+-- Take the job out of every index that would wake it.
+local function forget(id, job)
+  redis.call('ZREM', LEASES, id)
+  redis.call('ZREM', TIMERS, id)
+  redis.call('ZREM', QUEUED .. (redis.call('HGET', job, 'queue') or ''), id)
+end
+
+-- Let the job run, or wait in the session's inbox while another one does: one root job of a session at a time.
+local function enter(id, job, session, inbox, in_front)
+  local active = redis.call('HGET', session, 'active')
+  if not active or active == id then
+    redis.call('HSET', session, 'active', id)
+    push(id, job)
+    return 'ok'
+  end
+  redis.call('HSET', job, 'status', 'waiting')
+  redis.call(in_front and 'LPUSH' or 'RPUSH', inbox, id)
+  return 'waiting'
+end
+
+-- Start the session's next waiting job, now that id no longer runs. Jobs that were cancelled in the inbox are passed over.
+local function leave(id, job, session, inbox)
+  if redis.call('HGET', session, 'active') ~= id then return end
+  redis.call('HDEL', session, 'active')
+  local prefix = string.sub(job, 1, #job - #id)
+  for _ = 1, 1000 do
+    local next_id = redis.call('LPOP', inbox)
+    if not next_id then return end
+    if redis.call('HGET', prefix .. next_id, 'status') == 'waiting' then
+      redis.call('HSET', session, 'active', next_id)
+      push(next_id, prefix .. next_id)
+      return
+    end
+  end
 end
 
 -- Does this fence still own the running leg? Answers nil when it does, else what the caller is told. A commit that was
@@ -46,22 +90,21 @@ local function settle(job, leg, commit, verdict)
   return {verdict}
 end
 
--- Keep everything that an unfinished job needs.
-local function keep(ttl, ...)
-  for _, key in ipairs({...}) do redis.call('EXPIRE', key, ttl) end
+-- The one end of every job, whoever causes it. k holds its session's keys; ARGV[at] is the status, +1 the reason, +2 the
+-- result, +3 how many session messages follow, then those, then the journal's records to the end of ARGV.
+local function finish(id, k, at)
+  local first = at + 4 + tonumber(ARGV[at + 3])
+  record(k.job, k.journal, first, #ARGV)
+  for i = at + 4, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
+  forget(id, k.job)
+  redis.call('ZREM', DEADLINES, id)
+  redis.call('HSET', k.job, 'status', ARGV[at], 'reason', ARGV[at + 1], 'result', ARGV[at + 2], 'ended_ms', whole(now))
+  redis.call('HDEL', k.job, 'message', 'owner', 'lease_ms')
+  keep(TTL_S, k.session, k.messages, k.job, k.journal, k.blobs)
+  leave(id, k.job, k.session, k.inbox)
 end
 
--- The one end of every job, whoever causes it. ARGV[at] status, +1 reason, +2 result, +3 number of session messages,
--- +4 the messages, then the journal record.
-local function finish(id, job, journal, session, messages, leases, timers, index, at, ttl)
-  local n = tonumber(ARGV[at + 3])
-  local seq = record(job, journal, at + 4 + n, 1)
-  for i = at + 4, at + 3 + n do redis.call('XADD', messages, '*', 'job', id, 'm', ARGV[i]) end
-  redis.call('HSET', job, 'status', ARGV[at], 'reason', ARGV[at + 1], 'result', ARGV[at + 2], 'ended_ms', string.format('%.0f', now))
-  redis.call('HDEL', job, 'message', 'owner', 'lease_ms')
-  redis.call('ZREM', leases, id)
-  redis.call('ZREM', timers, id)
-  redis.call('ZREM', index, id)
-  keep(ttl, session, messages, job, journal)
-  return seq
+-- The keys of the scripts that end a job.
+local function ending_keys()
+  return {job = KEYS[1], journal = KEYS[2], blobs = KEYS[3], session = KEYS[4], messages = KEYS[5], inbox = KEYS[6]}
 end

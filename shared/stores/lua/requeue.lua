@@ -1,29 +1,32 @@
 -- Make a leg ready again whose worker died, whose timer rang or whose message was lost. Harmless when there was no need:
 -- the claim decides.
--- KEYS job, leases, timers, queue, queued index  ARGV id, queue, grace ms, max attempts
+-- KEYS job, queue  ARGV id, queue, grace ms, max attempts
 local id, job = ARGV[1], KEYS[1]
 local h = redis.call('HMGET', job, 'status', 'queue', 'lease_ms', 'enqueued_ms', 'attempts', 'leg')
 if not h[1] or TERMINAL[h[1]] then
-  redis.call('ZREM', KEYS[2], id)
-  redis.call('ZREM', KEYS[3], id)
-  redis.call('ZREM', KEYS[5], id)
+  redis.call('ZREM', QUEUED .. ARGV[2], id)
+  forget(id, job)
   return {'finished'}
 end
-if h[2] ~= ARGV[2] then return {'moved'} end
+if h[2] ~= ARGV[2] then
+  redis.call('ZREM', QUEUED .. ARGV[2], id)
+  return {'moved'}
+end
 if h[1] == 'running' then
   if tonumber(h[3]) > now then return {'busy'} end
   if tonumber(h[5]) >= tonumber(ARGV[4]) then return {'dead', h[6]} end
 elseif h[1] == 'suspended' then
-  local due = redis.call('ZSCORE', KEYS[3], id)
+  local due = redis.call('ZSCORE', TIMERS, id)
   if due and tonumber(due) > now then return {'busy'} end
+elseif h[1] == 'waiting' then
+  return {'waiting'}
 else
   if tonumber(h[4]) + ARGV[3] > now then return {'busy'} end
   -- Lists are first in, first out: while the oldest message is not younger than ours, ours may still be in the list.
-  local oldest = redis.call('LINDEX', KEYS[4], -1)
+  local oldest = redis.call('LINDEX', KEYS[2], -1)
   local stamp = oldest and tonumber(string.match(oldest, '"ekiden_ms": ?(%d+)'))
   if oldest and (not stamp or stamp <= tonumber(h[4])) then return {'waiting'} end
 end
-redis.call('ZREM', KEYS[2], id)
-redis.call('ZREM', KEYS[3], id)
-push(id, job, KEYS[4], KEYS[5])
+forget(id, job)
+push(id, job)
 return {'ok'}

@@ -1,19 +1,21 @@
--- Create a job and push its first message: one step. Submitting the same job again changes nothing.
--- KEYS job, journal, session, queue, queued index, jobs, job ids
--- ARGV id, handoff id, context, queue, message, summary, cwd, version, ttl, record
+-- Create a job and push its first message, or put it into the session's inbox: one step. The same job again changes
+-- nothing.
+-- KEYS job, journal, blobs, session, messages, inbox
+-- ARGV id, handoff id, context, queue, message, summary, cwd, version, agent, on busy, deadline s, record
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'exists'} end
-local stamp = string.format('%.0f', now)
+local active = redis.call('HGET', KEYS[4], 'active')
+if active and ARGV[10] == 'reject' then return {'busy', active} end
+local ttl = TTL_S + tonumber(ARGV[11])
 redis.call('HSET', KEYS[1], 'v', ARGV[8], 'leg', 0, 'handoff', ARGV[2], 'context', ARGV[3], 'queue', ARGV[4], 'message', ARGV[5],
-  'summary', ARGV[6], 'cwd', ARGV[7], 'agent', 'router', 'fence', 0, 'attempts', 0, 'seq', 0, 'depth', 0, 'used_ms', 0,
-  'created_ms', stamp)
-record(KEYS[1], KEYS[2], 10, 1)
-keep(ARGV[9], KEYS[1], KEYS[2], KEYS[3])
-local old = redis.call('ZRANGEBYSCORE', KEYS[6], '-inf', now - ARGV[9] * 1000, 'LIMIT', 0, 100)
-if #old > 0 then
-  redis.call('ZREM', KEYS[6], unpack(old))
-  redis.call('ZREM', KEYS[7], unpack(old))
+  'summary', ARGV[6], 'cwd', ARGV[7], 'agent', 'router', 'entry', ARGV[9], 'fence', 0, 'attempts', 0, 'seq', 0, 'depth', 0,
+  'used_ms', 0, 'ttl', ttl, 'created_ms', whole(now))
+if redis.call('HGET', KEYS[4], 'title') == false then
+  redis.call('HSET', KEYS[4], 'title', ARGV[6], 'entry', ARGV[9])
 end
-redis.call('ZADD', KEYS[6], now, ARGV[1])
-redis.call('ZADD', KEYS[7], 0, ARGV[1])
-push(ARGV[1], KEYS[1], KEYS[4], KEYS[5])
-return {'ok'}
+record(KEYS[1], KEYS[2], 12, #ARGV)
+redis.call('ZADD', JOBS, now, ARGV[1])
+redis.call('ZADD', JOB_IDS, 0, ARGV[1])
+redis.call('ZADD', DEADLINES, now + ARGV[11] * 1000, ARGV[1])
+local verdict = enter(ARGV[1], KEYS[1], KEYS[4], KEYS[6], ARGV[10] == 'interrupt')
+keep(ttl, unpack(KEYS))
+return {verdict, active or ''}

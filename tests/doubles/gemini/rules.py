@@ -1,16 +1,19 @@
-"""Rules: what is answered when. As JSON, in a file or by HTTP:
+"""Rules: what is answered when. As JSON, in a file or by HTTP; every key but ``reply`` may be left out:
 
-{"when": {"model": RE, "system": RE, "last": RE, "has_tool": NAME, "answered": NAME}, "times": 1, "delay": 0.5, "reply":
+    {"when": {"model": RE, "system": RE, "last": RE, "has_tool": NAME, "answered": NAME},
+     "times": 1, "delay": 0.5, "reply": {"text": "..."}}
+
+Replies:
 
     {"text": "..."}  {"text": ["in ", "chunks"], "chunk_delay": 0.05}  {"thought": "...", "text": "..."}
-    {"calls": [{"name": "f", "args": {}}, ...], "text": "besides"}
+    {"calls": [{"name": "f", "args": {}}, ...], "text": "besides"}   {..., "signature_apart": true}
     {"finish": "MALFORMED_FUNCTION_CALL", "message": "..."}   {"finish": "MAX_TOKENS", "text": "cut of"}
     {"empty": true} (STOP, no parts)   {"no_content": true}   {"no_candidate": true}
     {"block": "PROHIBITED_CONTENT"}   {"safety": true}
-    {"error": 429, "retry_delay": 2.5}   {"error": 429, "per_day": true}   {"error": 503, "retry_after": 3}
-    {"error": 400, "message": "..."}   {"hang": SECONDS}   {"disconnect": true}   {"raw": "<html>", "status": 502}
+    {"error": 429, "retry_delay": 2.5}   {"error": 429, "per_day": true}   {"error": 429, "no_quota": true}
+    {"error": 503, "retry_after": 3}   {"error": 400, "message": "..."}
+    {"hang": SECONDS}   {"disconnect": true}   {"raw": "<html>", "status": 502}
     {"text": [...], "cut_after": 1}   {"text": [...], "stream_error": 503}   {"text": [...], "no_finish": true}
-}
 """
 
 import re

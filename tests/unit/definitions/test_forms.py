@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from shared.definitions.forms import definition_from
+from shared.definitions.forms import definition_from, read_definition
 from shared.definitions.model import AgentDefinition, HandoffRule, Limits, ToolRules
 from shared.definitions.problems import AgentFileError
 
@@ -238,3 +238,54 @@ def test_refuses_front_matter_that_contains_itself() -> None:
 
     with pytest.raises(AgentFileError, match="contains itself"):
         definition_from(NAMED | {"knot": knot}, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "turns", "seconds"),
+    [
+        ({"max_turns": 7, "timeout_mins": 5}, 7, 300.0),
+        ({"maxTurns": "7"}, 7, 600.0),
+        ({"maxTurns": 7, "limits": {"max_turns": 3, "max_seconds": 60}}, 3, 60.0),
+        ({"max_turns": None, "timeoutMins": 0.5}, 30, 30.0),
+    ],
+)
+def test_limits_may_stand_on_the_top_level(fields: dict[str, Any], turns: int, seconds: float) -> None:
+    agent = read(**fields)
+
+    assert (agent.limits.max_turns, agent.limits.max_seconds) == (turns, seconds)
+    assert agent.extra == {}
+
+
+@pytest.mark.parametrize("field", ["maxTurns", "timeout_mins"])
+def test_a_bad_limit_is_told_by_the_field_that_the_file_has(field: str) -> None:
+    assert refused(**{field: 0}).field == field
+
+
+@pytest.mark.parametrize("key", ["mcp_servers", "mcpServers", "mcp-servers", "permissionMode", "foo"])
+def test_keeps_what_belongs_to_others_raw(key: str) -> None:
+    assert read(**{key: {"a": None}}).extra == {key: {"a": None}}
+    assert read(**{key: None}).extra == {key: None}
+
+
+@pytest.mark.parametrize(
+    ("model", "kept"),
+    [("sonnet", "sonnet"), ("claude-opus-4-1", "claude-opus-4-1"), (["gpt-5", "sonnet"], "gpt-5")],
+)
+def test_foreign_models_are_kept(model: Any, kept: str) -> None:
+    assert read(model=model).model == kept
+
+
+def test_a_handoff_may_name_its_agent() -> None:
+    assert read(handoffs=[{"label": "Go", "agent": "reviewer"}]).targets == ("reviewer",)
+
+
+def test_the_files_name_stands_in_for_a_missing_name_with_a_warning() -> None:
+    reading = read_definition({"title": "Fixer"}, "You repair.", file_name="code-fixer.agent")
+
+    assert reading.definition.name == "code-fixer.agent"
+    [(_, text)] = reading.notes
+    assert "'name' is missing: the agent is named 'code-fixer.agent'" in text
+
+
+def test_a_long_description_loads() -> None:
+    assert len(read(description="x" * 5000).description) == 5000

@@ -1,5 +1,6 @@
 """The handler of an agent leg: what a worker lacks, which definition counts, what a leg is equipped with."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,14 +86,24 @@ def test_a_folder_outside_the_workspace_root_is_another_workers(tmp_path: Path, 
     (tmp_path / "root/link").symlink_to(tmp_path / "elsewhere")
 
     async def scenario(stores: Stores) -> Story:
-        relay = Relay(stores, team({"name": "solo"}), Replies({"solo": [said("ok")]}), root=tmp_path / "root")
+        relay = Relay(stores, team(SOLO), Replies({"solo": [said("ok")]}), tools=[on_files], root=tmp_path / "root")
         return await relay.told("do it", agent="solo", cwd=tmp_path / folder)
 
+    on_files = replace(tool_named("look"), needs_workspace=True)
     story = on_fakeredis(scenario)
     assert story.view.status == status
     if status == "suspended":
         [pause] = story.of(Paused)
         assert f"folder {tmp_path / folder} (this worker's --workspace-root is {tmp_path / 'root'})" == pause.detail
+
+
+def test_an_agent_without_file_tools_runs_wherever_the_folder_is(tmp_path: Path) -> None:
+    async def scenario(stores: Stores) -> Story:
+        tools = [replace(tool_named("write"), needs_workspace=True), tool_named("look")]
+        relay = Relay(stores, team(SOLO), Replies({"solo": [said("ok")]}), tools=tools, root=tmp_path / "root")
+        return await relay.told("do it", agent="solo", cwd=tmp_path / "elsewhere")
+
+    assert on_fakeredis(scenario).view.status == "done"
 
 
 def test_tools_get_the_jobs_folder_and_a_key_of_their_own(tmp_path: Path) -> None:

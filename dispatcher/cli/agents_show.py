@@ -1,0 +1,148 @@
+"""What the ``agents`` commands print."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from dispatcher.cli.output import Output, one_line, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dispatcher.cli.agents_checks import Report
+    from dispatcher.cli.agents_found import AgentFile, Agents
+    from shared.definitions.problems import Problem
+
+__all__ = [
+    "print_agent",
+    "print_consequences",
+    "print_findings",
+    "print_levels",
+    "print_problems",
+    "print_reports",
+    "row_of",
+    "shown_path",
+]
+
+
+def row_of(file: "AgentFile") -> dict[str, Any]:
+    """Return what ``list --format json`` prints of an agent."""
+    agent = file.definition
+    assert agent is not None
+    return {
+        "name": agent.name,
+        "title": agent.title,
+        "description": agent.description,
+        "model": agent.model,
+        "tools": list(agent.tools.allow) if agent.tools and agent.tools.allow is not None else None,
+        "handoffs": list(agent.targets),
+        "level": file.level,
+        "file": str(file.path),
+        "shadowed": file.is_shadowed,
+    }
+
+
+def print_levels(files: "list[AgentFile]", scope: str) -> None:
+    """Print the agents of each level as a table."""
+    out = Output()
+    usable = [file for file in files if file.definition]
+    for level in dict.fromkeys(file.level for file in usable):
+        out.line(f"{level.capitalize()} agents")
+        rows = [
+            [
+                file.name,
+                one_line(file.definition.title, 40),
+                file.definition.model or "inherit",
+                "another counts" if file.is_shadowed else "",
+            ]
+            for file in usable
+            if file.level == level and file.definition
+        ]
+        out.table(["name", "title", "model", ""], rows)
+        out.line()
+    if usable:
+        out.line("`ekiden run --agent NAME` gives a request to one of them")
+    else:
+        out.line(f"No agents ({scope}). `ekiden agents create` makes one")
+
+
+def print_agent(file: "AgentFile") -> None:
+    """Print one agent, field by field."""
+    agent = file.definition
+    assert agent is not None
+    tools = agent.tools
+    fields = {
+        "name": agent.name,
+        "title": agent.title,
+        "description": agent.description,
+        "file": f"{shown_path(file.path)} ({file.level})",
+        "model": agent.model or "inherit",
+        "tools": "all" if tools is None or tools.allow is None else ", ".join(tools.allow) or "none",
+        "forbidden": ", ".join(tools.deny) if tools else "",
+        "not here": ", ".join(tools.unknown) if tools else "",
+        "keywords": ", ".join(agent.triggers.keywords),
+        "hands over to": ", ".join(agent.targets),
+        "limits": f"{agent.limits.max_turns} turns, {agent.limits.max_seconds:g} s",
+        "other fields": ", ".join(agent.extra),
+        "instructions": f"{len(agent.instructions):,} characters (--prompt shows them)",
+        "digest": agent.digest[:12],
+    }
+    out = Output()
+    for name, value in fields.items():
+        if value:
+            out.line(f"{name + ':':15}{one_line(value, 400)}")
+
+
+def print_consequences(agents: "Agents", name: str, out: Output) -> None:
+    """Say what is different now that an agent of this name was deleted."""
+    if name in agents.in_force:
+        out.line(f"Agent {name!r} in {shown_path(Path(agents.sources[name]))} counts now")
+        return
+    for agent in agents.in_force.values():
+        if name in agent.targets:
+            out.line(
+                f"Agent {agent.name!r} still hands over to {name!r}: mend it with `ekiden agents edit {agent.name}`"
+            )
+
+
+def print_reports(reports: "list[Report]", *, in_full: bool) -> None:
+    """Print what was found out, either a whole list of checks or the files with findings."""
+    out = Output()
+    for report in reports:
+        if in_full or report.passed < len(report.checks):
+            _print_report(report, out)
+    if in_full:
+        out.line(f"Validation: {reports[0].passed}/{len(reports[0].checks)} passed")
+        return
+    errors, warnings = (sum(report.count(severity) for report in reports) for severity in ("error", "warning"))
+    out.line(f"{len(reports)} agent file(s): {errors} error(s), {warnings} warning(s)")
+
+
+def _print_report(report: "Report", out: Output) -> None:
+    marks = {"ok": "✓", "warning": "!", "error": "✗"} if "→" in out.symbols.values() else {"ok": "+", "error": "x"}
+    out.line(f"{report.name} ({shown_path(report.file)})")
+    for check in report.checks:
+        out.line(f"  {marks.get(check.status, '!')} {check.title}")
+        for finding in check.findings:
+            where = f"line {finding.line}: " if finding.line else ""
+            out.line(f"      {finding.severity}: {where}{one_line(finding.message, 500)}")
+
+
+def print_problems(problems: "Iterable[Problem]") -> None:
+    """Print problems on standard error."""
+    for problem in problems:
+        where = f"line {problem.line}: " if problem.line else ""
+        typer.echo(f"  {problem.severity}: {where}{printable(problem.message)}", err=True)
+
+
+def print_findings(report: "Report") -> None:
+    """Print the findings alone, on standard error."""
+    for check in report.checks:
+        for finding in check.findings:
+            typer.echo(f"  {finding.severity}: {printable(finding.message)}", err=True)
+
+
+def shown_path(path: Path) -> str:
+    """Return the path, short where it lies in this folder."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

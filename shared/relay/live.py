@@ -1,0 +1,65 @@
+"""Carries what a model writes, while it writes it, to whoever follows the job. Never to the journal."""
+
+import asyncio
+
+import structlog
+
+from shared.errors import EkidenError
+from shared.llm.base import Delta
+from shared.stores.base import Lease, LivePiece
+from shared.stores.live import RedisLiveStore
+
+__all__ = ["Live"]
+
+FLUSH_S = 0.05
+"""Pieces of an answer are sent together, at most this often: a word at a time would cost a round trip each."""
+
+log = structlog.get_logger(__name__)
+
+
+class Live:
+    """Takes pieces from a model's callback and sends them from a task of its own; losing some costs no job anything."""
+
+    def __init__(self, store: RedisLiveStore, lease: Lease) -> None:
+        self._store = store
+        self._lease = lease
+        self._turn = 0
+        self._pending: list[LivePiece] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    def begin(self, turn: int) -> None:
+        """Say which turn the next pieces belong to."""
+        self._turn = turn
+
+    def write(self, delta: Delta) -> None:
+        """Take a piece; returns at once."""
+        fresh = LivePiece(
+            leg=self._lease.leg,
+            fence=self._lease.fence,
+            turn=self._turn,
+            text=delta.text,
+            thought=delta.thought,
+            restart=delta.restart,
+        )
+        last = self._pending[-1] if self._pending else None
+        if last is not None and not fresh.restart and last.continues(fresh):
+            self._pending[-1] = last.with_more(fresh.text)
+        else:
+            self._pending.append(fresh)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def finish(self) -> None:
+        """Wait until everything is sent: the record of the whole answer comes next."""
+        if self._sending is not None:
+            await self._sending
+
+    async def _send(self) -> None:
+        while self._pending:
+            pieces, self._pending = self._pending, []
+            try:
+                await self._store.append(self._lease.job, pieces)
+            except EkidenError as error:
+                log.debug("live_pieces_lost", error=str(error))
+            if self._pending:
+                await asyncio.sleep(FLUSH_S)

@@ -1,0 +1,31 @@
+"""What a bootstrap builds for a pool process, however that process is run."""
+
+import importlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from shared.relay.leg import Handler
+from shared.settings import Settings
+from shared.stores.opening import Stores
+
+__all__ = ["Bootstrap", "Kind", "Served", "imported"]
+
+Kind = Literal["dispatcher", "worker"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """The handler of this kind of pool, and what it can do."""
+
+    handler: Handler
+    tools: tuple[str, ...] = ()
+
+
+Bootstrap = Callable[[Settings, Stores], Awaitable[Served]]
+
+
+def imported(path: str) -> Bootstrap:
+    """Return the bootstrap ``module:function``."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]  # what make_app was told

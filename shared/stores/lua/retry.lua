@@ -1,0 +1,12 @@
+-- Let a job that failed or died go on behind its last record, as the session's next.
+-- KEYS job, journal, blobs, session, messages, inbox  ARGV id, message, deadline s, record
+local h = redis.call('HMGET', KEYS[1], 'status', 'ttl')
+if not h[1] then return {'gone'} end
+if h[1] ~= 'failed' and h[1] ~= 'dead' then return {'refused', h[1]} end
+record(KEYS[1], KEYS[2], 4, #ARGV)
+redis.call('HSET', KEYS[1], 'message', ARGV[2], 'attempts', 0, 'used_ms', 0)
+redis.call('HDEL', KEYS[1], 'cancel', 'reason', 'result', 'ended_ms')
+redis.call('ZADD', DEADLINES, now + ARGV[3] * 1000, ARGV[1])
+local verdict = enter(ARGV[1], KEYS[1], KEYS[4], KEYS[6], false)
+keep(h[2], unpack(KEYS))
+return {verdict}

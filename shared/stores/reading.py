@@ -1,0 +1,131 @@
+"""Reading jobs and journals on Redis: nothing here changes anything."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from shared.errors import AmbiguousId, EkidenError, UnknownJob
+from shared.records import Entry, Record, decode_record, encode_record
+from shared.stores import keys
+from shared.stores.base import JobStatus, JobView
+from shared.stores.redis import Redis, as_any, translated
+
+__all__ = ["RedisJobReader"]
+
+LARGEST_INLINE = 65_536
+"""Bytes of a journal entry; a larger one is kept beside the journal and named in it."""
+_BLOB = "@"
+"""How an entry begins whose record is kept beside the journal; JSON begins otherwise."""
+
+
+class RedisJobReader:
+    """The reading half of ``JobStore``."""
+
+    def __init__(self, client: Redis) -> None:
+        self._redis = client
+
+    @translated
+    async def job(self, job: str) -> JobView:
+        """See ``JobStore``."""
+        fields = await as_any(self._redis.hgetall(keys.job(job)))
+        if not fields:
+            raise UnknownJob(f"there is no job {job!r} (any more): `ekiden jobs` lists those that there are")
+        return _view(job, fields)
+
+    @translated
+    async def jobs(self, limit: int = 20, status: str | None = None) -> list[JobView]:
+        """See ``JobStore``."""
+        found: list[JobView] = []
+        start = 0
+        while len(found) < limit and (ids := await as_any(self._redis.zrevrange(keys.JOBS, start, start + 99))):
+            start += len(ids)
+            found += [view for view in await self._views(ids) if status in (None, view.status)]
+        return found[:limit]
+
+    async def _views(self, ids: list[str]) -> list[JobView]:
+        pipeline = self._redis.pipeline(transaction=False)
+        for job in ids:
+            pipeline.hgetall(keys.job(job))
+        return [_view(job, fields) for job, fields in zip(ids, await pipeline.execute(), strict=True) if fields]
+
+    @translated
+    async def resolve(self, prefix: str) -> str:
+        """See ``JobStore``."""
+        if await as_any(self._redis.exists(keys.job(prefix))):
+            return prefix
+        found = await as_any(self._redis.zrangebylex(keys.JOB_IDS, f"[{prefix}", f"[{prefix}\xff", 0, 2))
+        if not prefix or not found:
+            raise UnknownJob(f"no job id begins with {prefix!r}: `ekiden jobs` lists those that there are")
+        if len(found) > 1:
+            raise AmbiguousId(
+                f"several job ids begin with {prefix!r}, such as {found[0]} and {found[1]}: type more of it"
+            )
+        return cast(str, found[0])
+
+    @translated
+    async def journal(self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500) -> list[Entry]:
+        """See ``JobStore``."""
+        block = round(wait_s * 1000) if wait_s else None
+        streams = await as_any(self._redis.xread({keys.journal(job): f"{after}-0"}, count=limit, block=block))
+        rows = rows_of(streams)
+        texts = await self._whole(job, [fields["r"] for _, fields in rows])
+        return [
+            Entry(seq=int(row.partition("-")[0]), at_ms=int(fields["t"]), record=decode_record(text))
+            for (row, fields), text in zip(rows, texts, strict=True)
+        ]
+
+    async def _whole(self, job: str, texts: list[str]) -> list[str]:
+        """Put the large values where the entries name them."""
+        digests = [text[1:] for text in texts if text.startswith(_BLOB)]
+        if not digests:
+            return texts
+        values = dict(zip(digests, await as_any(self._redis.hmget(keys.blobs(job), digests)), strict=True))
+        return [values[text[1:]] if text.startswith(_BLOB) else text for text in texts]
+
+    async def _stored(self, job: str, records: Iterable[Record]) -> list[str]:
+        """Return records as the journal has them; large ones are written beside it first, then named."""
+        texts = [encode_record(record) for record in records]
+        large = {f"{_BLOB}{_sha256(text)}": text for text in texts if len(text.encode()) > LARGEST_INLINE}
+        if not large:
+            return texts
+        pipeline = self._redis.pipeline(transaction=True)
+        pipeline.hset(keys.blobs(job), mapping={name[1:]: text for name, text in large.items()})
+        pipeline.expire(keys.blobs(job), keys.SESSION_TTL_S, nx=True)
+        await pipeline.execute()
+        names = {text: name for name, text in large.items()}
+        return [names.get(text, text) for text in texts]
+
+
+def rows_of(streams: object) -> list[tuple[str, dict[str, str]]]:
+    """Return the rows of an XREAD over one stream, whatever protocol version shaped them."""
+    if isinstance(streams, Mapping):  # RESP3
+        pages = cast("Mapping[str, list[list[tuple[str, dict[str, str]]]]]", streams)
+        return next(iter(pages.values()))[0] if pages else []
+    return cast("list[tuple[str, list[tuple[str, dict[str, str]]]]]", streams)[0][1] if streams else []
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _view(job: str, fields: Mapping[str, str]) -> JobView:
+    if "status" not in fields:
+        raise EkidenError(f"the record of job {job!r} is incomplete: another program writes to this server")
+    return JobView(
+        id=job,
+        status=cast(JobStatus, fields["status"]),
+        agent=fields["agent"],
+        leg=int(fields["leg"]),
+        queue=fields["queue"],
+        handoff_id=fields["handoff"],
+        summary=fields.get("summary", ""),
+        created_ms=int(fields["created_ms"]),
+        ended_ms=int(fields["ended_ms"]) if "ended_ms" in fields else None,
+        attempts=int(fields["attempts"]),
+        depth=int(fields["depth"]),
+        catalog=fields.get("catalog", ""),
+        cwd=fields.get("cwd", ""),
+        reason=fields.get("reason"),
+        result=fields.get("result"),
+        cancel_requested="cancel" in fields,
+    )

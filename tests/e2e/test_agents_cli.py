@@ -1,0 +1,119 @@
+"""The ``agents`` commands as a program of their own, with a terminal and without."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = [sys.executable, "-c", "from dispatcher.cli.agents import app; app()"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "project").mkdir()
+    return {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+
+
+def run(tmp_path: Path, environment: dict[str, str], *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*PROGRAM, *words],
+        env=environment | more,
+        cwd=tmp_path / "project",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def type_into(tmp_path: Path, environment: dict[str, str], typed: str, *words: str) -> tuple[int, str]:
+    """Run on a terminal on which somebody has typed ``typed``; return exit code and screen."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, *words], env=environment, cwd=tmp_path / "project", stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        screen = b""
+        try:
+            while part := os.read(ours, 4096):
+                screen += part
+        except OSError:  # Linux' way to say that the other side is closed
+            pass
+        os.close(ours)
+    return process.returncode, screen.decode()
+
+
+def test_an_agents_life(tmp_path: Path, environment: dict[str, str]) -> None:
+    def ekiden(*words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+        done = run(tmp_path, environment, *words, **more)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    ekiden("create", "fixer", "--template", "debugging")
+    assert "fixer" in ekiden("list").stdout
+    ekiden("edit", "fixer", EDITOR="sed -i s/debugger/detective/")
+    assert "You are a detective." in ekiden("show", "fixer", "--prompt").stdout
+    assert json.loads(ekiden("validate", "--strict", "--json").stdout)["ok"] is True
+    ekiden("delete", "fixer", "--yes")
+    assert "fixer" not in {agent["name"] for agent in json.loads(ekiden("list", "--format", "json").stdout)}
+
+
+def test_asks_for_everything_on_a_terminal(tmp_path: Path, environment: dict[str, str]) -> None:
+    typed = "Bad Name\nmy-agent\nnope\nnone\n\nFinds faults.\n\nglobal\nls, grep\n"
+
+    code, screen = type_into(tmp_path, environment, typed, "create")
+
+    assert code == 0, screen
+    assert "must be kebab-case" in screen
+    text = (tmp_path / "home" / ".gemini" / "agents" / "my-agent.md").read_text(encoding="utf-8")
+    assert "title: My Agent" in text
+    assert "description: Finds faults." in text
+    assert "tools: [ls, grep]" in text
+
+
+@pytest.mark.parametrize(("answer", "is_gone"), [("y\n", True), ("n\n", False)])
+def test_asks_before_it_deletes(tmp_path: Path, environment: dict[str, str], answer: str, is_gone: bool) -> None:
+    run(tmp_path, environment, "create", "mine")
+
+    code, _ = type_into(tmp_path, environment, answer, "delete", "mine")
+
+    assert (tmp_path / "project" / ".gemini" / "agents" / "mine.md").exists() != is_gone
+    assert (code == 0) == is_gone
+
+
+def test_ascii_terminals_get_ascii(tmp_path: Path, environment: dict[str, str]) -> None:
+    run(tmp_path, environment, "create", "mine")
+
+    done = run(tmp_path, environment, "validate", "mine", LC_ALL="C", LANG="C")
+
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert "+ Front matter valid" in done.stdout
+
+
+def test_errors_are_for_ci(tmp_path: Path, environment: dict[str, str]) -> None:
+    folder = tmp_path / "project" / ".gemini" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "bad.md").write_text("---\nname: bad\n---\n", encoding="utf-8")
+
+    assert run(tmp_path, environment, "validate").returncode == 1
+    assert run(tmp_path, environment, "validate", "--nonsense").returncode == 2
+    assert run(tmp_path, environment, "validate", "debugger").returncode == 0
+
+
+def test_help_needs_nothing_slow(environment: dict[str, str]) -> None:
+    slow = ("pydantic", "yaml", "re2", "redis")
+    code = f"import sys, dispatcher.cli.agents; print([name for name in {slow} if name in sys.modules])"
+
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

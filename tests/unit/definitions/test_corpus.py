@@ -1,0 +1,118 @@
+"""Real agent files of many authors, against what a strict loader was seen to do with each of them."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.definitions.loader import load_file, load_folder
+from shared.definitions.model import AgentDefinition
+from shared.definitions.problems import Problem
+
+COUNTS = {
+    ("parses", "loads"): 111,
+    ("parses", "warning"): 40,
+    ("recoverable", "warning"): 24,
+    ("UnicodeDecodeError", "warning"): 3,
+    ("no-front-matter", "loads"): 1,  # blank lines before it
+    ("no-front-matter", "refused"): 2,
+    ("not-a-mapping:NoneType", "refused"): 1,
+    ("unterminated-front-matter", "loads"): 1,  # the line ends of old Macs
+    ("unterminated-front-matter", "warning"): 2,  # more than three dashes
+    ("incomplete", "warning"): 6,  # no name
+    ("incomplete", "refused"): 1,  # neither name nor description
+    ("unsafe", "refused"): 2,
+}
+UNSAFE = {"derived/python-tag__debugger.md", "derived/yaml-anchor-bomb__debugger.md"}
+
+
+@pytest.fixture
+def agents(corpus: Path) -> Path:
+    return corpus / "agents"
+
+
+@pytest.fixture
+def entries(agents: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((agents / "expectations.json").read_text(encoding="utf-8"))
+    return found
+
+
+def class_of(entry: dict[str, Any]) -> str:
+    if entry["path"] in UNSAFE:
+        return "unsafe"
+    if entry["parses"]:
+        return "parses" if entry["name"] and entry["has_description"] else "incomplete"
+    return "recoverable" if entry.get("recoverable_description") else str(entry["error_kind"])
+
+
+def outcome_of(definition: AgentDefinition | None, problems: list[Problem]) -> str:
+    if definition is None:
+        return "refused"
+    return "warning" if problems else "loads"
+
+
+def test_every_file_fares_as_its_class_says(agents: Path, entries: list[dict[str, Any]]) -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    for entry in entries:
+        definition, problems = load_file(agents / entry["path"], "project")
+        outcome = outcome_of(definition, problems)
+        counts[class_of(entry), outcome] += 1
+        if outcome == "refused":
+            assert all(problem.severity == "error" for problem in problems)
+            assert all(problem.line for problem in problems if problem.aspect == "front matter"), entry["path"]
+    printed = "\n".join(f"{count:4} {kind}: {outcome}" for (kind, outcome), count in sorted(counts.items()))
+    assert counts == COUNTS, printed
+
+
+def test_what_parses_has_the_name_and_the_description_that_were_seen(
+    agents: Path, entries: list[dict[str, Any]]
+) -> None:
+    for entry in entries:
+        if class_of(entry) == "parses":
+            definition, _ = load_file(agents / entry["path"], "project")
+            assert definition is not None, entry["path"]
+            assert definition.name == entry["name"].strip()
+            if entry["has_description"]:
+                assert abs(len(definition.description) - entry["description_chars"]) <= 2, entry["path"]
+
+
+def test_what_is_recoverable_has_its_name_and_its_tools(agents: Path, entries: list[dict[str, Any]]) -> None:
+    for entry in entries:
+        if class_of(entry) == "recoverable":
+            definition, problems = load_file(agents / entry["path"], "project")
+            assert definition is not None, entry["path"]
+            assert definition.name == entry["recoverable_name"] or "'name' is missing" in str(problems)
+            assert len(definition.description) > 20
+            has_list = definition.tools is not None and definition.tools.allow is not None
+            assert has_list == (entry["recoverable_tools"] is not None), entry["path"]
+
+
+def test_tools_never_become_more_than_the_file_says(agents: Path, entries: list[dict[str, Any]]) -> None:
+    """Only absent tools and a star are all tools."""
+    for entry in entries:
+        definition, _ = load_file(agents / entry["path"], "project")
+        if definition is not None and entry["tools_form"] in ("comma-string", "string", "list"):
+            assert definition.tools is not None
+            assert definition.tools.allow is not None
+            assert "*" not in definition.tools.allow, entry["path"]
+
+
+def test_no_file_waits_for_a_tool_that_workers_do_not_ship_with(agents: Path) -> None:
+    from shared.definitions.toolrules import BUILTIN_TOOLS
+
+    waited = {
+        tool
+        for definition in load_folder(agents, "project").definitions
+        for tool in ((definition.tools.allow or ()) if definition.tools else ())
+    }
+    assert waited <= BUILTIN_TOOLS | {"*"}
+
+
+def test_bombs_and_tags_are_harmless(agents: Path) -> None:
+    for path in UNSAFE:
+        definition, [problem] = load_file(agents / path, "project")
+        assert definition is None
+        assert problem.line
+        assert len(str(problem)) < 1000

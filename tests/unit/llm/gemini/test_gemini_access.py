@@ -1,0 +1,159 @@
+"""Keys, projects, addresses; when the client is loaded; many calls at once."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from google.oauth2.credentials import Credentials
+
+from shared.errors import ConfigurationError, MissingModel
+from shared.llm.gemini import GeminiModel
+from shared.llm.genai.access import GeminiAccess
+from tests.unit.llm.gemini.conftest import World, asked
+
+TOKEN = Credentials(token="t")  # type: ignore[no-untyped-call]  # google-auth has no types here
+
+
+@pytest.mark.parametrize(
+    ("env", "access"),
+    [
+        ({"GEMINI_API_KEY": " k\n"}, GeminiAccess(api_key="k")),
+        ({"GOOGLE_API_KEY": "g"}, GeminiAccess(api_key="g")),
+        ({"GEMINI_API_KEY": "k", "GOOGLE_API_KEY": "g"}, GeminiAccess(api_key="k")),
+        (
+            {"GEMINI_API_KEY": "k", "GEMINI_BASE_URL": "http://a", "GOOGLE_GEMINI_BASE_URL": "http://b"},
+            GeminiAccess(api_key="k", base_url="http://a"),
+        ),
+        (
+            {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": "http://b"},
+            GeminiAccess(api_key="k", base_url="http://b"),
+        ),
+        (
+            {"GEMINI_API_KEY": "k", "GOOGLE_GENAI_USE_VERTEXAI": "True", "GOOGLE_CLOUD_PROJECT": "p"},
+            GeminiAccess(is_vertex=True, project="p", location="global"),
+        ),
+        (
+            {
+                "GOOGLE_GENAI_USE_VERTEXAI": "1",
+                "GOOGLE_CLOUD_PROJECT": "p",
+                "GOOGLE_CLOUD_LOCATION": "europe-west1",
+                "GOOGLE_VERTEX_BASE_URL": "http://v",
+            },
+            GeminiAccess(is_vertex=True, project="p", location="europe-west1", base_url="http://v"),
+        ),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_API_KEY": "g"}, GeminiAccess(api_key="g", is_vertex=True)),
+        (
+            {"GEMINI_API_KEY": "k", "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_GENAI_USE_VERTEXAI": "false"},
+            GeminiAccess(api_key="k"),
+        ),
+    ],
+)
+def test_reads_the_variables_of_gemini_cli_and_google_genai(env: dict[str, str], access: GeminiAccess) -> None:
+    assert GeminiAccess.from_env(env) == access
+
+
+def test_a_given_address_outranks_the_environment() -> None:
+    access = GeminiAccess.from_env({"GEMINI_API_KEY": "k", "GEMINI_BASE_URL": "http://a"}, "http://mine")
+    assert access.base_url == "http://mine"
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({}, "GEMINI_API_KEY"),
+        ({"GEMINI_API_KEY": "  "}, "GEMINI_API_KEY"),
+        ({"GEMINI_API_KEY": "kéy"}, "copy it again"),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "true"}, "GOOGLE_CLOUD_PROJECT"),
+    ],
+)
+def test_says_what_is_missing(env: dict[str, str], says: str) -> None:
+    with pytest.raises(MissingModel, match=says):
+        GeminiAccess.from_env(env)
+
+
+@pytest.mark.parametrize("address", ["generativelanguage.googleapis.com", "https://", "ftp://a"])
+def test_refuses_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="http://"):
+        GeminiAccess.from_env({"GEMINI_API_KEY": "k", "GEMINI_BASE_URL": address})
+
+
+def test_never_shows_its_key() -> None:
+    assert "geheim" not in repr(GeminiAccess(api_key="geheim"))
+
+
+@pytest.mark.parametrize(
+    ("access", "path"),
+    [
+        (GeminiAccess(api_key="k"), "/v1beta/models/gemini-2.5-flash:generateContent"),
+        (
+            GeminiAccess(is_vertex=True, project="p", location="europe-west1", credentials=TOKEN),
+            "/v1beta1/projects/p/locations/europe-west1/publishers/google/models/gemini-2.5-flash:generateContent",
+        ),
+        (
+            GeminiAccess(api_key="k", is_vertex=True),
+            "/v1beta1/publishers/google/models/gemini-2.5-flash:generateContent",
+        ),
+    ],
+    ids=["ai studio", "vertex", "vertex with a key"],
+)
+def test_speaks_to_ai_studio_and_to_vertex(world: World, access: GeminiAccess, path: str) -> None:
+    async def call() -> str:
+        model = GeminiModel(GeminiAccess(**{**vars(access), "base_url": world.server.url}))
+        try:
+            return (await model.reply(asked("hello"))).message.text
+        finally:
+            await model.aclose()
+
+    assert "hello" in asyncio.run(call())
+    assert world.server.requests[-1].path == path
+
+
+def test_the_client_is_loaded_by_the_first_call_only() -> None:
+    code = (
+        "import sys, shared.llm.models as m\n"
+        "models = m.Models(m.ModelValues(), {'GEMINI_API_KEY': 'k'})\n"
+        "models.model(models.choose(None))\n"
+        "print([name for name in ('google.genai', 'httpx2') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_more_calls_are_under_way_at_once_than_a_usual_pool_has_connections(world: World) -> None:
+    hang_s, number = 2.0, 110
+    world.rule("^go", {"hang": hang_s, "text": "done"})
+
+    async def calls() -> list[str]:
+        replies = await asyncio.gather(*(world.model.reply(asked("go")) for _ in range(number)))
+        return [reply.message.text for reply in replies]
+
+    assert world.runner.run(calls()) == ["done"] * number
+    began = [request.at for request in world.server.requests]
+    assert max(began) - min(began) < hang_s
+
+
+def test_one_model_serves_several_event_loops(world: World) -> None:
+    model = GeminiModel(world.access)
+
+    async def call() -> str:
+        try:
+            return (await model.reply(asked("hello"))).message.text
+        finally:
+            await model.aclose()
+
+    first = asyncio.run(call())
+    assert asyncio.run(call()) == first
+
+
+def test_lists_the_models_of_the_key(world: World) -> None:
+    async def names() -> list[str]:
+        model = GeminiModel(world.access)
+        try:
+            return await model.model_names()
+        finally:
+            await model.aclose()
+
+    found = asyncio.run(names())
+    assert "gemini-2.5-flash" in found
+    assert "gemini-embedding-001" not in found

@@ -1,0 +1,121 @@
+"""What Gemini answers, and what its ends mean."""
+
+from typing import Any
+
+import pytest
+
+from shared.errors import MalformedCall, ModelUnavailable
+from shared.llm.base import Delta
+from shared.messages import TextPart
+from tests.unit.llm.gemini.conftest import PLAIN, SIGNING, World, results_for
+
+BOTH = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+@BOTH
+def test_the_reply_is_the_same_streamed_or_whole(world: World, stream: bool) -> None:
+    world.rule("^hello", {"thought": "A greeting.", "text": ["Hi ", "there", "!"]})
+    reply = world.ask("hello", stream=stream)
+    assert reply.message.parts == (TextPart(text="A greeting.", thought=True), TextPart(text="Hi there!"))
+    assert (reply.finish, reply.model, reply.message.model) == ("stop", PLAIN, PLAIN)
+    assert world.server.requests[-1].method == ("streamGenerateContent" if stream else "generateContent")
+
+
+def test_a_listener_gets_text_and_thoughts_as_they_come(world: World) -> None:
+    world.rule("^hello", {"thought": "A greeting.", "text": ["Hi ", "there"]})
+    world.ask("hello", stream=True)
+    assert world.deltas == [Delta("A greeting.", thought=True), Delta("Hi "), Delta("there")]
+
+
+@BOTH
+def test_thoughts_count_as_output(world: World, stream: bool) -> None:
+    world.rule("^hello", {"thought": "t" * 40, "text": "x" * 80})
+    usage = world.ask("hello", stream=stream, instructions="", tools=()).usage
+    assert usage.output_tokens == 10 + 20
+    assert usage.input_tokens > 0
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("reply", "finish", "detail"),
+    [
+        ({"finish": "MAX_TOKENS", "text": "cut of"}, "max_tokens", "MAX_TOKENS"),
+        ({"finish": "MAX_TOKENS", "empty": True}, "max_tokens", "MAX_TOKENS"),
+        ({"safety": True}, "refused", "SAFETY"),
+        ({"finish": "RECITATION", "text": "It was the best of"}, "refused", "RECITATION"),
+        ({"finish": "SPII", "empty": True}, "refused", "SPII"),
+        ({"block": "PROHIBITED_CONTENT"}, "refused", "blocked: PROHIBITED_CONTENT"),
+    ],
+)
+def test_the_cause_decides_and_is_not_tried_again(
+    world: World, reply: dict[str, Any], finish: str, detail: str, stream: bool
+) -> None:
+    world.rule("^go", reply)
+    got = world.ask("go", stream=stream)
+    assert (got.finish, got.detail) == (finish, detail)
+    assert len(world.server.requests) == 1
+
+
+def test_a_refused_reply_carries_no_calls(world: World) -> None:
+    world.rule("^go", {"finish": "SAFETY", "calls": [{"name": "get_weather"}], "text": "Well,"})
+    assert world.ask("go").message.calls == ()
+
+
+@BOTH
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"])
+def test_a_malformed_call_is_corrected_once(world: World, reason: str, stream: bool) -> None:
+    world.rule("^go", {"finish": reason}, times=1)
+    world.rule(f"thrown away.*{reason}.*get_weather", {"text": "better"})
+    reply = world.ask("go", stream=stream)
+    assert (reply.message.text, reply.finish) == ("better", "stop")
+    assert reply.usage.input_tokens > 150  # both calls are counted
+    assert world.shown == (["better"] if stream else [])
+
+
+def test_a_call_that_stays_malformed_is_an_error(world: World) -> None:
+    world.server.add({"reply": {"finish": "MALFORMED_FUNCTION_CALL"}})
+    with pytest.raises(MalformedCall, match=PLAIN):
+        world.ask("go")
+    assert len(world.server.requests) == 2
+
+
+@BOTH
+@pytest.mark.parametrize("reply", [{"empty": True}, {"no_content": True}, {"thought": "Hm."}])
+def test_silence_after_a_tool_result_is_asked_about_a_few_times(
+    world: World, reply: dict[str, Any], stream: bool
+) -> None:
+    world.rule("^go", {"calls": [{"name": "get_weather"}]})
+    first = world.ask("go", model=SIGNING).message
+    world.server.reset()
+    world.server.add({"reply": reply})
+    got = world.ask("go", first, results_for(first, "rain"), model=SIGNING, stream=stream)
+    assert got.finish == "empty"
+    assert len(world.server.requests) == 3
+
+
+def test_silence_that_ends_is_forgotten(world: World) -> None:
+    world.server.add({"reply": {"thought": "Hm.", "empty": True}, "times": 1}, {"reply": {"text": "rain"}})
+    assert world.ask("go").message.text == "rain"
+    last = world.sent["contents"][-1]["parts"][-1]["text"]
+    assert "empty" in last
+
+
+@BOTH
+@pytest.mark.parametrize("reply", [{"no_candidate": True}, {"text": ["half", "…"], "no_finish": True}])
+def test_an_answer_without_an_end_was_cut(world: World, reply: dict[str, Any], stream: bool) -> None:
+    world.rule("^go", reply)
+    with pytest.raises(ModelUnavailable, match="broke off"):
+        world.ask("go", stream=stream)
+
+
+def test_calls_and_text_come_in_one_reply(world: World) -> None:
+    world.rule("^go", {"text": "I look.", "calls": [{"name": "get_weather", "args": {"city": "Oslo"}}]})
+    message = world.ask("go", stream=True, model=SIGNING).message
+    assert message.text == "I look."
+    assert [(call.name, call.args) for call in message.calls] == [("get_weather", {"city": "Oslo"})]
+
+
+def test_the_client_calls_no_function_by_itself(world: World) -> None:
+    world.server.add({"reply": {"calls": [{"name": "get_weather"}]}})
+    world.ask("go")
+    assert len(world.server.requests) == 1

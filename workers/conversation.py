@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import dropwhile, groupby
 
 from shared.handoff import HandoffContext, History
 from shared.messages import Message, ToolCall, ToolResult, answered, user_message
@@ -87,7 +87,10 @@ def opening(leg: Leg) -> list[Message]:
 
 def _session(leg: Leg) -> Iterator[Message | str]:
     """Yield the session's earlier messages: the agent's own answers as they were, other agents' as quotations."""
-    for one in leg.earlier:
+    whole = dropwhile(
+        lambda one: one.agent, leg.earlier
+    )  # where the beginning is cut off, a user's message comes first
+    for one in whole:
         if one.agent == leg.agent:
             yield one.message
         elif one.agent:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.handoff import HandoffContext, History, first_context
-from shared.messages import Message, ToolCall, ToolResult
+from shared.messages import Message, ToolCall, ToolResult, user_message
 from shared.records import (
     Entry,
     HandedOff,
@@ -21,6 +21,7 @@ from shared.records import (
 )
 from shared.relay.leg import Leg
 from shared.stores.base import Claimed, Lease
+from shared.stores.sessions import Said
 from tests.unit.workers.world import call, calls, handing_over, said
 from workers.conversation import opening, turns_of
 
@@ -63,10 +64,10 @@ class Job:
         self.leg += 1
         self.add(LegStarted(leg=self.leg, agent=context.to_agent, attempt=1, worker="w"))
 
-    def opened(self) -> list[Message]:
+    def opened(self, *earlier: Said) -> list[Message]:
         lease = Lease(JOB, self.leg, "1", "q")
-        claimed = Claimed(lease, self.context, 1, len(self.entries), 0, "cat", "", is_cancelled=False)
-        return opening(Leg(claimed, self.entries, None))  # type: ignore[arg-type]  # nothing is stored
+        claimed = Claimed(lease, self.context, 1, len(self.entries), 0, "cat", "", stop=None)
+        return opening(Leg(claimed, self.entries, None, earlier=list(earlier)))  # type: ignore[arg-type]  # nothing is stored
 
 
 def texts(messages: Sequence[Message]) -> list[tuple[str, str]]:
@@ -75,6 +76,31 @@ def texts(messages: Sequence[Message]) -> list[tuple[str, str]]:
 
 def test_the_first_agent_reads_the_request_alone() -> None:
     assert texts(Job("lead", "修好它 🐛").opened()) == [("user", "修好它 🐛")]
+
+
+def earlier(agent: str, text: str) -> Said:
+    message = said(text).message if agent else user_message(text)
+    return Said(JOB, agent, message)
+
+
+def test_what_was_said_in_the_session_before_comes_first() -> None:
+    before = [earlier("", "hi"), earlier("lead", "Hello."), earlier("", "who?"), earlier("helper", "Me.")]
+    first, own, rest = Job("lead").opened(*before)
+    assert (first.role, first.text) == ("user", "hi")
+    assert (own.role, own.text) == ("model", "Hello.")
+    assert rest.text.startswith("who?\n\n«fence ")
+    assert "agent helper said»\nMe.\n" in rest.text
+    assert rest.text.endswith("\n\nfix it")
+
+
+@pytest.mark.parametrize("agent", ["lead", "helper"])
+def test_a_session_whose_beginning_is_cut_off_begins_with_a_user_all_the_same(agent: str) -> None:
+    before = [earlier(agent, "the answer to something"), earlier("", "hi"), earlier("lead", "Hello.")]
+    assert [(one.role, one.text) for one in Job("lead").opened(*before)] == [
+        ("user", "hi"),
+        ("model", "Hello."),
+        ("user", "fix it"),
+    ]
 
 
 def test_another_agents_turns_are_one_fenced_quotation_without_tools_and_thoughts() -> None:

@@ -202,7 +202,7 @@ def test_max_seconds_ends_a_hanging_tool() -> None:
     for read_only in (True, False):
         story = nearly_used_up([calls(call("c1", "hang"))], [tool_named("hang", hang, read_only=read_only)])
         assert (story.view.status, story.view.reason) == ("failed", "TIMEOUT")
-        assert story.results == {}
+        assert story.results == {"c1": "Not finished: TIMEOUT."}
 
 
 def test_a_timeout_of_the_models_own_is_not_the_legs() -> None:
@@ -262,11 +262,8 @@ def test_a_worker_that_lost_its_lease_while_tools_run_writes_nothing_more(read_o
 def test_a_job_that_is_cancelled_while_a_tool_runs_ends_as_cancelled() -> None:
     async def scenario(stores: Stores) -> Mapping[str, str]:
         async def cancel(args: What, context: ToolContext) -> str:
-            view = await stores.jobs.job(context.job)
-            assert (
-                await stores.jobs.cancel(context.job, Ended(leg=view.leg, status="cancelled", reason="ABORTED"))
-                == "flagged"
-            )
+            end = Ended(leg=context.leg, status="cancelled", reason="ABORTED")
+            assert await stores.jobs.stop(context.job, "user", [end], []) == "flagged"
             return "never written"
 
         relay = Relay(stores, team({"name": "solo"}), Replies({"solo": [calls(call("c1", "cancel"))]}),
@@ -275,4 +272,4 @@ def test_a_job_that_is_cancelled_while_a_tool_runs_ends_as_cancelled() -> None:
         assert (story.view.status, story.view.reason) == ("cancelled", "ABORTED")
         return story.results
 
-    assert on_fakeredis(scenario) == {}
+    assert on_fakeredis(scenario) == {"c1": "Not finished: ABORTED."}

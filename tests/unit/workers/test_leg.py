@@ -47,7 +47,7 @@ def test_being_given_back_by_a_worker_that_stops_does_not_slow_the_search_for_to
         job = await bare.submit("do it", agent="solo")
         await bare.step()
         lease = (await claimed(stores, job)).lease
-        assert await stores.jobs.suspend(lease, "c", Paused(leg=1, cause="retry", delay_s=0), 0) == "ok"
+        assert (await stores.jobs.suspend(lease, "c", [Paused(leg=1, cause="retry", delay_s=0)], 0))[0] == "ok"
         await bare.wake(job)
         await bare.drain()
         assert [pause.delay_s for pause in (await bare.story(job)).of(Paused)] == [0, 0.5]

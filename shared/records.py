@@ -76,6 +76,8 @@ class ModelReplied(_Record):
     turn: int
     message: Message
     finish: FinishReason = "stop"
+    detail: str = ""
+    """The provider's word for an unusual finish."""
     usage: Usage = Usage()
     model: str = ""
     duration_ms: int = 0

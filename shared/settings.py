@@ -35,8 +35,14 @@ class Settings(BaseSettings):
     """Scripts for the scripted model; None: those that ship with the agents."""
     workspace_root: Path | None = None
     """File and shell tools act under it only; None: no such tools."""
-    model: str = "scripted"
-    """The model of agents that name none, or ``inherit``."""
+    model: str | None = None
+    """The model of agents that name none, or ``inherit``; None: Gemini where there is a key, else the stand-in."""
+    model_aliases: dict[str, str] = Field(default_factory=dict)
+    """Names that agent files use -> the model that serves them here (``default``: the one above)."""
+    model_timeout_s: float = Field(120.0, gt=0)
+    model_attempts: int = Field(5, ge=1)
+    gemini_base_url: str | None = None
+    """Another server that speaks Gemini's protocol."""
 
     concurrency: int = Field(50, ge=1, le=100_000)
     tool_threads: int = Field(8, ge=1, le=1_000)

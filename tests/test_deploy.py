@@ -25,7 +25,7 @@ def test_the_compose_file_follows_the_specification() -> None:
 
 
 def test_the_check_would_notice_a_wrong_key() -> None:
-    with pytest.raises(Exception, match="helthcheck|valkey"):
+    with pytest.raises(Exception, match=r"helthcheck|valkey"):
         parsed(COMPOSE.read_text().replace("healthcheck:", "helthcheck:")).validate()
 
 

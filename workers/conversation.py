@@ -6,7 +6,7 @@ from itertools import dropwhile, groupby
 
 from shared.handoff import HandoffContext, History
 from shared.messages import Message, ToolCall, ToolResult, answered, user_message
-from shared.records import Entry, HandedOff, ModelReplied, Record, Refused, ToolFinished, ToolStarted
+from shared.records import Entry, HandedOff, ModelReplied, Record, Refused, Retried, ToolFinished, ToolStarted
 from shared.relay.leg import Leg
 from workers.prompt import brief, transcript
 
@@ -22,6 +22,10 @@ class Turn:
     started: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
     """Calls that no model sees again: transfers beyond the first of a turn."""
+    refusal: str = ""
+    """Why the turn's transfer was not carried out, if it was not."""
+    is_forgiven: bool = False
+    """Before a retry of the job: counts for no limit any more."""
 
     @property
     def open_calls(self) -> list[ToolCall]:
@@ -54,8 +58,13 @@ def turns_of(records: Iterable[Record]) -> list[Turn]:
                     turns[-1].forgotten.add(result.call_id)
             case Refused(call_id=call_id, name=name, message=text):
                 turns[-1].answers[call_id] = ToolResult(call_id=call_id, name=name, content=text, is_error=True)
+                turns[-1].refusal = text
             case HandedOff(call_id=str(call_id), context=context):
                 turns[-1].answers[call_id] = _handed_over(turns[-1], call_id, context)
+            case Retried():
+                turns = [turn for turn in turns if turn.reply.message.calls]  # a reply that was no answer is void
+                for turn in turns:
+                    turn.is_forgiven = True
             case _:
                 pass
     return turns

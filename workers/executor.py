@@ -92,6 +92,7 @@ class Executor:
             turn=turn,
             message=reply.message,
             finish=reply.finish,
+            detail=reply.detail,
             usage=reply.usage,
             model=reply.model,
             duration_ms=_ms_since(began),
@@ -126,28 +127,29 @@ class Executor:
         last = self._turns[-1].reply
         if not last.message.calls:
             return self._answer(last)
-        refusals = [record for record in self._leg.records if isinstance(record, Refused)]
+        refusals = [turn.refusal for turn in self._counted if turn.refusal]
         if len(refusals) >= MAX_REFUSALS:
-            return Failed(
-                "HANDOFF_REFUSED", f"{len(refusals)} transfers were refused; the last: {refusals[-1].message}"
-            )
+            return Failed("HANDOFF_REFUSED", f"{len(refusals)} transfers were refused; the last: {refusals[-1]}")
         return None
+
+    @property
+    def _counted(self) -> list[Turn]:
+        """The turns that count for limits."""
+        return [turn for turn in self._turns if not turn.is_forgiven]
 
     def _answer(self, reply: ModelReplied) -> Outcome:
         """The finish reason decides, never emptiness: half an answer, or none, is not reported as a success."""
         if reply.finish == "stop":
             return Answer(reply.message.text)
-        name = self._has.definition.name
-        return Failed(
-            "ERROR", f"the model {reply.model!r} of agent {name!r} {_UNFINISHED[reply.finish]} ({reply.finish})"
-        )
+        what = f"the model {reply.model!r} of agent {self._has.definition.name!r} {_UNFINISHED[reply.finish]}"
+        return Failed("ERROR", f"{what} ({reply.detail or reply.finish})")
 
     def _exceeded(self) -> Failed | None:
         """Return the limit that the leg has reached, as an outcome."""
         limits = self._has.definition.limits
-        usages = [turn.reply.usage for turn in self._turns]
+        usages = [turn.reply.usage for turn in self._counted]
         tokens = sum(usage.input_tokens + usage.output_tokens for usage in usages)
-        if len(self._turns) >= limits.max_turns:
+        if len(usages) >= limits.max_turns:
             return self._limit("MAX_TURNS", f"max_turns: {limits.max_turns}")
         if limits.max_tokens is not None and tokens >= limits.max_tokens:
             return self._limit("MAX_TOKENS", f"max_tokens: {limits.max_tokens}")
@@ -233,6 +235,7 @@ class Executor:
             record = Refused(leg=self._leg.number, call_id=call.id, name=call.name, code=refusal.code, message=text)
             await self._leg.record(record)
             turn.answers[call.id] = _result(call, text)
+            turn.refusal = text
             return None
 
 

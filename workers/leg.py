@@ -1,15 +1,16 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
-from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 import structlog
 
 from shared.definitions.model import AgentDefinition
 from shared.definitions.names import ToolNames
-from shared.llm.base import ChatModel
+from shared.errors import ModelUnavailable
+from shared.llm.models import Models
 from shared.outcomes import Outcome, Suspended
-from shared.records import Paused
+from shared.records import ModelReplied, Paused
 from shared.relay.leg import Leg
 from shared.stores.catalogs import RedisCatalogStore
 from workers.executor import Equipment, Executor
@@ -54,25 +55,27 @@ class AgentHandler:
         definitions: Definitions,
         registry: Registry,
         gate: ToolGate,
-        model_for: Callable[[str], ChatModel],
+        models: Models,
         *,
-        default_model: str,
         workspace_root: Path | None,
     ) -> None:
         self._definitions = definitions
         self._registry = registry
         self._gate = gate
-        self._model_for = model_for
-        self._default_model = default_model
+        self._models = models
         self._root = workspace_root.resolve() if workspace_root else None
 
     async def run(self, leg: Leg) -> Outcome:
-        """Run the leg here, or give it back when this worker lacks what the agent needs."""
+        """Run the leg here, or give it back when this worker lacks what the agent needs, or the model is away."""
         definition = await self._definitions.definition(leg.catalog, leg.agent)
         if lacking := self._lacking(definition, leg):
             log.warning("tools_missing", lacking=lacking)
-            return Suspended("missing_tools", _backoff_s(leg), lacking)
-        return await Executor(leg, await self._equip(definition, leg)).run()
+            return Suspended("missing_tools", _backoff_s(leg, "missing_tools"), lacking)
+        executor = Executor(leg, await self._equip(definition, leg))
+        try:
+            return await executor.run()
+        except ModelUnavailable as error:  # to wait holds no worker, and is no failed attempt
+            return Suspended("retry", max(_backoff_s(leg, "retry"), error.retry_after_s or 0.0), str(error))
 
     def _lacking(self, definition: AgentDefinition, leg: Leg) -> str:
         """Say what this worker lacks for the leg; empty when it has everything."""
@@ -91,11 +94,11 @@ class AgentHandler:
         names = ToolNames(await self._definitions.manifest(leg.catalog))
         tools = self._registry.offered_to(definition.permits)
         root = self._root or Path("/nonexistent")  # no tool that would look at it is offered
-        model_name = definition.model or self._default_model
+        choice = self._models.choose(definition.model)
         return Equipment(
             definition=definition,
-            model=self._model_for(model_name),
-            model_name=model_name,
+            model=self._models.model(choice),
+            model_name=choice.name,
             tools={tool.name: tool for tool in tools},
             gate=self._gate.only(tools),
             transfers=Transfers(definition, leg.context, names, described),
@@ -104,7 +107,8 @@ class AgentHandler:
         )
 
 
-def _backoff_s(leg: Leg) -> float:
-    """Return 0.5 s, doubled for every time that the leg was given back for want of something."""
-    pauses = sum(isinstance(record, Paused) and record.cause == "missing_tools" for record in leg.records)
+def _backoff_s(leg: Leg, cause: str) -> float:
+    """Return 0.5 s, doubled for every time since the last reply that the leg has waited for this cause."""
+    recent = takewhile(lambda record: not isinstance(record, ModelReplied), reversed(leg.records))
+    pauses = sum(isinstance(one, Paused) and one.cause == cause and one.delay_s > 0 for one in recent)
     return min(0.5 * 2.0 ** min(pauses, 10), MAX_BACKOFF_S)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from dispatcher.cli import agents, config, job, jobs, serve, status, submit, up
+from dispatcher.cli import agents, config, job, jobs, models, serve, status, submit, up
 from dispatcher.cli import run as run_command
 from shared.errors import ConfigurationError, EkidenError
 
@@ -59,6 +59,7 @@ app.command("submit")(submit.submit)
 app.command("jobs")(jobs.jobs)
 app.add_typer(job.app, name="job")
 app.command("status")(status.status)
+app.command("models")(models.models)
 app.add_typer(agents.app, name="agents")
 app.add_typer(config.app, name="config")
 

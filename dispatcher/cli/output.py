@@ -13,6 +13,8 @@ _UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "do
 _ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
 _ASCII |= {"ok": "+", "failed": "x", "cancelled": "x", "dot": "|", "dots": "..."}
 
+_NARROW = 70
+"""Columns of a terminal below which a table would be cut to pieces."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _COERCED = {"", "C.UTF-8", "C.utf8", "UTF-8"}
 """What Python itself may have set LC_CTYPE to, because the locale was C."""
@@ -44,11 +46,16 @@ class Output:
         self.stream.flush()
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write a table; elsewhere than on a terminal, aligned columns."""
+        """Write a table; a line per cell on a narrow terminal, aligned columns elsewhere than on one."""
         shown = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
         if self._console is None:
             for line in _aligned([list(columns), *shown]):
                 self.line(line)
+            return
+        if self._console.width < _NARROW:
+            for row in shown:
+                self.line("\n".join(f"{name.lower()}: {cell}" for name, cell in zip(columns, row, strict=True) if cell))
+                self.line()
             return
         from rich import box
         from rich.table import Table

@@ -8,6 +8,7 @@ that nobody ever waits: three turns.
 
 import argparse
 import asyncio
+import itertools
 import time
 
 from dispatcher.client import Client
@@ -36,7 +37,7 @@ def script(turn_s: float) -> str:
     """Replies of the chain, each after ``turn_s``."""
     moves = [
         f"  {here}:\n  - name: run\n    delay_s: {turn_s}\n    call: [{{tool: transfer_to_{to}, args: {{reason: go}}}}]\n"
-        for here, to in zip(CHAIN, CHAIN[1:], strict=False)
+        for here, to in itertools.pairwise(CHAIN)
     ]
     return "agents:\n" + "".join(moves) + f"  {CHAIN[-1]}:\n  - {{name: end, delay_s: {turn_s}, say: done}}\n"
 

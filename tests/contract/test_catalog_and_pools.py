@@ -31,7 +31,7 @@ def test_nobody_has_published_a_catalog_yet(backend: Backend) -> None:
         with pytest.raises(NoCatalog, match="ekiden dispatcher"):
             await stores.catalogs.manifest("f" * 64)
         with pytest.raises(NoCatalog, match="ekiden dispatcher"):
-            await stores.catalogs.definition("f" * 64)
+            await stores.catalogs.definition("f" * 64, "d1")
 
     backend.run(scenario)
 
@@ -41,7 +41,7 @@ def test_a_published_catalog_is_in_force_and_read_by_digest(backend: Backend) ->
         await stores.catalogs.publish("c1", {"代码修复": "d1"}, {"d1": '{"name": "代码修复"}'})
         assert await stores.catalogs.current() == "c1"
         assert await stores.catalogs.manifest("c1") == {"代码修复": "d1"}
-        assert await stores.catalogs.definition("d1") == '{"name": "代码修复"}'
+        assert await stores.catalogs.definition("c1", "d1") == '{"name": "代码修复"}'
 
     backend.run(scenario)
 
@@ -52,8 +52,8 @@ def test_a_deploy_leaves_the_older_catalog_readable(backend: Backend) -> None:
         await stores.catalogs.publish("c2", {"a": "d2"}, {"d2": "{}"})
         assert await stores.catalogs.current() == "c2"
         assert await stores.catalogs.manifest("c1") == {"a": "d1"}
-        for key in (keys.catalog("c1"), keys.definition("d1")):
-            assert await stores.client.ttl(key) > keys.SESSION_TTL_S  # outlives every job that pins it
+        assert await stores.catalogs.definition("c1", "d1") == "{}"
+        assert await stores.client.ttl(keys.catalog("c1")) > keys.SESSION_TTL_S  # outlives every job that pins it
 
     backend.run(scenario)
 

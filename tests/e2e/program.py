@@ -111,6 +111,13 @@ class Program:
         (folder / "script.yaml").write_text(text)
         return {"EKIDEN_SCRIPTS_DIR": str(folder)}
 
+    def broken_installation(self) -> dict[str, str]:
+        """Return an environment in which no pool can start."""
+        folder = self.folder.parent / "broken"
+        folder.mkdir()
+        (folder / "celery.py").write_text("raise SystemExit('celery is broken')\n")
+        return {"PYTHONPATH": str(folder)}
+
     def processes(self) -> list[psutil.Process]:
         """Return everything that runs for this folder: what we started passes its environment on."""
         found = []

@@ -165,9 +165,9 @@ def test_up_serves_clients_revives_what_dies_and_stops_at_ctrl_c(ekiden: Program
 
 
 def test_up_gives_up_when_a_pool_cannot_start(ekiden: Program) -> None:
-    running = ekiden.start("up", env=ekiden.scripts("agents: {'*': [{name: x, wrong: 1}]}"))
+    running = ekiden.start("up", env=ekiden.broken_installation())
     assert running.ends(40) == 2
-    assert "the worker ended 3 times within 10 s" in running.output
+    assert "ended 3 times within 10 s: celery is broken" in running.output
     assert "Traceback" not in running.output
     ekiden.wait_until_gone()
 

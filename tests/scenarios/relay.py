@@ -15,10 +15,11 @@ from dispatcher.routing.rules import RuleRouter
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from shared.llm.models import ModelChoice, Models, ModelValues
 from shared.messages import Message
-from shared.records import Ended, HandedOff, JobRequested, Record, Refused, ToolFinished
+from shared.records import Ended, HandedOff, JobRequested, Record, Refused, Retried, ToolFinished
 from shared.relay.leases import Leases
-from shared.relay.message import DISPATCH_QUEUE
+from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.runner import Runner
 from shared.stores import keys
 from shared.stores.base import JobView
@@ -119,6 +120,17 @@ class Story:
         return self.of(Ended)[-1]
 
 
+class _OneModel(Models):
+    """Serves every agent with the same model."""
+
+    def __init__(self, model: ChatModel) -> None:
+        super().__init__(ModelValues(), {})
+        self._model = model
+
+    def model(self, choice: ModelChoice) -> ChatModel:
+        return self._model
+
+
 class Relay:
     """A dispatcher and a worker for everything, with real handlers, runners and stores."""
 
@@ -141,8 +153,7 @@ class Relay:
             Definitions(stores.catalogs),
             registry,
             ToolGate(registry, 2),
-            lambda name: model,
-            default_model="test",
+            _OneModel(model),
             workspace_root=root,
         )
         leases = Leases(lease_s)
@@ -178,6 +189,14 @@ class Relay:
         """Let the job's timer ring, or its lease run out, and push its message again."""
         await self.stores.client.zadd(keys.TIMERS, {job: 0})
         return await self.stores.jobs.requeue(job, 0.0, 5)
+
+    async def retry(self, job: str) -> None:
+        """Let a job that failed go on, as a user would, and run it to its end."""
+        view = await self.stores.jobs.job(job)
+        context = (await self.story(job)).of(HandedOff)[-1].context.with_id(view.handoff_id)
+        box = outbox(job, view.leg, view.queue, context)
+        await self.stores.jobs.retry(job, box, Retried(leg=view.leg), 3600.0)
+        await self.drain()
 
     async def story(self, job: str) -> Story:
         """Read what became of the job so far."""

@@ -25,6 +25,15 @@ def stored(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def as_then(now: Any, then: Any) -> Any:
+    """What is written now, without the fields that came after the example was written."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        return {key: as_then(item, then[key]) for key, item in now.items() if key in then}
+    if isinstance(then, list) and isinstance(now, list):
+        return [as_then(*pair) for pair in zip(now, then, strict=True)]
+    return now
+
+
 def with_more(value: Any) -> Any:
     """The value with an unknown field in every object of a known shape; arguments and payloads are the model's own."""
     if isinstance(value, dict):
@@ -39,7 +48,7 @@ def test_a_stored_record_is_read_and_written_as_it_was(path: Path) -> None:
     example = stored(path)
     record = decode_record(json.dumps(example))
     assert type(record) is TYPES[example["type"]]
-    assert json.loads(encode_record(record)) == example
+    assert as_then(json.loads(encode_record(record)), example) == example
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
@@ -78,7 +87,7 @@ def test_records_are_compact() -> None:
 def test_a_stored_handoff_context_of_version_1_is_read_and_written_as_it_was() -> None:
     example = stored(STORED / "handoff_context_v1.json")
     context = HandoffContext.decode(json.dumps(example))
-    assert json.loads(context.encode()) == example
+    assert as_then(json.loads(context.encode()), example) == example
     assert HandoffContext.decode(json.dumps(with_more(example))) == context
 
 
@@ -90,5 +99,5 @@ def test_a_stored_handoff_context_with_only_what_is_needed_is_read() -> None:
 def test_a_stored_queue_message_is_read_and_written_as_it_was() -> None:
     example = stored(STORED / "leg_message_v1.json")
     message = LegMessage.model_validate(example)
-    assert message.model_dump(mode="json", exclude_none=True) == example
+    assert as_then(message.model_dump(mode="json", exclude_none=True), example) == example
     assert LegMessage.model_validate(with_more(example)) == message

@@ -76,7 +76,7 @@ async def _stale(stores: Stores, job: str) -> None:
 
 async def _finished(stores: Stores, job: str) -> None:
     leg = await claimed(stores, job)
-    await stores.jobs.finish(leg.lease, "c", done(leg=0), [])
+    await stores.jobs.finish(leg.lease, "c", [done(leg=0)], [])
 
 
 async def _too_new(stores: Stores, job: str) -> None:
@@ -89,7 +89,7 @@ async def _gone(stores: Stores, job: str) -> None:
 
 async def _suspended(stores: Stores, job: str) -> None:
     leg = await claimed(stores, job)
-    await stores.jobs.suspend(leg.lease, "c", Paused(cause="retry", delay_s=60), 60)
+    await stores.jobs.suspend(leg.lease, "c", [Paused(cause="retry", delay_s=60)], 60)
 
 
 @pytest.mark.parametrize("before", [_busy, _stale, _finished, _too_new, _gone, _suspended])
@@ -167,7 +167,7 @@ def test_a_transient_error_leaves_the_leg_to_be_taken_again(backend: Backend, er
 
 
 def test_a_server_that_is_gone_at_the_claim_leaves_the_leg_queued(backend: Backend) -> None:
-    async def gone(*_: Any) -> Any:
+    async def gone(*_: Any, **__: Any) -> Any:
         raise StoreUnavailable("connection refused")
 
     async def scenario(stores: Stores) -> None:
@@ -192,7 +192,7 @@ def test_after_a_refused_transfer_the_handler_has_another_go(backend: Backend) -
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "a", "b")
-        await stores.jobs.suspend(leg.lease, "c", Paused(leg=2, cause="retry", delay_s=0), 0)
+        await stores.jobs.suspend(leg.lease, "c", [Paused(leg=2, cause="retry", delay_s=0)], 0)
         await stores.jobs.requeue(job, 2, 5)
         await stores.client.rpop(queue_for("b"))
         runner = runner_of(stores, back, too_deep, Answer("42"))
@@ -263,7 +263,7 @@ def test_a_stopping_pool_gives_back_a_leg_whose_journal_it_still_reads(backend: 
 
 
 def test_a_stopping_pool_whose_server_is_gone_stops_all_the_same(backend: Backend) -> None:
-    async def gone(*_: Any) -> Any:
+    async def gone(*_: Any, **__: Any) -> Any:
         raise StoreUnavailable("connection refused")
 
     async def scenario(stores: Stores) -> None:
@@ -285,7 +285,7 @@ def test_a_cancelled_jobs_leg_is_stopped_and_ends_as_cancelled(backend: Backend)
         runner = runner_of(stores, never)
         running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
         await begun(runner)
-        assert await stores.jobs.cancel(job, CANCEL) == "flagged"
+        assert await stores.jobs.stop(job, "user", [CANCEL], []) == "flagged"
         await runner._leases.renew(stores.jobs)
         assert await asyncio.wait_for(running, 5) == "ok"
         assert (await stores.jobs.job(job)).status == "cancelled"
@@ -295,7 +295,7 @@ def test_a_cancelled_jobs_leg_is_stopped_and_ends_as_cancelled(backend: Backend)
 
 def test_a_cancelled_job_is_seen_at_the_next_record(backend: Backend) -> None:
     async def record(leg: Leg) -> Outcome:
-        await stores_of[0].jobs.cancel(leg.job, CANCEL)
+        await stores_of[0].jobs.stop(leg.job, "user", [CANCEL], [])
         await leg.record(Noticed(leg=0, text="not written"))
         raise AssertionError
 
@@ -316,7 +316,7 @@ def test_an_outcome_that_comes_after_the_cancellation_is_not_taken(backend: Back
     stores_of: list[Stores] = []
 
     async def late(leg: Leg) -> Outcome:
-        assert await stores_of[0].jobs.cancel(leg.job, CANCEL) == "flagged"
+        assert await stores_of[0].jobs.stop(leg.job, "user", [CANCEL], []) == "flagged"
         return outcome
 
     async def scenario(stores: Stores) -> None:
@@ -343,7 +343,7 @@ def test_a_job_cancelled_while_its_journal_is_read_ends_as_cancelled(backend: Ba
         runner = runner_of(stores, store=Instead(stores.jobs, journal=slow_once))
         running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
         await asyncio.wait_for(reading.wait(), 5)
-        await stores.jobs.cancel(job, CANCEL)
+        await stores.jobs.stop(job, "user", [CANCEL], [])
         await runner._leases.renew(stores.jobs)
         assert await asyncio.wait_for(running, 5) == "ok"
         assert (await stores.jobs.job(job)).status == "cancelled"

@@ -96,7 +96,7 @@ def test_a_timer_that_rang_is_found(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await claimed(stores, job)
-        await stores.jobs.suspend(leg.lease, "c", Paused(cause="retry", delay_s=0), 0)
+        await stores.jobs.suspend(leg.lease, "c", [Paused(cause="retry", delay_s=0)], 0)
         assert await swept(stores) == 1
 
     backend.run(scenario)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ModelError, ModelUnavailable
+from shared.errors import ModelError
 from shared.llm.base import FinishReason, ModelReply
 from shared.records import Ended, ModelReplied, ToolFinished, ToolStarted
 from shared.stores.base import Lease
@@ -34,7 +34,7 @@ def test_a_reply_without_calls_is_the_answer() -> None:
     [request] = model.requests
     assert request.instructions.startswith("Be brief.\n")
     assert [message.text for message in request.messages] == ["do it"]
-    assert (request.model, request.temperature, request.tools) == ("test", 0.5, ())
+    assert (request.model, request.temperature, request.tools) == ("scripted", 0.5, ())
 
 
 @pytest.mark.parametrize("finish", ["max_tokens", "refused", "malformed_call", "empty"])
@@ -214,27 +214,6 @@ def test_a_model_error_fails_the_job_with_its_message() -> None:
     story, _ = solo([ModelError("model 'x' does not exist: name another")])
     assert (story.view.status, story.view.reason) == ("failed", "ERROR")
     assert story.view.result == "model 'x' does not exist: name another"
-
-
-def test_a_model_that_is_not_available_leaves_the_job_unfinished_and_the_leg_goes_on_later() -> None:
-    async def scenario(stores: Stores) -> None:
-        catalog, tools = team({"name": "solo"}), [tool_named("write", ran=ran)]
-        broken = Replies({"solo": [calls(call("c1", "write")), ModelUnavailable("overloaded")]})
-        relay = Relay(stores, catalog, broken, tools=tools, lease_s=0.0)
-        job = await relay.submit("do it", agent="solo")
-        await relay.step()
-        assert await relay.step() == "interrupted"
-        assert not (await stores.jobs.job(job)).is_over
-        well = Replies({"solo": [ModelError("asked twice"), said("there")]})
-        relay = Relay(stores, catalog, well, tools=tools)
-        assert await relay.wake(job) == "ok"
-        await relay.drain()
-        assert (await stores.jobs.job(job)).result == "there"
-        assert len(well.requests) == 1
-
-    ran: list[str] = []
-    on_fakeredis(scenario)
-    assert ran == ["c1"]
 
 
 @pytest.mark.parametrize("read_only", [True, False])

@@ -1,10 +1,12 @@
 """The handler of an agent leg: what a worker lacks, which definition counts, what a leg is equipped with."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from shared.errors import ModelUnavailable
 from shared.llm.base import ModelReply
 from shared.records import Paused
 from shared.stores.opening import Stores
@@ -51,6 +53,61 @@ def test_being_given_back_by_a_worker_that_stops_does_not_slow_the_search_for_to
         await bare.wake(job)
         await bare.drain()
         assert [pause.delay_s for pause in (await bare.story(job)).of(Paused)] == [0, 0.5]
+
+    on_fakeredis(scenario)
+
+
+def test_a_model_that_is_away_is_waited_for_without_a_worker_and_nothing_is_done_twice() -> None:
+    async def scenario(stores: Stores) -> None:
+        async def there_at_last() -> ModelReply:
+            if tries := next(answers, None):
+                raise tries
+            return said("there")
+
+        away = ModelUnavailable("overloaded")
+        answers = iter([away, away, ModelUnavailable("rate limit", retry_after_s=7)])
+        model = Replies({"solo": [calls(call("c1", "write")), there_at_last]})
+        relay = Relay(stores, team({"name": "solo"}), model, tools=[tool_named("write", ran=ran)])
+        job = await relay.submit("do it", agent="solo")
+        await relay.drain()
+        for _ in range(3):
+            view = await stores.jobs.job(job)
+            assert (view.status, view.attempts) == ("suspended", 0)
+            await relay.wake(job)
+            await relay.drain()
+        story = await relay.story(job)
+        assert story.view.result == "there"
+        assert [(pause.cause, pause.delay_s, pause.detail) for pause in story.of(Paused)] == [
+            ("retry", 0.5, "overloaded"),
+            ("retry", 1, "overloaded"),
+            ("retry", 7, "rate limit"),
+        ]
+
+    ran: list[str] = []
+    on_fakeredis(scenario)
+    assert ran == ["c1"]
+
+
+def test_the_wait_for_a_model_begins_short_again_after_it_has_answered() -> None:
+    async def scenario(stores: Stores) -> None:
+        async def second_try(reply: ModelReply) -> ModelReply:
+            if id(reply) not in tried:
+                tried.add(id(reply))
+                raise ModelUnavailable("overloaded")
+            return reply
+
+        tried: set[int] = set()
+        replies = [calls(call("c1", "look")), calls(call("c2", "look")), said("there")]
+        model = Replies({"solo": [partial(second_try, reply) for reply in replies]})
+        relay = Relay(stores, team({"name": "solo"}), model, tools=[tool_named("look")])
+        job = await relay.submit("do it", agent="solo")
+        await relay.drain()
+        for _ in replies:
+            await relay.wake(job)
+            await relay.drain()
+        story = await relay.story(job)
+        assert story.view.result == "there"
+        assert [pause.delay_s for pause in story.of(Paused)] == [0.5, 0.5, 0.5]
 
     on_fakeredis(scenario)
 

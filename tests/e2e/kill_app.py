@@ -1,0 +1,166 @@
+"""Pools that kill themselves at a chosen point: ``celery -A tests.e2e.kill_app:worker worker``.
+
+A file in ``KILL_PLANS``, named ``<job>.<leg>`` and holding a point, says where; it is removed just before, so that the
+next process goes on. Effects of tools are counted by a server that the test runs (``EFFECTS_URL``).
+"""
+
+import os
+import signal
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+import dispatcher.bootstrap
+from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from shared.llm.models import ModelChoice, Models, ModelValues
+from shared.records import ModelReplied, Record, ToolFinished
+from shared.relay.celery_app import make_app
+from shared.relay.leg import Leg
+from shared.relay.served import Served
+from shared.settings import Settings
+from shared.stores.base import Lease
+from shared.stores.opening import Stores
+from workers.leg import AgentHandler, Definitions
+from workers.tools.base import ToolContext, tool
+from workers.tools.gate import ToolGate
+from workers.tools.registry import Registry
+
+POINTS = (
+    "unclaimed",
+    "claimed",
+    "in_model",
+    "after_reply",
+    "in_idempotent_tool",
+    "in_plain_tool",
+    "after_result",
+    "before_commit",
+    "after_commit",
+)
+ROUTING_POINTS = ("unclaimed", "claimed", "before_commit", "after_commit")
+
+
+def die_at(point: str, job: str, leg: int) -> None:
+    """Kill this process if the plan for the leg says so."""
+    plan = Path(os.environ["KILL_PLANS"], f"{job}.{leg}")
+    if plan.is_file() and plan.read_text() == point:
+        plan.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def effect(kind: str, key: str) -> None:
+    """Have an effect in the world outside: the server counts it under ``key``."""
+    request = urllib.request.Request(f"{os.environ['EFFECTS_URL']}/{kind}/{key}", method="POST")
+    with urllib.request.urlopen(request, timeout=10):
+        pass
+
+
+class Pay(BaseModel):
+    """Pay an amount."""
+
+    amount: int = Field(description="How much.")
+
+
+@tool(Pay, idempotent=True)
+def pay(args: Pay, context: ToolContext) -> str:
+    """Pay; the server knows the key, so that paying again does nothing."""
+    effect("idempotent", context.idempotency_key)
+    die_at("in_idempotent_tool", context.job, context.leg)
+    return f"paid {args.amount}"
+
+
+@tool(Pay)
+def print_receipt(args: Pay, context: ToolContext) -> str:
+    """Print on paper: doing it again prints again."""
+    effect("plain", context.idempotency_key)
+    die_at("in_plain_tool", context.job, context.leg)
+    return f"printed {args.amount}"
+
+
+class KillingModels(Models):
+    """The scripted model, behind a point."""
+
+    def model(self, choice: ModelChoice) -> ChatModel:
+        return KillingModel(super().model(choice))
+
+
+class KillingModel:
+    """Counts a call, then may die before the answer."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        leg = CURRENT[request.agent]
+        turn = sum(message.role == "model" for message in request.messages)
+        effect("model", f"{leg.job}:{leg.number}:{turn}")
+        die_at("in_model", leg.job, leg.number)
+        return await self._model.reply(request, on_delta)
+
+
+CURRENT: dict[str, Leg] = {}
+
+
+class NotingHandler(AgentHandler):
+    """Lets the model double know whose call it serves: the tests run one job at a time."""
+
+    async def run(self, leg: Leg) -> Any:
+        CURRENT[leg.agent] = leg
+        return await super().run(leg)
+
+
+async def build_worker(settings: Settings, stores: Stores) -> Served:
+    """A worker with the two tools, whose store dies at points."""
+    registry = Registry([pay, print_receipt])
+    models = KillingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
+    with_points(stores)
+    handler = NotingHandler(
+        Definitions(stores.catalogs), registry, ToolGate(registry), models, workspace_root=settings.workspace_root
+    )
+    return Served(handler, registry.names())
+
+
+async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
+    """A dispatcher whose store dies at points."""
+    with_points(stores)
+    return await dispatcher.bootstrap.build(settings, stores)
+
+
+def with_points(stores: Stores) -> None:
+    """Put points round the store's writes."""
+    jobs: Any = stores.jobs
+    claim, append = jobs.claim, jobs.append
+
+    async def killing_claim(wanted: Any, *args: Any, **options: Any) -> Any:
+        die_at("unclaimed", wanted.job, wanted.leg)
+        got = await claim(wanted, *args, **options)
+        die_at("claimed", wanted.job, wanted.leg)
+        return got
+
+    async def killing_append(lease: Lease, token: str, records: list[Record], **options: Any) -> Any:
+        seq = await append(lease, token, records, **options)
+        for kind, point in ((ModelReplied, "after_reply"), (ToolFinished, "after_result")):
+            if any(isinstance(record, kind) for record in records):
+                die_at(point, lease.job, lease.leg)
+        return seq
+
+    jobs.claim, jobs.append = killing_claim, killing_append
+    for name in ("transfer", "finish"):
+        setattr(jobs, name, _round(getattr(jobs, name)))
+
+
+def _round(commit: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def killing_commit(lease: Lease, *args: Any) -> Any:
+        die_at("before_commit", lease.job, lease.leg)
+        verdict = await commit(lease, *args)
+        die_at("after_commit", lease.job, lease.leg)
+        return verdict
+
+    return killing_commit
+
+
+if "KILL_PLANS" in os.environ:  # a Celery app needs a server when it is made: the test only wants the names above
+    worker = make_app("worker", "tests.e2e.kill_app:build_worker")
+    router = make_app("dispatcher", "tests.e2e.kill_app:build_dispatcher")

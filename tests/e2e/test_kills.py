@@ -1,0 +1,202 @@
+"""The kill matrix: a process dies at a point of a leg; another one goes on, and nothing is lost or done twice."""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from dispatcher.client import Client
+from shared.children import Child, start_child
+from shared.embedded import attach
+from shared.ids import session_id_for
+from shared.messages import ToolResult
+from shared.records import Ended, Entry, HandedOff, ModelReplied, ToolFinished
+from tests.e2e.kill_app import POINTS, ROUTING_POINTS
+
+AGENT = """---
+name: {name}
+description: {name}
+{handoffs}---
+Work.
+"""
+SCRIPT = """
+agents:
+  first:
+    - name: work
+      call: [{tool: pay, args: {amount: 1}}, {tool: print_receipt, args: {amount: 1}}]
+    - {name: hand, call: [{tool: transfer_to_second, args: {reason: my part is done}}]}
+  second:
+    - name: work
+      call: [{tool: pay, args: {amount: 2}}, {tool: print_receipt, args: {amount: 2}}]
+    - {name: end, say: all done}
+"""
+RESUMED_WITHIN_S = 10.0
+
+
+class Effects(ThreadingHTTPServer):
+    """The world outside: counts what tools and models do to it."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Count)
+        self.requests: Counter[tuple[str, str]] = Counter()
+
+    def of(self, kind: str, job: str) -> dict[str, int]:
+        """How often each key of this kind was asked for, for one job."""
+        return {key: n for (what, key), n in self.requests.items() if what == kind and key.startswith(job)}
+
+
+class _Count(BaseHTTPRequestHandler):
+    server: Effects
+
+    def do_POST(self) -> None:
+        _, kind, key = self.path.split("/", 2)
+        self.server.requests[kind, key] += 1
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Say nothing."""
+
+
+class Team:
+    """Pools that come back when they die, as under any supervisor."""
+
+    def __init__(self, folder: Path, url: str, effects: Effects) -> None:
+        self.url = url
+        self.effects = effects
+        self.plans = folder / "plans"
+        self._env = {
+            **os.environ,
+            "EKIDEN_REDIS_URL": url,
+            "EKIDEN_AGENTS_DIR": f'["{folder / "agents"}"]',
+            "EKIDEN_SCRIPTS_DIR": str(folder / "scripts"),
+            "EKIDEN_ALONE_FROM": "4",
+            "HOME": str(folder),
+            "KILL_PLANS": str(self.plans),
+            "EFFECTS_URL": f"http://127.0.0.1:{effects.server_port}",
+        }
+        self._log = folder / "pools.log"
+        self._pools: dict[str, Child] = {}
+        self._stopping = threading.Event()
+        for name in ("router0", "router1", "worker0", "worker1"):
+            self._start(name)
+        self._watch = threading.Thread(target=self._supervise)
+        self._watch.start()
+
+    def _start(self, name: str) -> None:
+        app = f"tests.e2e.kill_app:{name[:-1]}"
+        queues = "ekiden.dispatch" if name.startswith("router") else "ekiden.agent.first,ekiden.agent.second"
+        command = [
+            sys.executable,
+            "-m",
+            "celery",
+            "-A",
+            app,
+            "worker",
+            "-l",
+            "WARNING",
+            "-Q",
+            queues,
+            "-n",
+            f"{name}@t",
+        ]
+        self._pools[name] = start_child(command, env=self._env, log=self._log)
+
+    def _supervise(self) -> None:
+        while not self._stopping.wait(0.05):
+            for name, pool in list(self._pools.items()):
+                if pool.poll() is not None:
+                    self._start(name)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._watch.join()
+        for pool in self._pools.values():
+            pool.stop(0.0)
+
+    def log(self) -> str:
+        return self._log.read_text()[-3000:]
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    folder = tmp_path_factory.mktemp("kills")
+    for name in ("agents", "scripts", "plans"):
+        (folder / name).mkdir()
+    (folder / "agents" / "first.md").write_text(AGENT.format(name="first", handoffs="handoffs: [{to: second}]\n"))
+    (folder / "agents" / "second.md").write_text(AGENT.format(name="second", handoffs=""))
+    (folder / "scripts" / "script.yaml").write_text(SCRIPT)
+    effects = Effects()
+    threading.Thread(target=effects.serve_forever, daemon=True).start()
+    with attach(folder / "data") as server:
+        made = Team(folder, server.url, effects)
+        try:
+            asyncio.run(all_there(made))
+            yield made
+        finally:
+            made.stop()
+            effects.shutdown()
+            effects.server_close()
+
+
+async def all_there(team: Team) -> None:
+    """Wait until all four pools have announced themselves."""
+    async with Client(team.url) as client:
+        deadline = time.monotonic() + 30
+        while len(await client.pools()) < 4:
+            assert time.monotonic() < deadline, team.log()
+            await asyncio.sleep(0.05)
+
+
+async def run_job(team: Team, name: str, leg: int, point: str) -> tuple[str, list[Entry], float]:
+    """Run a job whose ``leg`` dies at ``point``; return its id, journal and duration."""
+    job = f"{session_id_for(name)}.1"
+    plan = team.plans / f"{job}.{leg}"
+    plan.write_text(point)
+    async with Client(team.url) as client:
+        began = time.monotonic()
+        assert await client.submit("go", agent="first", request_id=name) == job
+        view = await asyncio.wait_for(client.wait(job), 60)
+        took = time.monotonic() - began
+        assert not plan.exists(), "the point was never reached"
+        assert (view.status, view.result) == ("done", "all done"), team.log()
+        return job, await client.entries(job), took
+
+
+CASES = [(0, point) for point in ROUTING_POINTS] + [(leg, point) for leg in (1, 2) for point in POINTS]
+
+
+@pytest.mark.parametrize(("leg", "point"), CASES)
+def test_a_process_that_dies_costs_nothing_but_time(team: Team, leg: int, point: str) -> None:
+    job, entries, took = asyncio.run(run_job(team, f"{leg} {point} {time.time()}", leg, point))
+    records = [entry.record for entry in entries]
+
+    assert [(m.leg, m.context.to_agent) for m in records if isinstance(m, HandedOff)] == [(0, "first"), (1, "second")]
+    assert [type(record) for record in records].count(Ended) == 1
+    results = [record.result for record in records if isinstance(record, ToolFinished)]
+    calls = [(r.leg, call.id) for r in records if isinstance(r, ModelReplied) for call in r.message.calls]
+    answered = [(r.leg, r.result.call_id) for r in records if isinstance(r, ToolFinished)]
+    handed = [(r.leg, r.call_id) for r in records if isinstance(r, HandedOff) and r.call_id]
+    assert sorted(calls) == sorted(answered + handed), "every call has exactly one answer"
+    check_effects(team.effects, job, results, leg, point)
+    assert took < RESUMED_WITHIN_S
+
+
+def check_effects(effects: Effects, job: str, results: list[ToolResult], leg: int, point: str) -> None:
+    paid, printed, asked = effects.of("idempotent", job), effects.of("plain", job), effects.of("model", job)
+    assert len(paid) == 2, "each payment has one key, so the server applies it once"
+    assert set(printed.values()) == {1}, "a tool that must not run again never does"
+    told_unknown = [result for result in results if result.content.startswith("Outcome unknown")]
+    assert len(told_unknown) == (1 if point == "in_plain_tool" else 0)
+    repeated = {key for key, times in asked.items() if times > 1}
+    assert repeated <= ({f"{job}:{leg}:0"} if point == "in_model" else set()), "a recorded reply is never asked again"
+    if point != "in_idempotent_tool":
+        assert set(paid.values()) == {1}, "a finished tool call never runs again"

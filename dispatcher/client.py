@@ -186,6 +186,10 @@ class Client:
         digest = await self._stores.catalogs.current()
         return sorted(await self._stores.catalogs.manifest(digest)) if digest else []
 
+    async def server_pid(self) -> int:
+        """Return the server's process id, for those that watch over it."""
+        return await self._stores.server_pid()
+
     async def pools(self) -> list[PoolView]:
         """Return the pool processes that are there now."""
         return await self._stores.pools.pools()

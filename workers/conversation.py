@@ -96,10 +96,8 @@ def opening(leg: Leg) -> list[Message]:
 
 def _session(leg: Leg) -> Iterator[Message | str]:
     """Yield the session's earlier messages: the agent's own answers as they were, other agents' as quotations."""
-    whole = dropwhile(
-        lambda one: one.agent, leg.earlier
-    )  # where the beginning is cut off, a user's message comes first
-    for one in whole:
+    # Where the beginning of a long session is cut off, a user's message still comes first.
+    for one in dropwhile(lambda said: said.agent, leg.earlier):
         if one.agent == leg.agent:
             yield one.message
         elif one.agent:

@@ -6,7 +6,7 @@ from shared.stores.catalogs import RedisCatalogStore
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
-from shared.stores.redis import Redis, connect, ping
+from shared.stores.redis import Redis, connect, ping, translated
 from shared.stores.sessions import RedisSessionStore
 
 __all__ = ["Stores", "open_stores"]
@@ -40,6 +40,10 @@ class Stores:
     async def ping(self) -> None:
         """Raise ``StoreUnavailable`` unless the server answers."""
         await ping(self.client, self.url)
+
+    async def server_pid(self) -> int:
+        """Return the server's process id."""
+        return int((await translated(self.client.info)("server"))["process_id"])
 
     async def close(self) -> None:
         """Close the connections."""

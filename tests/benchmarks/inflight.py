@@ -36,7 +36,7 @@ def agent_file(index: int) -> str:
 def script(turn_s: float) -> str:
     """Replies of the chain, each after ``turn_s``."""
     moves = [
-        f"  {here}:\n  - name: run\n    delay_s: {turn_s}\n    call: [{{tool: transfer_to_{to}, args: {{reason: go}}}}]\n"
+        f"  {here}:\n  - {{name: run, delay_s: {turn_s}, call: [{{tool: transfer_to_{to}, args: {{reason: go}}}}]}}\n"
         for here, to in itertools.pairwise(CHAIN)
     ]
     return "agents:\n" + "".join(moves) + f"  {CHAIN[-1]}:\n  - {{name: end, delay_s: {turn_s}, say: done}}\n"

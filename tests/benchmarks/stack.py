@@ -26,8 +26,11 @@ class Stack:
         (folder / "scripts" / "script.yaml").write_text(script)
         self.children: list[Child] = []
 
-    def start(self, kind: str, *queues: str, **settings: object) -> Child:
-        """Start a ``dispatcher`` or ``workers`` pool process; ``settings`` are Ekiden's, by name."""
+    def start(self, kind: str, *queues: str, module: str = "", **settings: object) -> Child:
+        """Start a pool process: ``dispatcher`` or ``workers``, or an app ``kind`` of a ``module`` of the tests.
+
+        ``settings`` are Ekiden's, by name.
+        """
         env = {
             **os.environ,
             "EKIDEN_REDIS_URL": self.url,
@@ -38,7 +41,18 @@ class Stack:
         }
         served = ["-Q", ",".join(queues)] if queues else []
         node = ["-n", f"{kind}{len(self.children)}@bench"]
-        command = [sys.executable, "-m", "celery", "-A", f"{kind}.app", "worker", "-l", "WARNING", *node, *served]
+        command = [
+            sys.executable,
+            "-m",
+            "celery",
+            "-A",
+            f"{module}:{kind}" if module else f"{kind}.app",
+            "worker",
+            "-l",
+            "WARNING",
+            *node,
+            *served,
+        ]
         child = start_child(command, env=env, log=self.folder / f"{kind}{len(self.children)}.log")
         self.children.append(child)
         return child

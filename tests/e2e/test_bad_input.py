@@ -8,34 +8,6 @@ import pytest
 
 from tests.e2e.program import Program
 
-COMMANDS = [
-    [],
-    ["run"],
-    ["up"],
-    ["dispatcher"],
-    ["worker"],
-    ["submit"],
-    ["jobs"],
-    ["job"],
-    *(["job", name] for name in ("show", "result", "events", "chain", "cancel")),
-    ["status"],
-    ["config"],
-]
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_explains_itself(ekiden: Program, command: list[str]) -> None:
-    done = ekiden.run(*command, "--help")
-    assert done.returncode == 0
-    assert " ".join(["Usage:", "python -m dispatcher", *command]) in done.stdout
-    assert not ekiden.data.exists()
-
-
-def test_help_lists_every_command_and_exit_code(ekiden: Program) -> None:
-    text = ekiden.run("--help").stdout
-    for word in ("run", "up", "dispatcher", "worker", "submit", "jobs", "job", "status", "Exit codes"):
-        assert word in text
-
 
 def free_port() -> int:
     with socket.socket() as listener:

@@ -280,8 +280,9 @@ def test_a_cold_shutdown_cancels_what_runs(app: Celery) -> None:
     async def wait(self: Any) -> None:
         await gate.go_through()
 
+    task = task_of(app, wait)  # before the worker starts: it makes its table of tasks then
     with heard(signals.task_success) as succeeded, working(app, QUEUE, AsyncPool) as worker:
-        send(task_of(app, wait))
+        send(task)
         eventually(lambda: gate.inside == 1, "it runs")
         worker.stop(is_cold=True)
         assert gate.passed == 0

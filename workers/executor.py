@@ -10,7 +10,7 @@ from pathlib import Path
 from shared.definitions.model import AgentDefinition
 from shared.errors import HandoffRefused
 from shared.llm.base import ChatModel, FinishReason, ModelReply, ModelRequest
-from shared.messages import ToolCall, ToolResult
+from shared.messages import ToolCall, ToolResult, storable
 from shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
 from shared.records import ModelReplied, Refused, ToolFinished, ToolStarted
 from shared.relay.leg import Leg
@@ -90,7 +90,7 @@ class Executor:
         record = ModelReplied(
             leg=self._leg.number,
             turn=turn,
-            message=reply.message,
+            message=storable(reply.message),
             finish=reply.finish,
             detail=reply.detail,
             usage=reply.usage,

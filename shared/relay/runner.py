@@ -233,7 +233,7 @@ def _is_being_cancelled() -> bool:
 
 
 def _why_refused(code: str, transfer: Transfer) -> str:
-    chain = " -> ".join(transfer.context.metadata.handoff_chain)
+    chain = " -> ".join(transfer.context.metadata.handoff_chain[:-1])
     if code == "MAX_DEPTH_EXCEEDED":
         return (
             f"Not executed: {code}. This job may be handed over {transfer.max_depth} times and has been: "

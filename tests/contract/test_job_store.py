@@ -13,6 +13,7 @@ from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from shared.stores import keys
 from shared.stores.base import Claim, Lease
 from shared.stores.opening import Stores
+from shared.stores.redis import as_any
 from shared.stores.scripts import source_of
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted
@@ -624,7 +625,7 @@ def test_values_over_64_kb_stand_beside_the_journal_and_are_read_as_if_in_it(bac
         [entry] = await stores.jobs.journal(job)
         assert isinstance(entry.record, JobRequested)
         assert entry.record.prompt == prompt
-        [(_, fields)] = await stores.client.xrange(keys.journal(job))
+        [(_, fields)] = await as_any(stores.client.xrange(keys.journal(job)))
         assert len(fields["r"]) < 100
         [message] = await queue_of(stores, DISPATCH_QUEUE)
         assert len(json.dumps(message)) < 4096

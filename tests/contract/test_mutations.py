@@ -1,0 +1,109 @@
+"""Tests of the tests: with one safety taken out of a copy of a script, the test that watches over it fails."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import fakeredis
+import pytest
+
+from shared.stores import scripts
+from tests.conftest import Backend
+from tests.contract import test_job_store as contract
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A text of the scripts, what stands in its place, and who must notice."""
+
+    taken_out: str
+    old: str
+    new: str
+    noticed_by: Callable[[Backend], None]
+
+
+MUTATIONS = [
+    Mutation(
+        "fence check",
+        "if h[1] ~= 'running' or h[2] ~= fence or h[3] ~= leg then return {'fenced'} end",
+        "",
+        contract.test_after_the_lease_another_worker_takes_over_and_the_first_cannot_write,
+    ),
+    Mutation(
+        "stored verdict",
+        "if commit ~= '' and h[4] and",
+        "if false and",
+        contract.test_a_repeated_commit_gets_the_stored_verdict,
+    ),
+    Mutation(
+        "append's token",
+        "if h[2] == ARGV[3] then return {'ok', h[3]} end",
+        "",
+        contract.test_appends_are_numbered_and_a_repeated_one_is_recognised,
+    ),
+    Mutation(
+        "append's cancel check",
+        "if h[1] then return {'cancelled', h[1]} end\nif h[2]",
+        "if h[2]",
+        contract.test_a_running_job_that_was_cancelled_can_only_end_as_cancelled,
+    ),
+    Mutation(
+        "finish's cancel check",
+        "if cancel and ARGV[5] ~= fits[cancel]",
+        "if false",
+        contract.test_a_running_job_that_was_cancelled_can_only_end_as_cancelled,
+    ),
+    Mutation(
+        "finish's waking of the session's next job",
+        "  leave(id, k.job, k.session, k.inbox)\n",
+        "",
+        contract.test_further_jobs_of_a_session_wait_in_order_and_each_end_starts_the_next,
+    ),
+    Mutation(
+        "finish's clearing of the indexes",
+        "  forget(id, k.job)\n",
+        "",
+        contract.test_finishing_clears_every_index_and_stores_result_and_messages,
+    ),
+    Mutation(
+        "claim's lease check",
+        "if h[1] == 'running' and not mine and tonumber(h[5]) > now then return {'busy'} end",
+        "",
+        contract.test_only_one_of_two_claims_succeeds,
+    ),
+    Mutation(
+        "depth check",
+        "if depth + 1 > tonumber(ARGV[8]) then",
+        "if false then",
+        contract.test_n_handoffs_are_allowed_and_one_more_is_refused,
+    ),
+    Mutation(
+        "cycle check",
+        "if visits > 0 then",
+        "if false then",
+        contract.test_a_refused_transfer_leaves_the_leg_running,
+    ),
+    Mutation(
+        "sweeper's look at the oldest message",
+        "if oldest and (not stamp or stamp <= tonumber(h[4])) then return {'waiting'} end",
+        "",
+        contract.test_a_lost_message_is_pushed_again_but_one_that_still_waits_is_not,
+    ),
+]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.taken_out)
+def test_a_safety_that_is_taken_out_is_missed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = scripts.source_of
+    touched = []
+
+    def mutated(name: str) -> str:
+        text = whole(name)
+        touched.append(mutation.old in text)
+        return text.replace(mutation.old, mutation.new)
+
+    backend = Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
+    mutation.noticed_by(backend)
+    monkeypatch.setattr(scripts, "source_of", mutated)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):  # the latter: pytest.raises that nothing satisfied
+        mutation.noticed_by(backend)
+    assert any(touched), "the text is no longer in any script: mend the mutation"

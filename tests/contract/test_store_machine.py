@@ -1,0 +1,231 @@
+"""Any interleaving of what clients, workers and sweepers do keeps the store's invariants."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import fakeredis
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, StopFlag
+from shared.handoff import first_context
+from shared.records import Ended, Paused, Retried
+from shared.relay.message import outbox
+from shared.relay.sweeper import sweep
+from shared.stores import keys
+from shared.stores.base import Claimed, JobView, OnBusy
+from shared.stores.opening import Stores
+from shared.stores.redis import as_any
+from tests.contract.relay_world import claim_of, done, reply, step_to, submission
+
+T = TypeVar("T")
+
+MAX_ATTEMPTS = 3
+AGENTS = ("a", "b", "c")
+FAILED = Ended(status="failed", reason="ERROR", error="no")
+ENDS: dict[StopFlag, Ended] = {
+    "user": Ended(status="cancelled", reason="ABORTED"),
+    "deadline": Ended(status="failed", reason="TIMEOUT", error="late"),
+}
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """One session; jobs, workers and a sweeper do whatever they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.Runner()
+        self.stores = Stores.on(fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
+        self.jobs: list[str] = []
+        self.held: list[Claimed] = []
+        self.ended: dict[str, str] = {}
+        self.count = 0
+
+    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run(coroutine)
+
+    def teardown(self) -> None:
+        """However it went: swept and served, every job comes to an end."""
+        for _ in range(200):
+            open_jobs = [job for job in self.jobs if not self.view(job).is_over]
+            if not open_jobs:
+                break
+            for job in open_jobs:
+                self.expire(job)
+                self.do(self._finish_if_claimable(job))
+            self.sweep()
+        assert all(self.view(job).is_over for job in self.jobs)
+        self.do(self.stores.close())
+        self.loop.close()
+
+    async def _finish_if_claimable(self, job: str) -> None:
+        leg = await self.stores.jobs.claim(await claim_of(self.stores, job, self.name()), 60)
+        if isinstance(leg, Claimed):
+            end = ENDS[leg.stop] if leg.stop else done(leg=leg.lease.leg)
+            await self.stores.jobs.finish(leg.lease, self.name(), [end], [])
+
+    def name(self) -> str:
+        self.count += 1
+        return f"n{self.count}"
+
+    def view(self, job: str) -> JobView:
+        return self.do(self.stores.jobs.job(job))
+
+    def some_job(self, pick: int) -> str:
+        return self.jobs[pick % len(self.jobs)]
+
+    def some_leg(self, pick: int) -> Claimed:
+        return self.held[pick % len(self.held)]
+
+    # What clients do.
+
+    @precondition(lambda self: len(self.jobs) < 4)
+    @rule(on_busy=st.sampled_from(["queue", "reject", "interrupt"]))
+    def submit(self, on_busy: OnBusy) -> None:
+        session = self.jobs[0].partition(".")[0] if self.jobs else None
+        job = self.do(self.stores.jobs.reserve(session, self.name()))
+        try:
+            self.do(self.stores.jobs.submit(submission(job), on_busy))
+        except SessionBusy:
+            return
+        self.jobs.append(job)
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0, 99), flag=st.sampled_from(["user", "deadline"]))
+    def stop(self, pick: int, flag: StopFlag) -> None:
+        self.do(self.stores.jobs.stop(self.some_job(pick), flag, [ENDS[flag]], []))
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0, 99))
+    def retry(self, pick: int) -> None:
+        view = self.view(self.some_job(pick))
+        box = outbox(view.id, view.leg, view.queue, first_context(view.id).with_id(view.handoff_id))
+        try:
+            self.do(self.stores.jobs.retry(view.id, box, Retried(leg=view.leg), 3600.0))
+        except InvalidRequest:
+            assert view.status not in ("failed", "dead")
+        else:
+            assert self.ended.pop(view.id) in ("failed", "dead")
+
+    # What workers do; most of these legs are stale by then.
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0, 99))
+    def claim(self, pick: int) -> None:
+        job = self.some_job(pick)
+        got = self.do(self.stores.jobs.claim(self.do(claim_of(self.stores, job, self.name())), 60))
+        if isinstance(got, Claimed):
+            self.held.append(got)
+
+    @precondition(lambda self: self.held)
+    @rule(pick=st.integers(0, 99), progress=st.booleans())
+    def append(self, pick: int, progress: bool) -> None:
+        leg = self.some_leg(pick)
+        before = self.view(leg.lease.job)
+        fence = self.fence(leg.lease.job)
+        try:
+            record = reply(leg=leg.lease.leg)
+            self.do(self.stores.jobs.append(leg.lease, self.name(), [record], used_ms=1, is_progress=progress))
+        except (LostLease, JobCancelled):
+            return
+        assert before.status == "running"
+        assert (fence, before.leg) == (leg.lease.fence, leg.lease.leg), "only the owner writes"
+
+    @precondition(lambda self: self.held)
+    @rule(pick=st.integers(0, 99), to=st.sampled_from(AGENTS))
+    def transfer(self, pick: int, to: str) -> None:
+        leg = self.some_leg(pick)
+        self.do(self.stores.jobs.transfer(leg.lease, self.name(), step_to(leg, to, max_depth=4)))
+
+    @precondition(lambda self: self.held)
+    @rule(pick=st.integers(0, 99), delay_s=st.sampled_from([0.0, 3600.0]))
+    def suspend(self, pick: int, delay_s: float) -> None:
+        leg = self.some_leg(pick)
+        record = Paused(leg=leg.lease.leg, cause="retry", delay_s=delay_s)
+        self.do(self.stores.jobs.suspend(leg.lease, self.name(), [record], delay_s))
+
+    @precondition(lambda self: self.held)
+    @rule(pick=st.integers(0, 99), end=st.sampled_from([done(), FAILED, *ENDS.values()]))
+    def finish(self, pick: int, end: Ended) -> None:
+        leg = self.some_leg(pick)
+        self.do(self.stores.jobs.finish(leg.lease, self.name(), [end.model_copy(update={"leg": leg.lease.leg})], []))
+
+    # What goes wrong, and what mends it.
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0, 99))
+    def worker_dies(self, pick: int) -> None:
+        self.expire(self.some_job(pick))
+
+    def expire(self, job: str) -> None:
+        client = self.stores.client
+        for index in (keys.LEASES, keys.TIMERS):
+            self.do(as_any(client.zadd(index, {job: 1}, xx=True)))
+        if self.view(job).status == "running":
+            self.do(as_any(client.hset(keys.job(job), "lease_ms", 1)))
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0, 99))
+    def message_is_lost(self, pick: int) -> None:
+        self.do(as_any(self.stores.client.rpop(self.view(self.some_job(pick)).queue)))
+
+    @rule()
+    def sweep(self) -> None:
+        self.do(sweep(self.stores.jobs, grace_s=0.0, max_attempts=MAX_ATTEMPTS))
+
+    # What always holds.
+
+    def fence(self, job: str) -> str:
+        return str(self.do(as_any(self.stores.client.hget(keys.job(job), "fence"))))
+
+    @invariant()
+    def every_unfinished_job_can_be_found_by_whoever_must_wake_it(self) -> None:
+        client = self.stores.client
+        for view in map(self.view, self.jobs):
+            indexed = {
+                "running": self.do(as_any(client.zscore(keys.LEASES, view.id))),
+                "suspended": self.do(as_any(client.zscore(keys.TIMERS, view.id))),
+                "queued": self.do(as_any(client.zscore(keys.queued(view.queue), view.id))),
+            }
+            assert {name for name, score in indexed.items() if score is not None} <= {view.status}
+            if view.status in indexed:
+                assert indexed[view.status] is not None
+            deadline = self.do(as_any(client.zscore(keys.DEADLINES, view.id)))
+            assert (deadline is None) == (view.is_over or view.cancel_requested)
+
+    @invariant()
+    def one_job_of_the_session_runs_and_the_others_wait_in_its_inbox(self) -> None:
+        if not self.jobs:
+            return
+        session = self.jobs[0].partition(".")[0]
+        views = [self.view(job) for job in self.jobs]
+        running = [view.id for view in views if view.status in ("queued", "running", "suspended")]
+        assert len(running) <= 1
+        assert self.do(self.stores.sessions.session(session)).active == (running[0] if running else None)
+        waiting = {view.id for view in views if view.status == "waiting"}
+        inbox = self.do(as_any(self.stores.client.lrange(keys.inbox(session), 0, -1)))
+        assert waiting <= set(inbox)
+        assert not waiting or running, "nobody waits for nothing"
+
+    @invariant()
+    def the_end_is_final_and_recorded_once(self) -> None:
+        for view in map(self.view, self.jobs):
+            entries = self.do(self.stores.jobs.journal(view.id))
+            assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+            kinds = [entry.record.type for entry in entries]
+            assert kinds[0] == "request"
+            assert kinds.count("ended") - kinds.count("retried") == int(view.is_over)
+            if view.is_over:
+                assert kinds[-1] == "ended"
+                assert self.ended.setdefault(view.id, view.status) == view.status, "an end does not change"
+
+
+TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine.settings = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)

@@ -13,7 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, Self
 
-from shared.errors import InvalidRequest, StoreUnavailable, UnknownAgent
+from shared.definitions.model import AgentDefinition
+from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, UnknownAgent
 from shared.handoff import first_context
 from shared.records import Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import closing_records, journal_of
@@ -37,6 +38,7 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self._stores = open_stores(url, retries=3, connections=MAX_FOLLOWED)
+        self._is_checked = False
 
     async def __aenter__(self) -> Self:
         await self._stores.ping()
@@ -74,10 +76,14 @@ class Client:
             SessionBusy: with ``on_busy="reject"``.
             UnknownAgent: the catalog in force has no such agent.
             UnknownJob: the session does not exist (any more).
+            ConfigurationError: the server is too old, or may throw jobs away.
             StoreUnavailable: the server does not answer; the job may exist, so repeat with the same ``request_id``.
         """
         if not prompt.strip():
             raise InvalidRequest("the prompt is empty: say what is to be done")
+        if not self._is_checked:
+            await self._stores.check()
+            self._is_checked = True
         if agent is not None:
             await self._require_agent(agent)
         jobs = self._stores.jobs
@@ -99,7 +105,7 @@ class Client:
         await self._stores.jobs.job(job)
         while True:
             try:
-                entries = await self._stores.jobs.journal(job, after, wait_s=WAIT_S)
+                entries = await self.journal(job, after)
             except StoreUnavailable:
                 await self._stores.ping()  # reconnects, or says for good that nobody answers
                 continue
@@ -108,8 +114,16 @@ class Client:
                 yield entry
             if not entries:
                 yield None
-            elif isinstance(entries[-1].record, Ended) and (await self.job(job)).is_over:  # an ended job may be retried
+            elif await self.has_ended(job, entries[-1]):
                 return
+
+    async def journal(self, job: str, after: int = 0, wait_s: float = WAIT_S) -> list[Entry]:
+        """Return a page of the journal's entries behind ``after``, waiting up to ``wait_s`` for the first."""
+        return await self._stores.jobs.journal(job, after, wait_s=wait_s)
+
+    async def has_ended(self, job: str, last: Entry) -> bool:
+        """Tell whether nothing comes behind ``last``: an ended job may have been retried meanwhile."""
+        return isinstance(last.record, Ended) and (await self.job(job)).is_over
 
     async def wait(self, job: str) -> JobView:
         """Return the job once it has ended."""
@@ -145,8 +159,8 @@ class Client:
         return await self._stores.sessions.session(session)
 
     async def said(self, session: str) -> list[Said]:
-        """Return what was said in a session, oldest first."""
-        return await self._stores.sessions.said(session)
+        """Return all that was said in a session, oldest first."""
+        return await self._stores.sessions.said(session, limit=None)
 
     async def clear(self, session: str) -> int:
         """Forget what was said in a session; return how many messages there were."""
@@ -166,11 +180,14 @@ class Client:
 
     async def cancel(self, job: str) -> Literal["ok", "flagged", "finished"]:
         """Cancel a job: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before."""
-        view = await self.job(job)
-        end = Ended(leg=view.leg, status="cancelled", reason="ABORTED", error="cancelled by the user")
-        entries = await journal_of(self._stores.jobs, job)
-        records = [*closing_records(entries, view.leg, "Not finished: ABORTED."), end]
-        return await self._stores.jobs.stop(job, "user", records, ())
+        while True:
+            view = await self.job(job)
+            end = Ended(leg=view.leg, status="cancelled", reason="ABORTED", error="cancelled by the user")
+            entries = await journal_of(self._stores.jobs, job)
+            records = [*closing_records(entries, view.leg, "Not finished: ABORTED."), end]
+            verdict = await self._stores.jobs.stop(job, "user", records, (), seq=len(entries))
+            if verdict != "moved":  # else it went on while we looked
+                return verdict
 
     async def retry(self, job: str, deadline_s: float = DEADLINE_S) -> None:
         """Let a job that failed or died go on behind its last record. Raises ``InvalidRequest`` for any other."""
@@ -185,6 +202,15 @@ class Client:
         """Return the names of the catalog in force; empty before a dispatcher published one."""
         digest = await self._stores.catalogs.current()
         return sorted(await self._stores.catalogs.manifest(digest)) if digest else []
+
+    async def definition(self, agent: str) -> AgentDefinition:
+        """Return an agent of the catalog in force. Raises ``UnknownAgent``, ``NoCatalog``."""
+        await self._require_agent(agent)
+        digest = await self._stores.catalogs.current()
+        if digest is None:
+            raise NoCatalog("nobody has published agents to this server: start `ekiden dispatcher`")
+        manifest = await self._stores.catalogs.manifest(digest)
+        return AgentDefinition.from_json(await self._stores.catalogs.definition(digest, manifest[agent]))
 
     async def server_pid(self) -> int:
         """Return the server's process id, for those that watch over it."""

@@ -4,13 +4,14 @@ A field is ``EKIDEN_<NAME>`` in the environment and, in the files, the dotted ke
 ``agents.routing.…`` as in gemini-cli's files, ``ekiden.…`` for what is ours alone.
 """
 
+import json
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from shared.errors import ConfigurationError
 from shared.settings_files import global_file, project_file, read_settings, value_at
@@ -29,15 +30,17 @@ class Settings(BaseSettings):
     redis_url: str | None = None
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
     data_dir: Path = Path(".ekiden")
-    agents_dir: list[Path] = Field(default_factory=list)
-    """Further folders of agent files (JSON list in the environment)."""
+    user: str | None = None
+    """Whose sessions the command line continues and begins; None: the login name."""
+    agents_dir: Annotated[list[Path], NoDecode] = Field(default_factory=list)
+    """Further folders of agent files; in the environment joined as in ``PATH``, or a JSON list."""
     scripts_dir: Path | None = None
     """Scripts for the scripted model; None: those that ship with the agents."""
     workspace_root: Path | None = None
     """File and shell tools act under it only; None: no such tools."""
     model: str | None = None
     """The model of agents that name none, or ``inherit``; None: Gemini where there is a key, else the stand-in."""
-    model_aliases: dict[str, str] = Field(default_factory=dict)
+    model_aliases: Annotated[dict[str, str], NoDecode] = Field(default_factory=dict)
     """Names that agent files use -> the model that serves them here (``default``: the one above)."""
     model_timeout_s: float = Field(120.0, gt=0)
     model_attempts: int = Field(5, ge=1)
@@ -59,6 +62,21 @@ class Settings(BaseSettings):
     handoff_cycles: str = Field("parent", pattern=r"^(deny|parent|limit:[1-9][0-9]*)$")
     """``deny``, ``parent`` or ``limit:<n>``."""
     routing_fallback: Literal["prompt_user", "none"] = "prompt_user"
+
+    @field_validator("agents_dir", mode="before")
+    @classmethod
+    def _as_folders(cls, value: Any) -> Any:
+        """Take one folder, several joined as in ``PATH``, or a JSON list."""
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("["):
+            return _json(value, f"a folder, several joined by {os.pathsep!r}, or a JSON list")
+        return [part for part in value.split(os.pathsep) if part]
+
+    @field_validator("model_aliases", mode="before")
+    @classmethod
+    def _as_object(cls, value: Any) -> Any:
+        return _json(value, 'a JSON object such as {"fast": "gemini-2.5-flash"}') if isinstance(value, str) else value
 
     @classmethod
     def settings_customise_sources(
@@ -85,7 +103,10 @@ def load_settings(**options: Any) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])
-        raise ConfigurationError(f"setting {key_of(name)!r} ({_origin(name, given)}): {first['msg']}") from error
+        problem = first["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"setting {key_of(name)!r} ({_origin(name, given)}): {problem}") from error
+    except SettingsError as error:
+        raise ConfigurationError(f"a setting cannot be read: {error}; lists and objects are JSON") from error
 
 
 def key_of(name: str) -> str:
@@ -108,6 +129,13 @@ def _origin(name: str, given: dict[str, Any]) -> str:
         if value_at(read_settings(path), key_of(name)) is not None:
             return str(path)
     return "default"
+
+
+def _json(text: str, expected: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no valid JSON ({error.msg}): give {expected}") from None
 
 
 class _FileSource(PydanticBaseSettingsSource):

@@ -32,15 +32,14 @@ class Turn:
         """Calls without an answer, in order."""
         return [call for call in self.reply.message.calls if call.id not in self.answers]
 
-    def messages(self) -> Iterator[Message]:
-        """Yield the reply and, if it has calls, their results: one for each, in call order."""
+    def messages(self) -> tuple[Message, ...]:
+        """Return the reply and, if it has calls, their results: one for each, in call order."""
         message = self.reply.message
         if self.forgotten:
             kept = tuple(p for p in message.parts if not (isinstance(p, ToolCall) and p.id in self.forgotten))
             message = message.model_copy(update={"parts": kept})
-        yield message
-        if message.calls:
-            yield answered(self.answers[call.id] for call in message.calls if call.id in self.answers)
+        results = [self.answers[call.id] for call in message.calls if call.id in self.answers]
+        return (message, answered(results)) if message.calls else (message,)
 
 
 def turns_of(records: Iterable[Record]) -> list[Turn]:

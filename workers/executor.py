@@ -56,7 +56,9 @@ class Executor:
     def __init__(self, leg: Leg, equipment: Equipment) -> None:
         self._leg = leg
         self._has = equipment
-        self._opening = opening(leg)
+        self._messages = opening(leg)
+        self._told = 0
+        """How many turns ``_messages`` holds: it only grows, so that turn 1,000 costs what turn 10 did."""
         self._turns = turns_of(leg.records)
 
     async def run(self) -> Outcome:
@@ -110,12 +112,15 @@ class Executor:
         return reply
 
     def _request(self) -> ModelRequest:
+        for turn in self._turns[self._told :]:
+            self._messages += turn.messages()
+        self._told = len(self._turns)
         definition = self._has.definition
         return ModelRequest(
             agent=definition.name,
             model=self._has.model_name,
             instructions=instructions_for(definition),
-            messages=(*self._opening, *(message for turn in self._turns for message in turn.messages())),
+            messages=tuple(self._messages),
             tools=(*(tool.spec for tool in self._has.tools.values()), *self._has.transfers.specs),
             temperature=definition.temperature,
         )
@@ -127,6 +132,8 @@ class Executor:
         last = self._turns[-1].reply
         if not last.message.calls:
             return self._answer(last)
+        if not self._turns[-1].refusal:
+            return None
         refusals = [turn.refusal for turn in self._counted if turn.refusal]
         if len(refusals) >= MAX_REFUSALS:
             return Failed("HANDOFF_REFUSED", f"{len(refusals)} transfers were refused; the last: {refusals[-1]}")
@@ -147,11 +154,10 @@ class Executor:
     def _exceeded(self) -> Failed | None:
         """Return the limit that the leg has reached, as an outcome."""
         limits = self._has.definition.limits
-        usages = [turn.reply.usage for turn in self._counted]
-        tokens = sum(usage.input_tokens + usage.output_tokens for usage in usages)
-        if len(usages) >= limits.max_turns:
+        counted = self._counted
+        if len(counted) >= limits.max_turns:
             return self._limit("MAX_TURNS", f"max_turns: {limits.max_turns}")
-        if limits.max_tokens is not None and tokens >= limits.max_tokens:
+        if limits.max_tokens is not None and sum(_tokens(turn) for turn in counted) >= limits.max_tokens:
             return self._limit("MAX_TOKENS", f"max_tokens: {limits.max_tokens}")
         return None
 
@@ -241,6 +247,10 @@ class Executor:
 
 def _result(call: ToolCall, text: str) -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, content=text, is_error=True)
+
+
+def _tokens(turn: Turn) -> int:
+    return turn.reply.usage.input_tokens + turn.reply.usage.output_tokens
 
 
 def _ms_since(began: float) -> int:

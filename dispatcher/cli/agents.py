@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dispatcher.cli.agents_run import run
 from dispatcher.cli.agents_show import (
     print_agent,
     print_consequences,
@@ -115,7 +116,7 @@ def create(
         )
     out.line("Next steps:")
     out.line(f"  edit its instructions:  ekiden agents edit {draft.name}")
-    out.line(f'  run it:                 ekiden run --agent {draft.name} "…"')
+    out.line(f'  run it:                 ekiden agents run {draft.name} -p "…"')
 
 
 @app.command("list")
@@ -238,6 +239,9 @@ def validate(
     raise typer.Exit(0 if is_ok else 1)
 
 
+app.command("run")(run)
+
+
 def _agents(ctx: typer.Context, agents_dir: list[Path] | None) -> "Agents":
     from dispatcher.cli.agents_found import open_agents
 
@@ -251,9 +255,8 @@ def _checker(agents: "Agents", files: "Sequence[AgentFile]" = ()) -> "Checker":
     from shared.settings import load_settings
 
     settings = load_settings()
-    aliases = getattr(settings, "model_aliases", {})
     given = {file.name: file.definition for file in files if file.definition and not file.is_shadowed}
-    return Checker({**agents.in_force, **given}, configured_servers(), aliases, settings.model or "")
+    return Checker({**agents.in_force, **given}, configured_servers(), settings.model_aliases, settings.model or "")
 
 
 def _files_named(name: str, agents: "Agents") -> "list[AgentFile]":

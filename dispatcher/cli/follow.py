@@ -1,78 +1,224 @@
-"""Follow a job to its end: show its journal as it grows, and say what it waits for."""
+"""Follow a job to its end: its journal and what its models write just now, in the order in which things happened."""
 
 import asyncio
-import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from dispatcher.cli.drafts import Drafts
 from dispatcher.cli.show import View
-from shared.errors import UnknownJob
+from shared.errors import StoreUnavailable
 from shared.records import Ended
 
 if TYPE_CHECKING:
     from dispatcher.client import Client
+    from shared.records import Entry
+    from shared.stores.base import LivePiece
 
-__all__ = ["Interrupted", "follow", "interruptible", "leave_running"]
+__all__ = ["OUTAGE_S", "Follower", "show_entries", "waits_behind"]
+
+OUTAGE_S = 60.0
+"""How long a server may be away before a follower gives up."""
+_TICK_S = 1.0
+_QUIET_S = 2.0
+"""How long nothing may happen before we look whether anybody serves the job."""
+_PAUSE_S = 0.2
+T = TypeVar("T")
 
 
-class Interrupted(Exception):
-    """The user pressed Ctrl-C, or somebody asked the program to end."""
+@dataclass
+class Follower:
+    """Shows one job.
 
-
-async def follow(client: "Client", job: str, view: View, *, is_served: bool = False) -> Ended:
-    """Show the journal of ``job`` up to its last record, and return that.
-
-    Args:
+    Attributes:
         client: The connection.
         job: Whose journal.
         view: Where it is shown.
         is_served: Pools are on their way, so there is no need to look whether anybody serves the job's queue.
+        is_live: Whether pieces of answers in the making are shown as well.
+        after: The place in the journal up to which nothing is shown.
+        tail: How many entries at most are shown of those that there are already; None: all.
+        outage_s: How long the server may be away.
     """
-    warned: set[str] = set()
-    end: Ended | None = None
-    async for entry in client.follow(job):
-        if entry is not None:
-            view.show(entry)
-            end = entry.record if isinstance(entry.record, Ended) else end
-        elif not is_served:
-            await _warn_if_unserved(client, job, view, warned)
-    if end is None:
-        raise UnknownJob(f"the journal of job {job!r} has no end: it was deleted")
-    return end
+
+    client: "Client"
+    job: str
+    view: View
+    is_served: bool = False
+    is_live: bool = True
+    after: int = 0
+    tail: int | None = None
+    outage_s: float = OUTAGE_S
+
+    def __post_init__(self) -> None:
+        self.may_show = asyncio.Event()
+        """Cleared while somebody else uses the terminal."""
+        self.may_show.set()
+        self._seq = 0
+        self._place = "0"
+        self._drafts = Drafts()
+        self._warned: set[str] = set()
+        self._last: Entry | None = None
+
+    async def run(self) -> Ended:
+        """Show the job up to its last entry, and return that. Raises ``StoreUnavailable``, ``UnknownJob``."""
+        await self._catch_up()
+        await self._tell(waits_behind)
+        async with _Reads() as reads:
+            heard = time.monotonic()
+            while (end := await self._end()) is None:
+                reads.keep("journal", lambda: self.client.journal(self.job, self._seq))
+                if self.is_live:
+                    reads.keep("live", lambda: self.client.live(self.job, self._place))
+                try:
+                    found = await reads.next(_TICK_S)
+                except StoreUnavailable as error:
+                    await self._outlast(error)
+                    continue
+                await self.may_show.wait()
+                if await self._show(found):
+                    heard = time.monotonic()
+                self.view.tick()
+                if not self.is_served and time.monotonic() - heard > _QUIET_S:
+                    heard = time.monotonic()
+                    await self._tell(waits_behind)
+                    await self._tell(unserved)
+        return end
+
+    async def _show(self, found: dict[str, Any]) -> bool:
+        """Show what was read. Before live pieces the journal is read once more: what it had before them comes first."""
+        entries: list[Entry] = found.get("journal", [])
+        place, pieces = found.get("live", (self._place, []))
+        self._show_entries(entries)
+        if pieces:
+            self._show_entries(await self._ask(lambda: self.client.journal(self.job, self._seq, 0)))
+            self._show_pieces(pieces)
+            self._place = place
+        return bool(entries or pieces)
+
+    def _show_entries(self, entries: "list[Entry]") -> None:
+        for entry in entries:
+            if entry.seq > self._seq:
+                self._seq = entry.seq
+                self._last = entry
+                self._drafts.close(entry.record)
+                self.view.show(entry)
+
+    def _show_pieces(self, pieces: "list[LivePiece]") -> None:
+        for piece in pieces:
+            if self._drafts.is_open(piece):
+                self.view.live(piece)
+
+    async def _catch_up(self) -> None:
+        """Show what there is already, or its tail; nothing when this follower goes on after a break."""
+        if self._last is not None:
+            return
+        await self._ask(lambda: self.client.job(self.job))
+        entries = await self._ask(lambda: self.client.entries(self.job))
+        first = max(self.after, 0 if self.tail is None else len(entries) - self.tail)
+        for entry in entries[:first]:
+            self._seq = entry.seq
+            self._last = entry
+            self._drafts.close(entry.record)
+            self.view.learn(entry)
+        self._show_entries(entries[first:])
+
+    async def _end(self) -> Ended | None:
+        last = self._last
+        if last is None or not isinstance(last.record, Ended):
+            return None
+        return last.record if await self._ask(lambda: self.client.has_ended(self.job, last)) else None
+
+    async def _ask(self, question: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the server's answer, however often it has to be asked while it is away."""
+        while True:
+            try:
+                return await question()
+            except StoreUnavailable as error:
+                await self._outlast(error)
+
+    async def _outlast(self, error: StoreUnavailable) -> None:
+        """Return when the server answers again; say once that it does not. Raises ``StoreUnavailable`` in the end."""
+        if self.outage_s <= 0:
+            raise error
+        self.view.note(f"the server does not answer: waiting up to {self.outage_s:g} s for it")
+        deadline = time.monotonic() + self.outage_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(StoreUnavailable, TimeoutError):
+                async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - time.monotonic()):
+                    await self.client.job(self.job)
+                self.view.note("the server answers again")
+                return
+            await asyncio.sleep(_PAUSE_S)
+        raise StoreUnavailable(
+            f"the server has not answered for {self.outage_s:g} s. The job may go on: `ekiden job follow {self.job}` "
+            "shows it once the server is back"
+        ) from error
+
+    async def _tell(self, reason: "Callable[[Client, str], Coroutine[Any, Any, str | None]]") -> None:
+        """Say once why the job does not go on, if it does not."""
+        with contextlib.suppress(StoreUnavailable):  # the next read says so
+            if (text := await reason(self.client, self.job)) is not None and text not in self._warned:
+                self._warned.add(text)
+                self.view.note(text)
 
 
-@asynccontextmanager
-async def interruptible() -> AsyncIterator[None]:
-    """Turn the first Ctrl-C or SIGTERM inside the block into ``Interrupted``; the second ends the program at once."""
-    task = asyncio.current_task()
-    assert task is not None
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        yield
-    except asyncio.CancelledError:  # asyncio's runner cancels its main task at the first SIGINT
-        task.uncancel()
-        raise Interrupted from None
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
+async def waits_behind(client: "Client", job: str) -> str | None:
+    """Say which job of its session ``job`` waits for, if it does."""
+    from shared.ids import session_of
+
+    if (await client.job(job)).status != "waiting":
+        return None
+    active = (await client.session(session_of(job))).active
+    return f"job {job} waits behind job {active} of its session" if active else None
 
 
-def leave_running(job: str, view: View) -> None:
-    """Say that the job goes on without us, and how to see or end it."""
-    view.note(f"job {job} goes on: `ekiden job events {job} --follow` shows it, `ekiden job cancel {job}` ends it")
-
-
-async def _warn_if_unserved(client: "Client", job: str, view: View, warned: set[str]) -> None:
-    """Once per queue: nobody consumes the queue that the job waits in."""
-    found = await client.job(job)
-    if found.status != "queued" or found.queue in warned:
-        return
-    if any(found.queue in pool.queues for pool in await client.pools()):
-        return
-    warned.add(found.queue)
+async def unserved(client: "Client", job: str) -> str | None:
+    """Say that no pool serves the queue that ``job`` waits in, if so, and what to do."""
     from shared.relay.message import agent_of
 
+    found = await client.job(job)
+    if found.status != "queued" or any(found.queue in pool.queues for pool in await client.pools()):
+        return None
     agent = agent_of(found.queue)
     whom, command = (f"agent {agent!r}", f"worker --agents {agent}") if agent else ("new jobs", "dispatcher")
-    view.note(f"the job waits: no running pool serves {whom}; start one with `ekiden {command}`")
+    return f"the job waits: no running pool serves {whom}; start one with `ekiden {command}`"
+
+
+def show_entries(entries: "list[Entry]", view: View, tail: int | None) -> None:
+    """Show a journal as it is now, or its tail."""
+    first = 0 if tail is None else max(0, len(entries) - tail)
+    for place, entry in enumerate(entries):
+        (view.show if place >= first else view.learn)(entry)
+
+
+class _Reads:
+    """Reads that wait at the server, side by side; one that has nothing yet goes on while others are served."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+
+    def keep(self, name: str, read: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Begin the read ``name`` unless it is under way."""
+        if name not in self._tasks:
+            self._tasks[name] = asyncio.create_task(read())
+
+    async def next(self, wait_s: float) -> dict[str, Any]:
+        """Return what has been read, by name; nothing after ``wait_s``."""
+        await asyncio.wait(self._tasks.values(), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        done = {name: task for name, task in self._tasks.items() if task.done()}
+        self._tasks = {name: task for name, task in self._tasks.items() if name not in done}
+        errors = [error for task in done.values() if (error := task.exception()) is not None]
+        if errors:
+            raise errors[0]
+        return {name: task.result() for name, task in done.items()}
+
+    async def __aenter__(self) -> "_Reads":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -1,127 +1,155 @@
-"""``ekiden run`` on the embedded server: pools of its own, unless an ``ekiden up`` serves the folder."""
+"""Jobs on the embedded server: with pools of our own, unless an ``ekiden up`` serves the folder."""
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dispatcher.cli.abandoned import settle_abandoned
-from dispatcher.cli.follow import Interrupted, follow, interruptible
+from dispatcher.cli.attend import INTERRUPTED, Showing, attend
+from dispatcher.cli.follow import Follower
+from dispatcher.cli.interrupts import Interrupted
 from dispatcher.cli.neighbours import Neighbours, root_of_up
 from dispatcher.cli.options import Abandoned
 from dispatcher.cli.request import Workplace
-from dispatcher.cli.show import View, exit_code_of, view_for
+from dispatcher.cli.show import exit_code_of
 from dispatcher.cli.stack import Stack
+from dispatcher.cli.submission import Asked
 from dispatcher.cli.submit import submit_and_follow
 from dispatcher.client import Client
 from shared.embedded import attach, peek
 from shared.errors import EkidenError
 
-__all__ = ["Order", "run_here"]
+__all__ = ["Visit", "own_pools", "run_here", "visit"]
 
 _CANCEL_S = 5.0
 """How long a cancelled job may take to end before its pools are stopped all the same."""
+_URGENT_S = 1.0
 
 
 @dataclass(frozen=True)
-class Order:
-    """What ``run`` was told. ``prompt`` None: only what an earlier command left unfinished."""
+class Visit:
+    """The right to use a data folder's server. ``resumed``: jobs that an earlier command left and that are to go on."""
 
-    prompt: str | None
-    agent: str | None
-    place: Workplace
-    as_json: bool
+    url: str
+    data_dir: Path
+    resumed: list[str]
 
 
-def run_here(order: Order, data_dir: Path, abandoned: Abandoned | None) -> int:
-    """Start what is needed, carry the order out, stop what was started; return the exit code."""
+@contextmanager
+def visit(data_dir: Path, abandoned: Abandoned | None) -> Iterator[Visit]:
+    """Start the embedded server unless it runs, settle what becomes of abandoned jobs, and stop it in the end."""
     is_fresh = not peek(data_dir)
     with attach(data_dir) as server, Neighbours(data_dir) as neighbours:
         resumed = [] if is_fresh else settle_abandoned(server.url, neighbours, abandoned)
         neighbours.join()
-        if order.prompt is None and not resumed:
-            return 0
-        root = root_of_up(data_dir)
-        if root is not None and order.place.folder.is_relative_to(root):
-            return asyncio.run(_use_up(server.url, order))
-        with Stack(server.url, data_dir, order.place.root, agents_dirs=_agents_of(order.place.folder)) as stack:
-            return asyncio.run(_Relay(stack, order).run(resumed))
+        yield Visit(server.url, data_dir, resumed)
 
 
-def _agents_of(folder: Path) -> list[Path]:
-    """The project's own agents, where the project is not the current folder, whose agents are read anyway."""
-    if folder == Path.cwd().resolve():
-        return []
+@contextmanager
+def own_pools(here: Visit, place: Workplace, agents_dirs: Sequence[Path] = ()) -> Iterator[Stack | None]:
+    """Run a dispatcher and a worker for the folder; None: an ``ekiden up`` serves it already."""
+    root = root_of_up(here.data_dir)
+    if root is not None and place.folder.is_relative_to(root):
+        yield None
+        return
+    folders = [*_agents_of(place.folder, agents_dirs), *agents_dirs]
+    with Stack(here.url, here.data_dir, place.root, agents_dirs=folders) as stack:
+        yield stack
+
+
+def _agents_of(folder: Path, given: Sequence[Path]) -> list[Path]:
+    """The project's own agents, where the project is not the current folder, whose agents are read anyway.
+
+    Folders on the command line replace those of the settings, so these are named again.
+    """
     from shared.definitions.loader import AGENTS_FOLDER
     from shared.settings import load_settings
 
-    own = [folder / AGENTS_FOLDER] if (folder / AGENTS_FOLDER).is_dir() else []
-    return [*own, *load_settings().agents_dir]
+    is_elsewhere = folder != Path.cwd().resolve() and (folder / AGENTS_FOLDER).is_dir()
+    own = [folder / AGENTS_FOLDER] if is_elsewhere else []
+    return [*own, *load_settings().agents_dir] if own or given else []
 
 
-async def _use_up(url: str, order: Order) -> int:
-    request = {"prompt": order.prompt, "agent": order.agent, "cwd": str(order.place.folder)}
+def run_here(
+    asked: Asked | None,
+    place: Workplace,
+    data_dir: Path,
+    showing: Showing,
+    *,
+    abandoned: Abandoned | None = None,
+    agents_dirs: Sequence[Path] = (),
+) -> int:
+    """Start what is needed, see the job through, stop what was started; return the exit code.
+
+    ``asked`` None: only what an earlier command left unfinished.
+    """
+    with visit(data_dir, abandoned) as here:
+        if asked is None and not here.resumed:
+            return 0
+        with own_pools(here, place, agents_dirs) as stack:
+            ours = asked and replace(asked, cwd=place.folder)
+            if stack is None:
+                return asyncio.run(_use_up(here.url, ours, showing)) if ours else 0
+            return asyncio.run(_Relay(stack, showing).run(ours, here.resumed))
+
+
+async def _use_up(url: str, asked: Asked, showing: Showing) -> int:
     async with Client(url) as client:
-        return await submit_and_follow(client, request, as_json=order.as_json)
+        return await submit_and_follow(client, asked, showing)
 
 
 class _Relay:
     """Jobs on pools of our own."""
 
-    def __init__(self, stack: Stack, order: Order) -> None:
+    def __init__(self, stack: Stack, showing: Showing) -> None:
         self._stack = stack
-        self._order = order
-        self._told: set[str] = set()
+        self._showing = showing
 
-    async def run(self, resumed: list[str]) -> int:
+    async def run(self, asked: Asked | None, resumed: list[str]) -> int:
         """See our own job through, then the resumed ones; return the first one's exit code."""
         async with Client(self._stack.url) as client:
-            jobs = [*([await self._submit(client)] if self._order.prompt is not None else []), *resumed]
+            jobs = [*([await self._submit(client, asked)] if asked is not None else []), *resumed]
             codes = []
             for job in jobs:
-                codes.append(await self._see_through(client, job))
-                if codes[-1] == 130:
-                    return 130
+                codes.append(await self._see_through(self._showing.follower(client, job, is_served=True)))
+                if codes[-1] == INTERRUPTED:
+                    return INTERRUPTED
             return codes[0]
 
-    async def _submit(self, client: Client) -> str:
-        order = self._order
-        assert order.prompt is not None
-        if order.agent is not None:  # the catalog in force must be our dispatcher's, not one from yesterday
+    async def _submit(self, client: Client, asked: Asked) -> str:
+        if asked.agent is not None:  # the catalog in force must be our dispatcher's, not one from yesterday
             await self._stack.ready(client)
-        return await client.submit(order.prompt, agent=order.agent, cwd=order.place.folder)
+        return await asked.submit(client, _say)
 
-    async def _see_through(self, client: Client, job: str) -> int:
-        view = view_for(job, as_json=self._order.as_json)
-        seen = asyncio.create_task(follow(client, job, view, is_served=True))
-        watch = asyncio.create_task(self._stack.watch(lambda: self._tell_problems(view)))
+    async def _see_through(self, follower: Follower) -> int:
+        stack = self._stack
+        watch = asyncio.create_task(stack.watch(lambda: stack.tell_problems(follower.view.note)))
         try:
-            async with interruptible():
-                await asyncio.wait({seen, watch}, return_when=asyncio.FIRST_COMPLETED)
-            end = seen.result() if seen.done() else watch.result()
-            assert end is not None, "watching ends by an error only"
+            end = await attend(follower, watch, may_ask=self._showing.may_ask)
             return exit_code_of(end.status, end.reason)
-        except Interrupted:
-            view.note("cancelling the job (Ctrl-C again stops at once)")
-            await self._cancel(client, job, seen)
-            return 130
+        except Interrupted as stop:
+            follower.view.note("cancelling the job (Ctrl-C again stops at once)")
+            await self._cancel(follower, follower.run, _URGENT_S if stop.is_urgent else _CANCEL_S)
+            return INTERRUPTED
         except (EkidenError, OSError):  # a pool ended, the server is gone, nobody reads our output
-            await self._cancel(client, job, seen)
+            await self._cancel(follower, lambda: follower.client.wait(follower.job), _CANCEL_S)
             raise
         finally:
-            self._tell_problems(view)
-            seen.cancel()
+            stack.tell_problems(follower.view.note)
             watch.cancel()
 
-    async def _cancel(self, client: Client, job: str, seen: "asyncio.Task[object]") -> None:
-        """Leave no unfinished job behind, if that is possible in a few seconds."""
+    async def _cancel(self, follower: Follower, end: Callable[[], Awaitable[object]], within_s: float) -> None:
+        """Leave no unfinished job behind, if that is possible in a few seconds; ``end`` waits for it."""
         with contextlib.suppress(EkidenError, OSError, TimeoutError):
-            async with asyncio.timeout(_CANCEL_S):
-                if await client.cancel(job) != "flagged" or self._stack.ended() is None:
-                    await seen
+            async with asyncio.timeout(within_s):
+                if await follower.client.cancel(follower.job) != "flagged" or self._stack.ended() is None:
+                    await end()
 
-    def _tell_problems(self, view: View) -> None:
-        for problem in self._stack.agent_file_errors():
-            if problem not in self._told:
-                self._told.add(problem)
-                view.note(f"agent file {problem}")
+
+def _say(text: str) -> None:
+    import typer
+
+    typer.echo(text, err=True)

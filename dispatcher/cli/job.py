@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from dispatcher.cli.options import AsJson, DataDir, Redis
+from dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts
 from shared.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from dispatcher.cli.attend import Showing
     from dispatcher.client import Client
     from shared.records import Entry
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look at one job, or cancel it.", no_args_is_help=True)
+app = typer.Typer(help="Look at one job, cancel it, or let it go on.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or a beginning of it that no other job has.")]
 T = TypeVar("T")
@@ -56,7 +57,7 @@ def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Data
             found = await client.job(job_id)
         if not found.is_over:
             raise InvalidRequest(
-                f"job {found.id} has not ended ({found.status}): `ekiden job events {found.id} --follow` shows it"
+                f"job {found.id} has not ended ({found.status}): `ekiden job follow {found.id}` shows it"
             )
         return dataclasses.asdict(found)
 
@@ -76,14 +77,60 @@ def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Data
 
 @app.command()
 def events(
-    job: Id,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until the job ends.")] = False,
+    job: Annotated[str | None, typer.Argument(metavar="ID", help="The job's id, or a unique beginning of it.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the job ends; see `job follow`.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a line of --json.")] = False,
+    tail: Tail = None,
+    thoughts: Thoughts = False,
+    timeout: Outage = 60.0,
     as_json: AsJson = False,
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
     """Show everything that happened in a job."""
-    raise typer.Exit(_run(_events(job, redis, data_dir, follow=follow, as_json=as_json)))
+    if schema:
+        from dispatcher.cli.events import event_schema
+
+        typer.echo(json.dumps(event_schema(), indent=2))
+        return
+    if job is None:
+        raise InvalidRequest("ID is missing: `ekiden jobs` lists the jobs")
+    from dispatcher.cli.attend import Showing
+
+    showing = Showing(as_json, thoughts, tail, timeout)
+    raise typer.Exit(_run((_follow if follow else _show)(job, redis, data_dir, showing)))
+
+
+@app.command()
+def follow(
+    job: Id,
+    tail: Tail = None,
+    thoughts: Thoughts = False,
+    timeout: Outage = 60.0,
+    as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Show a job from its start, live, until it ends; Ctrl-C asks whether to cancel it."""
+    from dispatcher.cli.attend import Showing
+
+    raise typer.Exit(_run(_follow(job, redis, data_dir, Showing(as_json, thoughts, tail, timeout))))
+
+
+@app.command()
+def retry(
+    job: Id,
+    follow: Annotated[bool, typer.Option("--follow", help="Show the job as it goes on, until it ends.")] = False,
+    deadline: Deadline = None,
+    as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Let a job that failed or died go on behind the last step that it recorded."""
+    from dispatcher.cli.attend import Showing
+    from dispatcher.cli.request import deadline_of
+
+    raise typer.Exit(_run(_retry(job, redis, data_dir, Showing(as_json), deadline_of(deadline), follow=follow)))
 
 
 @app.command()
@@ -131,21 +178,32 @@ async def _job(prefix: str, redis: str | None, data_dir: Path | None) -> "AsyncI
         yield client, await client.resolve(prefix)
 
 
-async def _events(prefix: str, redis: str | None, data_dir: Path | None, *, follow: bool, as_json: bool) -> int:
-    from dispatcher.cli.follow import Interrupted, interruptible, leave_running
-    from dispatcher.cli.follow import follow as follow_job
-    from dispatcher.cli.show import exit_code_of, view_for
+async def _show(prefix: str, redis: str | None, data_dir: Path | None, showing: "Showing") -> int:
+    from dispatcher.cli.follow import show_entries
+    from dispatcher.cli.show import view_for
 
     async with _job(prefix, redis, data_dir) as (client, job_id):
-        view = view_for(job_id, as_json=as_json)
-        if not follow:
-            for entry in await client.entries(job_id):
-                view.show(entry)
-            return 0
-        try:
-            async with interruptible():
-                end = await follow_job(client, job_id, view)
-        except Interrupted:
-            leave_running(job_id, view)
-            return 130
-        return exit_code_of(end.status, end.reason)
+        view = view_for(job_id, as_json=showing.as_json, thoughts=showing.thoughts)
+        show_entries(await client.entries(job_id), view, showing.tail)
+    return 0
+
+
+async def _follow(prefix: str, redis: str | None, data_dir: Path | None, showing: "Showing") -> int:
+    from dispatcher.cli.attend import see_through
+
+    async with _job(prefix, redis, data_dir) as (client, job_id):
+        return await see_through(showing.follower(client, job_id), may_ask=showing.may_ask)
+
+
+async def _retry(
+    prefix: str, redis: str | None, data_dir: Path | None, showing: "Showing", deadline_s: float, *, follow: bool
+) -> int:
+    from dispatcher.cli.attend import see_through
+
+    async with _job(prefix, redis, data_dir) as (client, job_id):
+        ended = len(await client.entries(job_id))
+        await client.retry(job_id, deadline_s)
+        if follow:
+            return await see_through(showing.follower(client, job_id, after=ended), may_ask=showing.may_ask)
+    typer.echo(json.dumps({"job": job_id}) if showing.as_json else f"job {job_id} goes on")
+    return 0

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["jobs", "local_time"]
 
-Status = Literal["queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
-
-_SEARCHED = 10_000
+Status = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
 
 
 def jobs(
@@ -49,9 +47,7 @@ async def _newest(redis: str | None, data_dir: Path | None, limit: int, status: 
     from dispatcher.cli.connection import connected
 
     async with connected(redis, data_dir) as client:
-        if status is None:
-            return await client.jobs(limit)
-        return [job for job in await client.jobs(_SEARCHED) if job.status == status][:limit]
+        return await client.jobs(limit, status)
 
 
 def _row(job: "JobView") -> list[str]:

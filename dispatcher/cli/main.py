@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from dispatcher.cli import agents, config, job, jobs, models, serve, status, submit, up
+from dispatcher.cli import agents, chat, config, job, jobs, models, serve, sessions, status, submit, up
 from dispatcher.cli import run as run_command
 from shared.errors import ConfigurationError, EkidenError
 
@@ -53,11 +53,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run_command.run)
+app.command("chat")(chat.chat)
 app.command("up")(up.up)
 app.command("dispatcher")(serve.dispatcher)
 app.command("submit")(submit.submit)
 app.command("jobs")(jobs.jobs)
 app.add_typer(job.app, name="job")
+app.add_typer(sessions.app, name="sessions")
 app.command("status")(status.status)
 app.command("models")(models.models)
 app.add_typer(agents.app, name="agents")
@@ -83,10 +85,6 @@ def _exit_code() -> int:
         return 1
     except EkidenError as error:
         return _complain(error)
-    except Exception as error:
-        if (setting := _wrong_setting(error)) is None:
-            raise
-        return _complain(setting)
     return 0
 
 
@@ -109,19 +107,6 @@ def _complain(error: EkidenError) -> int:
 def _drop_output() -> None:
     """Nobody reads any more: keep the interpreter from complaining about it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _wrong_setting(error: Exception) -> ConfigurationError | None:
-    """Say so if ``error`` is about an environment variable that is not the JSON that its setting needs."""
-    if "pydantic_settings" not in sys.modules:
-        return None
-    from pydantic_settings import SettingsError
-
-    if not isinstance(error, SettingsError):
-        return None
-    return ConfigurationError(
-        f"a setting of the environment cannot be read: {error}; lists are JSON, as in '[\"agents\"]'"
-    )
 
 
 def _plugins() -> "dict[str, EntryPoint]":

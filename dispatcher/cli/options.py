@@ -5,24 +5,62 @@ from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["Abandoned", "AsJson", "DataDir", "LogLevel", "Redis"]
+__all__ = [
+    "Abandoned",
+    "AsJson",
+    "Continue",
+    "DataDir",
+    "Deadline",
+    "LogLevel",
+    "OnBusy",
+    "Outage",
+    "Redis",
+    "Session",
+    "Tail",
+    "Thoughts",
+    "User",
+]
 
 Abandoned = Literal["resume", "cancel"]
 """What becomes of jobs that an earlier command left unfinished."""
 Redis = Annotated[
     str | None,
-    typer.Option("--redis", envvar="EKIDEN_REDIS_URL", metavar="URL", help="The Redis or Valkey server to use."),
+    typer.Option("--redis", metavar="URL", help="The Redis or Valkey server to use. [$EKIDEN_REDIS_URL]"),
 ]
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        "--data-dir",
-        envvar="EKIDEN_DATA_DIR",
-        metavar="DIR",
-        help="Where the embedded server keeps its data. [.ekiden]",
+        "--data-dir", metavar="DIR", help="Where the embedded server keeps its data. [$EKIDEN_DATA_DIR, else .ekiden]"
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"], typer.Option("--log-level", help="The least that is logged.")
+]
+Session = Annotated[
+    str | None, typer.Option("--session", metavar="ID", help="The session to continue, or a beginning of its id.")
+]
+Continue = Annotated[
+    bool,
+    typer.Option(
+        "--continue", "-c", help="Continue your newest session; with an agent, the newest that began with that agent."
+    ),
+]
+User = Annotated[
+    str | None, typer.Option("--user", metavar="NAME", help="Whose sessions. [$EKIDEN_USER, else the login name]")
+]
+OnBusy = Annotated[
+    Literal["queue", "reject", "interrupt"],
+    typer.Option("--on-busy", help="While another job of the session runs: wait, be refused, or cancel that one."),
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option("--deadline", metavar="DURATION", help="A job that has not ended by then fails, as in 30m. [7d]"),
+]
+Thoughts = Annotated[bool, typer.Option("--thoughts", help="Show what the models think, not only how much.")]
+Outage = Annotated[
+    float, typer.Option("--timeout", metavar="S", min=0, help="How long to wait for a server that does not answer.")
+]
+Tail = Annotated[
+    int | None, typer.Option("--tail", metavar="N", min=0, help="Of what happened before, show the last N events only.")
 ]

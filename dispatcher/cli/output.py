@@ -9,9 +9,9 @@ from typing import TextIO
 __all__ = ["Output", "one_line", "printable", "speaks_unicode"]
 
 _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
-_UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…"}
+_UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
 _ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
-_ASCII |= {"ok": "+", "failed": "x", "cancelled": "x", "dot": "|", "dots": "..."}
+_ASCII |= {"ok": "+", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
 
 _NARROW = 70
 """Columns of a terminal below which a table would be cut to pieces."""
@@ -26,6 +26,8 @@ class Output:
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stdout
         self.symbols = _UNICODE if speaks_unicode(self.stream, os.environ) else _ASCII
+        self._is_mid_line = False
+        self._has_progress = False
         self._console = None
         if self.stream.isatty():
             from rich.console import Console
@@ -39,11 +41,47 @@ class Output:
 
     def line(self, text: str = "", style: str = "") -> None:
         """Write ``text``, as one line or several, at once."""
+        self.fresh_line()
         if self._console is not None:
             self._console.print(printable(text), style=style)
         else:
             self.stream.write(printable(text) + "\n")
         self.stream.flush()
+
+    def part(self, text: str, style: str = "") -> None:
+        """Write a piece of a line that grows."""
+        self._clear_progress()
+        if self._console is not None:
+            self._console.print(printable(text), style=style, end="", soft_wrap=True)
+        else:
+            self.stream.write(printable(text))
+        self.stream.flush()
+        self._is_mid_line = not text.endswith("\n")
+
+    def fresh_line(self) -> None:
+        """End the line that grows, if one does."""
+        self._clear_progress()
+        if self._is_mid_line:
+            self.stream.write("\n")
+            self.stream.flush()
+        self._is_mid_line = False
+
+    def progress(self, text: str) -> None:
+        """Show ``text`` at the bottom of a terminal until something else is written; nowhere else."""
+        if self._console is None or self._console.is_dumb_terminal or self._is_mid_line:
+            return
+        from rich.cells import set_cell_size
+
+        self._clear_progress()
+        shown = set_cell_size(printable(text), max(self._console.width - 1, 1)).rstrip()
+        self._console.print(shown, style="dim", end="", soft_wrap=True)
+        self.stream.flush()
+        self._has_progress = True
+
+    def _clear_progress(self) -> None:
+        if self._has_progress:
+            self.stream.write("\r\x1b[2K")
+            self._has_progress = False
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write a table; a line per cell on a narrow terminal, aligned columns elsewhere than on one."""

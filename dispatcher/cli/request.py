@@ -1,5 +1,6 @@
 """What ``run`` and ``submit`` are asked for, checked before anything starts."""
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,20 @@ from shared.errors import InvalidRequest
 if TYPE_CHECKING:
     from dispatcher.client import Client
 
-__all__ = ["DEMO_PROMPT", "Workplace", "demo_project", "existing_folder", "prompt_of", "require_reachable"]
+__all__ = [
+    "DEMO_PROMPT",
+    "Workplace",
+    "deadline_of",
+    "demo_project",
+    "existing_folder",
+    "prompt_of",
+    "require_reachable",
+    "user_name",
+]
 
 DEMO_PROMPT = "the tests of this project fail: TypeError in cart.total"
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_LONGEST_S = 3_650 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,33 @@ def prompt_of(text: str) -> str:
     if not prompt.strip():
         raise InvalidRequest("the prompt is empty: say what is to be done")
     return prompt
+
+
+def deadline_of(text: str | None) -> float:
+    """Return the seconds in a duration such as ``30m`` or ``1h30m``; the settings' deadline where none is given."""
+    if text is None:
+        from shared.settings import load_settings
+
+        return load_settings().job_deadline_s
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
+    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text or not 0 < seconds <= _LONGEST_S:
+        raise InvalidRequest(f"--deadline {text!r} is no duration: give one such as 90s, 30m, 1h30m or 2d")
+    return seconds
+
+
+def user_name(given: str | None) -> str:
+    """Return whose sessions are meant: as given, as the settings say, or the login name."""
+    from shared.settings import load_settings
+
+    if (name := load_settings(user=given).user) is not None:
+        return name
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container whose user has no entry
+        return ""
 
 
 def demo_project() -> Path:

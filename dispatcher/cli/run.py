@@ -2,14 +2,30 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.cli.options import Abandoned, AsJson, DataDir, Redis
+from dispatcher.cli.options import (
+    Abandoned,
+    AsJson,
+    Continue,
+    DataDir,
+    Deadline,
+    OnBusy,
+    Outage,
+    Redis,
+    Session,
+    Thoughts,
+    User,
+)
 from shared.errors import InvalidRequest
 
-__all__ = ["run"]
+if TYPE_CHECKING:
+    from dispatcher.cli.attend import Showing
+    from dispatcher.cli.submission import Asked
+
+__all__ = ["run", "run_elsewhere"]
 
 
 def run(
@@ -20,9 +36,16 @@ def run(
     workspace_root: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Tools never leave this folder. [--cwd]")
     ] = None,
+    session: Session = None,
+    is_continued: Continue = False,
+    user: User = None,
+    on_busy: OnBusy = "queue",
+    deadline: Deadline = None,
     abandoned: Annotated[
         Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
+    thoughts: Thoughts = False,
+    timeout: Outage = 60.0,
     as_json: AsJson = False,
     redis: Redis = None,
     data_dir: DataDir = None,
@@ -31,9 +54,11 @@ def run(
 
     Starts all it needs and stops it again. With a Redis address, it uses the pools that serve that server.
     """
+    from dispatcher.cli.attend import Showing
     from dispatcher.cli.connection import configured
-    from dispatcher.cli.here import Order, run_here
-    from dispatcher.cli.request import DEMO_PROMPT, Workplace, demo_project, prompt_of
+    from dispatcher.cli.here import run_here
+    from dispatcher.cli.request import DEMO_PROMPT, Workplace, deadline_of, demo_project, prompt_of, user_name
+    from dispatcher.cli.submission import Asked, Conversation
 
     if demo and (cwd or workspace_root):
         raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")
@@ -41,30 +66,39 @@ def run(
         raise InvalidRequest('nothing to do: say what, as in `ekiden run "the tests fail"`, or try `ekiden run --demo`')
     if prompt is None and demo:
         prompt = DEMO_PROMPT
-    text = None if prompt is None else prompt_of(prompt)
+    conversation = Conversation(user_name(user), session, is_continued)
+    asked = None
+    if prompt is not None:
+        asked = Asked(prompt_of(prompt), conversation, agent, on_busy=on_busy, deadline_s=deadline_of(deadline))
     url, data = configured(redis, data_dir)
     if demo:
         cwd = demo_project()
         typer.echo(f"The demo project is in {cwd}", err=as_json)
+    showing = Showing(as_json, thoughts, outage_s=timeout)
     if url:
-        raise typer.Exit(_run_elsewhere(text, agent, cwd, url, as_json=as_json))
-    order = Order(text, agent, Workplace.of(cwd, workspace_root), as_json)
-    raise typer.Exit(run_here(order, data, abandoned))
+        raise typer.Exit(run_elsewhere(asked, cwd, url, showing))
+    raise typer.Exit(run_here(asked, Workplace.of(cwd, workspace_root), data, showing, abandoned=abandoned))
 
 
-def _run_elsewhere(prompt: str | None, agent: str | None, cwd: Path | None, redis: str, *, as_json: bool) -> int:
-    """Use the pools that serve a configured server."""
-    if prompt is None:
+def run_elsewhere(
+    asked: "Asked | None", cwd: Path | None, redis: str, showing: "Showing", *, has_header: bool = False
+) -> int:
+    """Use the pools that serve a configured server. ``has_header``: say first whom one talks to."""
+    if asked is None:
         raise InvalidRequest("--abandoned is for the embedded server: the pools of a Redis server go on by themselves")
     import asyncio
+    from dataclasses import replace
 
-    folder = None if cwd is None else os.path.realpath(cwd)
-    return asyncio.run(_submit_there({"prompt": prompt, "agent": agent, "cwd": folder}, redis, as_json=as_json))
+    folder = None if cwd is None else Path(os.path.realpath(cwd))
+    return asyncio.run(_submit_there(replace(asked, cwd=folder), redis, showing, has_header))
 
 
-async def _submit_there(request: dict[str, str | None], redis: str, *, as_json: bool) -> int:
+async def _submit_there(asked: "Asked", redis: str, showing: "Showing", has_header: bool) -> int:
+    from dispatcher.cli.header import print_header, title_of
     from dispatcher.cli.submit import submit_and_follow
     from dispatcher.client import Client
 
     async with Client(redis) as client:
-        return await submit_and_follow(client, request, as_json=as_json)
+        if has_header and asked.agent is not None and not showing.as_json:
+            print_header(await title_of(client, asked.agent))
+        return await submit_and_follow(client, asked, showing)

@@ -40,6 +40,7 @@ class Stack:
     concurrency: int | None = None
     agents_dirs: Sequence[Path] = ()
     children: dict[str, Child] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set, repr=False)
 
     def __enter__(self) -> Self:
         try:
@@ -93,6 +94,13 @@ class Stack:
             if (kind := self.ended()) is not None:
                 raise ConfigurationError(f"the {kind} ended: {self.last_line(kind)}")
             await asyncio.sleep(_LOOK_S)
+
+    def tell_problems(self, tell: Callable[[str], None]) -> None:
+        """Tell what is wrong in the agent files, each thing once."""
+        for problem in self.agent_file_errors():
+            if problem not in self._told:
+                self._told.add(problem)
+                tell(f"agent file {problem}")
 
     def agent_file_errors(self) -> list[str]:
         """Return what the dispatcher found wrong in the agent files, as ``file:line: what``; empty before it has."""

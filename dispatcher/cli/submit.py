@@ -6,12 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.cli.options import AsJson, DataDir, Redis
+from dispatcher.cli.options import (
+    AsJson,
+    Continue,
+    DataDir,
+    Deadline,
+    OnBusy,
+    Outage,
+    Redis,
+    Session,
+    Thoughts,
+    User,
+)
 from shared.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from dispatcher.cli.attend import Showing
+    from dispatcher.cli.submission import Asked
     from dispatcher.client import Client
-    from shared.records import Ended
+    from shared.records import Ended, Entry
+    from shared.stores.base import LivePiece
 
 __all__ = ["submit", "submit_and_follow"]
 
@@ -22,12 +36,18 @@ def submit(
     cwd: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where file tools start. [the worker's workspace root]")
     ] = None,
-    session: Annotated[str | None, typer.Option(metavar="ID", help="The session to continue.")] = None,
+    session: Session = None,
+    is_continued: Continue = False,
+    user: User = None,
+    on_busy: OnBusy = "queue",
+    deadline: Deadline = None,
     follow: Annotated[bool, typer.Option("--follow", help="Show the job as it goes on, until it ends.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end and print the answer.")] = False,
     request_id: Annotated[
         str | None, typer.Option(metavar="ID", help="The same id again is the same job: to repeat a lost submit.")
     ] = None,
+    thoughts: Thoughts = False,
+    timeout: Outage = 60.0,
     as_json: AsJson = False,
     redis: Redis = None,
     data_dir: DataDir = None,
@@ -35,73 +55,62 @@ def submit(
     """Submit a request and print its job's id."""
     import asyncio
 
-    from dispatcher.cli.request import prompt_of
+    from dispatcher.cli.attend import Showing
+    from dispatcher.cli.request import deadline_of, prompt_of, user_name
+    from dispatcher.cli.submission import Asked, Conversation
 
     if follow and wait:
         raise InvalidRequest("--follow and --wait exclude each other: leave one out")
-    request = {
-        "prompt": prompt_of(prompt),
-        "agent": agent,
-        "cwd": None if cwd is None else os.path.realpath(cwd),
-        "session": session,
-        "request_id": request_id,
-    }
-    raise typer.Exit(asyncio.run(_submit(request, redis, data_dir, follow=follow, wait=wait, as_json=as_json)))
+    asked = Asked(
+        prompt_of(prompt),
+        Conversation(user_name(user), session, is_continued),
+        agent,
+        None if cwd is None else Path(os.path.realpath(cwd)),
+        on_busy,
+        deadline_of(deadline),
+        request_id,
+    )
+    showing = Showing(as_json, thoughts, outage_s=timeout)
+    raise typer.Exit(asyncio.run(_submit(asked, showing, redis, data_dir, follow=follow, wait=wait)))
 
 
-async def submit_and_follow(client: "Client", request: dict[str, str | None], *, as_json: bool) -> int:
-    """Submit, show the job until it ends, and return the exit code. Ctrl-C leaves the job running."""
-    from dispatcher.cli.follow import Interrupted, follow, interruptible, leave_running
-    from dispatcher.cli.show import exit_code_of, view_for
+async def submit_and_follow(client: "Client", asked: "Asked", showing: "Showing") -> int:
+    """Submit, show the job until it ends, and return the exit code."""
+    from dispatcher.cli.attend import see_through
 
-    job = await _submitted(client, request)
-    view = view_for(job, as_json=as_json)
-    try:
-        async with interruptible():
-            end = await follow(client, job, view)
-    except Interrupted:
-        leave_running(job, view)
-        return 130
-    return exit_code_of(end.status, end.reason)
+    job = await asked.submit(client, _say)
+    return await see_through(showing.follower(client, job), may_ask=showing.may_ask)
 
 
 async def _submit(
-    request: dict[str, str | None], redis: str | None, data_dir: Path | None, *, follow: bool, wait: bool, as_json: bool
+    asked: "Asked", showing: "Showing", redis: str | None, data_dir: Path | None, *, follow: bool, wait: bool
 ) -> int:
     from dispatcher.cli.connection import connected
+    from dispatcher.cli.follow import waits_behind
 
     async with connected(redis, data_dir, may_start=False) as client:
         if follow:
-            return await submit_and_follow(client, request, as_json=as_json)
-        job = await _submitted(client, request)
+            return await submit_and_follow(client, asked, showing)
+        job = await asked.submit(client, _say)
         if wait:
-            return await _wait(client, job, as_json=as_json)
-    _print({"job": job} if as_json else job)
+            return await _wait(client, job, showing)
+        if (text := await waits_behind(client, job)) is not None:
+            _say(text)
+    _print({"job": job} if showing.as_json else job)
     return 0
 
 
-async def _submitted(client: "Client", request: dict[str, str | None]) -> str:
-    from dispatcher.cli.request import require_reachable
-
-    if request["cwd"] is not None:
-        await require_reachable(client, Path(request["cwd"]))
-    return await client.submit(**request)  # type: ignore[arg-type]  # the prompt is never None
-
-
-async def _wait(client: "Client", job: str, *, as_json: bool) -> int:
+async def _wait(client: "Client", job: str, showing: "Showing") -> int:
     """Print the answer once there is one; warnings and failures go to standard error."""
-    from dispatcher.cli.follow import Interrupted, follow, interruptible, leave_running
-    from dispatcher.cli.show import exit_code_of
+    from dispatcher.cli.attend import see_through
+    from dispatcher.cli.follow import Follower
 
     view = _Quiet()
-    try:
-        async with interruptible():
-            end = await follow(client, job, view)
-    except Interrupted:
-        leave_running(job, view)
-        return 130
-    _print_end(job, end, as_json=as_json)
-    return exit_code_of(end.status, end.reason)
+    follower = Follower(client, job, view, is_live=False, outage_s=showing.outage_s)
+    code = await see_through(follower, may_ask=showing.may_ask)
+    if view.end is not None:
+        _print_end(job, view.end, as_json=showing.as_json)
+    return code
 
 
 def _print_end(job: str, end: "Ended", *, as_json: bool) -> None:
@@ -117,14 +126,34 @@ _END_FIELDS = {"status", "reason", "answer", "error"}
 
 
 class _Quiet:
-    """A view that shows notes only, on standard error."""
+    """A view that shows notes only, on standard error, and keeps the end."""
 
-    def show(self, entry: object) -> None:
-        """Show nothing."""
+    def __init__(self) -> None:
+        self.end: Ended | None = None
+
+    def show(self, entry: "Entry") -> None:
+        """See ``View``."""
+        from shared.records import Ended
+
+        if isinstance(entry.record, Ended):
+            self.end = entry.record
+
+    def learn(self, entry: "Entry") -> None:
+        """See ``View``."""
+
+    def live(self, piece: "LivePiece") -> None:
+        """See ``View``."""
 
     def note(self, text: str) -> None:
-        """Say something that is not in the journal."""
-        typer.echo(text, err=True)
+        """See ``View``."""
+        _say(text)
+
+    def tick(self) -> None:
+        """See ``View``."""
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _print(value: object) -> None:

@@ -22,7 +22,6 @@ class Supervisor:
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
         self._deaths: dict[str, list[float]] = defaultdict(list)
-        self._told: set[str] = set()
 
     async def run(self) -> None:
         """Return never."""
@@ -30,7 +29,7 @@ class Supervisor:
             ready = asyncio.create_task(self._stack.ready(client))
             ready.add_done_callback(_say_ready)
             while True:
-                self._tell_problems()
+                self._stack.tell_problems(lambda text: typer.echo(text, err=True))
                 if (kind := self._stack.ended()) is not None:
                     self._revive(kind)
                 await asyncio.sleep(_LOOK_S)
@@ -44,12 +43,6 @@ class Supervisor:
         typer.echo(f"the {kind} ended and is started again: {last_line}", err=True)
         self._stack.children[kind].stop()
         self._stack.start(kind)
-
-    def _tell_problems(self) -> None:
-        for problem in self._stack.agent_file_errors():
-            if problem not in self._told:
-                self._told.add(problem)
-                typer.echo(f"agent file {problem}", err=True)
 
 
 def _say_ready(task: "asyncio.Task[None]") -> None:

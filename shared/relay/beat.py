@@ -19,6 +19,8 @@ __all__ = ["Beat", "Chore"]
 
 ANNOUNCE_S = 4.0
 TIDY_S = 600.0
+CALM_S = 3.0
+"""How long nothing may fail until an outage is over: writes may fail while reads succeed."""
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +31,29 @@ class Chore:
 
     every_s: float
     work: Callable[[Stores], Awaitable[object]]
+
+
+class _Outage:
+    """Says once what is wrong with the server, and once that it is over, however many chores meet it how often."""
+
+    def __init__(self) -> None:
+        self._told: set[type[EkidenError]] = set()
+        self._began = self._last = 0.0
+
+    def goes_on(self, error: EkidenError) -> None:
+        """Note a failure."""
+        self._last = time.monotonic()
+        if not self._told:
+            self._began = self._last
+        if type(error) not in self._told:
+            self._told.add(type(error))
+            log.warning("server_trouble", error=str(error))
+
+    def may_be_over(self) -> None:
+        """Note a success; it counts once nothing has failed for a while."""
+        if self._told and time.monotonic() - self._last > CALM_S:
+            self._told.clear()
+            log.warning("server_back", trouble_s=round(self._last - self._began, 1))
 
 
 class Beat:
@@ -42,7 +67,7 @@ class Beat:
         self._leases = leases
         self._describe = describe
         self._settings = settings
-        self._outage = ""
+        self._outage = _Outage()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._beat()), name="beat", daemon=True)
         self._chores = [
@@ -91,17 +116,12 @@ class Beat:
     async def _do(self, work: Callable[[Stores], Awaitable[object]], stores: Stores) -> None:
         try:
             await work(stores)
-            self._outage = ""
         except EkidenError as error:
-            self._note_outage(error)
+            self._outage.goes_on(error)
         except Exception:  # the beat must outlive whatever goes wrong in it: without it every lease here is lost
             log.exception("beat_failed")
-
-    def _note_outage(self, error: EkidenError) -> None:
-        """Say once what is wrong with the server, not at every beat."""
-        if str(error) != self._outage:
-            log.warning("beat_missed", error=str(error))
-        self._outage = str(error)
+        else:
+            self._outage.may_be_over()
 
     async def _stop_expired(self, _: Stores) -> None:
         self._leases.stop_expired()

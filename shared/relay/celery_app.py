@@ -3,7 +3,6 @@
 Celery carries the messages and the processes; what it does not guarantee (redelivery, exactly one run) is the relay's.
 """
 
-import functools
 from typing import Any
 
 import structlog
@@ -11,13 +10,15 @@ from celery import Celery, bootsteps, concurrency, signals
 
 from shared.errors import EkidenError, WrongPool
 from shared.logs import configure_logs
-from shared.relay.alone import run_alone
+from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
+from shared.relay.consuming import SteadyConsumer
 from shared.relay.leases import Leases
 from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK, queue_for
 from shared.relay.pool import AsyncPool
 from shared.relay.runner import PROCESS, Runner
 from shared.relay.served import Kind, imported
+from shared.relay.watchdog import LOOK_S, Watchdog
 from shared.server import server_url
 from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
@@ -52,6 +53,7 @@ def make_app(kind: Kind, bootstrap: str) -> Celery:
 def _configuration(kind: Kind, settings: Settings) -> dict[str, Any]:
     return {
         "worker_pool": f"{AsyncPool.__module__}:{AsyncPool.__name__}",
+        "worker_consumer": f"{SteadyConsumer.__module__}:{SteadyConsumer.__name__}",
         "worker_concurrency": settings.concurrency,
         "task_default_queue": DISPATCH_QUEUE if kind == "dispatcher" else IDLE_QUEUE,
         "task_ignore_result": True,
@@ -90,12 +92,15 @@ class _Relay:
         self._leases = Leases(settings.lease_s)
         self._tools: tuple[str, ...] = ()
         self._beat = Beat(url, settings, self._leases, self.describe)
+        self._beat.also(Chore(LOOK_S, Watchdog(worker, self._leases, self._queues).look))
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
             self._beat.also(Chore(1.0, self._follow_catalog))
 
     async def start(self, bootstrap: str) -> None:
         """Build the handler on the legs' loop, then begin to beat."""
         await self._stores.ping()
+        for advice in await self._stores.check():
+            log.warning("server", advice=advice)
         served = await imported(bootstrap)(self._settings, self._stores)
         self._tools = served.tools
         self.runner = Runner(
@@ -105,7 +110,7 @@ class _Relay:
             cycles=self._settings.handoff_cycles,
             sessions=self._stores.sessions,
             live=self._stores.live,
-            alone=functools.partial(run_alone, bootstrap=bootstrap, url=self._url),
+            alone=Quarantine(bootstrap, self._url),
             alone_from=self._settings.alone_from,
         )
         self._beat.start()

@@ -7,16 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-import structlog
-
-from shared.errors import StoreUnavailable
 from shared.stores.base import JobStore, Lease
 
 __all__ = ["Held", "Leases", "StopCause"]
 
 StopCause = Literal["lost", "cancelled"]
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -58,14 +53,13 @@ class Leases:
                 del self._held[lease.job]
 
     async def renew(self, store: JobStore) -> None:
-        """Renew every lease whose loop ticks; stop the legs that lost theirs or whose job was cancelled."""
+        """Renew every lease whose loop ticks; stop the legs that lost theirs or whose job was cancelled.
+
+        Raises ``StoreUnavailable``: then none is renewed.
+        """
         held = [one for one in list(self._held.values()) if one.stop is None and self._ticks(one.loop)]
         asked_at = time.monotonic()
-        try:
-            stops = await store.renew([one.lease for one in held], self.lease_s)
-        except StoreUnavailable as error:
-            log.warning("leases_not_renewed", legs=len(held), error=str(error))
-            return
+        stops = await store.renew([one.lease for one in held], self.lease_s)
         for one in held:
             if (cause := stops.get(one.lease.job)) is None:
                 one.valid_until = asked_at + self.lease_s
@@ -83,6 +77,11 @@ class Leases:
         for one in list(self._held.values()):
             if one.stop is None and time.monotonic() > one.valid_until - margin:
                 self._stop(one, "lost")
+
+    @property
+    def are_wedged(self) -> bool:
+        """Whether legs run on a loop that has not ticked for the length of a lease."""
+        return not all(self._ticks(one.loop) for one in list(self._held.values()))
 
     def _ticks(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Tell whether ``loop`` has run lately, and ask it to say so again: a wedged loop loses its leases."""

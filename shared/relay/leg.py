@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from shared.handoff import HandoffContext
@@ -15,14 +16,29 @@ from shared.records import (
     Record,
     Refused,
     ToolFinished,
+    ToolStarted,
 )
 from shared.relay.live import Live
 from shared.stores.base import Claimed, JobStore, Lease
 from shared.stores.sessions import Said
 
-__all__ = ["Handler", "Leg", "closing_records", "journal_of"]
+__all__ = ["Handler", "Leg", "MadeProgress", "closing_records", "journal_of"]
 
 PAGE = 500
+
+
+class MadeProgress(Exception):  # no error: the leg goes on elsewhere
+    """The leg was to run alone until it made progress, and has."""
+
+
+class Appends(Protocol):
+    """What a leg needs of a store."""
+
+    async def append(
+        self, lease: Lease, token: str, records: Sequence[Record], *, used_ms: int, is_progress: bool
+    ) -> int:
+        """See ``JobStore``."""
+        ...
 
 
 class Leg:
@@ -32,10 +48,11 @@ class Leg:
         self,
         claimed: Claimed,
         entries: list[Entry],
-        store: JobStore,
+        store: Appends,
         *,
         earlier: list[Said] | None = None,
         live: Live | None = None,
+        until_progress: bool = False,
     ) -> None:
         self.lease: Lease = claimed.lease
         self.context: HandoffContext = claimed.context
@@ -48,6 +65,8 @@ class Leg:
         self.live = live
         """Where pieces of an answer go while it is written, if anywhere."""
         self._store = store
+        self._until_progress = until_progress
+        self._has_progressed = False
         self._writes = 0
         self._used_before_ms = claimed.used_ms
         self._began = time.monotonic()
@@ -91,11 +110,17 @@ class Leg:
         return f"{self.lease.fence}.{self._writes}"
 
     async def record(self, *records: Record, is_progress: bool = False) -> None:
-        """Append ``records``. Raises ``LostLease`` or ``JobCancelled``: then nothing was written."""
+        """Append ``records``. Raises ``LostLease`` or ``JobCancelled``: then nothing was written.
+
+        A leg that runs alone until it makes progress is broken off before its next tools start, with ``MadeProgress``.
+        """
+        if self._until_progress and self._has_progressed and any(isinstance(one, ToolStarted) for one in records):
+            raise MadeProgress
         async with self._appending:
             seq = await self._store.append(
                 self.lease, self.next_write(), records, used_ms=self.used_ms, is_progress=is_progress
             )
+            self._has_progressed |= is_progress
             now_ms = round(time.time() * 1000)
             first = seq - len(records) + 1
             self.entries += [Entry(seq=first + i, at_ms=now_ms, record=record) for i, record in enumerate(records)]

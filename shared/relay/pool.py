@@ -107,6 +107,7 @@ class AsyncPool(BasePool):
         self._thread.start()
         self._sync = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="sync-task")
         self._running: dict[int, _Run] = {}
+        self.received = 0
         self._stopping = False
         self._accept = prepare_accept_content(self.app.conf.accept_content)
         for task in self.app.tasks.values():
@@ -134,6 +135,7 @@ class AsyncPool(BasePool):
         **_: Any,
     ) -> "_Run | None":
         """Take one message from Celery's consumer (called on its thread)."""
+        self.received += 1
         if not inspect.iscoroutinefunction(self.app.tasks[args[0]].run):
             self._sync.submit(apply_target, target, args, kwargs, callback, accept_callback)
             return None
@@ -240,6 +242,11 @@ class AsyncPool(BasePool):
     def shrink(self, n: int = 1) -> None:
         """Allow ``n`` fewer; what runs goes on."""
         self.limit -= n
+
+    @property
+    def has_room(self) -> bool:
+        """Whether fewer tasks run than may."""
+        return len(self._running) < self.num_processes
 
     @property
     def num_processes(self) -> int:

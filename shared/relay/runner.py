@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import itertools
 import os
+import random
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from pydantic import ValidationError
@@ -19,9 +19,10 @@ from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
 from shared.records import Ended, HandedOff, Paused, Record, Refused
 from shared.relay.leases import Held, Leases
-from shared.relay.leg import Handler, Leg, closing_records, journal_of
+from shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
 from shared.relay.live import Live
 from shared.relay.message import LegMessage, outbox, queue_for
+from shared.relay.patience import PatientWriter
 from shared.stores.base import Claim, Claimed, CommitVerdict, JobStore, Step
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
@@ -33,8 +34,24 @@ PROCESS = f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:6]}"
 
 _claims = itertools.count(1)  # of the whole process: an owner that asks twice is given the same lease
 
-RunAlone = Callable[[dict[str, Any], str], Awaitable[str]]
-"""Runs a message from a queue in a process of its own; returns what became of it."""
+GIVE_BACK_S = 2.0
+"""How long a stopping worker tries to give a leg back: less than it is given to stop."""
+ASIDE_S = (1.0, 3.0)
+"""How long a leg waits for room in quarantine before it is looked at again: at random, so that not all come at once."""
+
+
+class RunsAlone(Protocol):
+    """Runs messages in processes of their own."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another leg would have to wait."""
+        ...
+
+    async def run(self, message: dict[str, Any], queue: str) -> str:
+        """Serve ``message``; return what became of it."""
+        ...
+
 
 log = structlog.get_logger(__name__)
 
@@ -51,8 +68,9 @@ class Runner:
         cycles: str,
         sessions: RedisSessionStore | None = None,
         live: RedisLiveStore | None = None,
-        alone: RunAlone | None = None,
+        alone: RunsAlone | None = None,
         alone_from: int = 2,
+        until_progress: bool = False,
     ) -> None:
         """Make a runner.
 
@@ -63,10 +81,12 @@ class Runner:
             cycles: ``deny``, ``parent`` or ``limit:<n>``.
             sessions: Where a session's earlier messages are; None: agents are told none.
             live: Where pieces of answers go; None: nowhere.
-            alone: Runs a message in a process of its own; None: this process is one.
+            alone: Runs messages in processes of their own; None: this process is one.
             alone_from: Attempts without progress from which on a leg runs alone.
+            until_progress: Give a leg back once it has made progress: in quarantine others wait behind it.
         """
         self._store = store
+        self._writer = PatientWriter(store, leases.lease_s)
         self._leases = leases
         self._handler = handler
         self._cycles = cycles
@@ -74,6 +94,7 @@ class Runner:
         self._live = live
         self._alone = alone
         self._alone_from = alone_from if alone else 1_000_000
+        self._until_progress = until_progress
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
         """Serve one message; return what became of it, for the log. A leg that is not ours to run is no error."""
@@ -102,9 +123,10 @@ class Runner:
             owner=f"{PROCESS}#{next(_claims)}",
             worker=PROCESS,
         )
-        claimed = await self._store.claim(claim, self._leases.lease_s, alone_from=self._alone_from)
+        aside_s = random.uniform(*ASIDE_S) if self._alone and self._alone.is_full else 0.0  # noqa: S311  # no secret
+        claimed = await self._writer.claim(claim, self._leases.lease_s, alone_from=self._alone_from, aside_s=aside_s)
         if claimed == "poisonous" and self._alone is not None:
-            return await self._alone(message.model_dump(mode="json"), queue)
+            return await self._alone.run(message.model_dump(mode="json"), queue)
         if isinstance(claimed, str):
             log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
             return claimed
@@ -123,11 +145,13 @@ class Runner:
         except LostLease as error:
             held.stop = "lost"
             log.warning("lease_lost", error=str(error))
+        except MadeProgress:
+            return await self._commit(leg or Leg(claimed, [], self._writer), Suspended("retry", 0.0, "ran alone"))
         except JobCancelled as stopped:
             held.stop, flag = "cancelled", stopped.flag  # so that nobody stops us while we commit it
         except asyncio.CancelledError:
             if held.stop is None:  # the pool shuts down
-                await self._give_back(leg or Leg(claimed, [], self._store))
+                await self._give_back(leg or Leg(claimed, [], self._writer))
                 raise
         if held.stop == "lost":
             return "lost"
@@ -138,7 +162,8 @@ class Runner:
         lease = claimed.lease
         entries = await journal_of(self._store, lease.job, claimed.seq)
         live = Live(self._live, lease) if self._live else None
-        return Leg(claimed, entries, self._store, earlier=await self._earlier(lease.job), live=live)
+        earlier = await self._earlier(lease.job)
+        return Leg(claimed, entries, self._writer, earlier=earlier, live=live, until_progress=self._until_progress)
 
     async def _earlier(self, job: str) -> list[Said]:
         """Return what was said in the session before this job; the first job of a session need not look."""
@@ -148,9 +173,10 @@ class Runner:
 
     async def _give_back(self, leg: Leg) -> None:
         """Let another worker go on at once; where that fails, it waits for the end of our lease."""
-        with contextlib.suppress(EkidenError):
-            verdict = await self._commit(leg, Suspended("retry", 0.0, "worker stopping"))
-            log.info("leg_given_back", verdict=verdict)
+        with contextlib.suppress(EkidenError, TimeoutError):
+            async with asyncio.timeout(GIVE_BACK_S):
+                verdict = await self._commit(leg, Suspended("retry", 0.0, "worker stopping"))
+                log.info("leg_given_back", verdict=verdict)
 
     async def _until_committed(self, leg: Leg) -> str:
         """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
@@ -164,7 +190,7 @@ class Runner:
     async def _outcome_of(self, leg: Leg) -> Outcome:
         try:
             return await self._handler.run(leg)
-        except (LostLease, JobCancelled):
+        except (LostLease, JobCancelled, MadeProgress):
             raise
         except EkidenError as error:
             if isinstance(error, Transient):
@@ -182,7 +208,7 @@ class Runner:
                 verdict, detail = await self._commit_transfer(leg, outcome)
             case Suspended(cause, delay_s, text):
                 record = Paused(leg=leg.number, cause=cause, delay_s=delay_s, detail=text)
-                verdict, detail = await self._store.suspend(leg.lease, leg.next_write(), [record], delay_s)
+                verdict, detail = await self._writer.suspend(leg.lease, leg.next_write(), [record], delay_s)
             case _:
                 verdict, detail = await self._commit_end(leg, outcome)
         if verdict == "cancelled":  # somebody stopped the job just before
@@ -198,7 +224,7 @@ class Runner:
             case Cancelled(message):
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
-        return await self._store.finish(leg.lease, leg.next_write(), records, _said(leg, end))
+        return await self._writer.finish(leg.lease, leg.next_write(), records, _said(leg, end))
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
         context = transfer.context
@@ -212,7 +238,7 @@ class Runner:
             may_return=transfer.may_return,
             cycles=self._cycles,
         )
-        verdict, code = await self._store.transfer(leg.lease, leg.next_write(), step)
+        verdict, code = await self._writer.transfer(leg.lease, leg.next_write(), step)
         if verdict == "refused":
             assert transfer.call_id is not None, "a route has no chain to check"
             text = _why_refused(code, transfer)

@@ -1,10 +1,14 @@
 """Finds legs that nobody runs though somebody should, and wakes them. Every pool process sweeps; no leader."""
 
-import structlog
+from typing import cast
 
-from shared.errors import UnknownJob
+import structlog
+from pydantic import ValidationError
+
+from shared.errors import StopFlag, StoreUnavailable, UnknownJob
 from shared.records import Ended
-from shared.relay.leg import closing_records, journal_of
+from shared.relay.leg import journal_of
+from shared.relay.stopping import records_that_close, stop_job
 from shared.stores.base import JobStore, JobView, Lease
 
 __all__ = ["end_overdue", "sweep"]
@@ -23,21 +27,38 @@ async def sweep(store: JobStore, *, grace_s: float, max_attempts: int) -> int:
 async def _wake(store: JobStore, grace_s: float, max_attempts: int) -> int:
     woken = 0
     for job in await store.overdue(grace_s):
-        verdict, _, leg = (await store.requeue(job, grace_s, max_attempts)).partition(" ")
-        if verdict == "ok":
-            woken += 1
-            log.info("leg_requeued", job=job)
-        elif verdict == "dead":
-            await _bury(store, await store.job(job), int(leg), max_attempts)
+        try:
+            woken += await _see_to(store, job, grace_s, max_attempts)
+        except StoreUnavailable:
+            raise
+        except Exception:  # one job's trouble must not keep all others waiting
+            log.exception("job_not_swept", job=job)
     return woken
+
+
+async def _see_to(store: JobStore, job: str, grace_s: float, max_attempts: int) -> bool:
+    verdict, _, detail = (await store.requeue(job, grace_s, max_attempts)).partition(" ")
+    if verdict == "ok":
+        log.info("leg_requeued", job=job)
+    elif verdict == "stopped":
+        log.info("stopped_job_ended", job=job, verdict=await stop_job(store, job, cast(StopFlag, detail)))
+    elif verdict == "dead":
+        await _bury(store, await store.job(job), int(detail), max_attempts)
+    return verdict == "ok"
 
 
 async def _bury(store: JobStore, job: JobView, leg: int, max_attempts: int) -> None:
     """End a job that nobody can run."""
-    error = f"agent {job.agent!r} took its worker along {max_attempts} times without any progress"
+    error = (
+        f"agent {job.agent!r} took its worker along {max_attempts} times without any progress: "
+        f"see the workers' logs, then `ekiden job retry {job.id}`"
+    )
     end = Ended(leg=leg, status="dead", reason="ERROR", error=error)
-    records = [*closing_records(await journal_of(store, job.id), leg, "Not finished: the job died."), end]
-    await store.finish(Lease(job.id, leg, ""), f"dead.{leg}", records, ())
+    try:
+        entries = await journal_of(store, job.id)
+    except ValidationError:  # a newer program wrote it
+        entries = []
+    await store.finish(Lease(job.id, leg, ""), f"dead.{leg}", records_that_close(entries, end), ())
     log.error("job_dead", job=job.id, leg=leg)
 
 
@@ -46,11 +67,11 @@ async def end_overdue(store: JobStore) -> int:
     overdue = await store.past_deadline()
     for job in overdue:
         try:
-            view = await store.job(job)
+            log.warning("deadline_passed", job=job, verdict=await stop_job(store, job, "deadline"))
         except UnknownJob:
             await store.forget(job)
-            continue
-        end = Ended(leg=view.leg, status="failed", reason="TIMEOUT", error="the job's deadline has passed")
-        records = [*closing_records(await journal_of(store, job), view.leg, "Not finished: TIMEOUT."), end]
-        log.warning("deadline_passed", job=job, verdict=await store.stop(job, "deadline", records, ()))
+        except StoreUnavailable:
+            raise
+        except Exception:  # as above
+            log.exception("job_not_swept", job=job)
     return len(overdue)

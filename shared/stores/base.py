@@ -30,8 +30,9 @@ __all__ = [
 
 JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
 """``waiting``: in the session's inbox, behind another job."""
-ClaimVerdict = Literal["gone", "too_new", "finished", "stale", "suspended", "waiting", "busy", "poisonous"]
-"""Why a leg is not ours. ``poisonous``: it took workers along before and must run alone in its process."""
+ClaimVerdict = Literal["gone", "too_new", "finished", "stale", "suspended", "waiting", "busy", "poisonous", "aside"]
+"""Why a leg is not ours. ``poisonous``: it took workers along before and must run alone in its process; ``aside``:
+it must, and waits on a timer until there is room for it."""
 CommitVerdict = Literal["ok", "fenced", "gone", "cancelled", "refused", "finished", "stale"]
 OnBusy = Literal["queue", "reject", "interrupt"]
 """What becomes of a submission to a session that has an unfinished job; ``interrupt`` puts it in front."""
@@ -193,10 +194,13 @@ class JobStore(Protocol):
         """
         ...
 
-    async def claim(self, claim: Claim, lease_s: float, *, alone_from: int = 1_000_000) -> Claimed | ClaimVerdict:
+    async def claim(
+        self, claim: Claim, lease_s: float, *, alone_from: int = 1_000_000, aside_s: float = 0.0
+    ) -> Claimed | ClaimVerdict:
         """Take the lease of a leg and record its start, or say why not.
 
-        From ``alone_from`` attempts without progress on, the leg is ``poisonous`` to others in this process.
+        From ``alone_from`` attempts without progress on, the leg is ``poisonous`` to others in this process; with
+        ``aside_s`` it is put aside for so long instead.
         """
         ...
 
@@ -226,9 +230,12 @@ class JobStore(Protocol):
         ...
 
     async def stop(
-        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str]
-    ) -> Literal["ok", "flagged", "finished"]:
-        """Stop a job from outside: ended at once (``ok``), or flagged for the worker that runs it."""
+        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str], *, seq: int | None = None
+    ) -> Literal["ok", "flagged", "finished", "moved"]:
+        """Stop a job from outside: ended at once (``ok``), or flagged for the worker that runs it.
+
+        ``seq`` is the journal position that ``records`` are made for; ``moved``: it is another one, nothing was ended.
+        """
         ...
 
     async def retry(self, job: str, outbox: Outbox, record: Record, deadline_s: float) -> None:
@@ -252,7 +259,10 @@ class JobStore(Protocol):
         ...
 
     async def requeue(self, job: str, grace_s: float, max_attempts: int) -> str:
-        """Push a job's message again if it is needed; ``dead <leg>`` when its attempts are used up."""
+        """Push a job's message again if it is needed.
+
+        Answers ``dead <leg>`` when its attempts are used up, ``stopped <flag>`` when somebody stopped it meanwhile.
+        """
         ...
 
     async def forget(self, job: str) -> None:

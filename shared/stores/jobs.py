@@ -81,14 +81,17 @@ class RedisJobStore(RedisJobReader):
         return verdict[0] != "exists"
 
     @translated
-    async def claim(self, claim: Claim, lease_s: float, *, alone_from: int = 1_000_000) -> Claimed | ClaimVerdict:
+    async def claim(
+        self, claim: Claim, lease_s: float, *, alone_from: int = 1_000_000, aside_s: float = 0.0
+    ) -> Claimed | ClaimVerdict:
         """See ``JobStore``."""
         started = LegStarted(leg=claim.leg, agent=claim.agent, attempt=0, worker=claim.worker)
         record = encode_record(started).replace('"attempt":0', '"attempt":\x01')
+        owner, times = claim.owner, (alone_from, _ms(aside_s))
         verdict = await self._scripts.run(
             "claim",
             _session_keys(claim.job),
-            [claim.job, claim.leg, claim.handoff_id, claim.owner, _ms(lease_s), VERSION, alone_from, record],
+            [claim.job, claim.leg, claim.handoff_id, owner, _ms(lease_s), VERSION, *times, record],
         )
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])
@@ -171,17 +174,17 @@ class RedisJobStore(RedisJobReader):
 
     @translated
     async def stop(
-        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str]
-    ) -> Literal["ok", "flagged", "finished"]:
+        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str], *, seq: int | None = None
+    ) -> Literal["ok", "flagged", "finished", "moved"]:
         """See ``JobStore``. Raises ``UnknownJob``."""
         verdict = await self._scripts.run(
             "stop",
             _session_keys(job),
-            [job, flag, keys.STOPPED, *await self._ending(job, records, messages)],
+            [job, flag, keys.STOPPED, "" if seq is None else seq, *await self._ending(job, records, messages)],
         )
         if verdict[0] == "gone":
             raise UnknownJob(f"there is no job {job!r} (any more)")
-        return cast(Literal["ok", "flagged", "finished"], verdict[0])
+        return cast(Literal["ok", "flagged", "finished", "moved"], verdict[0])
 
     @translated
     async def retry(self, job: str, outbox: Outbox, record: Record, deadline_s: float) -> None:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from shared.stores.catalogs import RedisCatalogStore
+from shared.stores.checks import check, ping
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
-from shared.stores.redis import Redis, connect, ping, translated
+from shared.stores.redis import Redis, connect, translated
 from shared.stores.sessions import RedisSessionStore
 
 __all__ = ["Stores", "open_stores"]
@@ -38,8 +39,12 @@ class Stores:
         )
 
     async def ping(self) -> None:
-        """Raise ``StoreUnavailable`` unless the server answers."""
+        """Raise ``StoreUnavailable`` unless the server answers, ``ConfigurationError`` if it wants another address."""
         await ping(self.client, self.url)
+
+    async def check(self) -> list[str]:
+        """Return what to warn those of who run pools; raise ``ConfigurationError`` if the server would lose jobs."""
+        return await check(self.client, self.url)
 
     async def server_pid(self) -> int:
         """Return the server's process id."""

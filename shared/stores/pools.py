@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from shared.stores import keys
@@ -50,6 +51,15 @@ class RedisPoolStore:
         ids = sorted(await as_any(self._redis.zrange(keys.POOLS, 0, -1)))
         texts = await as_any(self._redis.mget([keys.pool(pool_id) for pool_id in ids])) if ids else []
         return [_pool(json.loads(text)) for text in texts if text is not None]
+
+    @translated
+    async def oldest(self, queues: Sequence[str]) -> dict[str, str]:
+        """Return the text of the message that has waited longest in each queue that is not empty."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for queue in queues:
+            pipeline.lindex(queue, -1)
+        texts = await pipeline.execute() if queues else []
+        return {queue: text for queue, text in zip(queues, texts, strict=True) if text is not None}
 
     @translated
     async def queues(self) -> list[QueueView]:

@@ -12,7 +12,7 @@ from redis.backoff import ExponentialBackoff
 
 from shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
 
-__all__ = ["Redis", "broker_url", "connect", "ping", "translated"]
+__all__ = ["Redis", "broker_url", "connect", "translated", "without_password"]
 
 Redis = redis.Redis
 
@@ -33,7 +33,8 @@ def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0, connections: 
             timeout=None,
             decode_responses=True,
             retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), retries),
-            retry_on_error=[exceptions.ConnectionError, exceptions.TimeoutError],
+            # READONLY: after a failover the name stands for another server, which a new connection finds.
+            retry_on_error=[exceptions.ConnectionError, exceptions.TimeoutError, exceptions.ReadOnlyError],
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             health_check_interval=10,
@@ -58,16 +59,6 @@ def broker_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, f"/{db}" if db else parts.path, urlencode(tls), ""))
 
 
-async def ping(client: Redis, url: str) -> None:
-    """Raise ``StoreUnavailable`` unless the server at ``url`` answers; the message says what to do."""
-    try:
-        await translated(client.ping)()
-    except StoreUnavailable as error:
-        raise StoreUnavailable(
-            f"no Redis server answers at {without_password(url)} ({error}): start one, or set EKIDEN_REDIS_URL"
-        ) from error
-
-
 def without_password(url: str) -> str:
     """Return ``url`` as it may be shown."""
     parts = urlsplit(url)
@@ -88,19 +79,50 @@ def translated(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any
 
 
 def _ours(error: Exception) -> EkidenError:
-    text = str(error) or type(error).__name__
+    text = _said(error)
+    if text.startswith(("NOAUTH", "HELLO must be called")):
+        return ConfigurationError(
+            "the Redis server wants a user name or password, and the address has none: write redis://:PASSWORD@HOST:PORT"
+        )
     if isinstance(error, exceptions.AuthenticationError):
-        return ConfigurationError(f"the Redis server refuses the user name or password: {text}")
-    not_ready: tuple[type[Exception], ...] = (
-        exceptions.BusyLoadingError,
-        exceptions.ReadOnlyError,
-        exceptions.OutOfMemoryError,
-    )
-    if isinstance(error, not_ready) or text.startswith(("LOADING", "READONLY", "OOM", "MASTERDOWN", "MISCONF")):
-        return StoreNotReady(text)
+        return ConfigurationError(
+            f"the Redis server refuses the user name or password ({text}): correct them in the address"
+        )
+    if "unknown command" in text and "HELLO" in text:  # what every connection begins with
+        return ConfigurationError("the Redis server is older than version 6: Ekiden needs Redis 7 or later, or Valkey")
+    if text.startswith("DB index"):
+        return ConfigurationError(f"the Redis server has no such database ({text}): most have 0 to 15")
+    if (state := _state_told_by(error, text)) is not None:
+        return StoreNotReady(f"the Redis server {_NOT_READY[state]} ({text})")
     if isinstance(error, exceptions.ResponseError):
         return EkidenError(f"the Redis server refuses a command: {text}")
     return StoreUnavailable(text)
+
+
+def _said(error: Exception) -> str:
+    """Return the server's words: not the command of a pipeline, which may hold a user's text, nor a script's line."""
+    said = str(error).rpartition("of pipeline caused error: ")[2].strip("(',)")
+    return said.partition(" script: ")[0].rstrip(".") or type(error).__name__
+
+
+_NOT_READY = {
+    "LOADING": "is loading its data: wait until it has",
+    "OOM": "is out of memory: raise its maxmemory, or delete sessions",
+    "READONLY": "takes no writes, it is a replica: point EKIDEN_REDIS_URL at the primary",
+    "MASTERDOWN": "is a replica without its primary: point EKIDEN_REDIS_URL at the primary",
+    "MISCONF": "cannot write to its disk: free some space",
+}
+"""What a server that answers, but cannot serve, says: and what to do."""
+
+
+def _state_told_by(error: Exception, text: str) -> str | None:
+    classes: dict[type[Exception], str] = {
+        exceptions.BusyLoadingError: "LOADING",
+        exceptions.OutOfMemoryError: "OOM",
+        exceptions.ReadOnlyError: "READONLY",
+    }
+    by_class = (state for known, state in classes.items() if isinstance(error, known))
+    return next(by_class, None) or next((state for state in _NOT_READY if text.startswith(state)), None)
 
 
 def as_any(value: Any) -> Any:

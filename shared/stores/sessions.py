@@ -21,6 +21,8 @@ class Said:
     job: str
     agent: str
     message: Message
+    at_ms: int = 0
+    """When its job ended: the server's time in ms since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,12 @@ class RedisSessionStore:
         self._redis = client
 
     @translated
-    async def said(self, session: str, *, before_job: str | None = None, limit: int = MAX_MESSAGES) -> list[Said]:
-        """Return the session's messages, oldest first, without those of ``before_job`` itself."""
+    async def said(
+        self, session: str, *, before_job: str | None = None, limit: int | None = MAX_MESSAGES
+    ) -> list[Said]:
+        """Return the session's newest messages (None: all), oldest first, without those of ``before_job`` itself."""
         rows = await as_any(self._redis.xrevrange(keys.messages(session), count=limit))
-        found = [_said(fields) for _, fields in reversed(rows)]
+        found = [_said(row, fields) for row, fields in reversed(rows)]
         return [one for one in found if one.job != before_job]
 
     @translated
@@ -81,17 +85,24 @@ class RedisSessionStore:
 
     @translated
     async def resolve(self, prefix: str) -> str:
-        """Return the one session whose id begins so; raises ``UnknownJob`` or ``AmbiguousId``."""
+        """Return the one session whose id begins so; a job's id names its session.
+
+        Raises ``UnknownJob`` or ``AmbiguousId``.
+        """
+        prefix = prefix.partition(".")[0]
         if prefix and await as_any(self._redis.exists(keys.session(prefix))):
             return prefix
-        low, high = f"[{prefix}", f"[{prefix}\xff"
-        jobs = await as_any(self._redis.zrangebylex(keys.JOB_IDS, low, high, 0, 200)) if prefix else []
-        found = sorted({job.partition(".")[0] for job in jobs})
-        if not found:
+        first = await self._first_session(f"[{prefix}", prefix) if prefix else None
+        if first is None:
             raise UnknownJob(f"no session id begins with {prefix!r}: `ekiden sessions list` names them")
-        if len(found) > 1:
-            raise AmbiguousId(f"several session ids begin with {prefix!r}, such as {found[0]} and {found[1]}")
-        return str(found[0])
+        if (second := await self._first_session(f"({first}.\xff", prefix)) is not None:
+            raise AmbiguousId(f"several session ids begin with {prefix!r}, such as {first} and {second}")
+        return first
+
+    async def _first_session(self, low: str, prefix: str) -> str | None:
+        """Return the session of the first job id from ``low`` on, in the order of the alphabet."""
+        jobs = await as_any(self._redis.zrangebylex(keys.JOB_IDS, low, f"[{prefix}\xff", 0, 1))
+        return str(jobs[0]).partition(".")[0] if jobs else None
 
     @translated
     async def clear(self, session: str) -> int:
@@ -104,9 +115,10 @@ class RedisSessionStore:
         return int(count)
 
 
-def _said(fields: Mapping[str, str]) -> Said:
+def _said(row: str, fields: Mapping[str, str]) -> Said:
     message = Message.model_validate_json(fields["m"])
-    return Said(fields["job"], (message.model or "") if message.role == "model" else "", message)
+    author = (message.model or "") if message.role == "model" else ""
+    return Said(fields["job"], author, message, int(row.partition("-")[0]))
 
 
 def _view(session: str, fields: Mapping[str, str], waiting: int) -> SessionView:

@@ -62,9 +62,10 @@ def test_a_setting_that_cannot_be_is_named(ekiden: Program, redis_url: str) -> N
     assert done.returncode == 2
     assert "environment EKIDEN_LEASE_S" in done.stderr
     assert done.stderr.count("\n") == 1
-    done = ekiden.run("dispatcher", env={"EKIDEN_AGENTS_DIR": "folder"})
+    done = ekiden.run("dispatcher", env={"EKIDEN_AGENTS_DIR": '["folder"'})
     assert done.returncode == 2
-    assert "agents_dir" in done.stderr
+    assert "environment EKIDEN_AGENTS_DIR" in done.stderr
+    assert "JSON list" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -32,8 +32,8 @@ def test_a_chain_crosses_three_worker_processes(ekiden: Program, redis_url: str,
     wait_for_pools(ekiden, 4)
     done = ekiden.run("submit", REQUEST, "--cwd", project, "--follow", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
-    entries = [json.loads(line) for line in done.stdout.splitlines()]
-    started = [entry for entry in entries if entry["type"] == "leg_started"]
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    started = [event for event in events if event.get("type") == "leg_started"]
     assert [entry["agent"] for entry in started] == ["router", "debugger", "code-fixer", "reviewer"]
     assert len({entry["worker"] for entry in started}) == 4, "the dispatcher and three workers"
 
@@ -95,7 +95,7 @@ def test_ctrl_c_while_following_lets_the_job_go_on_and_it_can_be_cancelled(ekide
     following.interrupt()
     assert following.ends() == 130
     job = json.loads(ekiden.run("jobs", "--json").stdout)["id"]
-    assert f"job {job} goes on: `ekiden job events {job} --follow` shows it" in following.output
+    assert f"job {job} goes on: `ekiden job follow {job}` shows it" in following.output
     assert ekiden.run("job", "result", job).returncode == 2
     assert ekiden.run("job", "cancel", job).stdout == f"job {job} is cancelled\n"
     assert ekiden.run("job", "events", job, "--follow").returncode == 130
@@ -147,7 +147,8 @@ def test_up_serves_clients_revives_what_dies_and_stops_at_ctrl_c(ekiden: Program
     assert by_address.stdout == "forty-two, says debugger\n", by_address.stderr
     by_folder = ekiden.run("run", "it fails with an error")
     assert by_folder.returncode == 0
-    assert "✅ debugger: forty-two" in by_folder.stdout
+    assert "debugger: forty-two, says debugger\n" in by_folder.stdout
+    assert "✅ debugger has answered" in by_folder.stdout
     assert len(pools_of(ekiden)) == 2, "run used what is there"
     worker = next(pool for pool in pools_of(ekiden) if pool["kind"] == "worker")
     pid = worker["pid"]

@@ -68,7 +68,8 @@ def test_a_project_of_the_users_own_is_repaired_where_it_is(ekiden: Program, tmp
     assert not passes_its_tests(project)
     done = ekiden.run("run", "--cwd", project, "-", "--json", stdin="the tests of this project fail: TypeError in due")
     assert done.returncode == 0, done.stdout + done.stderr
-    entries = [json.loads(line) for line in done.stdout.splitlines()]
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    entries = [event for event in events if event["event"] == "record"]
     assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
     assert entries[-1]["status"] == "done"
     assert passes_its_tests(project)

@@ -1,6 +1,7 @@
 """Settings: layers, their precedence, and what is said of a wrong one."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,26 @@ def test_a_key_below_something_that_is_no_object_is_refused_and_nothing_is_writt
     with pytest.raises(ConfigurationError, match="no object"):
         change_setting(project_file(), "ekiden.lease_s", 1)
     assert read_settings(project_file()) == {"ekiden": "off"}
+
+
+@pytest.mark.parametrize(
+    ("text", "folders"),
+    [("one", ["one"]), (f"one{os.pathsep}two", ["one", "two"]), ('["one", "two words"]', ["one", "two words"])],
+)
+def test_folders_in_the_environment_are_a_path_several_or_a_list(
+    text: str, folders: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EKIDEN_AGENTS_DIR", text)
+    assert load_settings().agents_dir == [Path(folder) for folder in folders]
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [("EKIDEN_AGENTS_DIR", '["one"', "JSON list"), ("EKIDEN_MODEL_ALIASES", "fast", "JSON object such as")],
+)
+def test_a_variable_that_is_no_json_is_named_with_the_form_it_should_have(
+    variable: str, text: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(ConfigurationError, match=rf"environment {variable}.*{expected}"):
+        load_settings()

@@ -98,6 +98,7 @@ local function finish(id, k, at)
   for i = at + 4, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
   forget(id, k.job)
   redis.call('ZREM', DEADLINES, id)
+  if redis.call('HGET', k.job, 'status') == 'waiting' then redis.call('LREM', k.inbox, 1, id) end
   redis.call('HSET', k.job, 'status', ARGV[at], 'reason', ARGV[at + 1], 'result', ARGV[at + 2], 'ended_ms', whole(now))
   redis.call('HDEL', k.job, 'message', 'owner', 'lease_ms')
   keep(TTL_S, k.session, k.messages, k.job, k.journal, k.blobs)

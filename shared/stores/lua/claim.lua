@@ -1,8 +1,8 @@
 -- Take the leg: count an attempt, take the lease, record the start, return what the worker needs.
 -- KEYS job, journal, blobs, session, messages, inbox
--- ARGV id, leg, handoff id, owner, lease ms, version, alone from, record (\1: the attempt)
+-- ARGV id, leg, handoff id, owner, lease ms, version, alone from, aside ms, record (\1: the attempt)
 local job = KEYS[1]
-local h = redis.call('HMGET', job, 'status', 'leg', 'handoff', 'owner', 'lease_ms', 'v', 'attempts', 'ttl')
+local h = redis.call('HMGET', job, 'status', 'leg', 'handoff', 'owner', 'lease_ms', 'v', 'attempts', 'ttl', 'cancel')
 if not h[1] then return {'gone'} end
 if tonumber(h[6]) > tonumber(ARGV[6]) then return {'too_new'} end
 if TERMINAL[h[1]] then return {'finished'} end
@@ -10,13 +10,20 @@ if h[2] ~= ARGV[2] or h[3] ~= ARGV[3] then return {'stale'} end
 if h[1] == 'suspended' or h[1] == 'waiting' then return {h[1]} end
 local mine = h[1] == 'running' and h[4] == ARGV[4]   -- the reply to this very claim was lost
 if h[1] == 'running' and not mine and tonumber(h[5]) > now then return {'busy'} end
-if tonumber(h[7]) >= tonumber(ARGV[7]) and not mine then return {'poisonous'} end
+if tonumber(h[7]) >= tonumber(ARGV[7]) and not mine and not h[9] then
+  if ARGV[8] == '0' then return {'poisonous'} end
+  forget(ARGV[1], job)   -- nobody has room to run it alone: it waits where it costs nothing
+  redis.call('HSET', job, 'status', 'suspended')
+  redis.call('HDEL', job, 'owner', 'lease_ms')
+  redis.call('ZADD', TIMERS, now + ARGV[8], ARGV[1])
+  return {'aside'}
+end
 local until_ms = whole(now + ARGV[5])
 if not mine then
   redis.call('HINCRBY', job, 'fence', 1)
   local attempt = redis.call('HINCRBY', job, 'attempts', 1)
-  ARGV[8] = string.gsub(ARGV[8], '\1', tostring(attempt))
-  record(job, KEYS[2], 8, 8)
+  ARGV[9] = string.gsub(ARGV[9], '\1', tostring(attempt))
+  record(job, KEYS[2], 9, 9)
 end
 forget(ARGV[1], job)
 redis.call('HSET', job, 'status', 'running', 'owner', ARGV[4], 'lease_ms', until_ms, 'v', ARGV[6])

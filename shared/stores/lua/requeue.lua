@@ -2,7 +2,7 @@
 -- the claim decides.
 -- KEYS job, queue  ARGV id, queue, grace ms, max attempts
 local id, job = ARGV[1], KEYS[1]
-local h = redis.call('HMGET', job, 'status', 'queue', 'lease_ms', 'enqueued_ms', 'attempts', 'leg')
+local h = redis.call('HMGET', job, 'status', 'queue', 'lease_ms', 'enqueued_ms', 'attempts', 'leg', 'cancel')
 if not h[1] or TERMINAL[h[1]] then
   redis.call('ZREM', QUEUED .. ARGV[2], id)
   forget(id, job)
@@ -12,8 +12,9 @@ if h[2] ~= ARGV[2] then
   redis.call('ZREM', QUEUED .. ARGV[2], id)
   return {'moved'}
 end
+if h[1] == 'running' and tonumber(h[3]) > now then return {'busy'} end
+if h[7] then return {'stopped', h[7]} end   -- who was to see the flag is gone: the sweeper ends the job
 if h[1] == 'running' then
-  if tonumber(h[3]) > now then return {'busy'} end
   if tonumber(h[5]) >= tonumber(ARGV[4]) then return {'dead', h[6]} end
 elseif h[1] == 'suspended' then
   local due = redis.call('ZSCORE', TIMERS, id)

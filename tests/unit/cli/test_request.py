@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.request import Workplace, demo_project, prompt_of
+from dispatcher.cli.request import Workplace, deadline_of, demo_project, prompt_of, user_name
 from shared.errors import InvalidRequest
 
 
@@ -37,3 +37,24 @@ def test_the_demo_is_written_to_a_folder_of_its_own(tmp_path: Path, monkeypatch:
     first, second = demo_project(), demo_project()
     assert first != second
     assert (first / "cart.py").is_file()
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1h30m", 5400), ("0.5d", 43_200)])
+def test_a_deadline_is_a_duration_with_units(text: str, seconds: float) -> None:
+    assert deadline_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "m", "-5m", "5 m", "0s", "soon", "9999999d"])
+def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="90s, 30m, 1h30m"):
+        deadline_of(text)
+
+
+def test_the_settings_say_the_deadline_and_the_user_where_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EKIDEN_JOB_DEADLINE_S", "42")
+    assert deadline_of(None) == 42
+    monkeypatch.setenv("LOGNAME", "login")
+    assert user_name(None) == "login"
+    monkeypatch.setenv("EKIDEN_USER", "ada")
+    assert user_name(None) == "ada"
+    assert user_name("grace") == "grace"

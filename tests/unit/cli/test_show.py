@@ -1,13 +1,13 @@
 """How a journal is shown."""
 
 import io
-import json
 from collections.abc import Iterable
 
 import pytest
 
 from dispatcher.cli.output import Output
-from dispatcher.cli.show import JsonView, PeopleView, exit_code_of
+from dispatcher.cli.people import PeopleView
+from dispatcher.cli.show import exit_code_of
 from shared.handoff import first_context
 from shared.messages import Message, TextPart, ToolCall, ToolResult, Usage
 from shared.records import (
@@ -24,6 +24,7 @@ from shared.records import (
     Routed,
     ToolFinished,
 )
+from shared.stores.base import LivePiece
 
 JOB = "abcdefghijklmnop.1"
 ROUTE = first_context(JOB).advance("debugger", "routed by rule", is_route=True)
@@ -66,13 +67,13 @@ def test_a_relay_reads_like_a_story_and_ends_with_its_chain() -> None:
     )
     assert text.splitlines() == [
         "🎯 Routing via rule-match to: debugger (27% confidence)",
-        "💡 Model: scripted stand-in for a model: no key is needed",
         "debugger: I look.",
+        "💡 Model: scripted stand-in for a model: no key is needed",
         "🔧 read_file cart.py (3 ms)",
         "🔀 debugger → code-fixer: cart.py:23 lacks a check",
+        "code-fixer: Repaired.",
         "",
-        "✅ code-fixer: Repaired.",
-        "",
+        "✅ code-fixer has answered",
         f"user → debugger → code-fixer · 10.0 s · 20 tokens · job {JOB}",
     ]
 
@@ -107,16 +108,6 @@ def test_a_model_cannot_steer_the_terminal() -> None:
     assert "fine [red]not markup[/red]" in text
 
 
-def test_programs_get_every_entry_as_one_object_per_line() -> None:
-    stream = io.StringIO()
-    view = JsonView(stream)
-    for entry in entries([JobRequested(prompt="zwei\nZeilen"), Ended(status="done", reason="GOAL", answer="ok")]):
-        view.show(entry)
-    first, last = map(json.loads, stream.getvalue().splitlines())
-    assert first == {"seq": 1, "at_ms": 1000, "leg": 0, "type": "request", "prompt": "zwei\nZeilen"}
-    assert (last["seq"], last["status"], last["answer"]) == (2, "done", "ok")
-
-
 @pytest.mark.parametrize(
     ("status", "reason", "code"),
     [
@@ -129,3 +120,73 @@ def test_programs_get_every_entry_as_one_object_per_line() -> None:
 )
 def test_the_exit_code_tells_how_the_job_ended(status: str, reason: str, code: int) -> None:
     assert exit_code_of(status, reason) == code
+
+
+def live(text: str, turn: int = 1, *, fence: str = "2", thought: bool = False, restart: bool = False) -> LivePiece:
+    return LivePiece(leg=1, fence=fence, turn=turn, text=text, thought=thought, restart=restart)
+
+
+def streamed(*events: Record | LivePiece, thoughts: bool = False) -> str:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    view = PeopleView(JOB, Output(stream), thoughts=thoughts, models={"scripted"})
+    view.show(Entry(seq=1, at_ms=0, record=LegStarted(leg=1, agent="debugger", attempt=1, worker="w")))
+    for event in events:
+        if isinstance(event, LivePiece):
+            view.live(event)
+        else:
+            view.show(Entry(seq=2, at_ms=0, record=event))
+    stream.seek(0)
+    return stream.read()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [[], ["  I lo"], [" ", " I", " look.", "\n"], ["  I look.\n  Twice.\n"]],
+    ids=["nothing", "a piece", "words", "all"],
+)
+def test_a_reply_reads_the_same_however_much_of_it_came_live(pieces: list[str]) -> None:
+    text = streamed(*[live(piece) for piece in pieces], reply("  I look.\n  Twice.\n"))
+    assert text == "debugger: I look.\n  Twice.\n"
+
+
+def test_live_text_is_shown_before_its_reply_is_recorded() -> None:
+    assert streamed(live("I lo")) == "debugger: I lo"
+
+
+def test_thoughts_are_folded_into_one_line_or_shown_when_asked_for() -> None:
+    events = [live("let me ", thought=True), live("see", thought=True), live("Found."), reply("Found.")]
+    assert streamed(*events) == "… thinking (3 words)\ndebugger: Found.\n"
+    assert streamed(*events, thoughts=True) == "debugger thinks: let me see\ndebugger: Found.\n"
+
+
+def test_thoughts_that_only_the_record_has_are_folded_just_so() -> None:
+    message = Message(role="model", parts=(TextPart(text="let me see", thought=True), TextPart(text="Found.")))
+    assert streamed(ModelReplied(leg=1, turn=1, message=message)) == "… thinking (3 words)\ndebugger: Found.\n"
+
+
+def test_a_reply_that_begins_anew_is_broken_off_first() -> None:
+    text = streamed(live("I th"), live("", restart=True), live("Now it works."), reply("Now it works."))
+    assert text == "debugger: I th …\ndebugger: Now it works.\n"
+
+
+def test_an_attempt_that_was_lost_is_broken_off_when_the_next_one_starts() -> None:
+    again = LegStarted(leg=1, agent="debugger", attempt=2, worker="w")
+    text = streamed(live("I th"), again, live("Better.", fence="3"), reply("Better."))
+    assert text == "debugger: I th …\n💡 debugger goes on: attempt 2\ndebugger: Better.\n"
+
+
+def test_a_reply_whose_beginning_was_lost_is_shown_whole() -> None:
+    assert (
+        streamed(live("end."), reply("The whole, to its end."))
+        == "debugger: end. …\ndebugger: The whole, to its end.\n"
+    )
+
+
+def test_a_note_stands_on_a_line_of_its_own() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    view = PeopleView(JOB, Output(stream))
+    view.live(live("half"))
+    view.note("the server is away")
+    view.tick()
+    stream.seek(0)
+    assert stream.read() == "agent: half\n💡 the server is away\n"

@@ -93,7 +93,8 @@ def test_a_leg_is_stopped_by_our_own_clock_before_its_lease_ends() -> None:
         task, held = await hold(leases, forever)
         async with asyncio.timeout(5):
             while not task.done():
-                await leases.renew(store(server))
+                with pytest.raises(StoreUnavailable):
+                    await leases.renew(store(server))
                 leases.stop_expired()
                 await asyncio.sleep(0.01)
         assert time.monotonic() < held.valid_until

@@ -114,7 +114,8 @@ def test_a_leg_that_dies_again_and_again_is_buried(backend: Backend) -> None:
         assert await swept(stores, max_attempts=3) == 0
         view = await stores.jobs.job(job)
         assert (view.status, view.reason) == ("dead", "ERROR")
-        assert view.result == "agent 'debugger' took its worker along 3 times without any progress"
+        told = "agent 'debugger' took its worker along 3 times without any progress: see the workers' logs"
+        assert view.result == f"{told}, then `ekiden job retry {job}`"
         end = (await stores.jobs.journal(job))[-1].record
         assert isinstance(end, Ended)
         assert (end.leg, end.status) == (1, "dead")

@@ -1,0 +1,111 @@
+"""``ekiden agents run``: one agent, asked once or talked to, with a history of its own."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dispatcher.cli.options import (
+    Abandoned,
+    AsJson,
+    Continue,
+    DataDir,
+    Deadline,
+    Outage,
+    Redis,
+    Session,
+    Thoughts,
+    User,
+)
+from shared.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from dispatcher.cli.attend import Showing
+    from dispatcher.cli.submission import Asked
+
+__all__ = ["run"]
+
+
+def run(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")],
+    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Ask this; - reads standard input.")] = None,
+    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Talk to it; so it is without -p.")] = False,
+    cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
+    session: Session = None,
+    is_continued: Continue = False,
+    user: User = None,
+    deadline: Deadline = None,
+    abandoned: Annotated[
+        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    ] = None,
+    thoughts: Thoughts = False,
+    timeout: Outage = 60.0,
+    as_json: AsJson = False,
+    agents_dir: Annotated[
+        list[Path] | None, typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files.")
+    ] = None,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Run one agent: once with -p, else as a chat. Its sessions are its own: --continue finds the newest."""
+    from dispatcher.cli.attend import Showing
+    from dispatcher.cli.request import deadline_of, prompt_of, user_name
+    from dispatcher.cli.submission import Asked, Conversation
+
+    if prompt is not None and interactive:
+        raise InvalidRequest("-p and -i exclude each other: ask once, or talk")
+    conversation = Conversation(user_name(user), session, is_continued)
+    showing = Showing(as_json, thoughts, outage_s=timeout)
+    folders = [*(ctx.obj or []), *(agents_dir or [])]
+    deadline_s = deadline_of(deadline)
+    if prompt is not None:
+        asked = Asked(prompt_of(prompt), conversation, name, cwd, deadline_s=deadline_s)
+        raise typer.Exit(_run_once(asked, showing, folders, redis, data_dir, abandoned))
+    if as_json:
+        raise InvalidRequest("--json is for -p: a chat is for people")
+    from dispatcher.cli.chat import chat_anywhere
+    from dispatcher.cli.talk import Chat
+
+    chat = Chat(conversation, name, cwd, deadline_s, showing)
+    raise typer.Exit(chat_anywhere(chat, redis, data_dir, abandoned=abandoned, agents_dirs=folders))
+
+
+def _run_once(
+    asked: "Asked",
+    showing: "Showing",
+    folders: list[Path],
+    redis: str | None,
+    data_dir: Path | None,
+    abandoned: Abandoned | None,
+) -> int:
+    from dispatcher.cli.connection import configured
+    from dispatcher.cli.request import Workplace
+    from dispatcher.cli.run import run_elsewhere
+
+    assert asked.agent is not None
+    url, data = configured(redis, data_dir)
+    if url:
+        return run_elsewhere(asked, asked.cwd, url, showing, has_header=True)
+    place = Workplace.of(asked.cwd, None)
+    title = _local_title(asked.agent, folders, place.folder)
+    if not showing.as_json:
+        from dispatcher.cli.header import print_header
+
+        print_header(title)
+    from dispatcher.cli.here import run_here
+
+    return run_here(replace(asked, cwd=None), place, data, showing, abandoned=abandoned, agents_dirs=folders)
+
+
+def _local_title(agent: str, folders: list[Path], project: Path) -> str:
+    """Return the title that the agent's file gives. Raises ``UnknownAgent`` with the near names."""
+    from dispatcher.cli.agents_found import open_agents
+    from shared.definitions.loader import AGENTS_FOLDER
+    from shared.settings import load_settings
+
+    given = folders or load_settings().agents_dir
+    own = [project / AGENTS_FOLDER] if (project / AGENTS_FOLDER).is_dir() else []
+    file = open_agents([*own, *given]).get(agent)
+    return file.definition.title if file.definition else agent

@@ -1,0 +1,86 @@
+"""``--json``: one event per line, and the schema of those events, made of the record types themselves."""
+
+import json
+import sys
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, Literal, TextIO, get_args
+
+from pydantic import BaseModel, Field, TypeAdapter, create_model
+
+from shared.records import Entry, Record
+from shared.stores.base import LivePiece
+
+__all__ = ["JsonView", "event_schema", "event_type"]
+
+
+class LiveEvent(LivePiece):
+    """A piece of an answer in the making; void once a ``restart``, another ``fence`` or the turn's record comes."""
+
+    event: Literal["live"] = "live"
+
+
+class NoteEvent(BaseModel):
+    """Something to know that is not in the journal, such as what the job waits for."""
+
+    event: Literal["note"] = "note"
+    text: str
+
+
+class JsonView:
+    """One JSON object per line on standard output: entries of the journal, live pieces, notes."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+
+    def show(self, entry: Entry) -> None:
+        """See ``View``."""
+        fields = entry.record.model_dump(mode="json", exclude_none=True)
+        self._write({"event": "record", "seq": entry.seq, "at_ms": entry.at_ms, **fields})
+
+    def learn(self, entry: Entry) -> None:
+        """See ``View``."""
+
+    def live(self, piece: LivePiece) -> None:
+        """See ``View``."""
+        self._write({"event": "live", **piece.model_dump(mode="json")})
+
+    def note(self, text: str) -> None:
+        """See ``View``."""
+        self._write({"event": "note", "text": text})
+
+    def tick(self) -> None:
+        """See ``View``."""
+
+    def _write(self, fields: dict[str, Any]) -> None:
+        self._stream.write(json.dumps(fields, ensure_ascii=False) + "\n")
+        self._stream.flush()
+
+
+def event_schema() -> dict[str, Any]:
+    """Return the JSON Schema of one line. Readers must accept fields that a later version adds."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "One line of `ekiden job events --json`",
+        **event_type().json_schema(),
+    }
+
+
+@cache
+def event_type() -> TypeAdapter[Any]:
+    """Return what validates one line."""
+    records: Any = reduce(or_, map(_placed, get_args(get_args(Record)[0])))
+    placed: Any = Annotated[records, Field(discriminator="type")]
+    return TypeAdapter(
+        Annotated[placed | LiveEvent | NoteEvent, Field(description="Told apart by `event`, records by `type`.")]
+    )
+
+
+def _placed(record: type[BaseModel]) -> type[BaseModel]:
+    """Return the model of ``record`` as an event: flat, with its place in the journal."""
+    extra: dict[str, Any] = {
+        "event": (Literal["record"], "record"),
+        "seq": (int, Field(description="The place in the journal, from 1.")),
+        "at_ms": (int, Field(description="The server's clock, in ms since the epoch.")),
+    }
+    return create_model(f"{record.__name__}Event", __base__=record, __doc__=record.__doc__, **extra)

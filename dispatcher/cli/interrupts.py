@@ -1,0 +1,82 @@
+"""Ctrl-C while a job is shown: on a terminal the user is asked once, elsewhere it has its effect at once."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+__all__ = ["Interrupted", "ask", "interruptible", "is_on_terminal"]
+
+
+class Interrupted(Exception):
+    """The user pressed Ctrl-C (``by_user``), or somebody asked the program to end.
+
+    ``wants_cancel``: the user was asked what becomes of the job and said so; ``is_urgent``: pressed Ctrl-C instead.
+    """
+
+    def __init__(self, *, by_user: bool, wants_cancel: bool = False, is_urgent: bool = False) -> None:
+        """Keep what is known of it."""
+        super().__init__("interrupted")
+        self.by_user = by_user
+        self.wants_cancel = wants_cancel
+        self.is_urgent = is_urgent
+
+
+@asynccontextmanager
+async def interruptible() -> AsyncIterator[None]:
+    """Turn the first Ctrl-C or SIGTERM inside the block into ``Interrupted``; a Ctrl-C outside ends the program."""
+    task = asyncio.current_task()
+    assert task is not None
+    loop = asyncio.get_running_loop()
+    received: list[int] = []
+
+    def receive(number: int) -> None:
+        if not received:
+            task.cancel()
+        received.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, receive, number)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        task.uncancel()
+        raise Interrupted(by_user=received[0] == signal.SIGINT) from None
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def is_on_terminal() -> bool:
+    """Whether somebody is there to be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+async def ask(question: str) -> bool:
+    """Ask on the terminal; anything but y or yes is a no. Raises ``Interrupted`` at Ctrl-C."""
+    print(f"\n{question} [y/N] ", end="", flush=True)  # noqa: T201 - the program's own output
+    async with interruptible():
+        answer = await _typed_line()
+    return answer.strip().lower() in ("y", "yes")
+
+
+async def _typed_line() -> str:
+    """Return the next line of standard input without keeping the loop from its work."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+    descriptor = sys.stdin.fileno()
+
+    def read() -> None:
+        with contextlib.suppress(asyncio.InvalidStateError):
+            line.set_result(os.read(descriptor, 4096).decode(errors="replace"))
+
+    loop.add_reader(descriptor, read)
+    try:
+        return await line
+    finally:
+        loop.remove_reader(descriptor)

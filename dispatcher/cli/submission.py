@@ -1,0 +1,74 @@
+"""A request as the command line has it, and how it becomes a job."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dispatcher.cli.request import require_reachable
+from shared.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from dispatcher.client import Client
+    from shared.stores.base import OnBusy
+
+__all__ = ["Asked", "Conversation"]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Which session a request belongs to. ``session``: an id or a beginning of one; neither: a new session."""
+
+    user: str
+    session: str | None = None
+    is_continued: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ``InvalidRequest`` when both ways to name a session are used."""
+        if self.session is not None and self.is_continued:
+            raise InvalidRequest("--session and --continue exclude each other: leave one out")
+
+    async def find(self, client: "Client", agent: str | None, note: Callable[[str], None]) -> str | None:
+        """Return the session's id, None for a new one; say so if there was none to continue.
+
+        The newest session of this user whose first request named ``agent`` (or nobody) is continued: what one agent was
+        asked alone does not mix with the rest.
+        """
+        if self.session is not None:
+            return await client.resolve_session(self.session)
+        if not self.is_continued:
+            return None
+        newest = await client.sessions(1, user=self.user, entry=agent or "")
+        if not newest:
+            whom = f"with agent {agent!r}" if agent else "to continue"
+            note(f"there is no session of {self.user!r} {whom} yet: a new one begins")
+            return None
+        return newest[0].id
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request, checked as far as that goes without a server."""
+
+    prompt: str
+    conversation: Conversation
+    agent: str | None = None
+    cwd: Path | None = None
+    on_busy: "OnBusy" = "queue"
+    deadline_s: float = 7 * 86_400.0
+    request_id: str | None = None
+
+    async def submit(self, client: "Client", note: Callable[[str], None]) -> str:
+        """Create the job and return its id."""
+        if self.cwd is not None:
+            await require_reachable(client, self.cwd)
+        return await client.submit(
+            self.prompt,
+            agent=self.agent,
+            cwd=self.cwd,
+            session=await self.conversation.find(client, self.agent, note),
+            user=self.conversation.user,
+            on_busy=self.on_busy,
+            deadline_s=self.deadline_s,
+            request_id=self.request_id,
+        )

@@ -1,0 +1,46 @@
+"""Ends a job from outside: a user's cancel, a deadline. Whoever runs it is told; nobody does: it is ended here."""
+
+from typing import Literal
+
+from pydantic import ValidationError
+
+from shared.errors import StopFlag
+from shared.records import Ended, Entry, Record
+from shared.relay.leg import closing_records, journal_of
+from shared.stores.base import JobStore
+
+__all__ = ["records_that_close", "stop_job"]
+
+
+async def stop_job(store: JobStore, job: str, flag: StopFlag) -> Literal["ok", "flagged", "finished"]:
+    """Stop ``job``: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before.
+
+    Every call in its journal has one answer then. Raises ``UnknownJob``.
+    """
+    while True:
+        view = await store.job(job)
+        entries = await _readable(store, job)
+        seq = None if entries is None else len(entries)
+        records = records_that_close(entries or [], _end(view.leg, flag))
+        verdict = await store.stop(job, flag, records, (), seq=seq)
+        if verdict != "moved":  # else it went on while we looked
+            return verdict
+
+
+def records_that_close(entries: list[Entry], end: Ended) -> list[Record]:
+    """Return ``end`` behind an answer for every call that has none."""
+    return [*closing_records(entries, end.leg, f"Not finished: {end.reason}."), end]
+
+
+async def _readable(store: JobStore, job: str) -> list[Entry] | None:
+    """Return the journal; None when a newer program wrote it, which must keep nobody from ending the job."""
+    try:
+        return await journal_of(store, job)
+    except ValidationError:
+        return None
+
+
+def _end(leg: int, flag: StopFlag) -> Ended:
+    if flag == "deadline":
+        return Ended(leg=leg, status="failed", reason="TIMEOUT", error="the job's deadline has passed")
+    return Ended(leg=leg, status="cancelled", reason="ABORTED", error="cancelled by the user")

@@ -1,0 +1,35 @@
+"""The README's example of the Python API does what it says."""
+
+import re
+import sys
+from pathlib import Path
+
+from shared.demo import write_demo
+from tests.e2e.program import Program
+
+README = Path(__file__).parents[2] / "README.md"
+LINES = 10
+
+
+def example() -> str:
+    """The code block behind the marker."""
+    found = re.search(r"<!-- api example -->\s*```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert found is not None, "README.md has no Python block behind <!-- api example -->"
+    return found[1]
+
+
+def test_the_example_of_the_python_api_submits_follows_and_prints_the_answer(
+    ekiden: Program, redis_url: str, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    write_demo(project)
+    ekiden.start("dispatcher")
+    ekiden.start("worker", "--workspace-root", project)
+    code = example()
+    assert len([line for line in code.splitlines() if line.strip()]) <= LINES
+    running = ekiden.start(program=[sys.executable, "-c", code])
+    assert running.ends(60) == 0, running.output
+    assert "ended" in running.output
+    answer = ekiden.run("job", "result", ekiden.run("jobs", "--json").stdout.split('"')[3]).stdout
+    assert answer.strip()
+    assert running.output.endswith(answer)

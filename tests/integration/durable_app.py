@@ -1,0 +1,158 @@
+"""Pools for tests of durability: tools with effects that a server counts, a tool that kills, and faults on purpose.
+
+``celery -A tests.integration.durable_app:worker worker``. ``EFFECTS_URL`` is where effects are counted. Faults:
+``PARDON`` names a file (while it is missing, the tool ``poison`` kills its process), ``DEAFEN`` a file whose creation
+makes the consumer hear nothing, ``AS_VERSION`` the format version that this program claims to be of, ``MUTATION`` a
+safety that is taken out (``fence`` or ``journal``), to show that a test would notice.
+"""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+import urllib.request
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from celery import signals
+from pydantic import BaseModel, Field
+
+import dispatcher.bootstrap
+import shared.stores.jobs
+import shared.stores.scripts
+import workers.executor
+from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from shared.llm.models import ModelChoice, Models, ModelValues
+from shared.relay.celery_app import make_app
+from shared.relay.leg import Leg
+from shared.relay.served import Served
+from shared.settings import Settings
+from shared.stores.opening import Stores
+from workers.leg import AgentHandler, Definitions
+from workers.tools.base import ToolContext, tool
+from workers.tools.gate import ToolGate
+from workers.tools.registry import Registry, builtin_registry
+
+LEG: ContextVar[Leg] = ContextVar("leg")
+
+
+def effect(kind: str, key: str) -> None:
+    """Have an effect in the world outside: the server counts it under ``key``."""
+    if url := os.environ.get("EFFECTS_URL"):
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/{kind}/{key}", method="POST"), timeout=10):
+            pass
+
+
+class Pay(BaseModel):
+    """Pay an amount."""
+
+    amount: int = Field(description="How much.")
+
+
+@tool(Pay, idempotent=True)
+def pay(args: Pay, context: ToolContext) -> str:
+    """Pay; the server knows the key, so that paying again does nothing."""
+    effect("idempotent", context.idempotency_key)
+    return f"paid {args.amount}"
+
+
+@tool(Pay)
+def print_receipt(args: Pay, context: ToolContext) -> str:
+    """Print on paper: doing it again prints again."""
+    effect("plain", context.idempotency_key)
+    return f"printed {args.amount}"
+
+
+class Poison(BaseModel):
+    """End the process that runs this."""
+
+
+@tool(Poison, idempotent=True)
+def poison(args: Poison, context: ToolContext) -> str:
+    """Take the worker along, as a fault in a library would; harmless once pardoned."""
+    if not Path(os.environ["PARDON"]).exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "harmless now"
+
+
+class CountingModels(Models):
+    """The scripted model, counted."""
+
+    def model(self, choice: ModelChoice) -> ChatModel:
+        return CountingModel(super().model(choice))
+
+
+class CountingModel:
+    """Tells the world outside of every call; its key is the place in the job that it is made for."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        leg = LEG.get()
+        turn = sum(message.role == "model" for message in request.messages)
+        await asyncio.to_thread(effect, "model", f"{leg.job}:{leg.number}:{turn}")
+        return await self._model.reply(request, on_delta)
+
+
+class NotingHandler(AgentHandler):
+    """Lets the model know whose call it serves."""
+
+    async def run(self, leg: Leg) -> Any:
+        LEG.set(leg)
+        return await super().run(leg)
+
+
+async def build_worker(settings: Settings, stores: Stores) -> Served:
+    """A worker with the tools above and the built-in ones."""
+    builtin = builtin_registry(workspace=settings.workspace_root is not None)
+    registry = Registry([pay, print_receipt, poison, *builtin.offered_to(lambda _: True)])
+    models = CountingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
+    handler = NotingHandler(
+        Definitions(stores.catalogs), registry, ToolGate(registry), models, workspace_root=settings.workspace_root
+    )
+    return Served(handler, registry.names())
+
+
+async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
+    """The dispatcher as it is."""
+    return await dispatcher.bootstrap.build(settings, stores)
+
+
+def take_out(safety: str) -> None:
+    """Switch one safety off in this process."""
+    if safety == "fence":
+        source_of = shared.stores.scripts.source_of
+        check = "if h[1] ~= 'running' or h[2] ~= fence or h[3] ~= leg then return {'fenced'} end"
+        assert check in source_of("append")
+        setattr(shared.stores.scripts, "source_of", lambda name: source_of(name).replace(check, ""))  # noqa: B010
+    elif safety == "journal":
+        setattr(workers.executor, "turns_of", lambda _: [])  # noqa: B010
+    else:
+        raise ValueError(safety)
+
+
+def wait_to_deafen(consumer: Any) -> None:
+    """Once the file is there, make the consumer ask for no more messages, and stay otherwise as it is."""
+    order = Path(os.environ["DEAFEN"])
+    while not order.exists():  # in a thread of its own
+        time.sleep(0.02)
+    consumer.call_soon(consumer.task_consumer.cancel)
+    order.unlink()
+
+
+@signals.worker_ready.connect(weak=False)
+def _ready(sender: Any, **_: Any) -> None:
+    if "DEAFEN" in os.environ:
+        threading.Thread(target=wait_to_deafen, args=(sender,), daemon=True).start()
+
+
+if "AS_VERSION" in os.environ:
+    setattr(shared.stores.jobs, "VERSION", int(os.environ["AS_VERSION"]))  # noqa: B010
+if "MUTATION" in os.environ:
+    take_out(os.environ["MUTATION"])
+if "EKIDEN_REDIS_URL" in os.environ:  # a Celery app needs a server when it is made
+    worker = make_app("worker", "tests.integration.durable_app:build_worker")
+    router = make_app("dispatcher", "tests.integration.durable_app:build_dispatcher")

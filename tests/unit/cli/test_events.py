@@ -1,0 +1,96 @@
+"""``--json``: what programs read, and the schema that says so."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from dispatcher.cli.events import JsonView, event_schema, event_type
+from shared.handoff import first_context
+from shared.messages import Message, TextPart, ToolCall, ToolResult
+from shared.records import (
+    Ended,
+    Entry,
+    HandedOff,
+    JobRequested,
+    LegStarted,
+    ModelReplied,
+    Noticed,
+    Paused,
+    Record,
+    Refused,
+    Retried,
+    Routed,
+    ToolFinished,
+    ToolStarted,
+)
+from shared.stores.base import LivePiece
+
+ONE_OF_EACH: list[Record] = [
+    JobRequested(prompt="zwei\nZeilen"),
+    LegStarted(agent="router", attempt=1, worker="w"),
+    Routed(agent="a", stage="rule", score=1, confidence=100),
+    ModelReplied(leg=1, turn=1, message=Message(role="model", parts=(TextPart(text="x"), ToolCall(id="c", name="t")))),
+    ToolStarted(leg=1, call_id="c", name="t"),
+    ToolFinished(leg=1, result=ToolResult(call_id="c", name="t", content="")),
+    HandedOff(leg=1, context=first_context("abcdefghijklmnop.1").advance("b", "so"), call_id="c"),
+    Refused(leg=1, call_id="c", name="t", code="X", message="no"),
+    Noticed(text="look"),
+    Paused(cause="retry", delay_s=1),
+    Retried(),
+    Ended(status="done", reason="GOAL", answer="ok"),
+]
+
+
+def lines_of(*, records: list[Record], pieces: list[LivePiece], notes: list[str]) -> list[dict[str, Any]]:
+    stream = io.StringIO()
+    view = JsonView(stream)
+    for number, record in enumerate(records, 1):
+        view.show(Entry(seq=number, at_ms=1_000 * number, record=record))
+    for piece in pieces:
+        view.live(piece)
+    for note in notes:
+        view.note(note)
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_every_event_is_one_object_on_a_line_and_fits_the_schema() -> None:
+    piece = LivePiece(leg=1, fence="2", turn=1, text="piece", thought=True)
+    lines = lines_of(records=ONE_OF_EACH, pieces=[piece], notes=["it waits"])
+    for line in lines:
+        event = event_type().validate_python(line)
+        assert event.model_dump(mode="json", exclude_none=True).items() >= line.items()
+    assert len(lines) == len(ONE_OF_EACH) + 2
+    assert lines[0] == {
+        "event": "record", "seq": 1, "at_ms": 1000, "leg": 0, "type": "request", "prompt": "zwei\nZeilen"
+    }  # fmt: skip
+    assert lines[-2:] == [
+        {"event": "live", "leg": 1, "fence": "2", "turn": 1, "text": "piece", "thought": True, "restart": False},
+        {"event": "note", "text": "it waits"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"event": "record", "type": "ended", "seq": 1, "at_ms": 1},
+        {"event": "record", "type": "notice", "text": "no place"},
+        {"event": "live", "text": "no turn"},
+        {"event": "other", "text": "x"},
+    ],
+)
+def test_the_schema_refuses_what_is_no_event(line: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        event_type().validate_python(line)
+
+
+def test_the_schema_describes_every_event_as_it_is_written() -> None:
+    definitions = event_schema()["$defs"]
+    for record in ONE_OF_EACH:
+        fields = definitions[f"{type(record).__name__}Event"]
+        assert fields["properties"].keys() >= {"event", "seq", "at_ms", "type", *type(record).model_fields}
+        assert {"seq", "at_ms"} <= set(fields["required"])
+        assert "description" in fields
+    assert definitions.keys() >= {"LiveEvent", "NoteEvent"}

@@ -1,0 +1,206 @@
+"""Following a job: journal and live text in the order in which things happened, each once; outages outlasted."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+
+from dispatcher.cli.follow import Follower, waits_behind
+from dispatcher.client import Client
+from shared.errors import StoreUnavailable, UnknownJob
+from shared.records import Entry
+from shared.stores.base import Claimed, LivePiece
+from shared.stores.opening import Stores, open_stores
+from shared.stores.redis import as_any
+from tests.contract.relay_world import done, moved, reply, submission, submitted
+
+T = TypeVar("T")
+
+
+class Seen:
+    """A view that keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.notes: list[str] = []
+        self.learnt: list[str] = []
+
+    def show(self, entry: Entry) -> None:
+        self.events.append(entry.record.type)
+
+    def learn(self, entry: Entry) -> None:
+        self.learnt.append(entry.record.type)
+
+    def live(self, piece: LivePiece) -> None:
+        self.events.append(piece.text)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def tick(self) -> None:
+        pass
+
+    async def until(self, event: str) -> None:
+        """Return when ``event`` was shown."""
+        async with asyncio.timeout(10):
+            while event not in self.events:
+                await asyncio.sleep(0.005)
+
+
+def run(url: str, scenario: Callable[[Stores, Client, Seen], Awaitable[T]]) -> T:
+    async def whole() -> T:
+        stores = open_stores(url)
+        await as_any(stores.client.flushall())
+        async with Client(url) as client:
+            try:
+                return await scenario(stores, client, Seen())
+            finally:
+                await stores.close()
+
+    return asyncio.run(whole())
+
+
+def piece(text: str, leg: Claimed, turn: int = 1) -> LivePiece:
+    return LivePiece(leg=leg.lease.leg, fence=leg.lease.fence, turn=turn, text=text)
+
+
+async def record(stores: Stores, leg: Claimed, token: str, turn: int = 1) -> None:
+    written = reply().model_copy(update={"turn": turn})
+    await stores.jobs.append(leg.lease, token, [written], used_ms=0, is_progress=True)
+
+
+BEFORE = ["request", "leg_started", "handoff", "leg_started"]
+
+
+def test_a_late_follower_sees_recorded_turns_from_the_journal_and_the_open_one_live(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "debugger")
+        await stores.live.append(leg.lease.job, [piece("recorded", leg)])
+        await record(stores, leg, "a")
+        await stores.live.append(leg.lease.job, [piece("open", leg, 2)])
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        await seen.until("open")
+        await stores.live.append(leg.lease.job, [piece("more", leg, 2)])
+        await seen.until("more")
+        await record(stores, leg, "b", 2)
+        await stores.jobs.finish(leg.lease, "end", [done()], [])
+        assert (await following).answer == "42"
+        assert seen.events == [*BEFORE, "model_reply", "open", "more", "model_reply", "ended"]
+
+    run(valkey_url, scenario)
+
+
+def test_pieces_of_an_earlier_attempt_are_void(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "debugger")
+        old = leg.lease.fence
+        pieces = [piece("void", leg), piece("valid", leg).model_copy(update={"fence": str(int(old) + 1)})]
+        await stores.live.append(leg.lease.job, pieces)
+        await stores.jobs.suspend(leg.lease, "s", [], 0.0)
+        await stores.jobs.requeue(leg.lease.job, 0.0, 5)
+        from tests.contract.relay_world import claimed
+
+        again = await claimed(stores, leg.lease.job)
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        await seen.until("valid")
+        await stores.jobs.finish(again.lease, "end", [done()], [])
+        await following
+        assert "void" not in seen.events
+
+    run(valkey_url, scenario)
+
+
+def test_a_tail_shows_the_last_entries_and_learns_the_others(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "debugger")
+        await record(stores, leg, "a")
+        await stores.jobs.finish(leg.lease, "end", [done()], [])
+        await Follower(client, leg.lease.job, seen, tail=2).run()
+        assert seen.events == ["model_reply", "ended"]
+        assert seen.learnt == BEFORE
+
+    run(valkey_url, scenario)
+
+
+def test_nothing_is_shown_while_somebody_else_uses_the_terminal(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "debugger")
+        follower = Follower(client, leg.lease.job, seen, is_served=True)
+        following = asyncio.create_task(follower.run())
+        await seen.until("leg_started")
+        follower.may_show.clear()
+        await stores.jobs.finish(leg.lease, "end", [done()], [])
+        await client.wait(leg.lease.job)
+        assert "ended" not in seen.events
+        follower.may_show.set()
+        await following
+        assert seen.events[-1] == "ended"
+
+    run(valkey_url, scenario)
+
+
+def test_a_job_that_waits_for_another_of_its_session_says_so_once(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        first = await submitted(stores)
+        second = await stores.jobs.reserve(first.partition(".")[0], "r2")
+        await stores.jobs.submit(submission(second))
+        assert await waits_behind(client, second) == f"job {second} waits behind job {first} of its session"
+        assert await waits_behind(client, first) is None
+        following = asyncio.create_task(Follower(client, second, seen, is_served=True).run())
+        await seen.until("request")
+        await client.cancel(second)
+        await following
+        assert len(seen.notes) == 1
+
+    run(valkey_url, scenario)
+
+
+class Away(Client):
+    """A client whose server is away for some of its answers: a real one cannot be stopped in mid-read at will."""
+
+    away = 0
+
+    async def journal(self, job: str, after: int = 0, wait_s: float = 2.0) -> list[Entry]:
+        self._fail()
+        return await super().journal(job, after, wait_s)
+
+    async def job(self, job: str):  # type: ignore[no-untyped-def]  # as the client's
+        self._fail()
+        return await super().job(job)
+
+    def _fail(self) -> None:
+        if self.away:
+            self.away -= 1
+            raise StoreUnavailable("gone")
+
+
+def follow_with_outage(url: str, away: int, outage_s: float) -> Seen:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> Seen:
+        leg = await moved(stores, await submitted(stores), "debugger")
+        await stores.jobs.finish(leg.lease, "end", [done()], [])
+        async with Away(url) as flaky:
+            flaky.away = away
+            await Follower(flaky, leg.lease.job, seen, outage_s=outage_s).run()
+        return seen
+
+    return run(url, scenario)
+
+
+def test_a_server_that_comes_back_is_waited_for_and_said_once(valkey_url: str) -> None:
+    seen = follow_with_outage(valkey_url, away=3, outage_s=20)
+    assert seen.notes == ["the server does not answer: waiting up to 20 s for it", "the server answers again"]
+    assert seen.events == [*BEFORE, "ended"]
+
+
+def test_a_server_that_stays_away_ends_the_following_with_what_to_do(valkey_url: str) -> None:
+    with pytest.raises(StoreUnavailable, match=r"not answered for 0\.3 s.*ekiden job follow"):
+        follow_with_outage(valkey_url, away=1_000, outage_s=0.3)
+
+
+def test_a_job_that_is_gone_is_not_waited_for(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        with pytest.raises(UnknownJob):
+            await Follower(client, "aaaaaaaaaaaaaaaa.1", seen).run()
+
+    run(valkey_url, scenario)

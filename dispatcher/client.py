@@ -212,6 +212,14 @@ class Client:
         manifest = await self._stores.catalogs.manifest(digest)
         return AgentDefinition.from_json(await self._stores.catalogs.definition(digest, manifest[agent]))
 
+    async def ailment(self) -> str | None:
+        """Say why the server takes no writes just now, and what to do; None when it does."""
+        return await self._stores.ailment()
+
+    async def now_ms(self) -> int:
+        """Return the server's clock, in ms since the epoch: all times of a job are by it."""
+        return await self._stores.now_ms()
+
     async def server_pid(self) -> int:
         """Return the server's process id, for those that watch over it."""
         return await self._stores.server_pid()

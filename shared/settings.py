@@ -7,7 +7,7 @@ A field is ``EKIDEN_<NAME>`` in the environment and, in the files, the dotted ke
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -16,10 +16,19 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from shared.errors import ConfigurationError
 from shared.settings_files import global_file, project_file, read_settings, value_at
 
-__all__ = ["Settings", "key_of", "load_settings", "origins"]
+__all__ = ["Settings", "TracingBackend", "TracingEvent", "key_of", "load_settings", "origins"]
+
+TracingEvent = Literal["route", "llm", "tool", "handoff", "guardrail"]
+TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
 
 _PREFIX = "EKIDEN_"
-_KEYS = {"routing_fallback": "agents.routing.fallback"}
+_KEYS = {
+    "routing_fallback": "agents.routing.fallback",
+    "tracing_enabled": "agents.tracing.enabled",
+    "tracing_events": "agents.tracing.events",
+    "tracing_backend": "agents.tracing.backend",
+    "tracing_sample_rate": "agents.tracing.sample_rate",
+}
 
 
 class Settings(BaseSettings):
@@ -63,6 +72,39 @@ class Settings(BaseSettings):
     """``deny``, ``parent`` or ``limit:<n>``."""
     routing_fallback: Literal["prompt_user", "none"] = "prompt_user"
 
+    tracing_enabled: bool = True
+    """Whether jobs are traced where there is somewhere to send spans to."""
+    tracing_events: Annotated[list[TracingEvent], NoDecode] = Field(default_factory=lambda: list(get_args(TracingEvent)))
+    """Which kinds of spans are made below the legs; a list, or joined by commas."""
+    tracing_backend: TracingBackend | None = None
+    """Where spans go; None: by ``OTEL_*``, that is to a collector if its address is set. ``OTEL_*`` comes first."""
+    tracing_sample_rate: float = Field(1.0, ge=0, le=1)
+    """The share of jobs that are traced, each as a whole."""
+    metrics_port: int | None = Field(None, ge=0, le=65_535)
+    """Where a pool offers its metrics to Prometheus, on loopback unless ``OTEL_EXPORTER_PROMETHEUS_HOST`` says else."""
+    redact: Annotated[list[str], NoDecode] = Field(default_factory=list)
+    """What else is masked in traces, logs and exported journals: expressions of RE2, as a JSON list or a single one."""
+    prices: Annotated[dict[str, tuple[float, float]], NoDecode] = Field(default_factory=dict)
+    """Beginnings of models' names -> US dollars for a million tokens: input, output."""
+
+    @field_validator("tracing_events", mode="before")
+    @classmethod
+    def _as_words(cls, value: Any) -> Any:
+        return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+
+    @field_validator("tracing_backend", mode="before")
+    @classmethod
+    def _as_backend(cls, value: Any) -> Any:
+        """Take the names of the sources, too."""
+        return {"opentelemetry": "otlp"}.get(value, value) if isinstance(value, str) else value
+
+    @field_validator("redact", mode="before")
+    @classmethod
+    def _as_patterns(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return _json(value, "a pattern, or a JSON list of patterns") if value.lstrip().startswith("[\"") else [value]
+
     @field_validator("agents_dir", mode="before")
     @classmethod
     def _as_folders(cls, value: Any) -> Any:
@@ -73,7 +115,7 @@ class Settings(BaseSettings):
             return _json(value, f"a folder, several joined by {os.pathsep!r}, or a JSON list")
         return [part for part in value.split(os.pathsep) if part]
 
-    @field_validator("model_aliases", mode="before")
+    @field_validator("model_aliases", "prices", mode="before")
     @classmethod
     def _as_object(cls, value: Any) -> Any:
         return _json(value, 'a JSON object such as {"fast": "gemini-2.5-flash"}') if isinstance(value, str) else value

@@ -25,10 +25,16 @@ class Showing:
     thoughts: bool = False
     tail: int | None = None
     outage_s: float = OUTAGE_S
+    trace: bool = False
+    """Whether the waterfall is drawn at the end."""
 
     def follower(self, client: "Client", job: str, *, is_served: bool = False, after: int = 0) -> Follower:
         """Return what shows ``job`` so, from behind the journal's place ``after`` on."""
         view = view_for(job, as_json=self.as_json, thoughts=self.thoughts)
+        if self.trace:
+            from dispatcher.cli.trace_view import TracedView
+
+            view = TracedView(job, view)
         return Follower(client, job, view, is_served=is_served, after=after, tail=self.tail, outage_s=self.outage_s)
 
     @property

@@ -81,10 +81,10 @@ class Follower:
                 if await self._show(found):
                     heard = time.monotonic()
                 self.view.tick()
-                if not self.is_served and time.monotonic() - heard > _QUIET_S:
+                if time.monotonic() - heard > _QUIET_S:
                     heard = time.monotonic()
-                    await self._tell(waits_behind)
-                    await self._tell(unserved)
+                    for reason in (ailing,) if self.is_served else (ailing, waits_behind, unserved):
+                        await self._tell(reason)
         return end
 
     async def _show(self, found: dict[str, Any]) -> bool:
@@ -173,6 +173,11 @@ async def waits_behind(client: "Client", job: str) -> str | None:
         return None
     active = (await client.session(session_of(job))).active
     return f"job {job} waits behind job {active} of its session" if active else None
+
+
+async def ailing(client: "Client", _: str) -> str | None:
+    """Say what keeps the server from going on with any job, if something does."""
+    return await client.ailment()
 
 
 async def unserved(client: "Client", job: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from dispatcher.cli import agents, chat, config, job, jobs, models, serve, sessions, status, submit, up
+from dispatcher.cli import agents, chat, config, doctor, job, jobs, models, serve, sessions, status, submit, trace, up
 from dispatcher.cli import run as run_command
 from shared.errors import ConfigurationError, EkidenError
 
@@ -60,7 +60,9 @@ app.command("submit")(submit.submit)
 app.command("jobs")(jobs.jobs)
 app.add_typer(job.app, name="job")
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(trace.app, name="trace")
 app.command("status")(status.status)
+app.command("doctor")(doctor.doctor)
 app.command("models")(models.models)
 app.add_typer(agents.app, name="agents")
 app.add_typer(config.app, name="config")

@@ -18,6 +18,7 @@ __all__ = [
     "Session",
     "Tail",
     "Thoughts",
+    "Trace",
     "User",
 ]
 
@@ -64,3 +65,4 @@ Outage = Annotated[
 Tail = Annotated[
     int | None, typer.Option("--tail", metavar="N", min=0, help="Of what happened before, show the last N events only.")
 ]
+Trace = Annotated[bool, typer.Option("--trace", help="Draw where the time went at the end; see `ekiden trace show`.")]

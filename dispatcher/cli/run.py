@@ -17,6 +17,7 @@ from dispatcher.cli.options import (
     Redis,
     Session,
     Thoughts,
+    Trace,
     User,
 )
 from shared.errors import InvalidRequest
@@ -45,6 +46,7 @@ def run(
         Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
     thoughts: Thoughts = False,
+    trace: Trace = False,
     timeout: Outage = 60.0,
     as_json: AsJson = False,
     redis: Redis = None,
@@ -74,7 +76,7 @@ def run(
     if demo:
         cwd = demo_project()
         typer.echo(f"The demo project is in {cwd}", err=as_json)
-    showing = Showing(as_json, thoughts, outage_s=timeout)
+    showing = Showing(as_json, thoughts, outage_s=timeout, trace=trace and not as_json)
     if url:
         raise typer.Exit(run_elsewhere(asked, cwd, url, showing))
     raise typer.Exit(run_here(asked, Workplace.of(cwd, workspace_root), data, showing, abandoned=abandoned))

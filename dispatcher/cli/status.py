@@ -3,31 +3,52 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Redis
 
 if TYPE_CHECKING:
+    from dispatcher.cli.output import Output
     from shared.stores.base import PoolView
     from shared.stores.pools import QueueView
 
-__all__ = ["status"]
+__all__ = ["show_status", "status", "status_json"]
 
 
-def status(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
+def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Go on, until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(metavar="S", min=0.1, help="With --watch: how often.")] = 2.0,
+    as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
     """Show the pools that run, and the queues with what waits in them."""
     import asyncio
 
+    if watch:
+        from dispatcher.cli.status_watch import watch_status
+
+        asyncio.run(watch_status(redis, data_dir, interval, as_json=as_json))
+        return
     pools, queues = asyncio.run(_look(redis, data_dir))
     if as_json:
-        found = {"pools": list(map(dataclasses.asdict, pools)), "queues": list(map(dataclasses.asdict, queues))}
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        typer.echo(status_json(pools, queues))
         return
     from dispatcher.cli.output import Output
 
-    out = Output()
+    show_status(Output(), pools, queues)
+
+
+def status_json(pools: "list[PoolView]", queues: "list[QueueView]") -> str:
+    """Return a look at the server as one line of JSON."""
+    found = {"pools": list(map(dataclasses.asdict, pools)), "queues": list(map(dataclasses.asdict, queues))}
+    return json.dumps(found, ensure_ascii=False)
+
+
+def show_status(out: "Output", pools: "list[PoolView]", queues: "list[QueueView]") -> None:
+    """Write a look at the server as tables."""
     if pools:
         out.table(
             ["POOL", "KIND", "IN FLIGHT", "CAPACITY", "WORKSPACE ROOT", "QUEUES"], [_pool(pool) for pool in pools]

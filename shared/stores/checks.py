@@ -7,6 +7,7 @@ submits for the first time: a server that is too old, or that throws jobs away w
 import asyncio
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from redis import exceptions
 from shared.errors import ConfigurationError, StoreUnavailable
 from shared.stores.redis import Redis, as_any, translated, without_password
 
-__all__ = ["check", "ping"]
+__all__ = ["ailment", "check", "ping"]
 
 OLDEST = 7
 """The first major version with all that the scripts need (``EXPIRE … NX``). Valkey reports the Redis it equals."""
@@ -43,6 +44,7 @@ async def ping(client: Redis, url: str) -> None:
         raise _explained(error, url) from error
     finally:
         answer.cancel()
+        await asyncio.wait({answer})
 
 
 @translated
@@ -54,7 +56,7 @@ async def check(client: Redis, url: str) -> list[str]:
     Raises ``ConfigurationError`` for a server that is too old or may evict jobs.
     """
     where = without_password(url)
-    info = await _info(client)
+    info = await _info(client, "server", "memory", "persistence")
     _require_version(info, where)
     _require_no_eviction(info, where)
     advice = (
@@ -64,13 +66,22 @@ async def check(client: Redis, url: str) -> list[str]:
     return [] if await _keeps_data(client, info) else [advice]
 
 
-async def _info(client: Redis) -> dict[str, Any]:
+@translated
+async def ailment(client: Redis) -> str | None:
+    """Say why the server takes no writes just now, and what to do; None when it does."""
+    info = await _info(client, "persistence")
+    if "err" in (info.get("aof_last_write_status"), info.get("rdb_last_bgsave_status")):
+        return "the server cannot write to its disk: make room there, then everything goes on by itself"
+    return None
+
+
+async def _info(client: Redis, *sections: str) -> dict[str, Any]:
     """Ask for one section at a time: several in one command are newer than the servers to be refused."""
     pipeline = client.pipeline(transaction=False)
-    for section in ("server", "memory", "persistence"):
+    for section in sections:
         pipeline.info(section)
-    sections = await pipeline.execute(raise_on_error=False)
-    return {name: value for one in sections if isinstance(one, Mapping) for name, value in one.items()}
+    replies = await pipeline.execute(raise_on_error=False)
+    return {name: value for one in replies if isinstance(one, Mapping) for name, value in one.items()}
 
 
 def _require_version(info: Mapping[str, Any], where: str) -> None:
@@ -131,7 +142,7 @@ async def _answers_plainly(host: str, port: int) -> bool:
                 writer.write(b"PING\r\n")
                 return (await reader.read(1)) in (b"+", b"-")  # PONG, or that it wants a password
             finally:
-                writer.close()
+                await _hang_up(writer)
     except (OSError, TimeoutError):
         return False
 
@@ -143,7 +154,14 @@ async def _speaks_tls(host: str, port: int) -> bool:
     try:
         async with asyncio.timeout(_PROBE_S):
             _, writer = await asyncio.open_connection(host, port, ssl=anyone)
-            writer.close()
+            await _hang_up(writer)
             return True
     except (OSError, TimeoutError):
         return False
+
+
+async def _hang_up(writer: asyncio.StreamWriter) -> None:
+    """Close at once: a farewell over TLS may never be answered."""
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from shared.stores.catalogs import RedisCatalogStore
-from shared.stores.checks import check, ping
+from shared.stores.checks import ailment, check, ping
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
@@ -45,6 +45,15 @@ class Stores:
     async def check(self) -> list[str]:
         """Return what to warn those of who run pools; raise ``ConfigurationError`` if the server would lose jobs."""
         return await check(self.client, self.url)
+
+    async def ailment(self) -> str | None:
+        """Say why the server takes no writes just now; None when it does."""
+        return await ailment(self.client)
+
+    async def now_ms(self) -> int:
+        """Return the server's clock, in ms since the epoch."""
+        seconds, micros = await translated(self.client.time)()
+        return int(seconds) * 1000 + int(micros) // 1000
 
     async def server_pid(self) -> int:
         """Return the server's process id."""

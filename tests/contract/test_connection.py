@@ -160,7 +160,7 @@ def test_the_broker_gets_the_same_place_as_the_store(url: str, expected: dict[st
     assert store.get("db", 0) == broker["db"]
 
 
-class _Unconnected(Channel):  # type: ignore[misc]  # kombu ships no types
+class _Unconnected(Channel):
     """Just enough of kombu's channel to ask what it would connect to."""
 
     def __init__(self, connection: Connection) -> None:

@@ -51,7 +51,7 @@ def context_with(text: str) -> HandoffContext:
 def test_a_stock_worker_consumes_what_submit_pushed(valkey_url: str, server: SyncRedis, pool: str) -> None:
     app, got = stock_app(valkey_url), queue.Queue[tuple[Any, ...]]()
 
-    @app.task(name=TASK, bind=True, shared=False)  # type: ignore[untyped-decorator]  # Celery ships no types
+    @app.task(name=TASK, bind=True, shared=False)
     def leg(self: Any, message: dict[str, Any]) -> None:
         request = self.request
         got.put((message, request.id, request.delivery_info, request.correlation_id, request.ignore_result))
@@ -75,7 +75,7 @@ def test_a_stock_worker_consumes_what_submit_pushed(valkey_url: str, server: Syn
 def test_a_stock_worker_reads_user_text_as_it_was_written(valkey_url: str, server: SyncRedis) -> None:
     app, got = stock_app(valkey_url), queue.Queue[dict[str, Any]]()
 
-    @app.task(name=TASK, shared=False)  # type: ignore[untyped-decorator]  # Celery ships no types
+    @app.task(name=TASK, shared=False)
     def leg(message: dict[str, Any]) -> None:
         got.put(message)
 

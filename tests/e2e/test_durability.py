@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,10 @@ agents:
   slow:
     - {name: end, delay_s: 60, say: too late}
   paying:
-    - {name: pay, when: {turn: 1}, delay_s: 2, call: [{tool: pay, args: {amount: 1}}, {tool: print_receipt, args: {amount: 1}}]}
+    - name: pay
+      when: {turn: 1}
+      delay_s: 2
+      call: [{tool: pay, args: {amount: 1}}, {tool: print_receipt, args: {amount: 1}}]
     - {name: end, say: paid}
   shell:
     - {name: hang, when: {turn: 1}, call: [{tool: bash, args: {command: "echo $$ > started; sleep 60 & wait"}}]}
@@ -33,7 +37,7 @@ agents:
   newest:
     - {name: end, say: new}
 """
-QUICK = {"lease_s": 1.0, "sweep_s": 0.2, "queued_grace_s": 0.5}
+QUICK: dict[str, Any] = {"lease_s": 1.0, "sweep_s": 0.2, "queued_grace_s": 0.5}
 DEADLINE_S = 15.0
 
 
@@ -80,7 +84,7 @@ def queue(*agents: str) -> list[str]:
 async def until(condition: Callable[[], Awaitable[object]], what: str, within_s: float = DEADLINE_S) -> float:
     """Wait for ``condition``; return how long that took."""
     began = time.monotonic()
-    while not await condition():  # noqa: ASYNC110  # what we wait for lies in other processes
+    while not await condition():  # what we wait for lies in other processes
         assert time.monotonic() - began < within_s, what
         await asyncio.sleep(0.01)
     return time.monotonic() - began
@@ -167,7 +171,7 @@ def test_a_cancel_is_seen_within_a_second_in_a_model_call_and_in_a_tool(world: W
             began = time.monotonic()
             assert await client.cancel(job) == "flagged"
             [view] = await over(client, [job], DEADLINE_S)
-            assert time.monotonic() - began < 1.5 if job == tool else 1  # noqa: PLR2004
+            assert time.monotonic() - began < 1.0
             assert view.status == "cancelled"
         [answer] = await recorded(client, tool, ToolFinished)
         assert answer.result.content == "Not finished: ABORTED."  # type: ignore[attr-defined]
@@ -254,7 +258,7 @@ def test_an_older_worker_leaves_newer_jobs_to_newer_workers(world: World, monkey
 def test_a_consumer_that_hears_nothing_is_noticed_and_connects_again(world: World, tmp_path: Path) -> None:
     async def scenario(client: Client) -> None:
         order = tmp_path / "deafen"
-        pid = world.team.start("deaf", "worker", *queue("quick"), env={"DEAFEN": str(order)}, **QUICK)
+        pid = world.team.start("deaf", "worker", *queue("quick"), env={"DEAFEN": str(order), "DEAF_S": "3"}, **QUICK)
         await over(client, [await client.submit("go", agent="quick")], DEADLINE_S, world.team.logs)
         order.touch()
         await until(lambda: asyncio.to_thread(lambda: not order.exists()), "it is deaf")

@@ -1,15 +1,24 @@
 """A leg that kills its process among many others: it ends alone, and takes nobody along."""
 
 import asyncio
+import os
+import signal
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dispatcher.client import Client
+from shared.children import Child, start_child
 from shared.embedded import attach
-from shared.records import LegStarted
+from shared.records import LegStarted, Paused
+from shared.stores import keys
+from shared.stores.opening import open_stores
+from tests.integration.celery_worker import eventually
 from tests.integration.team import Team, over
 
 AGENT = "---\nname: {name}\ndescription: {name}\n---\nWork.\n"
@@ -20,20 +29,91 @@ agents:
   poisonous:
     - {name: bite, when: {turn: 1}, call: [{tool: poison}]}
     - {name: end, say: survived}
+  lingering:
+    - {name: think, delay_s: 60, say: too late}
 """
 NEIGHBOURS = 199
 
 
 @pytest.fixture
 def team(tmp_path: Path) -> Iterator[Team]:
-    agents = {name: AGENT.format(name=name) for name in ("neighbour", "poisonous")}
+    agents = {name: AGENT.format(name=name) for name in ("neighbour", "poisonous", "lingering")}
     with attach(tmp_path / "data") as server, Team(server.url, tmp_path, agents, SCRIPT, PARDON=tmp_path / "p") as made:
-        quick = {"lease_s": 1.0, "sweep_s": 0.3, "queued_grace_s": 1.0}
+        quick: dict[str, Any] = {"lease_s": 1.0, "sweep_s": 0.3, "queued_grace_s": 1.0}
         made.start("router", "router", "ekiden.dispatch", **quick)
         queues = ("ekiden.agent.neighbour", "ekiden.agent.poisonous")
         made.start("worker", "worker", *queues, concurrency=400, **quick)
         made.ready(2)
         yield made
+
+
+@contextmanager
+def alone(team: Team) -> Iterator[tuple[Child, str, int]]:
+    """A worker as people start it, a job whose leg runs in quarantine there, and the pid of that process."""
+
+    async def condemned(client: Client) -> str:
+        job = await client.submit("go", agent="lingering")
+        stores = open_stores(team.url)
+        async with asyncio.timeout(10):
+            while not await stores.client.llen("ekiden.agent.lingering"):  # noqa: ASYNC110  # the router's doing
+                await asyncio.sleep(0.01)
+        await stores.client.hset(keys.job(job), "attempts", 2)
+        await stores.close()
+        return job
+
+    job = team.ask(condemned)
+    env = {**os.environ, "EKIDEN_SCRIPTS_DIR": str(team.folder / "scripts"), "HOME": str(team.folder)}
+    options = ["--agents", "lingering", "--workspace-root", str(team.folder), "--redis", team.url]
+    command = [sys.executable, "-m", "dispatcher", "worker", *options]
+    worker = start_child(command, env=env, log=team.folder / "people.log")
+    try:
+        eventually(lambda: started_by(team, job), "it runs alone", 20)
+        yield worker, job, started_by(team, job)
+    finally:
+        worker.stop(0)
+
+
+def started_by(team: Team, job: str) -> int:
+    """The pid of who runs the job's agent; 0 for nobody."""
+    records = [entry.record for entry in team.ask(lambda client: client.entries(job))]
+    return next((int(r.worker.rsplit(".", 2)[1]) for r in records if isinstance(r, LegStarted) and r.leg == 1), 0)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether there is no such process (any more)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1].startswith("Z")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_a_process_in_quarantine_has_its_workers_settings_and_ends_with_it_when_it_is_killed(team: Team) -> None:
+    with alone(team) as (worker, _, pid):
+        assert pid != worker.pid
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        assert f"EKIDEN_WORKSPACE_ROOT={team.folder}".encode() in environment
+        os.kill(worker.pid, signal.SIGKILL)
+        eventually(lambda: is_gone(pid), "the process ends with its parent", 5)
+
+
+def test_a_leg_in_quarantine_is_cancelled_within_a_second(team: Team) -> None:
+    with alone(team) as (_, job, pid):
+        began = time.monotonic()
+        assert team.ask(lambda client: client.cancel(job)) == "flagged"
+        eventually(lambda: team.ask(lambda client: client.job(job)).status == "cancelled", "it is cancelled", 5)
+        assert time.monotonic() - began < 1.0
+        assert not is_gone(pid), "it waits for the next leg"
+
+
+def test_a_leg_in_quarantine_is_given_back_when_its_worker_stops(team: Team) -> None:
+    with alone(team) as (worker, job, pid):
+        os.kill(worker.pid, signal.SIGQUIT)  # a cold stop
+        eventually(lambda: is_gone(pid), "the process ends", 8)
+        [paused] = [
+            entry.record for entry in team.ask(lambda client: client.entries(job)) if isinstance(entry.record, Paused)
+        ]
+        assert paused.detail == "worker stopping"
+        assert team.ask(lambda client: client.job(job)).attempts == 2, "to stop is no failed attempt"
 
 
 def test_a_poisonous_leg_dies_alone_and_every_neighbour_finishes(

@@ -10,7 +10,6 @@ import pytest
 from dispatcher.client import Client
 from shared.errors import StoreNotReady, StoreUnavailable
 from shared.records import Ended, HandedOff, ModelReplied
-from shared.relay.beat import CALM_S
 from tests.integration.proxy import Proxy, Server, proxied_server
 from tests.integration.team import Effects, Team, counting, over
 
@@ -18,13 +17,17 @@ AGENT = "---\nname: {name}\ndescription: {name}\n{more}---\nWork.\n"
 SCRIPT = """
 agents:
   first:
-    - {name: work, when: {turn: 1}, delay_s: 0.5, call: [{tool: pay, args: {amount: 1}}, {tool: print_receipt, args: {amount: 1}}]}
+    - name: work
+      when: {turn: 1}
+      delay_s: 0.5
+      call: [{tool: pay, args: {amount: 1}}, {tool: print_receipt, args: {amount: 1}}]
     - {name: hand, delay_s: 0.5, call: [{tool: transfer_to_second, args: {reason: go}}]}
   second:
     - {name: work, when: {turn: 1}, delay_s: 0.5, call: [{tool: pay, args: {amount: 2}}]}
     - {name: end, delay_s: 0.5, say: done}
 """
 JOBS = 20
+CALM_S = 1.0
 GOES_ON_WITHIN_S = 25.0
 MOST_LINES = 15
 """Of log, of one process, for one time of trouble."""
@@ -52,7 +55,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with (
         counting() as effects,
         proxied_server(folder) as (server, proxy),
-        Team(proxy.url, folder, files, SCRIPT, EFFECTS_URL=effects.url) as team,
+        Team(proxy.url, folder, files, SCRIPT, EFFECTS_URL=effects.url, CALM_S=CALM_S) as team,
     ):
         team.start("router", "router", "ekiden.dispatch")
         team.start("worker0", "worker", "ekiden.agent.first", "ekiden.agent.second", concurrency=8)
@@ -67,7 +70,7 @@ def survives(world: World, trouble: Callable[[], None], within_s: float = GOES_O
     async def scenario() -> None:
         async with Client(f"redis://127.0.0.1:{world.server.port}/0") as client:
             jobs = [await client.submit("go", agent="first") for _ in range(JOBS)]
-            while not any(isinstance(e.record, ModelReplied) for e in await client.entries(jobs[0])):  # in mid-job
+            while not any(isinstance(e.record, ModelReplied) for e in await client.entries(jobs[0])):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         await asyncio.to_thread(trouble)
         began = time.monotonic()
@@ -82,7 +85,7 @@ def survives(world: World, trouble: Callable[[], None], within_s: float = GOES_O
                 assert len(world.effects.of("idempotent", job)) == 2
                 assert set(world.effects.of("plain", job).values()) <= {1}
 
-    time.sleep(CALM_S + 1)  # the trouble before is over then, and told again if there is more
+    time.sleep(CALM_S + 0.5)  # the trouble before is over then, and told again if there is more
     before = world.said()
     asyncio.run(scenario())
     said = [text.removeprefix(before.get(name, "")) for name, text in world.said().items()]
@@ -117,7 +120,7 @@ def test_a_line_that_is_cut_for_20_seconds(world: World) -> None:
 def test_a_server_that_loads_its_data(world: World) -> None:
     def trouble() -> None:
         world.proxy.be("loading")
-        time.sleep(4)
+        time.sleep(3)
         world.proxy.be("pass")
         world.proxy.drop()
 
@@ -130,7 +133,7 @@ def test_a_server_without_memory(world: World) -> None:
         with pytest.raises(StoreNotReady, match="is out of memory: raise its maxmemory") as caught:
             world.team.ask(lambda client: client.submit("go", agent="first"))
         assert caught.value.exit_code == 3
-        time.sleep(3)
+        time.sleep(2)
         world.server.admin.config_set("maxmemory", "0")
 
     assert "is out of memory" in survives(world, trouble)
@@ -141,7 +144,7 @@ def test_a_primary_that_became_a_replica_and_primary_again(world: World) -> None
         world.server.admin.replicaof("127.0.0.1", "1")
         with pytest.raises(StoreUnavailable, match="takes no writes"):
             world.team.ask(lambda client: client.submit("go", agent="first"))
-        time.sleep(3)
+        time.sleep(2)
         world.server.admin.replicaof("NO", "ONE")
 
     assert "takes no writes" in survives(world, trouble)

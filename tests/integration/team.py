@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,7 +29,7 @@ class Effects(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Count)
         self._counting = threading.Lock()
-        self.requests: Counter[tuple[str, str]] = Counter()
+        self._times: dict[tuple[str, str], list[float]] = defaultdict(list)
 
     @property
     def url(self) -> str:
@@ -39,12 +39,17 @@ class Effects(ThreadingHTTPServer):
     def count(self, kind: str, key: str) -> None:
         """Count one request."""
         with self._counting:
-            self.requests[kind, key] += 1
+            self._times[kind, key].append(time.time())
 
     def of(self, kind: str, job: str) -> dict[str, int]:
         """How often each key of this kind was asked for, for one job."""
+        return {key: len(times) for key, times in self.times(kind, job).items()}
+
+    def times(self, kind: str, job: str) -> dict[str, list[float]]:
+        """When each key of this kind was asked for, for one job; seconds since the epoch."""
         with self._counting:
-            return {key: n for (what, key), n in self.requests.items() if what == kind and key.startswith(f"{job}:")}
+            found = [(key, list(times)) for (what, key), times in self._times.items() if what == kind]
+        return {key: times for key, times in found if key.startswith(f"{job}:")}
 
 
 class _Count(BaseHTTPRequestHandler):

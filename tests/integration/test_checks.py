@@ -147,6 +147,15 @@ def test_a_client_asks_before_its_first_submit_and_only_then(tmp_path: Path) -> 
         asyncio.run(whole(server))
 
 
+def test_a_server_in_health_has_no_ailment(tmp_path: Path) -> None:
+    async def whole(server: Scratch) -> str | None:
+        async with Client(server.url) as client:
+            return await client.ailment()
+
+    with scratch_server(tmp_path, appendonly="yes") as server:
+        assert asyncio.run(whole(server)) is None
+
+
 def command(server: Scratch, work: Callable[[Any], Any]) -> None:
     """Do something to the server that its owner may."""
 

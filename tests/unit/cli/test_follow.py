@@ -13,7 +13,7 @@ from shared.records import Entry
 from shared.stores.base import Claimed, LivePiece
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import as_any
-from tests.contract.relay_world import done, moved, reply, submission, submitted
+from tests.contract.relay_world import claimed, done, moved, reply, submission, submitted
 
 T = TypeVar("T")
 
@@ -25,15 +25,16 @@ class Seen:
         self.events: list[str] = []
         self.notes: list[str] = []
         self.learnt: list[str] = []
+        self._changed = asyncio.Event()
 
     def show(self, entry: Entry) -> None:
-        self.events.append(entry.record.type)
+        self._add(entry.record.type)
 
     def learn(self, entry: Entry) -> None:
         self.learnt.append(entry.record.type)
 
     def live(self, piece: LivePiece) -> None:
-        self.events.append(piece.text)
+        self._add(piece.text)
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -45,7 +46,12 @@ class Seen:
         """Return when ``event`` was shown."""
         async with asyncio.timeout(10):
             while event not in self.events:
-                await asyncio.sleep(0.005)
+                self._changed.clear()
+                await self._changed.wait()
+
+    def _add(self, event: str) -> None:
+        self.events.append(event)
+        self._changed.set()
 
 
 def run(url: str, scenario: Callable[[Stores, Client, Seen], Awaitable[T]]) -> T:
@@ -99,8 +105,6 @@ def test_pieces_of_an_earlier_attempt_are_void(valkey_url: str) -> None:
         await stores.live.append(leg.lease.job, pieces)
         await stores.jobs.suspend(leg.lease, "s", [], 0.0)
         await stores.jobs.requeue(leg.lease.job, 0.0, 5)
-        from tests.contract.relay_world import claimed
-
         again = await claimed(stores, leg.lease.job)
         following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
         await seen.until("valid")

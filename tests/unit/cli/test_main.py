@@ -18,7 +18,11 @@ COMMANDS = [
     ["submit"],
     ["jobs"],
     ["job"],
-    *(["job", name] for name in ("show", "result", "events", "chain", "cancel")),
+    *(["job", name] for name in ("show", "result", "events", "follow", "chain", "cancel", "retry")),
+    ["chat"],
+    ["sessions"],
+    *(["sessions", name] for name in ("list", "show", "clear", "export")),
+    ["agents", "run"],
     ["status"],
     ["config"],
 ]
@@ -43,7 +47,20 @@ def test_every_command_explains_itself(command: list[str]) -> None:
 
 def test_help_lists_every_command_and_exit_code() -> None:
     text = CliRunner().invoke(app, ["--help"]).stdout
-    for word in ("run", "up", "dispatcher", "worker", "submit", "jobs", "job", "status", "config", "Exit codes"):
+    for word in (
+        "run",
+        "up",
+        "dispatcher",
+        "worker",
+        "submit",
+        "jobs",
+        "job",
+        "chat",
+        "sessions",
+        "status",
+        "config",
+        "Exit codes",
+    ):
         assert word in text
 
 

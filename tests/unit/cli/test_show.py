@@ -145,7 +145,8 @@ def streamed(*events: Record | LivePiece, thoughts: bool = False) -> str:
     ids=["nothing", "a piece", "words", "all"],
 )
 def test_a_reply_reads_the_same_however_much_of_it_came_live(pieces: list[str]) -> None:
-    text = streamed(*[live(piece) for piece in pieces], reply("  I look.\n  Twice.\n"))
+    events: list[Record | LivePiece] = [*map(live, pieces), reply("  I look.\n  Twice.\n")]
+    text = streamed(*events)
     assert text == "debugger: I look.\n  Twice.\n"
 
 
@@ -154,7 +155,12 @@ def test_live_text_is_shown_before_its_reply_is_recorded() -> None:
 
 
 def test_thoughts_are_folded_into_one_line_or_shown_when_asked_for() -> None:
-    events = [live("let me ", thought=True), live("see", thought=True), live("Found."), reply("Found.")]
+    events: list[Record | LivePiece] = [
+        live("let me ", thought=True),
+        live("see", thought=True),
+        live("Found."),
+        reply("Found."),
+    ]
     assert streamed(*events) == "… thinking (3 words)\ndebugger: Found.\n"
     assert streamed(*events, thoughts=True) == "debugger thinks: let me see\ndebugger: Found.\n"
 

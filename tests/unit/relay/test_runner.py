@@ -10,7 +10,8 @@ import pytest
 from shared.errors import DefinitionError, ModelUnavailable, StoreUnavailable
 from shared.handoff import HandoffContext
 from shared.outcomes import Answer, Outcome, Suspended, Transfer
-from shared.records import Ended, Noticed, Paused, Refused
+from shared.records import Ended, Noticed, Paused, Refused, ToolStarted
+from shared.relay.leases import Leases
 from shared.relay.leg import Leg
 from shared.relay.message import DISPATCH_QUEUE, queue_for
 from shared.relay.runner import Runner
@@ -19,8 +20,8 @@ from shared.stores.base import JobStore
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from tests.conftest import Backend
-from tests.contract.relay_world import claimed, done, moved, submitted
-from tests.unit.relay.legs import expire, handler_of, runner_of, take, types_of
+from tests.contract.relay_world import claimed, done, moved, reply, submitted
+from tests.unit.relay.legs import Playing, expire, handler_of, runner_of, take, types_of
 
 CANCEL = Ended(leg=0, status="cancelled", reason="ABORTED")
 
@@ -392,5 +393,53 @@ def test_time_spent_counts_over_all_attempts(backend: Backend) -> None:
         await expire(stores, job)
         assert await runner.run(message, DISPATCH_QUEUE) == "ok"
         assert 7000 <= handler_of(runner).legs[1].used_ms < 12_000
+
+    backend.run(scenario)
+
+
+def test_a_leg_that_runs_alone_is_given_back_before_its_next_tools_once_it_has_made_progress(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        started = ToolStarted(leg=0, call_id="c", name="look")
+
+        async def work(leg: Leg) -> Outcome:
+            await leg.record(started)  # of the reply that it was interrupted after
+            await leg.record(reply(leg=0), is_progress=True)
+            await leg.record(started)
+            raise AssertionError
+
+        handler = Playing(work, Answer("42"))
+        runner = Runner(stores.jobs, Leases(30), handler, cycles="parent", until_progress=True)
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
+        assert await types_of(stores, job) == ["request", "leg_started", "tool_started", "model_reply", "suspended"]
+        view = await stores.jobs.job(job)
+        assert (view.status, view.attempts) == ("suspended", 0)
+
+    backend.run(scenario)
+
+
+class Room:
+    """A quarantine that is full, or not."""
+
+    def __init__(self, *, is_full: bool) -> None:
+        self.is_full = is_full
+        self.ran: list[str] = []
+
+    async def run(self, message: dict[str, Any], queue: str) -> str:
+        self.ran.append(message["job"])
+        return "died_alone"
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_poisonous_leg_runs_alone_where_there_is_room_and_waits_elsewhere(backend: Backend, is_full: bool) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await stores.client.hset(keys.job(job), "attempts", 2)
+        room = Room(is_full=is_full)
+        runner = Runner(stores.jobs, Leases(30), Playing(), cycles="parent", alone=room, alone_from=2)
+        verdict = await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE)
+        status = (await stores.jobs.job(job)).status
+        assert (verdict, status) == (("aside", "suspended") if is_full else ("died_alone", "queued"))
+        assert room.ran == ([] if is_full else [job])
 
     backend.run(scenario)

@@ -1,0 +1,84 @@
+"""What can be examined without a server: agent files, models, MCP servers, the collector."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from dispatcher.cli.doctor_findings import Finding, error, ok, warning
+from shared.errors import ConfigurationError, EkidenError
+from shared.settings import Settings, load_settings
+
+__all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models"]
+
+_CONNECT_S = 1.0
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_SHOWN = 3
+
+
+async def examine_here() -> list[Finding]:
+    """Examine this machine."""
+    try:
+        settings = load_settings()
+    except ConfigurationError as fault:
+        return [error("settings", str(fault))]
+    return [agent_files(settings), models(settings, os.environ), mcp_servers(), await collector(os.environ)]
+
+
+def agent_files(settings: Settings) -> Finding:
+    """Tell whether the agent files in force can be read and fit together."""
+    from dispatcher.cli.agents_checks import Checker
+    from dispatcher.cli.agents_found import open_agents
+
+    agents = open_agents(settings.agents_dir)
+    checker = Checker(agents.in_force)
+    reports = [checker.report(file) for file in agents.files if not file.is_shadowed]
+    bad = [report for report in reports if report.count("error")]
+    if not bad:
+        return ok("agent files", f"{len(reports)} in force, all valid")
+    names = ", ".join(str(report.file) for report in bad[:_SHOWN]) + (" …" if len(bad) > _SHOWN else "")
+    return error("agent files", f"{len(bad)} of {len(reports)} have errors: {names}", "ekiden agents validate --all")
+
+
+def models(settings: Settings, env: Mapping[str, str]) -> Finding:
+    """Tell which model agents without one of their own get here."""
+    from shared.llm.models import ModelValues, default_model, usable_models
+
+    try:
+        default = default_model(ModelValues(model=settings.model, aliases=settings.model_aliases), env)
+    except EkidenError as fault:
+        return error("models", str(fault), "ekiden models")
+    usable = [model.name for model in usable_models(env) if model.usable]
+    if default.note:
+        return warning("models", f"{default.name} only: {default.note}", "ekiden models")
+    return ok("models", f"{default.name} by default; usable: {', '.join(usable)}")
+
+
+def mcp_servers() -> Finding:
+    """Tell which MCP servers the settings name."""
+    from dispatcher.cli.agents_found import configured_servers
+
+    names = configured_servers()
+    return ok("MCP servers", f"configured: {', '.join(names)}" if names else "none configured")
+
+
+async def collector(env: Mapping[str, str]) -> Finding:
+    """Tell whether somebody listens where traces are to go."""
+    name = next((name for name in _ENDPOINTS if env.get(name)), None)
+    if name is None:
+        return ok("collector", f"none ({_ENDPOINTS[0]} is not set)")
+    address = urlsplit(env[name])
+    try:
+        port = address.port or (443 if address.scheme == "https" else 4318)
+    except ValueError:
+        port = 0
+    if not address.hostname or not port:
+        return error("collector", f"{name} is {env[name]!r}: no address", "give one such as http://localhost:4318")
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            _, writer = await asyncio.open_connection(address.hostname, port)
+        writer.close()
+    except (OSError, TimeoutError):
+        where = f"{address.hostname}:{port}"
+        return error("collector", f"nobody answers at {where}", f"start a collector there, or unset {name}")
+    return ok("collector", f"answers at {address.hostname}:{port}")

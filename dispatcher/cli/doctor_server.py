@@ -1,0 +1,146 @@
+"""What is examined at the server: its state and clock, the catalog, the queues and who serves them."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dispatcher.cli.connection import configured, server_address
+from dispatcher.cli.doctor_findings import Finding, error, ok, warning
+from shared.errors import ConfigurationError, EkidenError, StoreUnavailable
+from shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
+from shared.stores import keys
+from shared.stores.base import PoolView
+from shared.stores.opening import Stores, open_stores
+from shared.stores.pools import QueueView
+from shared.stores.redis import as_any, translated, without_password
+from shared.version import VERSION
+
+__all__ = ["agents_served", "clock", "examine_server", "queues_served", "versions"]
+
+MAX_SKEW_MS = 1_000
+
+
+async def examine_server(redis: str | None, data_dir: Path | None) -> list[Finding]:
+    """Examine the configured server, or the data folder's."""
+    try:
+        is_configured = configured(redis, data_dir)[0] is not None
+        with server_address(redis, data_dir) as url:
+            stores = open_stores(url, retries=1)
+            try:
+                return await _examine(stores)
+            finally:
+                await stores.close()
+    except StoreUnavailable as fault:
+        if is_configured:
+            return [error("server", str(fault))]
+        return [warning("server", "none runs here, and none is configured: `ekiden run` starts one for itself")]
+    except ConfigurationError as fault:
+        return [error("server", str(fault))]
+
+
+async def _examine(stores: Stores) -> list[Finding]:
+    await stores.ping()
+    info = await translated(stores.client.info)()
+    before = time.time()
+    server_ms = await stores.now_ms()
+    here_ms = round((before + time.time()) * 500)
+    catalog, agents = await _catalog(stores)
+    pools = await stores.pools.pools()
+    return [
+        ok("server", f"{_product(info)} answers at {without_password(stores.url)}"),
+        *await _condition(stores, info),
+        clock(server_ms - here_ms),
+        catalog,
+        *agents_served(agents, pools),
+        *queues_served(await stores.pools.queues()),
+        versions(pools),
+    ]
+
+
+def _product(info: Mapping[str, Any]) -> str:
+    if "valkey_version" in info:
+        return f"Valkey {info['valkey_version']}"
+    return f"Redis {info.get('redis_version', 'of unknown version')}"
+
+
+async def _condition(stores: Stores, info: Mapping[str, Any]) -> list[Finding]:
+    try:
+        advice = await stores.check()
+    except ConfigurationError as fault:
+        return [error("version and eviction", str(fault))]
+    ailment = await stores.ailment()
+    policy = info.get("maxmemory_policy", "unknown")
+    return [
+        ok("version and eviction", f"new enough; maxmemory-policy {policy}"),
+        *(warning("persistence", text) for text in advice),
+        *([error("disk", ailment)] if ailment else []),
+        *([] if advice or ailment else [ok("persistence", "jobs are kept on disk")]),
+    ]
+
+
+def clock(skew_ms: int) -> Finding:
+    """Judge by how much the server's clock is ahead of this machine's."""
+    if abs(skew_ms) <= MAX_SKEW_MS:
+        return ok("clock", f"{abs(skew_ms)} ms apart from the server's")
+    where = "behind" if skew_ms > 0 else "ahead of"
+    text = f"this machine is {abs(skew_ms) / 1000:.1f} s {where} the server: traces of several machines do not line up"
+    return warning("clock", text, "let NTP set both clocks")
+
+
+async def _catalog(stores: Stores) -> tuple[Finding, list[str]]:
+    digest = await stores.catalogs.current()
+    if digest is None:
+        return warning("catalog", "nobody has published agents yet", "ekiden dispatcher"), []
+    try:
+        agents = sorted(await stores.catalogs.manifest(digest))
+    except EkidenError as fault:
+        return error("catalog", str(fault)), []
+    values = await as_any(translated(stores.client.hvals)(keys.catalog(digest)))
+    left_s = await as_any(translated(stores.client.ttl)(keys.catalog(digest)))
+    age_h = max(keys.CATALOG_TTL_S - left_s, 0) / 3600
+    size_kb = sum(map(len, values)) / 1024
+    published = f"{age_h:.0f} h ago" if age_h >= 1 else f"{age_h * 60:.0f} min ago"
+    text = f"{digest[:12]}, {len(agents)} agents, {size_kb:.0f} KB, published {published}"
+    return ok("catalog", text), agents
+
+
+def agents_served(agents: Sequence[str], pools: Sequence[PoolView]) -> list[Finding]:
+    """Judge whether requests find a dispatcher, and every agent of the catalog a worker."""
+    if not pools:
+        return [warning("pools", "none runs", "ekiden up, or ekiden dispatcher and ekiden worker")]
+    served = {queue for pool in pools for queue in pool.queues}
+    found = [ok("pools", f"{len(pools)} run, {sum(pool.in_flight for pool in pools)} legs in flight")]
+    if DISPATCH_QUEUE not in served:
+        found.append(error("dispatcher", "none runs: new jobs wait", "ekiden dispatcher"))
+    if idle := [agent for agent in agents if queue_for(agent) not in served]:
+        text = f"no worker serves {', '.join(idle)}: a job that is handed to them waits"
+        found.append(warning("workers", text, f"ekiden worker --agents {','.join(idle)}"))
+    elif agents:
+        found.append(ok("workers", f"every agent has one: {', '.join(agents)}"))
+    return found
+
+
+def queues_served(queues: Sequence[QueueView]) -> list[Finding]:
+    """Judge whether what waits is waited for."""
+    stuck = [queue for queue in queues if queue.waiting and not queue.pools]
+    if not stuck:
+        return [ok("queues", f"{sum(queue.waiting for queue in queues)} messages wait, all have a consumer")]
+    return [
+        error("queues", f"{queue.waiting} in {queue.name}, which nobody consumes", _starter(queue.name))
+        for queue in stuck
+    ]
+
+
+def _starter(queue: str) -> str:
+    agent = agent_of(queue)
+    return f"ekiden worker --agents {agent}" if agent else "ekiden dispatcher"
+
+
+def versions(pools: Sequence[PoolView]) -> Finding:
+    """Judge whether all pools, and this program, are of one version."""
+    found = {pool.version or "unknown" for pool in pools} | {VERSION}
+    if len(found) == 1:
+        return ok("versions", f"all {VERSION}")
+    named = ", ".join(f"{pool.id} {pool.version or 'unknown'}" for pool in pools if pool.version != VERSION)
+    return warning("versions", f"this program is {VERSION}, others are not: {named}", "deploy one version everywhere")

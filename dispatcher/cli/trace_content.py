@@ -1,0 +1,52 @@
+"""The words of people, models and tools in a story: they leave in an export only when asked for, and redacted."""
+
+import json
+from typing import Any
+
+from dispatcher.cli.trace_story import Step
+from shared.messages import Message, TextPart, ToolCall, ToolResult
+from shared.records import ModelReplied, ToolFinished
+from shared.redaction import redact, redact_all
+
+__all__ = ["arguments_of", "error_of", "message_parts", "reply_of", "result_of"]
+
+
+def error_of(step: Step, *, content: bool) -> str | None:
+    """Return what went wrong: a word of ours, with ``content`` what the tool or the relay said; None: nothing did."""
+    if not step.is_error:
+        return None
+    if content and step.detail:
+        return redact(step.detail)
+    if step.is_lost:
+        return "worker_lost"
+    return {"tool": "tool_error", "refused": step.detail.partition(":")[0]}.get(step.kind, step.detail)
+
+
+def reply_of(step: Step) -> Message | None:
+    """Return what a model answered."""
+    return step.record.message if isinstance(step.record, ModelReplied) else None
+
+
+def arguments_of(step: Step) -> str | None:
+    """Return a call's arguments as JSON, redacted."""
+    return None if step.call is None else json.dumps(redact_all(step.call.args), ensure_ascii=False)
+
+
+def result_of(step: Step) -> str | None:
+    """Return what a tool gave, redacted."""
+    return redact(step.record.result.content) if isinstance(step.record, ToolFinished) else None
+
+
+def message_parts(message: Message) -> list[dict[str, Any]]:
+    """Return the parts as the GenAI conventions write them, redacted. Opaque signatures stay behind."""
+    return [redact_all(_part(part)) for part in message.parts]
+
+
+def _part(part: TextPart | ToolCall | ToolResult) -> dict[str, Any]:
+    match part:
+        case TextPart(text=text, thought=thought):
+            return {"type": "reasoning" if thought else "text", "content": text}
+        case ToolCall(id=call_id, name=name, args=args):
+            return {"type": "tool_call", "id": call_id, "name": name, "arguments": args}
+        case ToolResult(call_id=call_id, content=text):
+            return {"type": "tool_call_response", "id": call_id, "response": text}

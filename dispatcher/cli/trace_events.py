@@ -1,0 +1,74 @@
+"""A story as a list of trace events: calls of models and tools, routes and handoffs, each with what it took."""
+
+from typing import Any
+
+from dispatcher.cli.trace_content import arguments_of, error_of, reply_of, result_of
+from dispatcher.cli.trace_story import Leg, Step, StepKind, Story
+from shared.records import Routed
+from shared.redaction import redact_all
+
+__all__ = ["trace_events"]
+
+_TYPES: dict[StepKind, str] = {"route": "route", "model": "llm_call", "tool": "tool_call"}
+_TYPES |= {"handoff": "handoff", "refused": "handoff"}
+
+
+def trace_events(story: Story, *, content: bool) -> list[dict[str, Any]]:
+    """Return the events, oldest first; times are ms. ``content``: also what was asked, said and handed over."""
+    steps = [(leg, step) for leg in story.legs for step in leg.steps if step.kind in _TYPES]
+    return [_event(story, leg, step, content=content) for leg, step in steps]
+
+
+def _event(story: Story, leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
+    event: dict[str, Any] = {
+        "event_id": f"{story.job}:{step.seq}",
+        "event_type": _TYPES[step.kind],
+        "timestamp": step.start_ms,
+        "session_id": story.session,
+        "agent_name": leg.agent,
+        "correlation_id": story.correlation_id,
+        "details": _details(leg, step) | (_content(step) if content else {}),
+    }
+    if step.end_ms is not None:
+        event["duration_ms"] = step.end_ms - step.start_ms
+    if (error := error_of(step, content=content)) is not None:
+        event["error"] = error
+    return event
+
+
+def _details(leg: Leg, step: Step) -> dict[str, Any]:
+    match step.kind:
+        case "model":
+            usage = step.usage
+            tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
+            return {"model": step.name, "tokens": tokens}
+        case "tool":
+            return {"tool_name": step.name}
+        case "route" if isinstance(step.record, Routed):
+            return {
+                "routing_method": step.record.stage,
+                "routing_confidence": step.record.confidence,
+                "to_agent": step.name,
+            }
+        case "handoff":
+            return {"from_agent": leg.agent, "to_agent": step.name}
+        case _:
+            return {"from_agent": leg.agent, "tool_name": step.name}
+
+
+def _content(step: Step) -> dict[str, Any]:
+    match step.kind:
+        case "model":
+            reply = reply_of(step)
+            prompt = "\n".join(message.text for message in step.heard if message.role == "user")
+            return redact_all({"prompt": prompt, "response": reply.text if reply else ""})
+        case "tool":
+            result = result_of(step)
+            given = {"tool_error" if step.is_error else "tool_result": result} if result is not None else {}
+            return {"tool_args": redact_all(step.call.args) if step.call else {}} | given
+        case "handoff":
+            return redact_all({"handoff_reason": step.detail})
+        case "refused":
+            return {"tool_args": arguments_of(step)}
+        case _:
+            return {}

@@ -1,0 +1,122 @@
+"""What the relay tells of its work. Nobody listens unless a process installs somebody: then nothing is done here.
+
+One seam for spans and metrics alike: the relay calls ``telemetry()`` where a job is submitted, a leg begins and ends, a
+record is written, a job ends. Whoever is installed makes of it what the settings ask for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from shared.definitions.model import AgentDefinition
+from shared.llm.base import ChatModel
+from shared.messages import ToolCall, ToolResult
+from shared.outcomes import Outcome
+from shared.records import Entry, Record
+from shared.stores.base import Claimed, CommitVerdict
+
+__all__ = ["LegWatch", "QueueGauge", "RunsTools", "Telemetry", "install", "telemetry"]
+
+
+class RunsTools(Protocol):
+    """What runs an agent's tool calls."""
+
+    async def run(self, call: ToolCall, context: Any) -> ToolResult:
+        """Run one call; never raises but when it is cancelled."""
+        ...
+
+
+G = TypeVar("G", bound=RunsTools)
+
+
+@dataclass(frozen=True)
+class QueueGauge:
+    """How full an agent's queue is."""
+
+    agent: str
+    depth: int
+    age_s: float
+    """How long the oldest message has waited; 0 for an empty queue."""
+
+
+class LegWatch:
+    """Watches one attempt at a leg; this one does nothing."""
+
+    log_fields: Mapping[str, str] = {}
+    """What the leg's log lines carry besides."""
+
+    def opened(self, entries: Sequence[Entry]) -> None:
+        """Take note of the journal that the leg goes on from; ``entries`` grows with the leg."""
+
+    def equipped(self, definition: AgentDefinition, model_name: str) -> None:
+        """Take note of who runs, and on which model."""
+
+    def model(self, model: ChatModel) -> ChatModel:
+        """Return ``model``, watched."""
+        return model
+
+    def gate(self, gate: G, tools: Sequence[str]) -> G | RunsTools:
+        """Return ``gate``, watched; ``tools`` are the names that it runs."""
+        return gate
+
+    def recorded(self, records: Sequence[Record]) -> None:
+        """Take note of steps that are in the journal now."""
+
+    def committed(self, outcome: Outcome, verdict: CommitVerdict, code: str) -> None:
+        """Take note of the verdict on the leg's outcome; ``code``: why a transfer was refused."""
+
+
+@dataclass
+class Telemetry:
+    """Hears of everything; this one does nothing."""
+
+    gauges_every_s: float = field(default=0.0, init=False)
+    """How often ``queues`` wants to be told; 0: never."""
+
+    def traceparent(self) -> str | None:
+        """Draw the ids of a new job's trace."""
+        return None
+
+    def submitted(self, job: str, traceparent: str | None, handoff_id: str, queue: str, began_ns: int) -> None:
+        """Take note of a job that is stored and queued; ``began_ns``: when it was sent off."""
+
+    @contextmanager
+    def leg(self, claimed: Claimed, queue: str, worker: str) -> Iterator[LegWatch]:
+        """Watch a claimed leg while the block runs."""
+        yield _IDLE
+
+    def ended(self, job: str, entries: Sequence[Entry], records: Sequence[Record]) -> None:
+        """Take note of the end of a job: ``entries`` are its journal, ``records`` what has just been put behind it."""
+
+    def recovered(self, job: str) -> None:
+        """Take note of a leg whose message was pushed again."""
+
+    def renewed_late(self, late_s: float) -> None:
+        """Take note of leases that were renewed later than they should be."""
+
+    def queues(self, gauges: Sequence[QueueGauge]) -> None:
+        """Take note of how full the queues are."""
+
+    def close(self) -> None:
+        """Send what is left, for a few seconds at most."""
+
+
+_IDLE = LegWatch()
+_installed: list[Telemetry] = [Telemetry()]
+
+
+def telemetry() -> Telemetry:
+    """Return who listens in this process."""
+    return _installed[-1]
+
+
+def install(listener: Telemetry) -> Callable[[], None]:
+    """Let ``listener`` hear of everything from now on; call what is returned to take it out again."""
+    _installed.append(listener)
+
+    def remove() -> None:
+        if listener in _installed[1:]:
+            _installed.remove(listener)
+
+    return remove

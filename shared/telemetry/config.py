@@ -1,0 +1,108 @@
+"""What is asked for: the standard ``OTEL_*`` variables first, then the settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from shared.errors import ConfigurationError
+from shared.settings import Settings, TracingBackend, TracingEvent
+
+__all__ = ["EVENTS", "TelemetryConfig", "events_of", "telemetry_config"]
+
+EVENTS: frozenset[TracingEvent] = frozenset(get_args(TracingEvent))
+LANGSMITH = "https://api.smith.langchain.com/otel"
+_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@dataclass(frozen=True)
+class TelemetryConfig:
+    """What a process sends where."""
+
+    traces: TracingBackend
+    metrics: TracingBackend
+    """``otlp``, ``console`` or ``none``."""
+    sample_rate: float
+    events: frozenset[TracingEvent]
+    with_content: bool
+    """Whether prompts, replies, arguments and results go along."""
+    metrics_port: int | None
+    traces_file: Path
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is anything to do at all."""
+        return self.traces != "none" or self.metrics != "none" or self.metrics_port is not None
+
+    def address(self, signal: str) -> str | None:
+        """Return where to send a ``signal`` (``traces``, ``metrics``); None: where the exporter's variables say."""
+        return f"{LANGSMITH}/v1/{signal}" if self.traces == "langsmith" else None
+
+
+def telemetry_config(settings: Settings, env: Mapping[str, str]) -> TelemetryConfig:
+    """Return what ``env`` and ``settings`` ask for. Raises ``ConfigurationError`` for what cannot be had."""
+    is_off = env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    traces = _traces(settings, env)
+    return TelemetryConfig(
+        traces="none" if is_off else traces,
+        metrics="none" if is_off else _metrics(traces, env),
+        sample_rate=_sample_rate(settings, env),
+        events=frozenset(settings.tracing_events),
+        with_content=_is_true(env.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "")),
+        metrics_port=None if is_off else settings.metrics_port,
+        traces_file=settings.data_dir / "traces.jsonl",
+    )
+
+
+def events_of(tracing: Any, allowed: frozenset[TracingEvent]) -> frozenset[TracingEvent]:
+    """Return which events an agent's front matter (``tracing: {enabled, events}``) leaves of ``allowed``."""
+    if tracing is False or (isinstance(tracing, dict) and tracing.get("enabled") is False):
+        return frozenset()
+    events = tracing.get("events") if isinstance(tracing, dict) else None
+    return allowed & frozenset(events) if isinstance(events, list) else allowed
+
+
+def _traces(settings: Settings, env: Mapping[str, str]) -> TracingBackend:
+    if said := env.get("OTEL_TRACES_EXPORTER", "").strip().lower():
+        return _known("OTEL_TRACES_EXPORTER", said)
+    if not settings.tracing_enabled:
+        return "none"
+    if settings.tracing_backend is not None:
+        return settings.tracing_backend
+    return "otlp" if env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or env.get(_ENDPOINT) else "none"
+
+
+def _metrics(traces: TracingBackend, env: Mapping[str, str]) -> TracingBackend:
+    if said := env.get("OTEL_METRICS_EXPORTER", "").strip().lower():
+        return "none" if said == "prometheus" else _known("OTEL_METRICS_EXPORTER", said)  # that is --metrics-port
+    if env.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") or env.get(_ENDPOINT):
+        return "otlp"
+    return "otlp" if traces == "otlp" else "none"
+
+
+def _known(variable: str, said: str) -> TracingBackend:
+    if said not in ("otlp", "console", "none"):
+        raise ConfigurationError(f"{variable} is {said!r}: expected 'otlp', 'console' or 'none'")
+    return cast(TracingBackend, said)
+
+
+def _sample_rate(settings: Settings, env: Mapping[str, str]) -> float:
+    sampler = env.get("OTEL_TRACES_SAMPLER", "").strip().lower().removeprefix("parentbased_")
+    if sampler == "traceidratio":
+        return _rate(env.get("OTEL_TRACES_SAMPLER_ARG", "1"))
+    named = {"always_on": 1.0, "always_off": 0.0}
+    return named.get(sampler, settings.tracing_sample_rate if settings.tracing_enabled else 0.0)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        raise ConfigurationError(f"OTEL_TRACES_SAMPLER_ARG is {text!r}: expected a number from 0 to 1")
+    return rate
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() in ("true", "1", "span_only", "span_and_event")

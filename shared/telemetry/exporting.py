@@ -1,0 +1,205 @@
+"""How spans leave: redacted, in batches, from a thread of their own. A collector that is away costs only its spans."""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Link, Status
+
+from shared.redaction import Redactor
+from shared.telemetry.config import TelemetryConfig
+from shared.telemetry.names import CONTENT
+from shared.version import VERSION
+
+__all__ = [
+    "LineExporter",
+    "RedactingExporter",
+    "in_bounds",
+    "processor_for",
+    "quiet_opentelemetry",
+    "resource_for",
+    "timeout_s",
+]
+
+EXPORT_TIMEOUT_S = 2.0
+SHUTDOWN_S = 3.0
+BATCH_DELAY_MS = 1_000.0
+QUEUE_SPANS = 16_384
+"""Spans that wait to be sent, at most: what comes on top is dropped."""
+MAX_TEXT = 8_192
+"""Characters of an attribute that are kept; OpenTelemetry has no limit of its own accord."""
+
+log = structlog.get_logger(__name__)
+
+
+def resource_for(service: str, env: Mapping[str, str], redactor: Redactor) -> Resource:
+    """Return what names this process; ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` come first."""
+    ours = {"service.instance.id": f"{os.uname().nodename}:{os.getpid()}", "service.version": VERSION}
+    if "OTEL_SERVICE_NAME" not in env and "service.name=" not in env.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        ours["service.name"] = service
+    made = Resource.create(ours)
+    return Resource(redactor.redact_all(dict(made.attributes)), made.schema_url)
+
+
+def processor_for(config: TelemetryConfig, env: Mapping[str, str], redactor: Redactor) -> BatchSpanProcessor:
+    """Return what takes ended spans to the configured backend."""
+    exporter = RedactingExporter(_exporter(config, env), redactor, with_content=config.with_content)
+    return BatchSpanProcessor(
+        exporter,
+        max_queue_size=None if "OTEL_BSP_MAX_QUEUE_SIZE" in env else QUEUE_SPANS,
+        schedule_delay_millis=None if "OTEL_BSP_SCHEDULE_DELAY" in env else BATCH_DELAY_MS,
+    )
+
+
+def timeout_s(env: Mapping[str, str], signal: str) -> float | None:
+    """Return how long one export may take; None: as a variable says."""
+    variables = ("OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT")
+    return None if any(name in env for name in variables) else EXPORT_TIMEOUT_S
+
+
+def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> SpanExporter:
+    match config.traces:
+        case "console":
+            return LineExporter(sys.stderr.fileno())
+        case "file":
+            config.traces_file.parent.mkdir(parents=True, exist_ok=True)
+            return LineExporter(config.traces_file)
+        case _:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+            return OTLPSpanExporter(endpoint=config.address("traces"), timeout=timeout_s(env, "TRACES"))
+
+
+class LineExporter(SpanExporter):
+    """Writes one line of JSON a span; several processes may share a file."""
+
+    def __init__(self, target: Path | int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._to = target if isinstance(target, int) else os.open(target, flags, 0o600)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Write the spans in one go."""
+        lines = [f"{span.to_json(indent=None)}\n" for span in spans]
+        os.write(self._to, "".join(lines).encode())
+        return SpanExportResult.SUCCESS
+
+
+class RedactingExporter(SpanExporter):
+    """Drops what was said unless it was asked for, and masks secrets in everything that is left.
+
+    An exporter and no processor: a span's attributes are frozen before a processor sees its end.
+    """
+
+    def __init__(self, inner: SpanExporter, redactor: Redactor, *, with_content: bool) -> None:
+        self._inner = inner
+        self._redactor = redactor
+        self._with_content = with_content
+        self._is_away = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Export the cleaned spans; warn once when the collector is away, and say so when it is back."""
+        result = self._inner.export([self._cleaned(span) for span in spans])
+        failed = result is not SpanExportResult.SUCCESS
+        if failed and not self._is_away:
+            log.warning("collector_away", hint="spans are dropped until it is back; jobs go on as ever")
+        elif self._is_away and not failed:
+            log.warning("collector_back")
+        self._is_away = failed
+        return result
+
+    def shutdown(self) -> None:
+        """Shut the inner exporter down."""
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Flush the inner exporter."""
+        return self._inner.force_flush(timeout_millis)
+
+    def _cleaned(self, span: ReadableSpan) -> ReadableSpan:
+        """Return the span as it may leave; most hold no secret, which one look at all their texts together tells."""
+        attributes = self._kept(span.attributes)
+        events = [Event(event.name, self._kept(event.attributes), event.timestamp) for event in span.events]
+        texts = [span.name, span.status.description or "", *_texts(attributes)]
+        texts += [text for event in events for text in (event.name, *_texts(event.attributes))]
+        texts += [text for link in span.links for text in _texts(link.attributes)]
+        clean = self._clean if self._redactor.finds("\n".join(texts)) else _cut
+        return ReadableSpan(
+            name=clean(span.name),
+            context=span.context,
+            parent=span.parent,
+            resource=span.resource,
+            attributes={key: clean(value) for key, value in attributes.items()},
+            events=[
+                Event(clean(event.name), {k: clean(v) for k, v in (event.attributes or {}).items()}, event.timestamp)
+                for event in events
+            ],
+            links=[Link(link.context, {k: clean(v) for k, v in (link.attributes or {}).items()}) for link in span.links],
+            kind=span.kind,
+            status=Status(span.status.status_code, clean(span.status.description or "") or None),
+            start_time=span.start_time,
+            end_time=span.end_time,
+            instrumentation_scope=span.instrumentation_scope,
+        )
+
+    def _kept(self, attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+        if not attributes:
+            return {}
+        if self._with_content:
+            return dict(attributes)
+        return {key: value for key, value in attributes.items() if key not in CONTENT}
+
+    def _clean(self, value: Any) -> Any:
+        return _cut(self._redactor.redact_all(value))
+
+
+def _cut(value: Any) -> Any:
+    return value[:MAX_TEXT] if isinstance(value, str) else value
+
+
+def _texts(attributes: Mapping[str, Any] | None) -> list[str]:
+    texts: list[str] = []
+    for value in (attributes or {}).values():
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, list | tuple):
+            texts += [one for one in value if isinstance(one, str)]
+    return texts
+
+
+def in_bounds(close: Callable[[], object], seconds: float = SHUTDOWN_S) -> bool:
+    """Run ``close`` for ``seconds`` at most: the SDK's own shutdown waits 30 s for a collector that is away."""
+    thread = threading.Thread(target=close, name="telemetry-close", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()
+
+
+class _Below(logging.Filter):
+    """Lets nothing pass."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Leave it out."""
+        return False
+
+
+def quiet_opentelemetry() -> None:
+    """Leave out OpenTelemetry's own words on failed exports: ours are one line, not one for each batch."""
+    for name in (
+        "opentelemetry.exporter.otlp.common.http",
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+        "opentelemetry.exporter.otlp.proto.http.metric_exporter",
+        "opentelemetry.sdk._shared_internal",
+        "opentelemetry.sdk.metrics._internal.export",
+        "urllib3.connectionpool",
+    ):
+        logger = logging.getLogger(name)
+        if not any(isinstance(one, _Below) for one in logger.filters):
+            logger.addFilter(_Below())

@@ -1,0 +1,63 @@
+"""The ids of a job's spans: chosen or derived, never asked of an SDK, so that every process knows them.
+
+A job's trace id and the id of its root span are drawn at submit and travel as W3C ``traceparent`` in the handoff's
+metadata and in the job's first record. The ids of sends and of legs are derived from them: whoever takes a leg can link
+to the send that caused it, and to the attempt that died, without having been told.
+"""
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+
+__all__ = ["Root", "new_traceparent", "read_traceparent"]
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_SAMPLED = 1
+
+
+@dataclass(frozen=True)
+class Root:
+    """A job's trace and the root span in it."""
+
+    trace_id: int
+    span_id: int
+    sampled: bool
+
+    @property
+    def trace(self) -> str:
+        """The trace id in hexadecimal, as collectors show it."""
+        return f"{self.trace_id:032x}"
+
+    def derive(self, *parts: object) -> int:
+        """Return the id of the one span of this trace that ``parts`` name."""
+        text = ":".join((self.trace, *map(str, parts)))
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) or 1
+
+    def send(self, handoff_id: str) -> int:
+        """Return the id of the span that sent this handoff."""
+        return self.derive("send", handoff_id)
+
+    def process(self, fence: int) -> int:
+        """Return the id of the span of one attempt at a leg: a job's fences are never used twice."""
+        return self.derive("process", fence)
+
+    def is_below(self, rate: float) -> bool:
+        """Tell whether this trace is among the share ``rate`` of all: the same answer in every process."""
+        return (self.trace_id & 0xFFFF_FFFF_FFFF_FFFF) < rate * 2.0**64
+
+
+def new_traceparent(rate: float) -> str:
+    """Draw the ids of a job; a share ``rate`` of all jobs is marked to be traced, each as a whole."""
+    trace_id, span_id = (int.from_bytes(os.urandom(size)) or 1 for size in (16, 8))
+    sampled = Root(trace_id, span_id, sampled=True).is_below(rate)
+    return f"00-{trace_id:032x}-{span_id:016x}-{int(sampled):02x}"
+
+
+def read_traceparent(text: str | None) -> Root | None:
+    """Return what a ``traceparent`` says; None when it says nothing that can be used."""
+    found = _TRACEPARENT.fullmatch(text or "")
+    if found is None:
+        return None
+    trace_id, span_id, flags = (int(part, 16) for part in found.groups())
+    return Root(trace_id, span_id, bool(flags & _SAMPLED)) if trace_id and span_id else None

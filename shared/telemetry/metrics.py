@@ -1,0 +1,201 @@
+"""Metrics: over OTLP, and for Prometheus to fetch. The one place that names them."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import (
+    ConsoleMetricExporter,
+    MetricExporter,
+    MetricReader,
+    PeriodicExportingMetricReader,
+)
+from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
+from opentelemetry.sdk.resources import Resource
+
+from shared.errors import ConfigurationError
+from shared.messages import Usage
+from shared.telemetry.config import TelemetryConfig
+from shared.telemetry.exporting import timeout_s
+from shared.telemetry.names import (
+    AGENT,
+    ERROR,
+    OPERATION,
+    PROVIDER,
+    REQUEST_MODEL,
+    RESPONSE_MODEL,
+    SCOPE,
+    TOKEN_TYPE,
+    TOOL,
+    operation_of,
+    provider_of,
+)
+from shared.version import VERSION
+
+__all__ = ["Meters"]
+
+EXPORT_EVERY_MS = 10_000.0
+_DURATIONS_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+"""Buckets that the GenAI conventions ask for."""
+
+log = structlog.get_logger(__name__)
+
+
+class Meters:
+    """The instruments; each method is one thing that happened. Labels are names, never texts."""
+
+    def __init__(self, config: TelemetryConfig, env: Mapping[str, str], resource: Resource, clean: Callable[[str], str]):
+        self._clean = clean
+        self._server: Any = None
+        self._provider = MeterProvider(
+            self._readers(config, env), resource, shutdown_on_exit=False, views=[_view("s", _DURATIONS_S), _tokens_view()]
+        )
+        meter = self._provider.get_meter(SCOPE, VERSION)
+        self._durations = meter.create_histogram("gen_ai.client.operation.duration", "s", "Model calls.")
+        self._usage = meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of a model call.")
+        self._tokens = meter.create_counter("ekiden.tokens", "{token}", "Tokens by model and agent.")
+        self._cost = meter.create_counter("ekiden.cost", "USD", "What the models' tokens cost, as far as prices are known.")
+        self._waits = meter.create_histogram("ekiden.queue.wait", "s", "From a leg's readiness to its claim.")
+        self._legs = meter.create_up_down_counter("ekiden.legs.in_flight", "{leg}", "Legs that run now.")
+        self._jobs = meter.create_counter("ekiden.jobs.ended", "{job}", "Ends of jobs by status and reason; dead letters are status=dead.")
+        self._lives = meter.create_histogram("ekiden.job.duration", "s", "From submit to end.")
+        self._depth = meter.create_gauge("ekiden.queue.depth", "{leg}", "Legs that wait for a worker.")
+        self._age = meter.create_gauge("ekiden.queue.age", "s", "How long the oldest of them has waited.")
+        self._late = meter.create_histogram("ekiden.leases.renewed_late", "s", "By how much renewals came too late.")
+        self._model_waits = meter.create_histogram(
+            "ekiden.model.waits", "s", "Pauses of legs because a model is away or limits the rate."
+        )
+        self._counters = {
+            name: meter.create_counter(f"ekiden.{name}", unit, text) for name, (unit, text) in _COUNTERS.items()
+        }
+
+    def count(self, what: str, **labels: str) -> None:
+        """Count one of ``_COUNTERS``."""
+        self._counters[what].add(1, self._labels(labels))
+
+    def model_called(self, agent: str, asked: str, took_s: float, error: str | None) -> None:
+        """Take note of a model call."""
+        labels = self._model_labels(agent, asked)
+        self._durations.record(took_s, {**labels, ERROR: error} if error else labels)
+
+    def tokens_used(self, agent: str, asked: str, answered: str, usage: Usage, cost_usd: float | None) -> None:
+        """Take note of what a reply took."""
+        labels = {**self._model_labels(agent, asked), RESPONSE_MODEL: self._clean(answered)}
+        for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+            self._usage.record(tokens, {**labels, TOKEN_TYPE: kind})
+            self._tokens.add(tokens, {"agent": labels[AGENT], "model": labels[REQUEST_MODEL], "type": kind})
+        if cost_usd is not None:
+            self._cost.add(cost_usd, {"agent": labels[AGENT], "model": labels[REQUEST_MODEL]})
+
+    def tool_called(self, agent: str, tool: str, outcome: str) -> None:
+        """Take note of a tool call: ``success``, ``error`` or ``unknown``."""
+        self._counters["tool.calls"].add(1, {**self._labels({"agent": agent}), TOOL: self._clean(tool), "outcome": outcome})
+
+    def leg_begun(self, agent: str) -> None:
+        """Take note of a claim."""
+        self._legs.add(1, self._labels({"agent": agent}))
+
+    def leg_left(self, agent: str) -> None:
+        """Take note that a leg does not run any more."""
+        self._legs.add(-1, self._labels({"agent": agent}))
+
+    def waited(self, agent: str, wait_s: float) -> None:
+        """Take note of how long a leg waited for a worker."""
+        self._waits.record(wait_s, self._labels({"agent": agent}))
+
+    def model_waited(self, agent: str, delay_s: float) -> None:
+        """Take note of a pause that a model asked for."""
+        self._model_waits.record(delay_s, self._labels({"agent": agent}))
+
+    def job_ended(self, status: str, reason: str, took_s: float) -> None:
+        """Take note of the end of a job."""
+        self._jobs.add(1, {"status": status, "reason": reason})
+        self._lives.record(took_s, {"status": status})
+
+    def renewed_late(self, late_s: float) -> None:
+        """Take note of leases that were renewed late."""
+        self._late.record(late_s)
+
+    def queue(self, agent: str, depth: int, age_s: float) -> None:
+        """Take note of a queue's state."""
+        labels = self._labels({"agent": agent})
+        self._depth.set(depth, labels)
+        self._age.set(age_s, labels)
+
+    def close(self) -> None:
+        """Send what is left, and stop offering it."""
+        self._provider.shutdown()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def _labels(self, labels: Mapping[str, str]) -> dict[str, str]:
+        return {name: self._clean(value) for name, value in labels.items()}
+
+    def _model_labels(self, agent: str, asked: str) -> dict[str, str]:
+        return {
+            OPERATION: operation_of(asked),
+            PROVIDER: provider_of(asked),
+            REQUEST_MODEL: self._clean(asked),
+            AGENT: self._clean(agent),
+        }
+
+    def _readers(self, config: TelemetryConfig, env: Mapping[str, str]) -> list[MetricReader]:
+        readers: list[MetricReader] = []
+        if config.metrics in ("otlp", "console"):
+            every_ms = None if "OTEL_METRIC_EXPORT_INTERVAL" in env else EXPORT_EVERY_MS
+            readers.append(PeriodicExportingMetricReader(_exporter(config, env), every_ms))
+        if config.metrics_port is not None:
+            readers.append(self._prometheus(config.metrics_port, env))
+        return readers
+
+    def _prometheus(self, port: int, env: Mapping[str, str]) -> MetricReader:
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from prometheus_client import CollectorRegistry, start_http_server
+
+        registry = CollectorRegistry()
+        reader = PrometheusMetricReader(registry=registry)
+        host = env.get("OTEL_EXPORTER_PROMETHEUS_HOST", "127.0.0.1")
+        try:
+            self._server, _ = start_http_server(port, host, registry)
+        except OSError as error:
+            raise ConfigurationError(
+                f"metrics cannot be offered at {host}:{port} ({error.strerror}): give each pool of a machine its own port"
+            ) from error
+        log.info("metrics_offered", host=host, port=self._server.server_port)
+        return reader
+
+
+_COUNTERS: dict[str, tuple[str, str]] = {
+    "turns": ("{turn}", "Model replies."),
+    "handoffs": ("{handoff}", "Handoffs from agent to agent."),
+    "handoffs.refused": ("{handoff}", "Handoffs that were refused, by code."),
+    "routes": ("{job}", "Choices of the first agent, by stage."),
+    "tool.calls": ("{call}", "Tool calls by outcome."),
+    "legs.suspended": ("{leg}", "Legs that gave up their worker, by cause."),
+    "legs.resumed": ("{leg}", "Suspended legs that go on, by cause: what is left of suspended is suspended now."),
+    "recoveries": ("{leg}", "Legs that were taken over from a worker that died."),
+    "messages.republished": ("{message}", "Wake-ups that had to be pushed again."),
+}
+
+
+def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> MetricExporter:
+    if config.metrics == "console":
+        return ConsoleMetricExporter(sys.stderr, formatter=lambda data: data.to_json(indent=None) + os.linesep)
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    return OTLPMetricExporter(endpoint=config.address("metrics"), timeout=timeout_s(env, "METRICS"))
+
+
+def _view(unit: str, buckets: tuple[float, ...]) -> View:
+    return View(instrument_unit=unit, instrument_name="*", aggregation=ExplicitBucketHistogramAggregation(buckets))
+
+
+def _tokens_view() -> View:
+    return View(
+        instrument_name="gen_ai.client.token.usage", aggregation=ExplicitBucketHistogramAggregation([float(n) for n in _TOKENS])
+    )

@@ -1,0 +1,125 @@
+"""Sessions: what was said is remembered in them and nowhere else; one job at a time; failed jobs go on."""
+
+import json
+
+from tests.e2e.program import Program, Running, wait_until
+
+SCRIPT = """
+agents:
+  debugger:
+    - name: slow
+      when: {user: slowly}
+      delay_s: 60
+      say: never said
+    - name: note
+      say: noted
+  reviewer:
+    - name: recall
+      when: {user: 'remember the word (?P<word>\\w+)'}
+      say: "the word was ${word}"
+    - name: nothing
+      say: you told me no word
+"""
+FAILING_SCRIPT = """
+agents:
+  "*":
+    - name: fail
+      fail: the model broke
+"""
+
+
+def serve(ekiden: Program, script: str = SCRIPT) -> Running:
+    """Start a dispatcher and a worker that plays ``script``."""
+    if not ekiden.started:
+        ekiden.start("dispatcher")
+    return ekiden.start("worker", "--workspace-root", ".", env=ekiden.scripts(script))
+
+
+def said(ekiden: Program, session: str) -> list[str]:
+    messages = json.loads(ekiden.run("sessions", "show", session, "--json").stdout)["messages"]
+    return [message["text"] for message in messages]
+
+
+def test_a_session_remembers_and_an_agents_own_session_keeps_apart(ekiden: Program, redis_url: str) -> None:
+    serve(ekiden)
+    first = ekiden.run("submit", "it fails: remember the word Otto", "--wait", "--json")
+    session = json.loads(first.stdout)["job"].partition(".")[0]
+    alone = ekiden.run("agents", "run", "reviewer", "-p", "which word?")
+    assert alone.stdout.startswith("🤖 Reviewer\n")
+    assert "reviewer: you told me no word" in alone.stdout
+    assert ekiden.run("submit", "review: which word?", "--continue", "--wait").stdout == "the word was Otto\n"
+    assert said(ekiden, session) == [
+        "it fails: remember the word Otto",
+        "noted",
+        "review: which word?",
+        "the word was Otto",
+    ]
+    other = json.loads(ekiden.run("sessions", "list", "--agent", "reviewer", "--json").stdout)["id"]
+    again = ekiden.run("agents", "run", "reviewer", "-p", "and now?", "--continue", "--json")
+    assert again.returncode == 0, again.stderr
+    assert said(ekiden, other) == ["which word?", "you told me no word", "and now?", "you told me no word"]
+    assert ekiden.run("submit", "x", "--continue", "--user", "grace", "--on-busy", "reject").stderr.startswith(
+        "there is no session of 'grace'"
+    )
+
+
+def test_sessions_are_listed_exported_and_cleared(ekiden: Program, redis_url: str) -> None:
+    serve(ekiden)
+    job = ekiden.run("submit", "it fails: 记住 🐛", "--user", "ada", "--wait", "--json").stdout
+    session = json.loads(job)["job"].partition(".")[0]
+    row = ekiden.run("sessions", "list", "--user", "ada").stdout.splitlines()[1]
+    assert row.split()[:3] == [session, "ada", "(routed)"]
+    assert "idle" in row
+    written = ekiden.run("sessions", "export", session[:6], "--format", "markdown", "-o", "talk.md")
+    assert written.stdout == f"2 message(s) of session {session} are in talk.md\n"
+    text = (ekiden.folder / "talk.md").read_text("utf-8")
+    assert text.startswith("# it fails: 记住 🐛\n")
+    assert text.endswith("## You\n\nit fails: 记住 🐛\n\n## debugger\n\nnoted\n")
+    exported = json.loads(ekiden.run("sessions", "export", session).stdout)
+    assert [message["agent"] for message in exported["messages"]] == ["", "debugger"]
+    assert ekiden.run("sessions", "export", session, "-o", "no/such/file").returncode == 2
+    assert "2 message(s) forgotten" in ekiden.run("sessions", "clear", session).stdout
+    assert said(ekiden, session) == []
+    unknown = ekiden.run("sessions", "show", "0")
+    assert unknown.returncode == 4
+    assert unknown.stderr.count("\n") == 1
+
+
+def test_a_second_message_to_a_busy_session_waits_its_turn_and_says_so(ekiden: Program, redis_url: str) -> None:
+    serve(ekiden)
+    first = ekiden.run("submit", "it fails slowly").stdout.strip()
+    session = first.partition(".")[0]
+    second = ekiden.run("submit", "it fails", "--session", session)
+    assert second.stdout.strip() == f"{session}.2"
+    assert second.stderr == f"job {session}.2 waits behind job {first} of its session\n"
+    refused = ekiden.run("submit", "it fails", "--session", session, "--on-busy", "reject")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"job {first!r} of this session still runs" in refused.stderr
+    waiting = ekiden.run("jobs", "--status", "waiting", "--json").stdout
+    assert json.loads(waiting)["id"] == f"{session}.2"
+    busy = json.loads(ekiden.run("sessions", "list", "--json").stdout)
+    assert (busy["active"], busy["waiting"]) == (first, 1)
+    following = ekiden.start("job", "follow", f"{session}.2")
+    following.wait_for("waits behind job")
+    ekiden.run("job", "cancel", first)
+    assert following.ends() == 0
+    assert "debugger: noted" in following.output
+
+
+def test_a_failed_job_goes_on_where_it_was_when_it_is_retried(ekiden: Program, redis_url: str) -> None:
+    worker = serve(ekiden, FAILING_SCRIPT)
+    failed = ekiden.run("submit", "it fails", "--wait", "--json")
+    assert failed.returncode == 1
+    job = json.loads(failed.stdout)["job"]
+    assert json.loads(ekiden.run("jobs", "--status", "failed", "--json").stdout)["id"] == job
+    worker.process.terminate()
+    worker.ends()
+    serve(ekiden)
+    retried = ekiden.run("job", "retry", job[:8], "--follow")
+    assert retried.returncode == 0, retried.stdout + retried.stderr
+    assert "the job is retried" in retried.stdout
+    assert "debugger: noted" in retried.stdout
+    assert "the model broke" not in retried.stdout, "what was before is not shown again"
+    refused = ekiden.run("job", "retry", job)
+    assert refused.returncode == 2
+    wait_until(lambda: said(ekiden, job)[-1] == "noted")

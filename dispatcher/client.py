@@ -7,6 +7,7 @@ async with Client("redis://localhost") as client:
     print((await client.job(job)).result)
 """
 
+import time
 import uuid
 from collections.abc import AsyncIterator
 from difflib import get_close_matches
@@ -17,12 +18,14 @@ from shared.definitions.model import AgentDefinition
 from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, UnknownAgent
 from shared.handoff import first_context
 from shared.records import Ended, Entry, HandedOff, JobRequested, Retried
-from shared.relay.leg import closing_records, journal_of
+from shared.relay.leg import journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
+from shared.relay.stopping import stop_job
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission
 from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.sessions import Said, SessionView
+from shared.telemetry.starting import LateTelemetry
 
 __all__ = ["Client"]
 
@@ -38,6 +41,7 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self._stores = open_stores(url, retries=3, connections=MAX_FOLLOWED)
+        self._telemetry = LateTelemetry("ekiden-client")
         self._is_checked = False
 
     async def __aenter__(self) -> Self:
@@ -46,6 +50,7 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stores.close()
+        await self._telemetry.close()
 
     async def submit(
         self,
@@ -89,10 +94,13 @@ class Client:
         jobs = self._stores.jobs
         job = await jobs.reserve(session, request_id or uuid.uuid4().hex, user)
         running = (await self._stores.sessions.session(session)).active if session else None
-        context = first_context(job)
-        request = JobRequested(prompt=_storable(prompt), agent=agent, cwd=str(cwd) if cwd else None)
+        trace, began_ns = self._telemetry.traceparent(), time.time_ns()
+        context = first_context(job, trace)
+        folder = str(cwd) if cwd else None
+        request = JobRequested(prompt=_storable(prompt), agent=agent, cwd=folder, traceparent=trace)
         box = outbox(job, 0, DISPATCH_QUEUE, context)
-        await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy)
+        if await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy):
+            self._telemetry.started().submitted(job, trace, context.metadata.handoff_id, box.queue, began_ns)
         if on_busy == "interrupt" and running not in (None, job):
             await self.cancel(str(running))
         return job
@@ -180,21 +188,15 @@ class Client:
 
     async def cancel(self, job: str) -> Literal["ok", "flagged", "finished"]:
         """Cancel a job: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before."""
-        while True:
-            view = await self.job(job)
-            end = Ended(leg=view.leg, status="cancelled", reason="ABORTED", error="cancelled by the user")
-            entries = await journal_of(self._stores.jobs, job)
-            records = [*closing_records(entries, view.leg, "Not finished: ABORTED."), end]
-            verdict = await self._stores.jobs.stop(job, "user", records, (), seq=len(entries))
-            if verdict != "moved":  # else it went on while we looked
-                return verdict
+        self._telemetry.started()
+        return await stop_job(self._stores.jobs, job, "user")
 
     async def retry(self, job: str, deadline_s: float = DEADLINE_S) -> None:
         """Let a job that failed or died go on behind its last record. Raises ``InvalidRequest`` for any other."""
         view = await self.job(job)
         entries = await journal_of(self._stores.jobs, job)
         moves = [entry.record.context for entry in entries if isinstance(entry.record, HandedOff)]
-        context = moves[-1] if moves else first_context(job)
+        context = moves[-1] if moves else first_context(job, _traceparent_of(entries))
         box = outbox(job, view.leg, view.queue, context.with_id(view.handoff_id))
         await self._stores.jobs.retry(job, box, Retried(leg=view.leg), deadline_s)
 
@@ -239,6 +241,11 @@ class Client:
         near = get_close_matches(agent, names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         raise UnknownAgent(f"no agent is named {agent!r}: {hint}")
+
+
+def _traceparent_of(entries: list[Entry]) -> str:
+    first = entries[0].record if entries else None
+    return (first.traceparent or "") if isinstance(first, JobRequested) else ""
 
 
 def _storable(text: str) -> str:

@@ -123,13 +123,14 @@ def new_handoff_id() -> str:
     return uuid.uuid4().hex[:16]
 
 
-def first_context(job: str) -> HandoffContext:
-    """Return the context of leg 0: from the user, to the dispatcher's router."""
+def first_context(job: str, traceparent: str = "") -> HandoffContext:
+    """Return the context of leg 0: from the user, to the dispatcher's router; it names the job's trace."""
     metadata = HandoffMetadata(
         handoff_id=new_handoff_id(),
         timestamp=time.time(),
         handoff_chain=("user",),
         chain_depth=0,
         correlation_id=job,
+        traceparent=traceparent,
     )
     return HandoffContext(from_agent="user", to_agent="router", reason="request", metadata=metadata)

@@ -46,6 +46,8 @@ class JobRequested(_Record):
     """The agent that the user named, if any: the router then has nothing to choose."""
     cwd: str | None = None
     """The folder that file tools start in."""
+    traceparent: str | None = None
+    """The ids of the job's trace and of its root span (W3C), which whoever ends the job records."""
 
 
 class LegStarted(_Record):

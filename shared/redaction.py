@@ -20,7 +20,9 @@ __all__ = ["MASK", "Redactor", "configure_redaction", "redact", "redact_all"]
 MASK = "[redacted]"
 _SHORTEST_VALUE = 8
 """Characters of a variable's value below which it is no secret, and might be any word."""
-_SECRET_NAME = re.compile(r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)S?(?:_|$)", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)S?(?:_|$)", re.IGNORECASE
+)
 _PLAIN = re.compile(r"(?:[0-9.,]+|true|false|none|null|\[redacted\].*)[)\]};,&]*\Z", re.IGNORECASE)
 """Values that are no secrets, whatever the name before them: ``max_tokens=2000``."""
 

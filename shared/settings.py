@@ -74,7 +74,7 @@ class Settings(BaseSettings):
 
     tracing_enabled: bool = True
     """Whether jobs are traced where there is somewhere to send spans to."""
-    tracing_events: Annotated[list[TracingEvent], NoDecode] = Field(default_factory=lambda: list(get_args(TracingEvent)))
+    tracing_events: Annotated[list[TracingEvent], NoDecode] = Field(list(get_args(TracingEvent)))
     """Which kinds of spans are made below the legs; a list, or joined by commas."""
     tracing_backend: TracingBackend | None = None
     """Where spans go; None: by ``OTEL_*``, that is to a collector if its address is set. ``OTEL_*`` comes first."""
@@ -103,7 +103,7 @@ class Settings(BaseSettings):
     def _as_patterns(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        return _json(value, "a pattern, or a JSON list of patterns") if value.lstrip().startswith("[\"") else [value]
+        return _json(value, "a pattern, or a JSON list of patterns") if value.lstrip().startswith('["') else [value]
 
     @field_validator("agents_dir", mode="before")
     @classmethod

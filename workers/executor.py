@@ -14,11 +14,11 @@ from shared.messages import ToolCall, ToolResult, storable
 from shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
 from shared.records import ModelReplied, Refused, ToolFinished, ToolStarted
 from shared.relay.leg import Leg
+from shared.telemetry.base import RunsTools
 from workers.conversation import Turn, opening, turns_of
 from workers.handoffs import Transfers
 from workers.prompt import instructions_for
 from workers.tools.base import Tool, ToolContext
-from workers.tools.gate import ToolGate
 
 __all__ = ["Equipment", "Executor"]
 
@@ -44,7 +44,7 @@ class Equipment:
     model: ChatModel
     model_name: str
     tools: dict[str, Tool]
-    gate: ToolGate
+    gate: RunsTools
     transfers: Transfers
     root: Path
     cwd: Path

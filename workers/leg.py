@@ -95,12 +95,13 @@ class AgentHandler:
         tools = self._registry.offered_to(definition.permits)
         root = self._root or Path("/nonexistent")  # no tool that would look at it is offered
         choice = self._models.choose(definition.model)
+        leg.watch.equipped(definition, choice.name)
         return Equipment(
             definition=definition,
-            model=self._models.model(choice),
+            model=leg.watch.model(self._models.model(choice)),
             model_name=choice.name,
             tools={tool.name: tool for tool in tools},
-            gate=self._gate.only(tools),
+            gate=leg.watch.gate(self._gate.only(tools), [tool.name for tool in tools]),
             transfers=Transfers(definition, leg.context, names, described),
             root=root,
             cwd=Path(leg.cwd) if leg.cwd else root,

@@ -91,6 +91,8 @@ class PeopleView:
                 self._now(f"{context.to_agent} is waited for")
             case Paused(cause=cause):
                 self._now(f"paused: {cause.replace('_', ' ')}")
+            case Ended():
+                self._now("")
             case _:
                 pass
 
@@ -110,7 +112,7 @@ class PeopleView:
     def tick(self) -> None:
         """See ``View``."""
         seconds = time.monotonic() - self._since
-        if seconds >= _SLOW_S:
+        if self._activity and seconds >= _SLOW_S:
             symbols = self._out.symbols
             self._out.progress(f"{symbols['wait']} {self._activity} {symbols['dot']} {seconds:.0f} s")
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dispatcher.cli.trace_content import arguments_of, error_of, reply_of, result_of
+from dispatcher.cli.trace_content import error_of, reply_of, result_of
 from dispatcher.cli.trace_story import Leg, Step, StepKind, Story
 from shared.records import Routed
 from shared.redaction import redact_all
@@ -57,18 +57,23 @@ def _details(leg: Leg, step: Step) -> dict[str, Any]:
 
 
 def _content(step: Step) -> dict[str, Any]:
+    found: dict[str, Any] = redact_all(_words(step))
+    return found
+
+
+def _words(step: Step) -> dict[str, Any]:
     match step.kind:
         case "model":
             reply = reply_of(step)
             prompt = "\n".join(message.text for message in step.heard if message.role == "user")
-            return redact_all({"prompt": prompt, "response": reply.text if reply else ""})
+            return {"prompt": prompt, "response": reply.text if reply else ""}
         case "tool":
             result = result_of(step)
             given = {"tool_error" if step.is_error else "tool_result": result} if result is not None else {}
-            return {"tool_args": redact_all(step.call.args) if step.call else {}} | given
+            return {"tool_args": step.call.args if step.call else {}} | given
         case "handoff":
-            return redact_all({"handoff_reason": step.detail})
+            return {"handoff_reason": step.detail}
         case "refused":
-            return {"tool_args": arguments_of(step)}
+            return {"tool_args": step.call.args if step.call else {}}
         case _:
             return {}

@@ -56,7 +56,7 @@ def waterfall(story: Story, width: int, glyphs: Glyphs) -> Iterator[Line]:
     """Yield the lines of a story, at most ``width`` columns wide."""
     canvas = _Canvas(story, max(width, MIN_WIDTH), glyphs)
     yield Line(canvas.cut(f" {glyphs.dot} ".join(_summary(story))), "bold")
-    yield Line(canvas.cut(f" {glyphs.arrow} ".join(story.chain)))
+    yield Line(canvas.cut(f"{f' {glyphs.arrow} '.join(story.chain)} {glyphs.dot} {_tokens(story)}"))
     yield canvas.axis()
     for leg in story.legs:
         yield from canvas.leg(leg)
@@ -65,6 +65,7 @@ def waterfall(story: Story, width: int, glyphs: Glyphs) -> Iterator[Line]:
         reason = story.end.reason if is_done else f"{story.end.reason}: {story.end.error or ''}"
         bar = _Bar(story.now_ms, story.now_ms, glyphs.moment)
         yield canvas.line(f"{story.end.status} ({reason})", None, [bar], "green" if is_done else "red")
+    yield Line(_legend(glyphs), "dim")
 
 
 def duration(ms: int) -> str:
@@ -145,7 +146,8 @@ class _Canvas:
 
     def _step(self, step: Step) -> Line:
         end_ms = self._story.now_ms if step.end_ms is None else step.end_ms
-        took = end_ms - step.start_ms if step.kind in ("model", "tool", "suspended") else None
+        is_known = step.kind in ("model", "tool", "suspended") and not step.is_lost
+        took = end_ms - step.start_ms if is_known else None
         label = f"  {self._label_of(step)}"
         bars = [_Bar(step.start_ms, end_ms, self._glyph(step))]
         return self.line(label, took, bars, "red" if step.is_error and step.kind == "tool" else _STYLES[step.kind])
@@ -187,6 +189,17 @@ class _Canvas:
         return min(max(place, 0), self._cells - 1)
 
 
+def _legend(glyphs: Glyphs) -> str:
+    meanings = {
+        glyphs.wait: "waits",
+        glyphs.leg: "has a worker",
+        glyphs.model: "model",
+        glyphs.tool: "tool",
+        glyphs.lost: "lost",
+    }
+    return "   ".join(f"{glyph} {meaning}" for glyph, meaning in meanings.items())
+
+
 def _summary(story: Story) -> Iterator[str]:
     state = "goes on" if story.end is None else story.end.status
     yield f"job {story.job} {state}"
@@ -194,8 +207,10 @@ def _summary(story: Story) -> Iterator[str]:
     for kind, word in (("model", "model call"), ("tool", "tool call"), ("handoff", "handoff"), ("refused", "refusal")):
         if number := sum(step.kind == kind for step in story.steps):
             yield f"{number} {word}{'s' * (number > 1)}"
-    if tokens := story.usage.input_tokens + story.usage.output_tokens:
-        yield f"{tokens} tokens{_cost(story)}"
+
+
+def _tokens(story: Story) -> str:
+    return f"{story.usage.input_tokens + story.usage.output_tokens} tokens{_cost(story)}"
 
 
 def _cost(of: Step | Story) -> str:

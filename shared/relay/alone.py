@@ -24,6 +24,7 @@ from shared.relay.served import imported
 from shared.server import server_url
 from shared.settings import load_settings
 from shared.stores.opening import Stores, open_stores
+from shared.telemetry.starting import start_telemetry
 
 __all__ = ["Quarantine"]
 
@@ -124,6 +125,7 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
     settings = load_settings()
     url = server_url(settings)
     stores = open_stores(url)
+    stop_telemetry = start_telemetry("ekiden-worker", settings.model_copy(update={"metrics_port": None}), is_host=True)
     leases = Leases(settings.lease_s)
     messages: asyncio.Queue[bytes] = asyncio.Queue()
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -151,6 +153,7 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
             answers.write(verdict.encode() + b"\n")
     finally:
         await _close(beat, stores)
+        await asyncio.to_thread(stop_telemetry)
 
 
 async def _close(beat: Beat, stores: Stores) -> None:

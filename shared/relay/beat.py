@@ -19,6 +19,8 @@ __all__ = ["Beat", "Chore"]
 
 ANNOUNCE_S = 4.0
 TIDY_S = 600.0
+AGAIN_S = 0.25
+"""How long a chore waits at least after it failed."""
 CALM_S = 3.0
 """How long nothing may fail until an outage is over: writes may fail while reads succeed."""
 
@@ -110,10 +112,10 @@ class Beat:
     async def _repeat(self, chore: Chore, stores: Stores) -> None:
         while not self._stopping.is_set():  # redis-py may swallow a cancellation while it drops a connection
             due = time.monotonic() + chore.every_s
-            await self._do(chore.work, stores)
-            await asyncio.sleep(max(due - time.monotonic(), 0.01))
+            is_done = await self._do(chore.work, stores)
+            await asyncio.sleep(max(due - time.monotonic(), 0.01 if is_done else AGAIN_S))
 
-    async def _do(self, work: Callable[[Stores], Awaitable[object]], stores: Stores) -> None:
+    async def _do(self, work: Callable[[Stores], Awaitable[object]], stores: Stores) -> bool:
         try:
             await work(stores)
         except EkidenError as error:
@@ -122,6 +124,8 @@ class Beat:
             log.exception("beat_failed")
         else:
             self._outage.may_be_over()
+            return True
+        return False
 
     async def _stop_expired(self, _: Stores) -> None:
         self._leases.stop_expired()

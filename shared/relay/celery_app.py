@@ -24,6 +24,7 @@ from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import broker_url
+from shared.telemetry.starting import start_telemetry
 from shared.version import VERSION
 
 __all__ = ["make_app"]
@@ -91,6 +92,7 @@ class _Relay:
         self._stores = open_stores(url)
         self._leases = Leases(settings.lease_s)
         self._tools: tuple[str, ...] = ()
+        self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
         self._beat = Beat(url, settings, self._leases, self.describe)
         self._beat.also(Chore(LOOK_S, Watchdog(worker, self._leases, self._queues).look))
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
@@ -116,8 +118,9 @@ class _Relay:
         self._beat.start()
 
     def stop(self) -> None:
-        """Stop beating."""
+        """Stop beating; send what has been traced."""
         self._beat.stop()
+        self._stop_telemetry()
 
     def describe(self) -> PoolView:
         """Say who we are, for ``status`` and for those who look for a consumer."""

@@ -21,6 +21,7 @@ from shared.records import (
 from shared.relay.live import Live
 from shared.stores.base import Claimed, JobStore, Lease
 from shared.stores.sessions import Said
+from shared.telemetry.base import LegWatch
 
 __all__ = ["Handler", "Leg", "MadeProgress", "closing_records", "journal_of"]
 
@@ -53,6 +54,7 @@ class Leg:
         earlier: list[Said] | None = None,
         live: Live | None = None,
         until_progress: bool = False,
+        watch: LegWatch | None = None,
     ) -> None:
         self.lease: Lease = claimed.lease
         self.context: HandoffContext = claimed.context
@@ -64,6 +66,8 @@ class Leg:
         """What was said in the session before this job, oldest first."""
         self.live = live
         """Where pieces of an answer go while it is written, if anywhere."""
+        self.watch = watch or LegWatch()
+        """Is told what happens."""
         self._store = store
         self._until_progress = until_progress
         self._has_progressed = False
@@ -124,6 +128,7 @@ class Leg:
             now_ms = round(time.time() * 1000)
             first = seq - len(records) + 1
             self.entries += [Entry(seq=first + i, at_ms=now_ms, record=record) for i, record in enumerate(records)]
+        self.watch.recorded(records)
 
 
 class Handler(Protocol):

@@ -26,6 +26,7 @@ from shared.relay.patience import PatientWriter
 from shared.stores.base import Claim, Claimed, CommitVerdict, JobStore, Step
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
+from shared.telemetry.base import LegWatch, telemetry
 
 __all__ = ["PROCESS", "Runner"]
 
@@ -131,14 +132,18 @@ class Runner:
             log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
             return claimed
         about = {"job": message.job, "leg": message.leg, "agent": claimed.context.to_agent}
-        with self._leases.holding(claimed.lease, asked_at) as held, structlog.contextvars.bound_contextvars(**about):
-            return await self._run_leg(claimed, held)
+        with (
+            self._leases.holding(claimed.lease, asked_at) as held,
+            telemetry().leg(claimed, queue, PROCESS) as watch,
+            structlog.contextvars.bound_contextvars(session=session_of(message.job), **about, **watch.log_fields),
+        ):
+            return await self._run_leg(claimed, held, watch)
 
-    async def _run_leg(self, claimed: Claimed, held: Held) -> str:
+    async def _run_leg(self, claimed: Claimed, held: Held, watch: LegWatch) -> str:
         leg: Leg | None = None
         flag: StopFlag = "user"
         try:
-            leg = await self._open(claimed)
+            leg = await self._open(claimed, watch)
             if claimed.stop is not None:
                 raise JobCancelled("stopped before it was claimed", claimed.stop)
             return await self._until_committed(leg)
@@ -155,15 +160,19 @@ class Runner:
                 raise
         if held.stop == "lost":
             return "lost"
-        return await self._commit(leg or await self._open(claimed), _stopped(flag))
+        return await self._commit(leg or await self._open(claimed, watch), _stopped(flag))
 
-    async def _open(self, claimed: Claimed) -> Leg:
+    async def _open(self, claimed: Claimed, watch: LegWatch) -> Leg:
         """Read what the leg goes on from: once per claim, never per turn."""
         lease = claimed.lease
         entries = await journal_of(self._store, lease.job, claimed.seq)
         live = Live(self._live, lease) if self._live else None
         earlier = await self._earlier(lease.job)
-        return Leg(claimed, entries, self._writer, earlier=earlier, live=live, until_progress=self._until_progress)
+        watch.opened(entries)
+        until_progress = self._until_progress
+        return Leg(
+            claimed, entries, self._writer, earlier=earlier, live=live, until_progress=until_progress, watch=watch
+        )
 
     async def _earlier(self, job: str) -> list[Said]:
         """Return what was said in the session before this job; the first job of a session need not look."""
@@ -212,7 +221,9 @@ class Runner:
             case _:
                 verdict, detail = await self._commit_end(leg, outcome)
         if verdict == "cancelled":  # somebody stopped the job just before
-            verdict, _ = await self._commit_end(leg, _stopped("deadline" if detail == "deadline" else "user"))
+            outcome = _stopped("deadline" if detail == "deadline" else "user")
+            verdict, _ = await self._commit_end(leg, outcome)
+        leg.watch.committed(outcome, verdict)
         return verdict
 
     async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> tuple[CommitVerdict, str]:
@@ -224,7 +235,10 @@ class Runner:
             case Cancelled(message):
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
-        return await self._writer.finish(leg.lease, leg.next_write(), records, _said(leg, end))
+        verdict, detail = await self._writer.finish(leg.lease, leg.next_write(), records, _said(leg, end))
+        if verdict == "ok":
+            telemetry().ended(leg.job, leg.entries, records)
+        return verdict, detail
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
         context = transfer.context
@@ -239,6 +253,8 @@ class Runner:
             cycles=self._cycles,
         )
         verdict, code = await self._writer.transfer(leg.lease, leg.next_write(), step)
+        if verdict == "ok":
+            leg.watch.transferred(transfer, step.outbox.queue)
         if verdict == "refused":
             assert transfer.call_id is not None, "a route has no chain to check"
             text = _why_refused(code, transfer)

@@ -8,6 +8,7 @@ from shared.errors import StopFlag
 from shared.records import Ended, Entry, Record
 from shared.relay.leg import closing_records, journal_of
 from shared.stores.base import JobStore
+from shared.telemetry.base import telemetry
 
 __all__ = ["records_that_close", "stop_job"]
 
@@ -23,6 +24,8 @@ async def stop_job(store: JobStore, job: str, flag: StopFlag) -> Literal["ok", "
         seq = None if entries is None else len(entries)
         records = records_that_close(entries or [], _end(view.leg, flag))
         verdict = await store.stop(job, flag, records, (), seq=seq)
+        if verdict == "ok":
+            telemetry().ended(job, entries or [], records)
         if verdict != "moved":  # else it went on while we looked
             return verdict
 

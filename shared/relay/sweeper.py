@@ -10,6 +10,7 @@ from shared.records import Ended
 from shared.relay.leg import journal_of
 from shared.relay.stopping import records_that_close, stop_job
 from shared.stores.base import JobStore, JobView, Lease
+from shared.telemetry.base import telemetry
 
 __all__ = ["end_overdue", "sweep"]
 
@@ -40,6 +41,7 @@ async def _see_to(store: JobStore, job: str, grace_s: float, max_attempts: int) 
     verdict, _, detail = (await store.requeue(job, grace_s, max_attempts)).partition(" ")
     if verdict == "ok":
         log.info("leg_requeued", job=job)
+        telemetry().recovered(job)
     elif verdict == "stopped":
         log.info("stopped_job_ended", job=job, verdict=await stop_job(store, job, cast(StopFlag, detail)))
     elif verdict == "dead":
@@ -58,7 +60,10 @@ async def _bury(store: JobStore, job: JobView, leg: int, max_attempts: int) -> N
         entries = await journal_of(store, job.id)
     except ValidationError:  # a newer program wrote it
         entries = []
-    await store.finish(Lease(job.id, leg, ""), f"dead.{leg}", records_that_close(entries, end), ())
+    records = records_that_close(entries, end)
+    verdict, _ = await store.finish(Lease(job.id, leg, ""), f"dead.{leg}", records, ())
+    if verdict == "ok":
+        telemetry().ended(job.id, entries, records)
     log.error("job_dead", job=job.id, leg=leg)
 
 

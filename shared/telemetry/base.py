@@ -6,17 +6,17 @@ record is written, a job ends. Whoever is installed makes of it what the setting
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from shared.definitions.model import AgentDefinition
 from shared.llm.base import ChatModel
 from shared.messages import ToolCall, ToolResult
-from shared.outcomes import Outcome
+from shared.outcomes import Outcome, Transfer
 from shared.records import Entry, Record
 from shared.stores.base import Claimed, CommitVerdict
 
-__all__ = ["LegWatch", "QueueGauge", "RunsTools", "Telemetry", "install", "telemetry"]
+__all__ = ["LegWatch", "QueueGauge", "RunsTools", "Telemetry", "install", "is_installed", "telemetry"]
 
 
 class RunsTools(Protocol):
@@ -25,9 +25,6 @@ class RunsTools(Protocol):
     async def run(self, call: ToolCall, context: Any) -> ToolResult:
         """Run one call; never raises but when it is cancelled."""
         ...
-
-
-G = TypeVar("G", bound=RunsTools)
 
 
 @dataclass(frozen=True)
@@ -56,29 +53,27 @@ class LegWatch:
         """Return ``model``, watched."""
         return model
 
-    def gate(self, gate: G, tools: Sequence[str]) -> G | RunsTools:
+    def gate(self, gate: RunsTools, tools: Sequence[str]) -> RunsTools:
         """Return ``gate``, watched; ``tools`` are the names that it runs."""
         return gate
 
     def recorded(self, records: Sequence[Record]) -> None:
         """Take note of steps that are in the journal now."""
 
-    def committed(self, outcome: Outcome, verdict: CommitVerdict, code: str) -> None:
-        """Take note of the verdict on the leg's outcome; ``code``: why a transfer was refused."""
+    def transferred(self, transfer: Transfer, queue: str) -> None:
+        """Take note of a handoff, or a route, that is committed and sent to ``queue``."""
+
+    def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
+        """Take note of the verdict on the leg's outcome."""
 
 
-@dataclass
 class Telemetry:
     """Hears of everything; this one does nothing."""
 
-    gauges_every_s: float = field(default=0.0, init=False)
-    """How often ``queues`` wants to be told; 0: never."""
+    wants_queues = False
+    """Whether it is worth while to look how full the queues are."""
 
-    def traceparent(self) -> str | None:
-        """Draw the ids of a new job's trace."""
-        return None
-
-    def submitted(self, job: str, traceparent: str | None, handoff_id: str, queue: str, began_ns: int) -> None:
+    def submitted(self, job: str, traceparent: str, handoff_id: str, queue: str, began_ns: int) -> None:
         """Take note of a job that is stored and queued; ``began_ns``: when it was sent off."""
 
     @contextmanager
@@ -109,6 +104,11 @@ _installed: list[Telemetry] = [Telemetry()]
 def telemetry() -> Telemetry:
     """Return who listens in this process."""
     return _installed[-1]
+
+
+def is_installed() -> bool:
+    """Tell whether anybody listens in this process."""
+    return len(_installed) > 1
 
 
 def install(listener: Telemetry) -> Callable[[], None]:

@@ -4,7 +4,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from shared.version import VERSION
 __all__ = [
     "LineExporter",
     "RedactingExporter",
-    "in_bounds",
+    "close_in_time",
     "processor_for",
     "quiet_opentelemetry",
     "resource_for",
@@ -141,7 +142,9 @@ class RedactingExporter(SpanExporter):
                 Event(clean(event.name), {k: clean(v) for k, v in (event.attributes or {}).items()}, event.timestamp)
                 for event in events
             ],
-            links=[Link(link.context, {k: clean(v) for k, v in (link.attributes or {}).items()}) for link in span.links],
+            links=[
+                Link(link.context, {k: clean(v) for k, v in (link.attributes or {}).items()}) for link in span.links
+            ],
             kind=span.kind,
             status=Status(span.status.status_code, clean(span.status.description or "") or None),
             start_time=span.start_time,
@@ -174,12 +177,18 @@ def _texts(attributes: Mapping[str, Any] | None) -> list[str]:
     return texts
 
 
-def in_bounds(close: Callable[[], object], seconds: float = SHUTDOWN_S) -> bool:
-    """Run ``close`` for ``seconds`` at most: the SDK's own shutdown waits 30 s for a collector that is away."""
-    thread = threading.Thread(target=close, name="telemetry-close", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return not thread.is_alive()
+def close_in_time(closing: Iterable[Callable[[], object]], seconds: float = SHUTDOWN_S) -> bool:
+    """Close things side by side; return whether they were done within ``seconds``, which is all they are given.
+
+    The SDK's own shutdown waits 30 s for a collector that is away.
+    """
+    ends = time.monotonic() + seconds
+    threads = [threading.Thread(target=close, name="telemetry-close", daemon=True) for close in closing]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, ends - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)
 
 
 class _Below(logging.Filter):

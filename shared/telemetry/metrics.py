@@ -2,10 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
+from opentelemetry.metrics import Histogram
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     ConsoleMetricExporter,
@@ -13,7 +14,6 @@ from opentelemetry.sdk.metrics.export import (
     MetricReader,
     PeriodicExportingMetricReader,
 )
-from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
 
 from shared.errors import ConfigurationError
@@ -26,7 +26,6 @@ from shared.telemetry.names import (
     OPERATION,
     PROVIDER,
     REQUEST_MODEL,
-    RESPONSE_MODEL,
     SCOPE,
     TOKEN_TYPE,
     TOOL,
@@ -48,25 +47,33 @@ log = structlog.get_logger(__name__)
 class Meters:
     """The instruments; each method is one thing that happened. Labels are names, never texts."""
 
-    def __init__(self, config: TelemetryConfig, env: Mapping[str, str], resource: Resource, clean: Callable[[str], str]):
+    def __init__(
+        self, config: TelemetryConfig, env: Mapping[str, str], resource: Resource, clean: Callable[[str], str]
+    ):
         self._clean = clean
         self._server: Any = None
-        self._provider = MeterProvider(
-            self._readers(config, env), resource, shutdown_on_exit=False, views=[_view("s", _DURATIONS_S), _tokens_view()]
-        )
+        self._provider = MeterProvider(self._readers(config, env), resource, shutdown_on_exit=False)
         meter = self._provider.get_meter(SCOPE, VERSION)
-        self._durations = meter.create_histogram("gen_ai.client.operation.duration", "s", "Model calls.")
-        self._usage = meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of a model call.")
+
+        def histogram(name: str, unit: str, text: str, buckets: Sequence[float] = _DURATIONS_S) -> Histogram:
+            return meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=buckets)
+
+        self._durations = histogram("gen_ai.client.operation.duration", "s", "Model calls.")
+        self._usage = histogram("gen_ai.client.token.usage", "{token}", "Tokens of a model call.", _TOKENS)
         self._tokens = meter.create_counter("ekiden.tokens", "{token}", "Tokens by model and agent.")
-        self._cost = meter.create_counter("ekiden.cost", "USD", "What the models' tokens cost, as far as prices are known.")
-        self._waits = meter.create_histogram("ekiden.queue.wait", "s", "From a leg's readiness to its claim.")
+        self._cost = meter.create_counter(
+            "ekiden.cost", "USD", "What the models' tokens cost, as far as prices are known."
+        )
+        self._waits = histogram("ekiden.queue.wait", "s", "From a leg's readiness to its claim.")
         self._legs = meter.create_up_down_counter("ekiden.legs.in_flight", "{leg}", "Legs that run now.")
-        self._jobs = meter.create_counter("ekiden.jobs.ended", "{job}", "Ends of jobs by status and reason; dead letters are status=dead.")
-        self._lives = meter.create_histogram("ekiden.job.duration", "s", "From submit to end.")
+        self._jobs = meter.create_counter(
+            "ekiden.jobs.ended", "{job}", "Ends of jobs by status and reason; dead letters are status=dead."
+        )
+        self._lives = histogram("ekiden.job.duration", "s", "From submit to end.")
         self._depth = meter.create_gauge("ekiden.queue.depth", "{leg}", "Legs that wait for a worker.")
         self._age = meter.create_gauge("ekiden.queue.age", "s", "How long the oldest of them has waited.")
-        self._late = meter.create_histogram("ekiden.leases.renewed_late", "s", "By how much renewals came too late.")
-        self._model_waits = meter.create_histogram(
+        self._late = histogram("ekiden.leases.renewed_late", "s", "By how much renewals came too late.")
+        self._model_waits = histogram(
             "ekiden.model.waits", "s", "Pauses of legs because a model is away or limits the rate."
         )
         self._counters = {
@@ -82,9 +89,9 @@ class Meters:
         labels = self._model_labels(agent, asked)
         self._durations.record(took_s, {**labels, ERROR: error} if error else labels)
 
-    def tokens_used(self, agent: str, asked: str, answered: str, usage: Usage, cost_usd: float | None) -> None:
+    def tokens_used(self, agent: str, model: str, usage: Usage, cost_usd: float | None) -> None:
         """Take note of what a reply took."""
-        labels = {**self._model_labels(agent, asked), RESPONSE_MODEL: self._clean(answered)}
+        labels = self._model_labels(agent, model)
         for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             self._usage.record(tokens, {**labels, TOKEN_TYPE: kind})
             self._tokens.add(tokens, {"agent": labels[AGENT], "model": labels[REQUEST_MODEL], "type": kind})
@@ -93,7 +100,9 @@ class Meters:
 
     def tool_called(self, agent: str, tool: str, outcome: str) -> None:
         """Take note of a tool call: ``success``, ``error`` or ``unknown``."""
-        self._counters["tool.calls"].add(1, {**self._labels({"agent": agent}), TOOL: self._clean(tool), "outcome": outcome})
+        self._counters["tool.calls"].add(
+            1, {**self._labels({"agent": agent}), TOOL: self._clean(tool), "outcome": outcome}
+        )
 
     def leg_begun(self, agent: str) -> None:
         """Take note of a claim."""
@@ -164,7 +173,7 @@ class Meters:
             self._server, _ = start_http_server(port, host, registry)
         except OSError as error:
             raise ConfigurationError(
-                f"metrics cannot be offered at {host}:{port} ({error.strerror}): give each pool of a machine its own port"
+                f"metrics cannot be offered at {host}:{port} ({error.strerror}): each pool of a machine needs its own port"
             ) from error
         log.info("metrics_offered", host=host, port=self._server.server_port)
         return reader
@@ -189,13 +198,3 @@ def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> MetricExporter
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
     return OTLPMetricExporter(endpoint=config.address("metrics"), timeout=timeout_s(env, "METRICS"))
-
-
-def _view(unit: str, buckets: tuple[float, ...]) -> View:
-    return View(instrument_unit=unit, instrument_name="*", aggregation=ExplicitBucketHistogramAggregation(buckets))
-
-
-def _tokens_view() -> View:
-    return View(
-        instrument_name="gen_ai.client.token.usage", aggregation=ExplicitBucketHistogramAggregation([float(n) for n in _TOKENS])
-    )

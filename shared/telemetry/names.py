@@ -9,7 +9,6 @@ from typing import Final
 
 __all__ = [
     "AGENT",
-    "AGENT_DESCRIPTION",
     "AGENT_VERSION",
     "ARGUMENTS",
     "ATTEMPT",
@@ -19,9 +18,9 @@ __all__ = [
     "CONTENT",
     "CONVERSATION",
     "COST",
+    "DEPTH",
     "DESTINATION",
     "ERROR",
-    "FENCE",
     "FINISH_REASONS",
     "FIRST_CHUNK",
     "HANDOFF_ID",
@@ -36,6 +35,7 @@ __all__ = [
     "MESSAGING_NAME",
     "MESSAGING_TYPE",
     "OPERATION",
+    "OTHER",
     "OUTCOME",
     "OUTPUT_MESSAGES",
     "OUTPUT_TOKENS",
@@ -66,6 +66,8 @@ __all__ = [
 ]
 
 SCOPE: Final = "ekiden"
+OTHER: Final = "_OTHER"
+"""Stands for a value that is none of the known ones, as a tool's name that a model made up: that is its words."""
 
 # GenAI
 OPERATION: Final = "gen_ai.operation.name"
@@ -73,7 +75,6 @@ PROVIDER: Final = "gen_ai.provider.name"
 CONVERSATION: Final = "gen_ai.conversation.id"
 WORKFLOW: Final = "gen_ai.workflow.name"
 AGENT: Final = "gen_ai.agent.name"
-AGENT_DESCRIPTION: Final = "gen_ai.agent.description"
 AGENT_VERSION: Final = "gen_ai.agent.version"
 REQUEST_MODEL: Final = "gen_ai.request.model"
 RESPONSE_MODEL: Final = "gen_ai.response.model"
@@ -83,7 +84,7 @@ FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
 FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
 INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
-TOKEN_TYPE: Final = "gen_ai.token.type"
+TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105  # no password
 TOOL: Final = "gen_ai.tool.name"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 CALL_ID: Final = "gen_ai.tool.call.id"
@@ -126,13 +127,13 @@ CHAIN: Final = "ekiden.job.chain"
 COST: Final = "ekiden.cost_usd"
 LEG: Final = "ekiden.leg"
 ATTEMPT: Final = "ekiden.attempt"
-FENCE: Final = "ekiden.fence"
 WORKER: Final = "ekiden.worker"
 OUTCOME: Final = "ekiden.outcome"
 QUEUE_WAIT_MS: Final = "ekiden.queue.wait_ms"
 PAUSE_CAUSE: Final = "ekiden.suspended.cause"
 PAUSE_S: Final = "ekiden.suspended.delay_s"
 HANDOFF_ID: Final = "ekiden.handoff.id"
+DEPTH: Final = "ekiden.handoff.depth"
 CODE: Final = "ekiden.handoff.refused"
 ROUTE_STAGE: Final = "ekiden.route.stage"
 ROUTE_SCORE: Final = "ekiden.route.score"
@@ -155,7 +156,7 @@ _PROVIDERS = {
 def provider_of(model: str) -> str:
     """Return the conventions' name of who serves ``model``, by the model's name."""
     name = model.rpartition("/")[2].lower()
-    return next((provider for prefix, provider in _PROVIDERS.items() if name.startswith(prefix)), "_OTHER")
+    return next((provider for prefix, provider in _PROVIDERS.items() if name.startswith(prefix)), OTHER)
 
 
 def operation_of(model: str) -> str:

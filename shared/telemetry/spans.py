@@ -1,8 +1,8 @@
 """Spans under ids of our own choosing, handed to OpenTelemetry when they have ended.
 
-Not made by a ``Tracer``: a job's root is begun in one process and recorded in another, and ids are derived (identity.py).
-That also costs a fraction of what a tracer's spans do. What other libraries trace while one of our spans is current
-becomes its child.
+Not made by a ``Tracer``: a job's root is begun in one process and recorded in another, and ids are derived
+(identity.py). That also costs a fraction of what a tracer's spans do. What other libraries trace while one of our spans
+is current becomes its child.
 """
 
 import time

@@ -104,7 +104,7 @@ class Figures:
         return [
             f"jobs {self.plan.jobs}, {kills}, {self.wall_s:.0f} s",
             ", ".join(f"{name} {count}" for name, count in self.faults.items()),
-            f"calls told 'outcome unknown' {self.unknown_told}, model calls broken off and made again {self.broken_off}",
+            f"calls told 'outcome unknown' {self.unknown_told}, model calls made again {self.broken_off}",
             f"latency {spread(self.latencies_s)}",
             f"recovery of {len(self.recoveries_s)} interrupted legs {spread(self.recoveries_s)}",
         ]

@@ -9,11 +9,11 @@ SCRIPT = """
 agents:
   "*":
     - name: slow
-      when: {user: slowly}
+      when: {user: 'slowly\\Z'}
       delay_s: 60
       say: never said
     - name: broken
-      when: {user: broken}
+      when: {user: 'broken\\Z'}
       fail: the model broke
     - name: answer
       say: "forty-two, says ${agent}"

@@ -328,7 +328,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     mount(folder, "size=1m")
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def mount(folder: Path, options: str) -> None:

@@ -1,0 +1,334 @@
+"""One attempt at a leg, as spans and metrics."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.definitions.model import AgentDefinition
+from shared.ids import session_of
+from shared.llm.base import ChatModel
+from shared.messages import Usage
+from shared.outcomes import Failed, Outcome, Suspended, Transfer
+from shared.prices import Prices
+from shared.records import (
+    Entry,
+    HandedOff,
+    JobRequested,
+    LegStarted,
+    ModelReplied,
+    Paused,
+    Record,
+    Refused,
+    Retried,
+    Routed,
+    ToolFinished,
+)
+from shared.settings import TracingEvent
+from shared.stores.base import Claimed, CommitVerdict
+from shared.telemetry import names
+from shared.telemetry.base import LegWatch, RunsTools
+from shared.telemetry.calls import WatchedGate, WatchedModel
+from shared.telemetry.config import events_of
+from shared.telemetry.content import Content
+from shared.telemetry.identity import Root, read_traceparent
+from shared.telemetry.metrics import Meters
+from shared.telemetry.spans import Span, SpanKind, Spans
+
+__all__ = ["Outlets", "RecordingWatch", "messaging", "suspension"]
+
+_READY = (JobRequested, HandedOff, Paused, Retried)
+"""After these a leg waits for a worker; after any other record its worker has died."""
+
+
+@dataclass(frozen=True)
+class Outlets:
+    """Where what is seen goes to."""
+
+    events: frozenset[TracingEvent]
+    prices: Prices
+    spans: Spans | None = None
+    meters: Meters | None = None
+    content: Content | None = None
+    """None: nobody asked for what was said."""
+
+
+class RecordingWatch(LegWatch):
+    """Tells of one leg.
+
+    Two spans hold what the others say: the delivery, a child of the job's root wherever and how often the leg is
+    delivered, and in it the agent. So a trace is five levels deep, whatever the number of hops.
+    """
+
+    def __init__(self, outlets: Outlets, claimed: Claimed, queue: str, worker: str) -> None:
+        context = claimed.context
+        self._to = outlets
+        self._claimed = claimed
+        self._job, self._leg = claimed.lease.job, claimed.lease.leg
+        self._agent = context.to_agent
+        self._session = session_of(self._job)
+        self._events = outlets.events
+        self._tools: frozenset[str] = frozenset()
+        self._usage = Usage()
+        self._cost_usd: float | None = None
+        root = read_traceparent(context.metadata.traceparent)
+        self.log_fields = {"session": self._session, **({"trace_id": root.trace} if root else {})}
+        self._root: Root | None = root if root and root.sampled and outlets.spans else None
+        self._delivery: Span | None = None
+        self._holder: Span | None = None
+        if self._root is not None:
+            self._delivery = self._delivered(self._root, queue, worker)
+            self._holder = self._delivery if self._leg == 0 else self._invoked(self._root, self._delivery)
+        self._stepped_ns = time.time_ns()
+        if outlets.meters:
+            outlets.meters.leg_begun(self._agent)
+
+    def _delivered(self, root: Root, queue: str, worker: str) -> Span:
+        fence = self._claimed.lease.fence
+        handoff_id = self._claimed.context.metadata.handoff_id
+        attributes = {
+            **messaging("process", queue, handoff_id, self._job),
+            names.CONVERSATION: self._session,
+            names.JOB: self._job,
+            names.LEG: self._leg,
+            names.ATTEMPT: self._claimed.attempt,
+            names.WORKER: worker,
+        }
+        span = Span(root, f"process {queue}", root.span_id, attributes, SpanKind.CONSUMER, root.process(_count(fence)))
+        span.link(root.send(handoff_id), "send")
+        return span
+
+    def _invoked(self, root: Root, delivery: Span) -> Span:
+        attributes = {
+            names.OPERATION: "invoke_agent",
+            names.AGENT: self._agent,
+            names.CONVERSATION: self._session,
+            names.JOB: self._job,
+            names.LEG: self._leg,
+        }
+        return Span(root, f"invoke_agent {self._agent}", delivery.span_id, attributes)
+
+    def opened(self, entries: Sequence[Entry]) -> None:
+        """See ``LegWatch``: the journal tells how the leg came here, by the server's clock."""
+        ours = next((i for i in range(len(entries) - 1, 0, -1) if isinstance(entries[i].record, LegStarted)), None)
+        if ours is None:
+            return
+        start, before = entries[ours], entries[ours - 1]
+        paused = before.record if isinstance(before.record, Paused) else None
+        if isinstance(before.record, _READY):
+            self._waited(start.at_ms - before.at_ms - (paused.delay_s * 1000 if paused else 0))
+        else:
+            self._took_over(before.record)
+        if paused is not None:
+            self._resumed(paused.cause, before.at_ms, start.at_ms)
+
+    def _waited(self, wait_ms: float) -> None:
+        if self._delivery is not None:
+            self._delivery.attributes[names.QUEUE_WAIT_MS] = round(max(0.0, wait_ms))
+        if self._to.meters:
+            self._to.meters.waited(self._agent, max(0.0, wait_ms) / 1000)
+
+    def _took_over(self, last: Record) -> None:
+        """The attempt before this one left a record and no outcome: its worker is gone."""
+        if self._delivery is not None and self._root is not None:
+            self._delivery.link(self._root.process(_count(self._claimed.lease.fence) - 1), "takeover")
+            self._delivery.event(
+                "ekiden.takeover", {names.ATTEMPT: self._claimed.attempt, "ekiden.last_record": last.type}
+            )
+        if self._to.meters:
+            self._to.meters.count("recoveries", agent=self._agent)
+
+    def _resumed(self, cause: str, from_ms: int, to_ms: int) -> None:
+        if self._root is not None and self._delivery is not None and self._to.spans is not None:
+            self._delivery.link(self._root.process(_count(self._claimed.lease.fence) - 1), "resume")
+            span = suspension(self._root, self._job, self._leg, cause, from_ms)
+            self._to.spans.write(span, to_ms * 1_000_000)
+        if self._to.meters:
+            self._to.meters.count("legs.resumed", cause=cause)
+
+    def equipped(self, definition: AgentDefinition, model_name: str) -> None:
+        """See ``LegWatch``: the agent's file may narrow what is told of it."""
+        self._events = events_of(definition.extra.get("tracing"), self._to.events)
+        if self._holder is not None:
+            self._holder.attributes |= {names.REQUEST_MODEL: model_name, names.PROVIDER: names.provider_of(model_name)}
+            if definition.version:
+                self._holder.attributes[names.AGENT_VERSION] = definition.version
+
+    def model(self, model: ChatModel) -> ChatModel:
+        """See ``LegWatch``."""
+        return WatchedModel(model, self, self._to.meters, self._to.content)
+
+    def gate(self, gate: RunsTools, tools: Sequence[str]) -> RunsTools:
+        """See ``LegWatch``."""
+        self._tools = frozenset(tools)
+        return WatchedGate(gate, self, self._to.spans, self._to.content) if self._wants("tool") else gate
+
+    def recorded(self, records: Sequence[Record]) -> None:
+        """See ``LegWatch``."""
+        for record in records:
+            match record:
+                case ModelReplied():
+                    self._replied(record)
+                case ToolFinished() if self._to.meters:
+                    outcome = "error" if record.result.is_error else "success"
+                    self._to.meters.tool_called(self._agent, self.tool_name(record.result.name), outcome)
+                case Refused():
+                    self._refused(record)
+                case Routed():
+                    self._routed(record)
+        self._stepped_ns = time.time_ns()
+
+    def _replied(self, record: ModelReplied) -> None:
+        cost_usd = self._to.prices.cost_usd(record.model, record.usage)
+        self._usage += record.usage
+        if cost_usd is not None:
+            self._cost_usd = (self._cost_usd or 0.0) + cost_usd
+        if self._to.meters:
+            self._to.meters.count("turns", agent=self._agent)
+            self._to.meters.tokens_used(self._agent, record.model, record.usage, cost_usd)
+
+    def _routed(self, record: Routed) -> None:
+        if self._to.meters:
+            self._to.meters.count("routes", stage=record.stage)
+        attributes = {
+            names.ROUTE_STAGE: record.stage,
+            names.TARGET: record.agent,
+            names.ROUTE_SCORE: record.score,
+            names.ROUTE_CONFIDENCE: record.confidence,
+        }
+        if (span := self.begin("route", f"route {record.stage}", attributes)) is not None:
+            span.began_ns = self._stepped_ns
+            self.write(span)
+
+    def _refused(self, record: Refused) -> None:
+        if self._to.meters:
+            self._to.meters.count("handoffs.refused", agent=self._agent, code=record.code)
+        tool = names.OTHER if record.code == "UNKNOWN_AGENT" else record.name
+        attributes = {**_transfer_call(tool, record.call_id), names.CODE: record.code}
+        if (span := self.begin("handoff", f"execute_tool {tool}", attributes)) is not None:
+            span.began_ns = self._stepped_ns
+            span.fail(record.code)
+            self.write(span)
+
+    def transferred(self, transfer: Transfer, queue: str) -> None:
+        """See ``LegWatch``: the send is a child of the transfer's call."""
+        context = transfer.context
+        target, handoff_id = context.to_agent, context.metadata.handoff_id
+        if transfer.call_id is not None and self._to.meters:
+            self._to.meters.count("handoffs", source=self._agent, target=target)
+        if self._root is None or self._holder is None:
+            return
+        parent = self._holder.span_id
+        if transfer.call_id is not None:
+            attributes = {
+                **_transfer_call(transfer.tool_name, transfer.call_id),
+                names.TRANSFER_MODE: "pass_control",
+                names.TARGET: target,
+                names.HANDOFF_ID: handoff_id,
+                names.DEPTH: context.metadata.chain_depth,
+            }
+            if self._to.content:
+                attributes |= self._to.content.handoff(context)
+            if (span := self.begin("handoff", f"execute_tool {transfer.tool_name} {target}", attributes)) is not None:
+                span.began_ns = self._stepped_ns
+                parent = span.span_id
+                self.write(span)
+        sent = {**messaging("send", queue, handoff_id, self._job), names.CONVERSATION: self._session}
+        send = Span(self._root, f"send {queue}", parent, sent, SpanKind.PRODUCER, self._root.send(handoff_id))
+        send.began_ns = self._stepped_ns
+        self.write(send)
+
+    def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
+        """See ``LegWatch``."""
+        if self._delivery is not None:
+            self._delivery.attributes[names.OUTCOME] = type(outcome).__name__.lower() if verdict == "ok" else verdict
+        if verdict != "ok":
+            return
+        if isinstance(outcome, Suspended):
+            self._suspended(outcome)
+        elif isinstance(outcome, Failed) and self._holder is not None:
+            self._holder.fail(outcome.reason)
+
+    def _suspended(self, outcome: Suspended) -> None:
+        if self._holder is not None:
+            about = {names.PAUSE_CAUSE: outcome.cause, names.PAUSE_S: outcome.delay_s}
+            self._holder.event("ekiden.suspended", about)
+        if self._to.meters:
+            self._to.meters.count("legs.suspended", cause=outcome.cause)
+            if outcome.cause == "retry" and outcome.delay_s > 0:
+                self._to.meters.model_waited(self._agent, outcome.delay_s)
+
+    def left(self, error: BaseException | None) -> None:
+        """The leg does not run here any more: end its spans."""
+        if self._to.meters:
+            self._to.meters.leg_left(self._agent)
+        if self._delivery is None or self._holder is None:
+            return
+        if names.OUTCOME not in self._delivery.attributes:  # else it is an interruption that gave the leg back
+            self._delivery.attributes[names.OUTCOME] = "interrupted" if error else "lost"
+            if error is not None:
+                self._holder.raised(error)
+        if self._holder is not self._delivery:
+            self._holder.attributes |= {
+                names.INPUT_TOKENS: self._usage.input_tokens,
+                names.OUTPUT_TOKENS: self._usage.output_tokens,
+            }
+            if self._cost_usd is not None:
+                self._holder.attributes[names.COST] = self._cost_usd
+            self.write(self._holder)
+        self.write(self._delivery)
+
+    def begin(
+        self, event: TracingEvent, name: str, attributes: dict[str, Any], kind: SpanKind = SpanKind.INTERNAL
+    ) -> Span | None:
+        """Begin a span below the agent's; None: nobody wants it."""
+        if self._root is None or self._holder is None or not self._wants(event):
+            return None
+        attributes |= {names.CONVERSATION: self._session, names.AGENT: self._agent}
+        return Span(self._root, name, self._holder.span_id, attributes, kind)
+
+    def write(self, span: Span) -> None:
+        """Hand over a span that ends now."""
+        if self._to.spans is not None:
+            self._to.spans.write(span)
+
+    def tool_name(self, name: str) -> str:
+        """Return a tool's name; what a model made up is no name but its words."""
+        return name if name in self._tools or name.startswith("transfer_to_") else names.OTHER
+
+    @property
+    def agent(self) -> str:
+        """Who runs."""
+        return self._agent
+
+    def _wants(self, event: TracingEvent) -> bool:
+        return event in self._events
+
+
+def messaging(operation: str, queue: str, message_id: str, job: str) -> dict[str, Any]:
+    """Return the attributes of a message's way: ``send`` or ``process``."""
+    return {
+        names.MESSAGING: "celery",
+        names.MESSAGING_TYPE: operation,
+        names.MESSAGING_NAME: operation,
+        names.DESTINATION: queue,
+        names.MESSAGE: message_id,
+        names.MESSAGE_CONVERSATION: job,
+    }
+
+
+def suspension(root: Root, job: str, leg: int, cause: str, from_ms: int) -> Span:
+    """Return the span of a pause, which nobody works in: whoever goes on records it."""
+    attributes = {names.PAUSE_CAUSE: cause, names.CONVERSATION: session_of(job), names.JOB: job, names.LEG: leg}
+    span_id = root.derive("suspended", leg, from_ms)
+    return Span(root, f"suspended {cause}", root.span_id, attributes, span_id=span_id, began_ns=from_ms * 1_000_000)
+
+
+def _transfer_call(tool: str, call_id: str) -> dict[str, Any]:
+    return {names.OPERATION: "execute_tool", names.TOOL: tool, names.TOOL_TYPE: "function", names.CALL_ID: call_id}
+
+
+def _count(fence: str) -> int:
+    """Return the counter in a fence."""
+    digits = fence[: len(fence) - len(fence.lstrip("0123456789"))]
+    return int(digits or 0)

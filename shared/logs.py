@@ -1,26 +1,32 @@
-"""Structured logs: JSON lines for services, readable lines for a terminal."""
+"""Structured logs: JSON lines for services, readable lines for a terminal; no secret passes."""
 
 import logging
 import sys
+from collections.abc import MutableMapping
+from typing import Any, TextIO
 
 import structlog
+
+from shared.redaction import redact, redact_all
 
 __all__ = ["configure_logs"]
 
 
-def configure_logs(level: str | int = "WARNING") -> None:
-    """Send structlog and the standard library's logging, Celery's included, to stderr in one form."""
+def configure_logs(level: str | int = "WARNING", stream: TextIO | None = None) -> None:
+    """Send structlog and the standard library's logging, Celery's included, to one stream in one form.
+
+    Args:
+        level: The least that is logged.
+        stream: Where to; None: standard error, since a command's standard output is data.
+    """
     number = level if isinstance(level, int) else getattr(logging, level.upper())
+    stream = stream or sys.stderr
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    on_terminal = sys.stderr.isatty()
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer() if on_terminal else structlog.processors.JSONRenderer(ensure_ascii=False)
-    )
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -30,17 +36,46 @@ def configure_logs(level: str | int = "WARNING") -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *([] if on_terminal else [structlog.processors.format_exc_info]),
-                renderer,
+                *(_for_people() if stream.isatty() else _for_programs()),
             ],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(number)
+
+
+def _for_programs() -> list[structlog.typing.Processor]:
+    return [
+        structlog.processors.format_exc_info,
+        _redacted,
+        structlog.processors.JSONRenderer(ensure_ascii=False, default=_text),
+    ]
+
+
+def _for_people() -> list[structlog.typing.Processor]:
+    render = structlog.dev.ConsoleRenderer()
+
+    def rendered(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+        return redact(render(logger, method, event))  # with the traceback in it
+
+    return [rendered]
+
+
+def _redacted(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {key: redact_all(value if _is_plain(value) else _text(value)) for key, value in event.items()}
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | list | tuple | dict)
+
+
+def _text(value: Any) -> str:
+    """Return what JSON has no form for as text that has been redacted."""
+    return redact(repr(value))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from shared.errors import EkidenError
+from shared.relay.gauges import tell_queues
 from shared.relay.leases import Leases
 from shared.relay.sweeper import end_overdue, sweep
 from shared.settings import Settings
@@ -19,6 +20,7 @@ __all__ = ["Beat", "Chore"]
 
 ANNOUNCE_S = 4.0
 TIDY_S = 600.0
+GAUGES_S = 5.0
 AGAIN_S = 0.25
 """How long a chore waits at least after it failed."""
 CALM_S = 3.0
@@ -82,6 +84,7 @@ class Beat:
                 Chore(settings.sweep_s, self._sweep),
                 Chore(TIDY_S, lambda stores: stores.jobs.tidy()),
                 Chore(ANNOUNCE_S, lambda stores: stores.pools.announce(describe())),
+                Chore(GAUGES_S, tell_queues),
             ]
 
     def also(self, chore: Chore) -> None:

@@ -3,6 +3,7 @@
 Celery carries the messages and the processes; what it does not guarantee (redelivery, exactly one run) is the relay's.
 """
 
+import sys
 from typing import Any
 
 import structlog
@@ -199,4 +200,4 @@ def _prepare_worker(sender: Any, **_: Any) -> None:
 @signals.setup_logging.connect
 def _setup_logging(loglevel: Any = None, **_: Any) -> None:
     """Take Celery's place in setting up logs."""
-    configure_logs(loglevel or "WARNING")
+    configure_logs(loglevel or "WARNING", sys.stdout)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shared.stores.base import JobStore, Lease
+from shared.telemetry.base import telemetry
 
 __all__ = ["Held", "Leases", "StopCause"]
 
@@ -31,6 +32,7 @@ class Leases:
     def __init__(self, lease_s: float) -> None:
         self.lease_s = lease_s
         self._held: dict[str, Held] = {}
+        self._renewed_at = time.monotonic()
         self._ticked: dict[asyncio.AbstractEventLoop, float] = {}
 
     def __len__(self) -> int:
@@ -59,6 +61,9 @@ class Leases:
         """
         held = [one for one in list(self._held.values()) if one.stop is None and self._ticks(one.loop)]
         asked_at = time.monotonic()
+        if (late_s := asked_at - self._renewed_at - self.lease_s / 2) > 0 and held:  # a third of it would be in time
+            telemetry().renewed_late(late_s)
+        self._renewed_at = asked_at
         stops = await store.renew([one.lease for one in held], self.lease_s)
         for one in held:
             if (cause := stops.get(one.lease.job)) is None:

@@ -21,6 +21,7 @@ def serve(app: str, options: Mapping[str, object | None], queues: Sequence[str],
     starting: ``StoreUnavailable``, ``ConfigurationError``, ``DefinitionError``.
     """
     os.environ.update({f"EKIDEN_{name.upper()}": str(value) for name, value in options.items() if value is not None})
+    os.environ["EKIDEN_LOG_LEVEL"] = log_level  # for the processes of the quarantine
     url = server_url(load_settings())
     asyncio.run(_ping(url))
     warnings.filterwarnings("ignore", message=".*superuser privileges.*")  # containers run as root; nothing is pickled

@@ -111,12 +111,17 @@ def is_installed() -> bool:
     return len(_installed) > 1
 
 
-def install(listener: Telemetry) -> Callable[[], None]:
-    """Let ``listener`` hear of everything from now on; call what is returned to take it out again."""
+def install(listener: Telemetry) -> Callable[[], bool]:
+    """Let ``listener`` hear of everything from now on; call what is returned to take it out again.
+
+    That answers whether there was still something to take out.
+    """
     _installed.append(listener)
 
-    def remove() -> None:
-        if listener in _installed[1:]:
-            _installed.remove(listener)
+    def remove() -> bool:
+        if listener not in _installed[1:]:
+            return False
+        _installed.remove(listener)
+        return True
 
     return remove

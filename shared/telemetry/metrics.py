@@ -173,7 +173,7 @@ class Meters:
             self._server, _ = start_http_server(port, host, registry)
         except OSError as error:
             raise ConfigurationError(
-                f"metrics cannot be offered at {host}:{port} ({error.strerror}): each pool of a machine needs its own port"
+                f"metrics cannot be offered at {host}:{port} ({error.strerror}): give each pool here its own port"
             ) from error
         log.info("metrics_offered", host=host, port=self._server.server_port)
         return reader

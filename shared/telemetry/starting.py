@@ -34,8 +34,8 @@ def start_telemetry(service: str, settings: Settings, *, is_host: bool = False) 
     remove = install(recorder)
 
     def stop() -> None:
-        remove()
-        recorder.close()
+        if remove():
+            recorder.close()
 
     return stop
 

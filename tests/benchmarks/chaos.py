@@ -6,7 +6,7 @@ Every job is a chain of three agents, each of which calls a tool that honours id
 then hands over. First a calm run, then the same with a random pool killed (SIGKILL) every second, every eighth time
 stopped (SIGSTOP) past its leases and continued instead, and the server, with its append-only file, killed and
 restarted. Effects of tools and calls of the model are counted by a server outside, with their times: one that comes
-after its result is in the journal is one too many, however the journal looks.
+after its result was in the journal that its process read is one too many, however the journal looks.
 
 ``--mutate fence`` or ``journal`` takes that safety out of the pools: then this must find something.
 """
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,7 @@ class Figures:
 
     plan: Plan
     lost: int = 0
+    given_up: int = 0
     doubled_effects: int = 0
     repeated_calls: int = 0
     repeated_replies: int = 0
@@ -81,6 +83,7 @@ class Figures:
         """What must be zero."""
         return {
             "lost": self.lost,
+            "given up": self.given_up,
             "doubled effects": self.doubled_effects,
             "finished tool calls repeated": self.repeated_calls,
             "recorded replies asked again": self.repeated_replies,
@@ -282,8 +285,10 @@ def read(figures: Figures, entries: list[Entry], effects: Effects, job: str) -> 
     """Add what one job's journal and the world outside say."""
     records = [entry.record for entry in entries]
     ends = [record for record in records if isinstance(record, Ended)]
-    if not ends or ends[0].status != "done":
+    if not ends:
         figures.lost += 1
+    elif ends[0].status != "done":
+        figures.given_up += 1
     else:
         figures.latencies_s.append((entries[-1].at_ms - entries[0].at_ms) / 1000)
     figures.doubled_ends += max(0, len(ends) - 1)
@@ -298,20 +303,28 @@ def read(figures: Figures, entries: list[Entry], effects: Effects, job: str) -> 
     figures.doubled_effects += sum(n - 1 for n in effects.of("plain", job).values())
     figures.repeated_calls += len(finished) - len(answered)
     for kind in ("plain", "idempotent"):
-        figures.repeated_calls += too_late(effects.times(kind, job), answered)
+        figures.repeated_calls += too_late(effects.requests(kind, job), answered, entries)
     replies = sum(isinstance(record, ModelReplied) for record in records)
-    figures.repeated_replies += replies - len(replied) + too_late(effects.times("model", job), replied)
+    figures.repeated_replies += replies - len(replied) + too_late(effects.requests("model", job), replied, entries)
     figures.model_calls += sum(effects.of("model", job).values())
     figures.recoveries_s += recoveries(entries)
 
 
-def too_late(times: dict[str, list[float]], recorded: dict[str, Entry]) -> int:
-    """How many requests came after their result was in the journal."""
+def too_late(asked: dict[str, list[tuple[float, int]]], recorded: dict[str, Entry], entries: list[Entry]) -> int:
+    """How many requests were made though their result was in the journal that their process had read.
+
+    A process that was stopped between the record before a step and the step takes it when it goes on: nothing can keep
+    it from that, keys of idempotency make it harmless.
+    """
+    claims: dict[int, list[int]] = defaultdict(list)
+    for entry in entries:
+        if isinstance(entry.record, LegStarted):
+            claims[int(entry.record.worker.rsplit(".", 2)[1])].append(entry.at_ms)
     return sum(
-        time_s > recorded[key].at_ms / 1000 + SLACK_S
-        for key, asked in times.items()
+        any(recorded[key].at_ms < at_ms < (time_s + SLACK_S) * 1000 for at_ms in claims[pid])
+        for key, requests in asked.items()
         if key in recorded
-        for time_s in asked
+        for time_s, pid in requests
     )
 
 

@@ -45,7 +45,9 @@ LEG: ContextVar[Leg] = ContextVar("leg")
 def effect(kind: str, key: str) -> None:
     """Have an effect in the world outside: the server counts it under ``key``."""
     if url := os.environ.get("EFFECTS_URL"):
-        with urllib.request.urlopen(urllib.request.Request(f"{url}/{kind}/{key}", method="POST"), timeout=10):
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{url}/{kind}/{os.getpid()}/{key}", method="POST"), timeout=10
+        ):
             pass
 
 

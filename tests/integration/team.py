@@ -29,35 +29,35 @@ class Effects(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Count)
         self._counting = threading.Lock()
-        self._times: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._requests: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
 
     @property
     def url(self) -> str:
         """Where it listens."""
         return f"http://127.0.0.1:{self.server_port}"
 
-    def count(self, kind: str, key: str) -> None:
+    def count(self, kind: str, pid: int, key: str) -> None:
         """Count one request."""
         with self._counting:
-            self._times[kind, key].append(time.time())
+            self._requests[kind, key].append((time.time(), pid))
 
     def of(self, kind: str, job: str) -> dict[str, int]:
         """How often each key of this kind was asked for, for one job."""
-        return {key: len(times) for key, times in self.times(kind, job).items()}
+        return {key: len(asked) for key, asked in self.requests(kind, job).items()}
 
-    def times(self, kind: str, job: str) -> dict[str, list[float]]:
-        """When each key of this kind was asked for, for one job; seconds since the epoch."""
+    def requests(self, kind: str, job: str) -> dict[str, list[tuple[float, int]]]:
+        """When (seconds since the epoch) and by which process each key of this kind was asked for, for one job."""
         with self._counting:
-            found = [(key, list(times)) for (what, key), times in self._times.items() if what == kind]
-        return {key: times for key, times in found if key.startswith(f"{job}:")}
+            found = [(key, list(asked)) for (what, key), asked in self._requests.items() if what == kind]
+        return {key: asked for key, asked in found if key.startswith(f"{job}:")}
 
 
 class _Count(BaseHTTPRequestHandler):
     server: Effects
 
     def do_POST(self) -> None:
-        _, kind, key = self.path.split("/", 2)
-        self.server.count(kind, key)
+        _, kind, pid, key = self.path.split("/", 3)
+        self.server.count(kind, int(pid), key)
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()

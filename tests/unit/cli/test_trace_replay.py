@@ -1,0 +1,64 @@
+"""A journal played again, in its own time."""
+
+from dispatcher.cli.trace_reading import story_of
+from dispatcher.cli.trace_replay import replay, totals
+from shared.records import Entry
+from shared.stores.base import LivePiece
+from tests.unit.cli.journals import JOB, stored_journal
+
+
+class Watching:
+    """A view that remembers when what was shown, by the time slept so far."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+        self.ticks = 0
+        self.shown: list[tuple[float, int]] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+
+    def show(self, entry: Entry) -> None:
+        self.shown.append((round(self.slept, 3), entry.seq))
+
+    def learn(self, entry: Entry) -> None: ...
+
+    def live(self, piece: LivePiece) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def tick(self) -> None:
+        self.ticks += 1
+
+
+def played(speed: float, longest_s: float) -> Watching:
+    view = Watching()
+    replay(stored_journal(), view, speed=speed, longest_s=longest_s, sleep=view.sleep)
+    return view
+
+
+def test_entries_come_in_order_at_the_pace_of_the_journal() -> None:
+    view = played(1.0, 60.0)
+    entries = stored_journal()
+    assert view.shown == [((entry.at_ms - entries[0].at_ms) / 1000, entry.seq) for entry in entries]
+    assert view.ticks > 0
+
+
+def test_speed_divides_the_time() -> None:
+    assert round(played(4.0, 60.0).slept, 3) == round(23.91 / 4, 3)
+
+
+def test_long_pauses_are_cut() -> None:
+    assert played(1.0, 0.0).slept == 0
+    assert played(1.0, 0.5).slept < 12
+
+
+def test_an_empty_journal_plays_nothing() -> None:
+    view = Watching()
+    replay([], view, speed=1, longest_s=1, sleep=view.sleep)
+    assert view.shown == []
+
+
+def test_the_totals_count_what_happened() -> None:
+    text = totals(story_of(JOB, stored_journal()))
+    assert text == "3 agents, 8 model calls, 9 tool calls, 2 handoffs, 1 refused handoff"

@@ -1,7 +1,7 @@
 """``ekiden trace …``: what happened in a job and when, from its journal alone: no collector is needed."""
 
 import json
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dispatcher.cli.trace_story import Story
     from shared.records import Entry
 
-__all__ = ["app", "draw"]
+__all__ = ["app", "draw", "told"]
 
 app = typer.Typer(help="See where a job's time and tokens went; export it, play it again.", no_args_is_help=True)
 
@@ -94,6 +94,18 @@ def replay(
         view.note(f"Total: {totals(story)}")
 
 
+def told(job: str, entries: "Sequence[Entry]", now_ms: int | None = None) -> "Story":
+    """Read a journal with the prices of the settings, and let their patterns mask what is shown of it."""
+    from dispatcher.cli.trace_reading import story_of
+    from shared.prices import Prices
+    from shared.redaction import configure_redaction
+    from shared.settings import load_settings
+
+    settings = load_settings()
+    configure_redaction(settings.redact)
+    return story_of(job, entries, now_ms, Prices(settings.prices))
+
+
 def draw(story: "Story", width: int | None = None) -> None:
     """Write the waterfall to standard output, as wide as the terminal."""
     import os
@@ -131,9 +143,8 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 async def _read(prefix: str, redis: str | None, data_dir: Path | None) -> "tuple[Story, list[Entry]]":
     from dispatcher.cli.connection import connected
-    from dispatcher.cli.trace_reading import story_of
 
     async with connected(redis, data_dir) as client:
         job = await client.resolve(prefix)
         entries = await client.entries(job)
-        return story_of(job, entries, await client.now_ms()), entries
+        return told(job, entries, await client.now_ms()), entries

@@ -4,11 +4,13 @@ import json
 from typing import Any
 
 from dispatcher.cli.trace_story import Step
+from shared.definitions.toolrules import BUILTIN_TOOLS
 from shared.messages import Message, TextPart, ToolCall, ToolResult
 from shared.records import ModelReplied, ToolFinished
 from shared.redaction import redact, redact_all
+from shared.telemetry import names
 
-__all__ = ["arguments_of", "error_of", "message_parts", "reply_of", "result_of"]
+__all__ = ["arguments_of", "error_of", "message_parts", "reply_of", "result_of", "tool_of"]
 
 
 def error_of(step: Step, *, content: bool) -> str | None:
@@ -20,6 +22,12 @@ def error_of(step: Step, *, content: bool) -> str | None:
     if step.is_lost:
         return "worker_lost"
     return {"tool": "tool_error", "refused": step.detail.partition(":")[0]}.get(step.kind, step.detail)
+
+
+def tool_of(step: Step, *, content: bool) -> str:
+    """Return a tool's name; without ``content`` not one that a model made up, which is its word and no name."""
+    is_known = step.name in BUILTIN_TOOLS or step.name.startswith("transfer_to_") or not step.is_error
+    return redact(step.name) if content or is_known else names.OTHER
 
 
 def reply_of(step: Step) -> Message | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dispatcher.cli.trace_content import error_of, reply_of, result_of
+from dispatcher.cli.trace_content import error_of, reply_of, result_of, tool_of
 from dispatcher.cli.trace_story import Leg, Step, StepKind, Story
 from shared.records import Routed
 from shared.redaction import redact_all
@@ -27,7 +27,7 @@ def _event(story: Story, leg: Leg, step: Step, *, content: bool) -> dict[str, An
         "session_id": story.session,
         "agent_name": leg.agent,
         "correlation_id": story.correlation_id,
-        "details": _details(leg, step) | (_content(step) if content else {}),
+        "details": _details(leg, step, content=content) | (_content(step) if content else {}),
     }
     if step.end_ms is not None:
         event["duration_ms"] = step.end_ms - step.start_ms
@@ -36,14 +36,14 @@ def _event(story: Story, leg: Leg, step: Step, *, content: bool) -> dict[str, An
     return event
 
 
-def _details(leg: Leg, step: Step) -> dict[str, Any]:
+def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
     match step.kind:
         case "model":
             usage = step.usage
             tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
             return {"model": step.name, "tokens": tokens}
         case "tool":
-            return {"tool_name": step.name}
+            return {"tool_name": tool_of(step, content=content)}
         case "route" if isinstance(step.record, Routed):
             return {
                 "routing_method": step.record.stage,
@@ -53,7 +53,7 @@ def _details(leg: Leg, step: Step) -> dict[str, Any]:
         case "handoff":
             return {"from_agent": leg.agent, "to_agent": step.name}
         case _:
-            return {"from_agent": leg.agent, "tool_name": step.name}
+            return {"from_agent": leg.agent, "tool_name": tool_of(step, content=content)}
 
 
 def _content(step: Step) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from dispatcher.cli.trace_content import arguments_of, error_of, message_parts, reply_of, result_of
+from dispatcher.cli.trace_content import arguments_of, error_of, message_parts, reply_of, result_of, tool_of
 from dispatcher.cli.trace_story import Attempt, Leg, Step, StepKind, Story
 from shared.messages import Message
 
@@ -36,7 +36,7 @@ def openai_trace(story: Story, *, content: bool) -> dict[str, Any]:
 def _spans(story: Story, leg: Leg, attempt: Attempt, *, content: bool) -> list[dict[str, Any]]:
     agent_id = _span_id(story, f"leg {leg.number} {attempt.number}")
     handoffs = [step.name for step in attempt.steps if step.kind == "handoff"]
-    tools = sorted({step.name for step in attempt.steps if step.kind == "tool"})
+    tools = sorted({tool_of(step, content=content) for step in attempt.steps if step.kind == "tool"})
     data = {"type": "agent", "name": leg.agent, "handoffs": handoffs, "tools": tools, "output_type": "str"}
     error = "worker_lost" if attempt.end == "lost" else None
     agent = _span(agent_id, None, attempt.start_ms, attempt.end_ms, data, error)
@@ -87,7 +87,7 @@ def _data(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
         case _:
             return {
                 "type": "function",
-                "name": step.name,
+                "name": tool_of(step, content=content),
                 "input": arguments_of(step) if content else None,
                 "output": result_of(step) if content else None,
                 "mcp_data": None,

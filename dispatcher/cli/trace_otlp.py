@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from dispatcher.cli.trace_content import arguments_of, error_of, message_parts, reply_of, result_of
+from dispatcher.cli.trace_content import arguments_of, error_of, message_parts, reply_of, result_of, tool_of
 from dispatcher.cli.trace_story import Attempt, Leg, Step, Story
 from shared.records import Routed
 from shared.redaction import redact_all
@@ -20,7 +20,6 @@ __all__ = ["otlp_trace"]
 
 _INTERNAL, _CLIENT = 1, 3
 _ERROR = 2
-WORKFLOW = "ekiden"
 
 
 def otlp_trace(story: Story, *, content: bool) -> dict[str, Any]:
@@ -45,20 +44,22 @@ def otlp_trace(story: Story, *, content: bool) -> dict[str, Any]:
 
 def _root(story: Story) -> dict[str, Any]:
     end = story.end
+    agents = story.chain[1:]
+    name = agents[0] if agents else "ekiden"
     attributes = {
         names.OPERATION: "invoke_workflow",
-        names.WORKFLOW: WORKFLOW,
+        names.WORKFLOW: name,
         names.CONVERSATION: story.session,
         names.JOB: story.job,
         names.STATUS: end.status if end else "running",
         names.REASON: end.reason if end else None,
-        names.CHAIN: story.chain,
+        names.CHAIN: agents,
         names.INPUT_TOKENS: story.usage.input_tokens,
         names.OUTPUT_TOKENS: story.usage.output_tokens,
         names.COST: story.cost_usd,
     }
     error = end.reason if end and end.status != "done" else None
-    return _span(story, "root", None, f"invoke_workflow {WORKFLOW}", story.start_ms, story.now_ms, attributes, error)
+    return _span(story, "root", None, f"invoke_workflow {name}", story.start_ms, story.now_ms, attributes, error)
 
 
 class _Spans:
@@ -94,14 +95,15 @@ class _Spans:
         span["events"] = [self._event(step) for step in attempt.steps if step.kind in ("suspended", "notice")]
         yield span
         for step in attempt.steps:
-            if step.kind not in ("suspended", "notice"):
+            if step.kind != "notice":
                 yield self._step(step)
 
     def _step(self, step: Step) -> dict[str, Any]:
         name, attributes = self._described(step)
         end_ms = self._story.now_ms if step.end_ms is None else step.end_ms
         error = error_of(step, content=False)
-        span = _span(self._story, f"seq {step.seq}", self._key, name, step.start_ms, end_ms, attributes, error)
+        parent = "root" if step.kind == "suspended" else self._key  # nobody works in a pause
+        span = _span(self._story, f"seq {step.seq}", parent, name, step.start_ms, end_ms, attributes, error)
         if step.kind == "model":
             span["kind"] = _CLIENT
         if error and self._content:
@@ -112,16 +114,25 @@ class _Spans:
         match step.kind:
             case "model":
                 return f"{names.operation_of(step.name)} {step.name}", self._model(step)
-            case "route":
-                stage = step.record.stage if isinstance(step.record, Routed) else ""
-                return "route", {names.ROUTE_STAGE: stage, names.TARGET: step.name}
+            case "route" if isinstance(step.record, Routed):
+                route = step.record
+                attributes = {
+                    names.ROUTE_STAGE: route.stage,
+                    names.ROUTE_SCORE: route.score,
+                    names.ROUTE_CONFIDENCE: route.confidence,
+                    names.TARGET: step.name,
+                }
+                return f"route {route.stage}", attributes
+            case "suspended":
+                return f"suspended {step.name}", {names.PAUSE_CAUSE: step.name, names.LEG: self._leg.number}
             case "handoff":
                 tool = step.call.name if step.call else f"transfer_to_{step.name}"
                 transfer = {names.TRANSFER_MODE: "pass_control", names.TARGET: step.name}
                 reason = {"ekiden.handoff.reason": redact_all(step.detail)} if self._content else {}
                 return f"execute_tool {tool} {step.name}", self._tool(step, tool) | transfer | reason
             case _:
-                return f"execute_tool {step.name}", self._tool(step, step.name)
+                tool = tool_of(step, content=self._content)
+                return f"execute_tool {tool}", self._tool(step, tool)
 
     def _model(self, step: Step) -> dict[str, Any]:
         reply = reply_of(step)

@@ -56,7 +56,7 @@ def _step(step: Step) -> dict[str, Any]:
     tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_usd": step.cost_usd}
     return {
         "kind": step.kind,
-        "name": step.name,
+        "name": redact(step.name),
         "detail": redact(step.detail),
         "start_ms": step.start_ms,
         "end_ms": step.end_ms,

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dispatcher.cli.show import View
-from dispatcher.cli.trace import draw
-from dispatcher.cli.trace_reading import story_of
+from dispatcher.cli.trace import draw, told
 from shared.records import Ended, Entry
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class TracedView:
         self._view.show(entry)
         self._entries.append(entry)
         if isinstance(entry.record, Ended):
-            draw(story_of(self._job, self._entries))
+            draw(told(self._job, self._entries))
 
     def learn(self, entry: Entry) -> None:
         """See ``View``."""

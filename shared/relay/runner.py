@@ -27,6 +27,7 @@ from shared.stores.base import Claim, Claimed, CommitVerdict, JobStore, Step
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
 from shared.telemetry.base import LegWatch, telemetry
+from shared.telemetry.identity import read_traceparent
 
 __all__ = ["PROCESS", "Runner"]
 
@@ -131,11 +132,10 @@ class Runner:
         if isinstance(claimed, str):
             log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
             return claimed
-        about = {"job": message.job, "leg": message.leg, "agent": claimed.context.to_agent}
         with (
             self._leases.holding(claimed.lease, asked_at) as held,
             telemetry().leg(claimed, queue, PROCESS) as watch,
-            structlog.contextvars.bound_contextvars(session=session_of(message.job), **about, **watch.log_fields),
+            structlog.contextvars.bound_contextvars(**_log_fields(claimed)),
         ):
             return await self._run_leg(claimed, held, watch)
 
@@ -261,6 +261,14 @@ class Runner:
             name = transfer.tool_name
             await leg.record(Refused(leg=leg.number, call_id=transfer.call_id, name=name, code=code, message=text))
         return verdict, code
+
+
+def _log_fields(claimed: Claimed) -> dict[str, Any]:
+    """Return what every log line of a leg carries."""
+    job, leg, context = claimed.lease.job, claimed.lease.leg, claimed.context
+    root = read_traceparent(context.metadata.traceparent)
+    about = {"session": session_of(job), "job": job, "leg": leg, "agent": context.to_agent}
+    return {**about, "trace_id": root.trace} if root else about
 
 
 def _stopped(flag: StopFlag) -> Cancelled | Failed:

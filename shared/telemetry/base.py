@@ -4,7 +4,7 @@ One seam for spans and metrics alike: the relay calls ``telemetry()`` where a jo
 record is written, a job ends. Whoever is installed makes of it what the settings ask for.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -39,9 +39,6 @@ class QueueGauge:
 
 class LegWatch:
     """Watches one attempt at a leg; this one does nothing."""
-
-    log_fields: Mapping[str, str] = {}
-    """What the leg's log lines carry besides."""
 
     def opened(self, entries: Sequence[Entry]) -> None:
         """Take note of the journal that the leg goes on from; ``entries`` grows with the leg."""

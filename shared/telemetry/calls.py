@@ -11,6 +11,7 @@ from shared.settings import TracingEvent
 from shared.telemetry import names
 from shared.telemetry.base import RunsTools
 from shared.telemetry.content import Content
+from shared.telemetry.harmless import harmless
 from shared.telemetry.metrics import Meters
 from shared.telemetry.spans import Span, SpanKind, Spans
 
@@ -31,7 +32,7 @@ class Watch(Protocol):
         """Begin a span below the agent's; None: nobody wants it."""
         ...
 
-    def write(self, span: Span) -> None:
+    def write(self, span: Span) -> object:
         """Hand over a span that ends now."""
         ...
 
@@ -64,8 +65,7 @@ class WatchedModel:
                     span.attributes["ekiden.model.retry_after_s"] = raised.retry_after_s
             raise
         else:
-            if span is not None:
-                span.attributes |= self._answered(reply)
+            self._answered(span, reply)
             return reply
         finally:
             if self._meters is not None:
@@ -73,6 +73,7 @@ class WatchedModel:
             if span is not None:
                 self._watch.write(span)
 
+    @harmless
     def _begun(self, request: ModelRequest, *, is_stream: bool) -> Span | None:
         operation = names.operation_of(request.model)
         attributes: dict[str, Any] = {
@@ -89,8 +90,11 @@ class WatchedModel:
             span.attributes |= self._content.request(request)
         return span
 
-    def _answered(self, reply: ModelReply) -> dict[str, Any]:
-        return {
+    @harmless
+    def _answered(self, span: Span | None, reply: ModelReply) -> None:
+        if span is None:
+            return
+        span.attributes |= {
             names.RESPONSE_MODEL: reply.model,
             names.FINISH_REASONS: (reply.finish,),
             names.INPUT_TOKENS: reply.usage.input_tokens,
@@ -126,6 +130,22 @@ class WatchedGate:
 
     async def run(self, call: ToolCall, context: Any) -> ToolResult:
         """Run one call and return its result; only a cancellation gets out."""
+        span = self._begun(call)
+        if span is None:
+            return await self._gate.run(call, context)
+        try:
+            with self._spans.current(span) if self._spans else nullcontext():
+                result = await self._gate.run(call, context)
+            self._ended(span, result)
+            return result
+        except BaseException as error:
+            span.raised(error)
+            raise
+        finally:
+            self._watch.write(span)
+
+    @harmless
+    def _begun(self, call: ToolCall) -> Span | None:
         tool = self._watch.tool_name(call.name)
         attributes = {
             names.OPERATION: "execute_tool",
@@ -134,19 +154,11 @@ class WatchedGate:
             names.CALL_ID: call.id,
             **(self._content.arguments(call) if self._content else {}),
         }
-        span = self._watch.begin("tool", f"execute_tool {tool}", attributes)
-        if span is None:
-            return await self._gate.run(call, context)
-        try:
-            with self._spans.current(span) if self._spans else nullcontext():
-                result = await self._gate.run(call, context)
-            if result.is_error:
-                span.fail("tool_error")
-            if self._content:
-                span.attributes |= self._content.result(result)
-            return result
-        except BaseException as error:
-            span.raised(error)
-            raise
-        finally:
-            self._watch.write(span)
+        return self._watch.begin("tool", f"execute_tool {tool}", attributes)
+
+    @harmless
+    def _ended(self, span: Span, result: ToolResult) -> None:
+        if result.is_error:
+            span.fail("tool_error")
+        if self._content:
+            span.attributes |= self._content.result(result)

@@ -11,6 +11,7 @@ from shared.stores.base import Claimed
 from shared.telemetry import names
 from shared.telemetry.base import LegWatch, QueueGauge, Telemetry
 from shared.telemetry.exporting import close_in_time
+from shared.telemetry.harmless import harmless
 from shared.telemetry.identity import Root, read_traceparent
 from shared.telemetry.spans import Span, SpanKind
 from shared.telemetry.watching import Outlets, RecordingWatch, messaging, suspension
@@ -26,6 +27,7 @@ class Recorder(Telemetry):
         self._closing = closing
         self.wants_queues = outlets.meters is not None
 
+    @harmless
     def submitted(self, job: str, traceparent: str, handoff_id: str, queue: str, began_ns: int) -> None:
         """See ``Telemetry``: the first send."""
         if (root := self._sampled(traceparent)) is None:
@@ -43,7 +45,10 @@ class Recorder(Telemetry):
     @contextmanager
     def leg(self, claimed: Claimed, queue: str, worker: str) -> Iterator[LegWatch]:
         """See ``Telemetry``."""
-        watch = RecordingWatch(self._to, claimed, queue, worker)
+        watch = harmless(RecordingWatch)(self._to, claimed, queue, worker)
+        if watch is None:
+            yield LegWatch()
+            return
         error: BaseException | None = None
         try:
             yield watch
@@ -53,6 +58,7 @@ class Recorder(Telemetry):
         finally:
             watch.left(error)
 
+    @harmless
     def ended(self, job: str, entries: Sequence[Entry], records: Sequence[Record]) -> None:
         """See ``Telemetry``: record the root, whoever ends the job."""
         first = entries[0].record if entries else None
@@ -105,16 +111,19 @@ class Recorder(Telemetry):
         known = [cost for cost in costs if cost is not None]
         return sum((reply.usage for reply in replies), Usage()), sum(known) if known else None
 
+    @harmless
     def recovered(self, job: str) -> None:
         """See ``Telemetry``."""
         if self._to.meters:
             self._to.meters.count("messages.republished")
 
+    @harmless
     def renewed_late(self, late_s: float) -> None:
         """See ``Telemetry``."""
         if self._to.meters:
             self._to.meters.renewed_late(late_s)
 
+    @harmless
     def queues(self, gauges: Sequence[QueueGauge]) -> None:
         """See ``Telemetry``."""
         if self._to.meters:

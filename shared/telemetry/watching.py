@@ -31,6 +31,7 @@ from shared.telemetry.base import LegWatch, RunsTools
 from shared.telemetry.calls import WatchedGate, WatchedModel
 from shared.telemetry.config import events_of
 from shared.telemetry.content import Content
+from shared.telemetry.harmless import harmless
 from shared.telemetry.identity import Root, read_traceparent
 from shared.telemetry.metrics import Meters
 from shared.telemetry.spans import Span, SpanKind, Spans
@@ -72,7 +73,6 @@ class RecordingWatch(LegWatch):
         self._usage = Usage()
         self._cost_usd: float | None = None
         root = read_traceparent(context.metadata.traceparent)
-        self.log_fields = {"session": self._session, **({"trace_id": root.trace} if root else {})}
         self._root: Root | None = root if root and root.sampled and outlets.spans else None
         self._delivery: Span | None = None
         self._holder: Span | None = None
@@ -108,6 +108,7 @@ class RecordingWatch(LegWatch):
         }
         return Span(root, f"invoke_agent {self._agent}", delivery.span_id, attributes)
 
+    @harmless
     def opened(self, entries: Sequence[Entry]) -> None:
         """See ``LegWatch``: the journal tells how the leg came here, by the server's clock."""
         ours = next((i for i in range(len(entries) - 1, 0, -1) if isinstance(entries[i].record, LegStarted)), None)
@@ -146,6 +147,7 @@ class RecordingWatch(LegWatch):
         if self._to.meters:
             self._to.meters.count("legs.resumed", cause=cause)
 
+    @harmless
     def equipped(self, definition: AgentDefinition, model_name: str) -> None:
         """See ``LegWatch``: the agent's file may narrow what is told of it."""
         self._events = events_of(definition.extra.get("tracing"), self._to.events)
@@ -163,6 +165,7 @@ class RecordingWatch(LegWatch):
         self._tools = frozenset(tools)
         return WatchedGate(gate, self, self._to.spans, self._to.content) if self._wants("tool") else gate
 
+    @harmless
     def recorded(self, records: Sequence[Record]) -> None:
         """See ``LegWatch``."""
         for record in records:
@@ -210,6 +213,7 @@ class RecordingWatch(LegWatch):
             span.fail(record.code)
             self.write(span)
 
+    @harmless
     def transferred(self, transfer: Transfer, queue: str) -> None:
         """See ``LegWatch``: the send is a child of the transfer's call."""
         context = transfer.context
@@ -238,6 +242,7 @@ class RecordingWatch(LegWatch):
         send.began_ns = self._stepped_ns
         self.write(send)
 
+    @harmless
     def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
         """See ``LegWatch``."""
         if self._delivery is not None:
@@ -258,6 +263,7 @@ class RecordingWatch(LegWatch):
             if outcome.cause == "retry" and outcome.delay_s > 0:
                 self._to.meters.model_waited(self._agent, outcome.delay_s)
 
+    @harmless
     def left(self, error: BaseException | None) -> None:
         """The leg does not run here any more: end its spans."""
         if self._to.meters:
@@ -278,6 +284,7 @@ class RecordingWatch(LegWatch):
             self.write(self._holder)
         self.write(self._delivery)
 
+    @harmless
     def begin(
         self, event: TracingEvent, name: str, attributes: dict[str, Any], kind: SpanKind = SpanKind.INTERNAL
     ) -> Span | None:
@@ -287,6 +294,7 @@ class RecordingWatch(LegWatch):
         attributes |= {names.CONVERSATION: self._session, names.AGENT: self._agent}
         return Span(self._root, name, self._holder.span_id, attributes, kind)
 
+    @harmless
     def write(self, span: Span) -> None:
         """Hand over a span that ends now."""
         if self._to.spans is not None:

@@ -171,11 +171,12 @@ def test_a_cancel_is_seen_within_a_second_in_a_model_call_and_in_a_tool(world: W
             began = time.monotonic()
             assert await client.cancel(job) == "flagged"
             [view] = await over(client, [job], DEADLINE_S)
-            assert time.monotonic() - began < 1.0
+            grace_s = 1.0 if job == tool else 0.0  # what the tool's processes are given to end by themselves
+            assert time.monotonic() - began < 1.0 + grace_s
             assert view.status == "cancelled"
         [answer] = await recorded(client, tool, ToolFinished)
         assert answer.result.content == "Not finished: ABORTED."  # type: ignore[attr-defined]
-        assert not is_alive(group), "the tool's processes are gone"
+        await until(lambda: asyncio.to_thread(lambda: not is_alive(group)), "the tool's processes are gone", 2)
         world.team.let_go("worker").stop(0)
 
     world.run(scenario)

@@ -25,6 +25,7 @@ import shared.relay.watchdog
 import shared.stores.jobs
 import shared.stores.scripts
 import workers.executor
+from shared.children import watch_parent
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
 from shared.records import ModelReplied
@@ -164,5 +165,6 @@ if "AS_VERSION" in os.environ:
 if "MUTATION" in os.environ:
     take_out(os.environ["MUTATION"])
 if "EKIDEN_REDIS_URL" in os.environ:  # a Celery app needs a server when it is made
+    watch_parent()
     worker = make_app("worker", "tests.integration.durable_app:build_worker")
     router = make_app("dispatcher", "tests.integration.durable_app:build_dispatcher")

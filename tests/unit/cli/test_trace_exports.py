@@ -5,12 +5,14 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # ships no types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from dispatcher.cli.trace import told
 from dispatcher.cli.trace_events import trace_events
 from dispatcher.cli.trace_openai import openai_trace
 from dispatcher.cli.trace_otlp import otlp_trace
@@ -34,6 +36,7 @@ from shared.records import (
     ToolFinished,
     ToolStarted,
 )
+from shared.redaction import configure_redaction
 from tests.unit.cli.journals import JOB, stored_journal
 
 Export = Callable[..., Any]
@@ -55,6 +58,7 @@ def planted(word: str) -> Story:
             TextPart(text=f"text {word}"),
             ToolCall(id="c1", name="bash", args={"command": word, "deep": [{"er": word}]}),
             ToolCall(id="c2", name="transfer_to_x", args={"reason": word}),
+            ToolCall(id="c4", name=word, args={}),
         ),
     )
     context = first_context(JOB).advance("debugger", f"because {word}", is_route=True)
@@ -69,6 +73,7 @@ def planted(word: str) -> Story:
         ModelReplied(leg=1, turn=1, message=said, detail=word, model="scripted", duration_ms=5),
         ToolStarted(leg=1, call_id="c1", name="bash"),
         ToolFinished(leg=1, result=result, duration_ms=1),
+        ToolFinished(leg=1, result=ToolResult(call_id="c4", name=word, content=word, is_error=True)),
         Refused(leg=1, call_id="c2", name="transfer_to_x", code="UNKNOWN_TARGET", message=f"no {word}"),
         Noticed(leg=1, text=word),
         Paused(leg=1, cause="retry", delay_s=1, detail=f"said {word}"),
@@ -169,7 +174,7 @@ def test_otlp_is_one_tree_with_one_root() -> None:
     assert len(set(ids)) == len(ids)
     assert len({span["traceId"] for span in found}) == 1
     roots = [span for span in found if not span["parentSpanId"]]
-    assert [span["name"] for span in roots] == ["invoke_workflow ekiden"]
+    assert [span["name"] for span in roots] == ["invoke_workflow debugger"]
     assert {span["parentSpanId"] for span in found if span["parentSpanId"]} <= set(ids)
     assert {link["spanId"] for span in found for link in span.get("links", [])} <= set(ids)
 
@@ -195,6 +200,8 @@ def test_otlp_links_each_attempt_to_what_caused_it_and_marks_what_failed() -> No
     assert causes == ["execute_tool transfer_to_code_fixer code-fixer", *["invoke_agent code-fixer"] * 2]
     assert attributes(fixer[0])["error.type"] == "worker_lost"
     assert [event["name"] for event in fixer[1]["events"]] == ["ekiden.suspended"]
+    pause = next(span for span in found.values() if span["name"] == "suspended retry")
+    assert int(pause["endTimeUnixNano"]) - int(pause["startTimeUnixNano"]) == 2_000_000_000
     refused = next(span for span in found.values() if span["name"] == "execute_tool transfer_to_tester")
     assert refused["status"] == {"code": 2, "message": "UNKNOWN_TARGET"}
 
@@ -226,3 +233,17 @@ def test_openai_writes_content_as_that_sdk_does() -> None:
     function = next(span["span_data"] for span in found if span["span_data"].get("name") == "grep")
     assert json.loads(function["input"]) == {"pattern": "def total"}
     assert function["output"] == "cart.py:19: def total(self)"
+
+
+def test_the_settings_patterns_and_prices_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EKIDEN_REDACT", '["cart[.]py"]')
+    monkeypatch.setenv("EKIDEN_PRICES", '{"gemini-2.5-flash": [1000000, 0]}')
+    try:
+        story = told(JOB, stored_journal())
+        assert story.cost_usd == 10_064
+        text = json.dumps(trace_events(story, content=True))
+        assert "cart.py" not in text
+        assert "[redacted]:23: the price may be None" in text
+    finally:
+        configure_redaction(())

@@ -1,0 +1,86 @@
+"""The look at pools and queues, once and again."""
+
+import asyncio
+import json
+from typing import Any, cast
+
+import pytest
+
+from dispatcher.cli import status_watch
+from dispatcher.cli.status import status_json
+from dispatcher.client import Client
+from shared.errors import StoreUnavailable
+from shared.stores.base import PoolView
+from shared.stores.pools import QueueView
+
+POOL = PoolView("vm.1", "worker", ("ekiden.agent.debugger",), in_flight=3, capacity=50)
+QUEUES = [QueueView("ekiden.agent.debugger", 2, ("vm.1",)), QueueView("ekiden.dispatch", 1, ())]
+
+
+class Server:
+    """Answers a few times, then not."""
+
+    def __init__(self, answers: int) -> None:
+        self.answers = answers
+
+    async def pools(self) -> list[PoolView]:
+        self.answers -= 1
+        if self.answers < 0:
+            raise StoreUnavailable("gone")
+        return [POOL]
+
+    async def queues(self) -> list[QueueView]:
+        return QUEUES
+
+
+def looked(answers: int, *, as_json: bool) -> str:
+    client = cast(Client, Server(answers))
+    return asyncio.run(status_watch._look(client, as_json=as_json))
+
+
+def test_a_look_has_the_time_the_pools_and_the_queues() -> None:
+    lines = looked(1, as_json=False).splitlines()
+    assert [len(part) for part in lines[0].split(":")] == [2, 2, 2]
+    assert any(line.split()[:3] == ["vm.1", "worker", "3"] for line in lines)
+    assert any(line.split() == ["ekiden.dispatch", "1", "0", "no", "consumer"] for line in lines)
+
+
+def test_as_json_a_look_is_the_line_that_status_prints() -> None:
+    assert looked(1, as_json=True) == status_json([POOL], QUEUES)
+
+
+def test_a_server_that_is_away_is_waited_for() -> None:
+    assert looked(0, as_json=False) == "the server does not answer: gone"
+    assert json.loads(looked(0, as_json=True)) == {"error": "StoreUnavailable"}
+
+
+def test_blocks_come_one_after_the_other_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with status_watch._screen(as_json=False) as show:
+        show("one")
+        show("two")
+    assert capsys.readouterr().out == "one\ntwo\n"
+
+
+def test_on_a_terminal_a_block_takes_the_place_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+
+    class Terminal:
+        is_terminal = True
+
+    class Live:
+        def __init__(self, **_: Any) -> None: ...
+
+        def __enter__(self) -> "Live":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def update(self, block: Any, *, refresh: bool) -> None:
+            assert refresh
+            shown.append(str(block))
+
+    monkeypatch.setattr(status_watch, "Output", Terminal)
+    monkeypatch.setattr("rich.live.Live", Live)
+    with status_watch._screen(as_json=False) as show:
+        show("one\n")
+    assert shown == ["one"]

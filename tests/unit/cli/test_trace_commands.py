@@ -1,0 +1,112 @@
+"""The trace commands: options, files and forms, on a stored journal."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dispatcher.cli import trace
+from dispatcher.cli.main import app
+from dispatcher.cli.show import View
+from dispatcher.cli.trace_reading import story_of
+from dispatcher.cli.trace_story import Story
+from dispatcher.cli.trace_view import TracedView
+from shared.errors import InvalidRequest
+from shared.records import Entry
+from tests.unit.cli.journals import JOB, stored_journal
+from tests.unit.cli.test_trace_replay import Watching
+
+
+@pytest.fixture(autouse=True)
+def stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every command read the stored journal."""
+
+    async def read(*_: object) -> tuple[Story, list[Entry]]:
+        return story_of(JOB, stored_journal()), stored_journal()
+
+    monkeypatch.setattr(trace, "_read", read)
+
+
+def invoked(*args: str) -> Result:
+    return CliRunner().invoke(app, ["trace", *args])
+
+
+@pytest.mark.parametrize(
+    "command", [["trace"], *(["trace", name] for name in ("show", "export", "replay")), ["doctor"]]
+)
+def test_every_command_explains_itself(command: list[str]) -> None:
+    done = CliRunner().invoke(app, [*command, "--help"], prog_name="ekiden")
+    assert done.exit_code == 0
+    assert " ".join(["Usage:", "ekiden", *command]) in done.stdout
+
+
+def test_off_a_terminal_the_waterfall_is_ascii_and_as_wide_as_asked() -> None:
+    text = invoked("show", JOB, "--width", "70").stdout
+    assert text.isascii()
+    assert "user -> debugger -> code-fixer -> reviewer | 10721 tokens" in text
+    assert max(map(len, text.splitlines())) <= 70
+
+
+def test_json_is_one_object() -> None:
+    found = json.loads(invoked("show", JOB, "--json").stdout)
+    assert (found["job"], found["status"], len(found["legs"])) == (JOB, "done", 4)
+
+
+@pytest.mark.parametrize(
+    ("form", "of"),
+    [
+        ("json", lambda found: found[0]["event_type"]),
+        ("otlp", lambda found: found["resourceSpans"][0]["scopeSpans"][0]["scope"]["name"]),
+        ("openai", lambda found: found["data"][0]["object"]),
+    ],
+)
+def test_each_form_is_written_to_standard_output(form: str, of: Any) -> None:
+    expected = {"json": "route", "otlp": "ekiden.journal", "openai": "trace"}
+    assert of(json.loads(invoked("export", JOB, "--format", form).stdout)) == expected[form]
+
+
+def test_an_export_goes_into_a_file_with_content_only_when_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    assert invoked("export", JOB, "-o", str(file)).stdout == ""
+    assert "TypeError" not in file.read_text("utf-8")
+    invoked("export", JOB, "--content", "--output", str(file))
+    assert "TypeError" in file.read_text("utf-8")
+
+
+def test_a_file_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+    done = invoked("export", JOB, "-o", str(tmp_path / "none" / "trace.json"))
+    assert isinstance(done.exception, InvalidRequest)
+    assert "none/trace.json" in str(done.exception)
+
+
+def test_an_unknown_form_is_a_usage_error() -> None:
+    assert invoked("export", JOB, "--format", "xml").exit_code == 2
+
+
+def test_a_replay_looks_like_following_and_ends_with_totals() -> None:
+    text = invoked("replay", JOB, "--max-pause", "0").stdout
+    assert "code-fixer" in text
+    assert "refused" in text
+    assert "Total: 3 agents, 8 model calls, 9 tool calls, 2 handoffs, 1 refused handoff" in text
+
+
+def test_a_replay_as_json_is_nothing_but_events() -> None:
+    lines = invoked("replay", JOB, "--max-pause", "0", "--json").stdout.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [entry.seq for entry in stored_journal()]
+
+
+def test_a_traced_view_shows_as_before_and_draws_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    inner = Watching()
+    view: View = TracedView(JOB, inner)
+    *rest, last = stored_journal()
+    view.learn(rest[0])
+    for entry in rest[1:]:
+        view.show(entry)
+    view.tick()
+    assert capsys.readouterr().out == ""
+    view.show(last)
+    assert len(inner.shown) == len(rest)
+    assert inner.ticks == 1
+    assert f"job {JOB} done" in capsys.readouterr().out

@@ -5,8 +5,14 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict
 
 from shared.definitions.catalog import Catalog
+from shared.definitions.model import AgentDefinition
+from shared.records import RoutingStage
 
-__all__ = ["Route", "Router", "RoutingResult"]
+__all__ = ["SHOWN", "Route", "Router", "RoutingResult", "routable"]
+
+SHOWN = 20
+"""How many candidates a router names at most: a registry may hold thousands that match."""
+_SYSTEM = "system"
 
 
 class Route(BaseModel):
@@ -16,21 +22,27 @@ class Route(BaseModel):
 
     agent: str
     stage: str
-    """Who chose: ``rule``, ``agent`` (named by the user), and what comes later."""
+    """Who chose: ``rule``, ``semantic``, ``llm``, ``agent`` (named by the user) or ``fallback``."""
     score: float
+    """The points of a rule; how surely the request belongs to anybody here (0 to 100) by meaning."""
     confidence: float
-    """0 to 100."""
+    """0 to 100: how surely this agent is the right one."""
     matched_keywords: tuple[str, ...] = ()
     matched_patterns: tuple[str, ...] = ()
+    reason: str = ""
+    """What a model said of its choice."""
 
 
 class RoutingResult(BaseModel):
-    """The choice, if there is one, and all agents that were in question, best first."""
+    """The choice, if there is one; the candidates, best first; and what each stage that looked found."""
 
     model_config = ConfigDict(frozen=True)
 
     route: Route | None = None
     candidates: tuple[Route, ...] = ()
+    stages: tuple[RoutingStage, ...] = ()
+    belonging: float = 0.0
+    """How surely the request belongs to anybody here, for measuring; of no fixed scale."""
 
 
 class Router(Protocol):
@@ -39,3 +51,8 @@ class Router(Protocol):
     async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
         """Choose among the agents of ``catalog``; no choice is an answer too."""
         ...
+
+
+def routable(catalog: Catalog) -> list[AgentDefinition]:
+    """Return the agents that requests may go to: not those of ``scope: system``, which serve Ekiden itself."""
+    return [agent for agent in catalog.agents.values() if agent.scope != _SYSTEM]

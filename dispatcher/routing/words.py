@@ -1,0 +1,114 @@
+"""Texts as weighted words: what two requests have literally in common, in any script.
+
+Words and pairs of words, and runs of two to four characters (so that scripts without spaces, inflection and typing
+errors are met), each weighted by TF-IDF and each of the two groups brought to length one.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Floats", "WordIndex", "words_of"]
+
+Floats = NDArray[np.float64]
+
+_SHARES = {"word": 0.7, "run": 0.3}
+"""What of the similarity comes from words, and what from runs of characters."""
+_UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|(?:[^\W{_UNSPACED}]|')+")
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words, folded; in scripts without spaces every character is one."""
+    return _WORD.findall(text.casefold())
+
+
+class WordIndex:
+    """A set of texts, and how similar any text is to each of them: 0 to 1."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        counted = [_features(text) for text in texts]
+        frequency = Counter(feature for counts in counted for feature in counts)
+        self._size = len(texts)
+        self._number = {feature: number for number, feature in enumerate(frequency)}
+        self._rarity = [self._rarity_of(count) for count in frequency.values()]
+        self._unknown = self._rarity_of(0)
+        self._rows = [self._weighted(counts)[:2] for counts in counted]
+        self._postings = self._inverted()
+
+    def similarities(self, text: str) -> tuple[Floats, float]:
+        """Return the similarity to each text, and what share of ``text`` any of them knows."""
+        numbers, weights, known = self._weighted(_features(text))
+        return self._products(numbers, weights), known
+
+    def kernel(self) -> Floats:
+        """Return the similarity of every text to every other."""
+        return np.array([self._products(*row) for row in self._rows]).reshape(self._size, self._size)
+
+    def _products(self, numbers: list[int], weights: list[float]) -> Floats:
+        if not numbers:
+            return np.zeros(self._size)
+        found = [self._postings[number] for number in numbers]
+        rows = np.concatenate([rows for rows, _ in found])
+        products = np.concatenate([values * weight for (_, values), weight in zip(found, weights, strict=True)])
+        return np.bincount(rows, products, self._size)
+
+    def _rarity_of(self, count: int) -> float:
+        return math.log((1 + self._size) / (1 + count)) + 1
+
+    def _weighted(self, counts: Counter[tuple[str, str]]) -> tuple[list[int], list[float], float]:
+        numbers: list[int] = []
+        weights: list[float] = []
+        squares = dict.fromkeys(_SHARES, 0.0)
+        unknown = dict.fromkeys(_SHARES, 0.0)
+        for feature, count in counts.items():
+            number = self._number.get(feature)
+            weight = (1 + math.log(count)) * (self._unknown if number is None else self._rarity[number])
+            if number is None:
+                unknown[feature[0]] += weight * weight
+                continue
+            squares[feature[0]] += weight * weight
+            numbers.append(number)
+            weights.append(weight)
+        lengths = {kind: math.sqrt(share / square) for kind, share in _SHARES.items() if (square := squares[kind])}
+        kinds = (kind for (kind, text) in counts if (kind, text) in self._number)
+        scaled = [weight * lengths[kind] for weight, kind in zip(weights, kinds, strict=True)]
+        return numbers, scaled, _known_share(squares, unknown)
+
+    def _inverted(self) -> list[tuple[NDArray[np.int64], Floats]]:
+        rows: list[list[int]] = [[] for _ in self._number]
+        values: list[list[float]] = [[] for _ in self._number]
+        for row, (numbers, weights) in enumerate(self._rows):
+            for number, weight in zip(numbers, weights, strict=True):
+                rows[number].append(row)
+                values[number].append(weight)
+        return [(np.array(row, dtype=np.int64), np.array(value)) for row, value in zip(rows, values, strict=True)]
+
+
+def _known_share(squares: dict[str, float], unknown: dict[str, float]) -> float:
+    """How long the known part of the text is, against the whole: the mean over the groups."""
+    shares = 0.0
+    for kind, share in _SHARES.items():
+        whole = squares[kind] + unknown[kind]
+        shares += share * math.sqrt(squares[kind] / whole) if whole else 0.0
+    return shares
+
+
+def _features(text: str) -> Counter[tuple[str, str]]:
+    return Counter(_grams(text))
+
+
+def _grams(text: str) -> Iterator[tuple[str, str]]:
+    words = words_of(text)
+    for word in words:
+        yield "word", word
+    for first, second in zip(words, words[1:], strict=False):
+        yield "word", f"{first} {second}"
+    spaced = f" {' '.join(text.casefold().split())} "
+    for size in (2, 3, 4):
+        for start in range(len(spaced) - size + 1):
+            yield "run", spaced[start : start + size]

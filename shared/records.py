@@ -24,6 +24,7 @@ __all__ = [
     "Refused",
     "Retried",
     "Routed",
+    "RoutingStage",
     "ToolFinished",
     "ToolStarted",
     "decode_record",
@@ -46,6 +47,8 @@ class JobRequested(_Record):
     """The agent that the user named, if any: the router then has nothing to choose."""
     cwd: str | None = None
     """The folder that file tools start in."""
+    strategy: str | None = None
+    """How to route this request; None: as the dispatcher is configured."""
     traceparent: str | None = None
     """The ids of the job's trace and of its root span (W3C), which whoever ends the job records."""
 
@@ -59,6 +62,26 @@ class LegStarted(_Record):
     worker: str
 
 
+class RoutingStage(BaseModel):
+    """What one stage of the routing found, whether or not it decided."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    stage: str
+    agent: str | None = None
+    """Its best agent, if it has one."""
+    score: float = 0.0
+    confidence: float = 0.0
+    threshold: float | None = None
+    """What was needed: of ``confidence`` for rules, of ``score`` by meaning."""
+    decided: bool = False
+    note: str = ""
+    """Why it did not decide, or who else was near."""
+    duration_ms: float = 0.0
+    model: str = ""
+    usage: Usage = Usage()
+
+
 class Routed(_Record):
     """The dispatcher chose the first agent."""
 
@@ -69,6 +92,9 @@ class Routed(_Record):
     confidence: float
     matched_keywords: tuple[str, ...] = ()
     matched_patterns: tuple[str, ...] = ()
+    reason: str = ""
+    """What a model said of its choice."""
+    stages: tuple[RoutingStage, ...] = ()
 
 
 class ModelReplied(_Record):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import structlog
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -38,7 +37,7 @@ QUEUE_SPANS = 16_384
 MAX_TEXT = 8_192
 """Characters of an attribute that are kept; OpenTelemetry has no limit of its own accord."""
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)  # not structlog's: where logs are not set up, as in commands, that prints to stdout
 
 
 def resource_for(service: str, env: Mapping[str, str], redactor: Redactor) -> Resource:
@@ -110,7 +109,7 @@ class RedactingExporter(SpanExporter):
         result = self._inner.export([self._cleaned(span) for span in spans])
         failed = result is not SpanExportResult.SUCCESS
         if failed and not self._is_away:
-            log.warning("collector_away", hint="spans are dropped until it is back; jobs go on as ever")
+            log.warning("collector_away: spans are dropped until it is back; jobs go on as ever")
         elif self._is_away and not failed:
             log.warning("collector_back")
         self._is_away = failed

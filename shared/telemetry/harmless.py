@@ -1,17 +1,16 @@
 """Watching must never be what a job fails by."""
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
-
-import structlog
 
 __all__ = ["harmless"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 _told: set[str] = set()
 
 
@@ -25,7 +24,7 @@ def harmless(watch: Callable[P, T]) -> Callable[P, T | None]:
         except Exception:
             if watch.__qualname__ not in _told:
                 _told.add(watch.__qualname__)
-                log.exception("telemetry_failed", what=watch.__qualname__, hint="a fault of Ekiden's; jobs go on")
+                log.exception("telemetry_failed: %s (a fault of Ekiden's; jobs go on)", watch.__qualname__)
             return None
 
     return watched

@@ -1,18 +1,24 @@
 """Builds what the dispatcher runs; the only file here that picks implementations."""
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
 
 from dispatcher.dispatch import DispatchHandler
-from dispatcher.routing.rules import RuleRouter
+from dispatcher.routing.base import Router
+from dispatcher.routing.llm import ROUTER_AGENT, RouterModel
+from dispatcher.routing.strategies import RoutingValues, routers
 from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.loader import load_all
+from shared.definitions.loader import load_all, shipped_agents_dir
+from shared.errors import ConfigurationError
+from shared.llm.models import Models, ModelValues
 from shared.relay.served import Served
 from shared.settings import Settings
 from shared.stores.opening import Stores
 
-__all__ = ["build", "load_catalog"]
+__all__ = ["build", "load_catalog", "strategies_of"]
 
 log = structlog.get_logger(__name__)
 
@@ -23,7 +29,18 @@ async def build(settings: Settings, stores: Stores) -> Served:
     texts = {definition.digest: definition.to_json() for definition in catalog.agents.values()}
     await stores.catalogs.publish(catalog.digest, catalog.manifest(), texts)
     log.info("catalog_published", catalog=catalog.digest[:12], agents=len(catalog))
-    return Served(DispatchHandler(catalog, RuleRouter(), settings.routing_fallback))
+    strategies = strategies_of(settings, catalog)
+    if settings.routing_strategy not in strategies:
+        raise ConfigurationError("the setting 'agents.routing.strategy' is 'llm', but no model can be used here")
+    handler = DispatchHandler(
+        catalog,
+        strategies[settings.routing_strategy],
+        settings.routing_fallback,
+        strategies,
+        settings.routing_default_agent,
+        settings.routing_enabled,
+    )
+    return Served(handler)
 
 
 def load_catalog(settings: Settings) -> Catalog:
@@ -34,3 +51,38 @@ def load_catalog(settings: Settings) -> Catalog:
         report = log.error if problem.severity == "error" else log.warning
         report("agent_file", at=problem.where, problem=problem.message)
     return catalog
+
+
+def strategies_of(settings: Settings, catalog: Catalog) -> Mapping[str, Router]:
+    """Return the routing strategies as the settings have them."""
+    values = RoutingValues(
+        rule_threshold=settings.routing_rule_threshold,
+        semantic_threshold=settings.routing_semantic_threshold,
+        top_k=settings.routing_semantic_top_k,
+        model=_router_model(settings, catalog),
+        asks_model=settings.routing_llm_model is not None,
+    )
+    return routers(values)
+
+
+def _router_model(settings: Settings, catalog: Catalog) -> RouterModel | None:
+    """Return the model that routes: the settings', else the router agent's, else the default."""
+    definition = catalog.agents.get(ROUTER_AGENT)
+    models = Models(_model_values(settings), os.environ)
+    try:
+        choice = models.choose(settings.routing_llm_model or (definition.model if definition else None))
+    except ConfigurationError as error:
+        log.warning("no_router_model", error=str(error))
+        return None
+    return RouterModel(models.model(choice), choice.name, settings.routing_llm_timeout / 1000)
+
+
+def _model_values(settings: Settings) -> ModelValues:
+    return ModelValues(
+        model=settings.model,
+        aliases=settings.model_aliases,
+        timeout_s=settings.model_timeout_s,
+        attempts=1,  # a later try would come after the router's timeout
+        gemini_base_url=settings.gemini_base_url,
+        scripts_dir=settings.scripts_dir or shipped_agents_dir() / "_scripts",
+    )

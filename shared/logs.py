@@ -60,16 +60,19 @@ def _for_programs() -> list[structlog.typing.Processor]:
 
 
 def _for_people() -> list[structlog.typing.Processor]:
-    render = structlog.dev.ConsoleRenderer()
+    render = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 
     def rendered(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
-        return redact(render(logger, method, event))  # with the traceback in it
+        return redact(render(logger, method, event))  # again: the traceback is in it now
 
-    return [rendered]
+    return [_redacted, rendered]
 
 
 def _redacted(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {key: redact_all(value if _is_plain(value) else _text(value)) for key, value in event.items()}
+    return {
+        key: value if key == "exc_info" else redact_all(value if _is_plain(value) else _text(value))
+        for key, value in event.items()
+    }
 
 
 def _is_plain(value: Any) -> bool:

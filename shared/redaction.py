@@ -99,9 +99,8 @@ class Redactor:
 
     def _redact_item(self, key: Any, value: Any) -> Any:
         """Mask the value of a key that is named like a secret: only together do they look like one."""
-        if isinstance(value, str) and self._named.search(f"{key}={value}"):
-            return MASK if not _PLAIN.match(value) else value
-        return self.redact_all(value)
+        is_secret = isinstance(value, str) and len(value) >= 4 and self._named.search(f"{key}=nameless")
+        return MASK if is_secret and not _PLAIN.match(value) else self.redact_all(value)
 
 
 def _mask_scheme(found: Any) -> str:

@@ -23,12 +23,27 @@ TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
 
 _PREFIX = "EKIDEN_"
 _KEYS = {
+    "routing_enabled": "agents.routing.enabled",
+    "routing_strategy": "agents.routing.strategy",
+    "routing_rule_threshold": "agents.routing.rule.confidence_threshold",
+    "routing_semantic_threshold": "agents.routing.semantic.threshold",
+    "routing_semantic_top_k": "agents.routing.semantic.top_k",
+    "routing_llm_model": "agents.routing.llm.model",
+    "routing_llm_timeout": "agents.routing.llm.timeout",
     "routing_fallback": "agents.routing.fallback",
+    "routing_default_agent": "agents.routing.default_agent",
     "tracing_enabled": "agents.tracing.enabled",
     "tracing_events": "agents.tracing.events",
     "tracing_backend": "agents.tracing.backend",
     "tracing_sample_rate": "agents.tracing.sample_rate",
 }
+
+_OTHER_NAMES = {
+    "routing_enabled": "GEMINI_ROUTING_ENABLED",
+    "routing_strategy": "GEMINI_ROUTING_STRATEGY",
+    "routing_rule_threshold": "GEMINI_ROUTING_THRESHOLD",
+}
+"""Environment variables of gemini-cli's that are read where ours is not set."""
 
 
 class Settings(BaseSettings):
@@ -70,7 +85,22 @@ class Settings(BaseSettings):
     """Claims of a leg without any progress before the job is declared dead."""
     handoff_cycles: str = Field("parent", pattern=r"^(deny|parent|limit:[1-9][0-9]*)$")
     """``deny``, ``parent`` or ``limit:<n>``."""
-    routing_fallback: Literal["prompt_user", "none"] = "prompt_user"
+    routing_enabled: bool = True
+    """Off: only requests that name their agent, or a strategy, are accepted."""
+    routing_strategy: Literal["rule", "semantic", "llm", "hybrid"] = "hybrid"
+    routing_rule_threshold: float = Field(80.0, ge=0, le=100)
+    """How sure (of 100) a rule must be to decide before the meaning of a request is looked at."""
+    routing_semantic_threshold: float | None = Field(None, ge=0, le=100)
+    """How much (of 100) a request must look like the agents' work; None: 50, where each catalog is calibrated."""
+    routing_semantic_top_k: int = Field(20, ge=1, le=100)
+    """Of more agents than these, a model chooses among the nearest."""
+    routing_llm_model: str | None = None
+    """The model that routes what neither rules nor meaning decide; None: nobody is asked."""
+    routing_llm_timeout: int = Field(5_000, ge=1)
+    """Milliseconds."""
+    routing_fallback: Literal["prompt_user", "default_agent", "none"] = "prompt_user"
+    routing_default_agent: str | None = None
+    """Who takes what nobody matches, with the fallback ``default_agent``."""
 
     tracing_enabled: bool = True
     """Whether jobs are traced where there is somewhere to send spans to."""
@@ -131,7 +161,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Put the two settings files behind the environment."""
         files = (_FileSource(settings_cls, path) for path in (project_file(), global_file()))
-        return (init_settings, env_settings, *files)
+        return (init_settings, env_settings, _OtherNames(settings_cls), *files)
 
 
 def load_settings(**options: Any) -> Settings:
@@ -165,8 +195,9 @@ def _origin(name: str, given: dict[str, Any]) -> str:
     variable = f"{_PREFIX}{name.upper()}"
     if name in given:
         return "command line"
-    if variable in os.environ:
-        return f"environment {variable}"
+    for known in (variable, _OTHER_NAMES.get(name, variable)):
+        if known in os.environ:
+            return f"environment {known}"
     for path in (project_file(), global_file()):
         if value_at(read_settings(path), key_of(name)) is not None:
             return str(path)
@@ -178,6 +209,16 @@ def _json(text: str, expected: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"no valid JSON ({error.msg}): give {expected}") from None
+
+
+class _OtherNames(PydanticBaseSettingsSource):
+    """Reads the environment variables that other programs know a setting by."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return os.environ.get(_OTHER_NAMES.get(field_name, "")), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return {name: os.environ[variable] for name, variable in _OTHER_NAMES.items() if variable in os.environ}
 
 
 class _FileSource(PydanticBaseSettingsSource):

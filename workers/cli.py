@@ -20,6 +20,9 @@ def worker(
     redis: Annotated[
         str | None, typer.Option(envvar="EKIDEN_REDIS_URL", metavar="URL", help="The Redis or Valkey server to use.")
     ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="PORT", min=0, help="Offer metrics to Prometheus there. [not at all]")
+    ] = None,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], typer.Option(help="The least that is logged.")
     ] = "warning",
@@ -43,7 +46,7 @@ def worker(
         typer.echo(f"ekiden: no agent in the catalog is named {name!r}; its queue is served all the same", err=True)
     whom = ", ".join(names) if names else "all agents of the catalog"
     typer.echo(f"Serving {whom} at {without_password(url)}, {f'files under {root}' if root else 'no files'}")
-    options = {"redis_url": url, "concurrency": concurrency, "workspace_root": root}
+    options = {"redis_url": url, "concurrency": concurrency, "workspace_root": root, "metrics_port": metrics_port}
     raise typer.Exit(serve("workers.app:app", options, list(map(queue_for, names)), log_level))
 
 

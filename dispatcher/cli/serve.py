@@ -17,6 +17,9 @@ def dispatcher(
         list[Path] | None, typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files.")
     ] = None,
     concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, help="Jobs at a time. [50]")] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="PORT", min=0, help="Offer metrics to Prometheus there. [not at all]")
+    ] = None,
     log_level: LogLevel = "warning",
 ) -> None:
     """Serve new jobs: load the agent files, publish them, and route every request to its first agent."""
@@ -32,5 +35,5 @@ def dispatcher(
     url = server_url(load_settings(redis_url=redis))
     typer.echo(f"Serving new jobs at {without_password(url)}")
     folders = json.dumps([str(folder.absolute()) for folder in agents_dir]) if agents_dir else None
-    options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency}
+    options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency, "metrics_port": metrics_port}
     raise typer.Exit(serve("dispatcher.app:app", options, [DISPATCH_QUEUE], log_level))

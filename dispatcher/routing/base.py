@@ -42,7 +42,7 @@ class RoutingResult(BaseModel):
     candidates: tuple[Route, ...] = ()
     stages: tuple[RoutingStage, ...] = ()
     belonging: float = 0.0
-    """How surely the request belongs to anybody here, for measuring; of no fixed scale."""
+    """0 to 100: how surely the request belongs to anybody here, unrounded, for measuring."""
 
 
 class Router(Protocol):

@@ -8,23 +8,30 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floats", "WordIndex", "words_of"]
+__all__ = ["Floats", "WordIndex", "is_unspaced", "words_of"]
 
 Floats = NDArray[np.float64]
 
 _SHARES = {"word": 0.7, "run": 0.3}
 """What of the similarity comes from words, and what from runs of characters."""
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_ALL_UNSPACED = re.compile(f"[{_UNSPACED}]+")
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:[^\W{_UNSPACED}]|')+")
 
 
 def words_of(text: str) -> list[str]:
     """Return the words, folded; in scripts without spaces every character is one."""
     return _WORD.findall(text.casefold())
+
+
+def is_unspaced(text: str) -> bool:
+    """Tell whether ``text`` is of characters that are written without spaces between words."""
+    return _ALL_UNSPACED.fullmatch(text) is not None
 
 
 class WordIndex:
@@ -55,7 +62,7 @@ class WordIndex:
         found = [self._postings[number] for number in numbers]
         rows = np.concatenate([rows for rows, _ in found])
         products = np.concatenate([values * weight for (_, values), weight in zip(found, weights, strict=True)])
-        return np.bincount(rows, products, self._size)
+        return np.bincount(rows, products, self._size).astype(np.float64)
 
     def _rarity_of(self, count: int) -> float:
         return math.log((1 + self._size) / (1 + count)) + 1
@@ -106,7 +113,7 @@ def _grams(text: str) -> Iterator[tuple[str, str]]:
     words = words_of(text)
     for word in words:
         yield "word", word
-    for first, second in zip(words, words[1:], strict=False):
+    for first, second in pairwise(words):
         yield "word", f"{first} {second}"
     spaced = f" {' '.join(text.casefold().split())} "
     for size in (2, 3, 4):

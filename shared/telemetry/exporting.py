@@ -124,26 +124,36 @@ class RedactingExporter(SpanExporter):
         return self._inner.force_flush(timeout_millis)
 
     def _cleaned(self, span: ReadableSpan) -> ReadableSpan:
-        """Return the span as it may leave; most hold no secret, which one look at all their texts together tells."""
+        """Return the span as it may leave: most as they are, which one look at all their texts together tells."""
         attributes = self._kept(span.attributes)
         events = [Event(event.name, self._kept(event.attributes), event.timestamp) for event in span.events]
         texts = [span.name, span.status.description or "", *_texts(attributes)]
         texts += [text for event in events for text in (event.name, *_texts(event.attributes))]
         texts += [text for link in span.links for text in _texts(link.attributes)]
-        clean = self._clean if self._redactor.finds("\n".join(texts)) else _cut
+        is_clean = not self._redactor.finds("\n".join(texts))
+        if (
+            is_clean
+            and not events
+            and max(map(len, texts)) <= MAX_TEXT
+            and len(attributes) == len(span.attributes or ())
+        ):
+            return span
+        return self._rewritten(span, attributes, events, _cut if is_clean else self._clean)
+
+    def _rewritten(
+        self, span: ReadableSpan, attributes: Mapping[str, Any], events: Sequence[Event], clean: Callable[[Any], Any]
+    ) -> ReadableSpan:
+        def cleaned(values: Mapping[str, Any] | None) -> dict[str, Any]:
+            return {key: clean(value) for key, value in (values or {}).items()}
+
         return ReadableSpan(
             name=clean(span.name),
             context=span.context,
             parent=span.parent,
             resource=span.resource,
-            attributes={key: clean(value) for key, value in attributes.items()},
-            events=[
-                Event(clean(event.name), {k: clean(v) for k, v in (event.attributes or {}).items()}, event.timestamp)
-                for event in events
-            ],
-            links=[
-                Link(link.context, {k: clean(v) for k, v in (link.attributes or {}).items()}) for link in span.links
-            ],
+            attributes=cleaned(attributes),
+            events=[Event(clean(event.name), cleaned(event.attributes), event.timestamp) for event in events],
+            links=[Link(link.context, cleaned(link.attributes)) for link in span.links],
             kind=span.kind,
             status=Status(span.status.status_code, clean(span.status.description or "") or None),
             start_time=span.start_time,

@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
-from opentelemetry.metrics import Histogram
+from opentelemetry.metrics import Histogram, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     ConsoleMetricExporter,
@@ -16,7 +17,6 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 
-from shared.errors import ConfigurationError
 from shared.messages import Usage
 from shared.telemetry.config import TelemetryConfig
 from shared.telemetry.exporting import timeout_s
@@ -52,6 +52,7 @@ class Meters:
     ):
         self._clean = clean
         self._server: Any = None
+        self._adding = threading.Lock()
         self._provider = MeterProvider(self._readers(config, env), resource, shutdown_on_exit=False)
         meter = self._provider.get_meter(SCOPE, VERSION)
 
@@ -60,15 +61,7 @@ class Meters:
 
         self._durations = histogram("gen_ai.client.operation.duration", "s", "Model calls.")
         self._usage = histogram("gen_ai.client.token.usage", "{token}", "Tokens of a model call.", _TOKENS)
-        self._tokens = meter.create_counter("ekiden.tokens", "{token}", "Tokens by model and agent.")
-        self._cost = meter.create_counter(
-            "ekiden.cost", "USD", "What the models' tokens cost, as far as prices are known."
-        )
         self._waits = histogram("ekiden.queue.wait", "s", "From a leg's readiness to its claim.")
-        self._legs = meter.create_up_down_counter("ekiden.legs.in_flight", "{leg}", "Legs that run now.")
-        self._jobs = meter.create_counter(
-            "ekiden.jobs.ended", "{job}", "Ends of jobs by status and reason; dead letters are status=dead."
-        )
         self._lives = histogram("ekiden.job.duration", "s", "From submit to end.")
         self._depth = meter.create_gauge("ekiden.queue.depth", "{leg}", "Legs that wait for a worker.")
         self._age = meter.create_gauge("ekiden.queue.age", "s", "How long the oldest of them has waited.")
@@ -76,41 +69,44 @@ class Meters:
         self._model_waits = histogram(
             "ekiden.model.waits", "s", "Pauses of legs because a model is away or limits the rate."
         )
-        self._counters = {
-            name: meter.create_counter(f"ekiden.{name}", unit, text) for name, (unit, text) in _COUNTERS.items()
-        }
+        self._totals: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+        for name, (unit, text) in _TOTALS.items():
+            totals = self._totals[name] = {}
+            make = meter.create_observable_up_down_counter if name in _UP_AND_DOWN else meter.create_observable_counter
+            make(f"ekiden.{name}", [_observer(totals)], unit, text)
 
-    def count(self, what: str, **labels: str) -> None:
-        """Count one of ``_COUNTERS``."""
-        self._counters[what].add(1, self._labels(labels))
+    def count(self, what: str, by: float = 1, /, **labels: str) -> None:
+        """Add to one of ``_TOTALS``: kept here until somebody asks, at a tenth of what a counter's ``add`` costs."""
+        totals = self._totals[what]
+        key = tuple((name, self._clean(value)) for name, value in labels.items())
+        with self._adding:
+            totals[key] = totals.get(key, 0) + by
 
     def model_called(self, agent: str, asked: str, took_s: float, error: str | None) -> None:
         """Take note of a model call."""
-        labels = self._model_labels(agent, asked)
-        self._durations.record(took_s, {**labels, ERROR: error} if error else labels)
+        labels = self._model_labels(asked)
+        self._durations.record(took_s, {**labels, AGENT: self._clean(agent), **({ERROR: error} if error else {})})
 
     def tokens_used(self, agent: str, model: str, usage: Usage, cost_usd: float | None) -> None:
         """Take note of what a reply took."""
-        labels = self._model_labels(agent, model)
+        labels = self._model_labels(model)
         for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             self._usage.record(tokens, {**labels, TOKEN_TYPE: kind})
-            self._tokens.add(tokens, {"agent": labels[AGENT], "model": labels[REQUEST_MODEL], "type": kind})
+            self.count("tokens", tokens, agent=agent, model=model, type=kind)
         if cost_usd is not None:
-            self._cost.add(cost_usd, {"agent": labels[AGENT], "model": labels[REQUEST_MODEL]})
+            self.count("cost", cost_usd, agent=agent, model=model)
 
     def tool_called(self, agent: str, tool: str, outcome: str) -> None:
-        """Take note of a tool call: ``success``, ``error`` or ``unknown``."""
-        self._counters["tool.calls"].add(
-            1, {**self._labels({"agent": agent}), TOOL: self._clean(tool), "outcome": outcome}
-        )
+        """Take note of a tool call: ``success`` or ``error``."""
+        self.count("tool.calls", agent=agent, outcome=outcome, **{TOOL: tool})
 
     def leg_begun(self, agent: str) -> None:
         """Take note of a claim."""
-        self._legs.add(1, self._labels({"agent": agent}))
+        self.count("legs.in_flight", 1, agent=agent)
 
     def leg_left(self, agent: str) -> None:
         """Take note that a leg does not run any more."""
-        self._legs.add(-1, self._labels({"agent": agent}))
+        self.count("legs.in_flight", -1, agent=agent)
 
     def waited(self, agent: str, wait_s: float) -> None:
         """Take note of how long a leg waited for a worker."""
@@ -122,7 +118,7 @@ class Meters:
 
     def job_ended(self, status: str, reason: str, took_s: float) -> None:
         """Take note of the end of a job."""
-        self._jobs.add(1, {"status": status, "reason": reason})
+        self.count("jobs.ended", status=status, reason=reason)
         self._lives.record(took_s, {"status": status})
 
     def renewed_late(self, late_s: float) -> None:
@@ -145,13 +141,8 @@ class Meters:
     def _labels(self, labels: Mapping[str, str]) -> dict[str, str]:
         return {name: self._clean(value) for name, value in labels.items()}
 
-    def _model_labels(self, agent: str, asked: str) -> dict[str, str]:
-        return {
-            OPERATION: operation_of(asked),
-            PROVIDER: provider_of(asked),
-            REQUEST_MODEL: self._clean(asked),
-            AGENT: self._clean(agent),
-        }
+    def _model_labels(self, model: str) -> dict[str, str]:
+        return {OPERATION: operation_of(model), PROVIDER: provider_of(model), REQUEST_MODEL: self._clean(model)}
 
     def _readers(self, config: TelemetryConfig, env: Mapping[str, str]) -> list[MetricReader]:
         readers: list[MetricReader] = []
@@ -159,27 +150,31 @@ class Meters:
             every_ms = None if "OTEL_METRIC_EXPORT_INTERVAL" in env else EXPORT_EVERY_MS
             readers.append(PeriodicExportingMetricReader(_exporter(config, env), every_ms))
         if config.metrics_port is not None:
-            readers.append(self._prometheus(config.metrics_port, env))
+            readers += self._prometheus(config.metrics_port, env)
         return readers
 
-    def _prometheus(self, port: int, env: Mapping[str, str]) -> MetricReader:
+    def _prometheus(self, port: int, env: Mapping[str, str]) -> list[MetricReader]:
+        """Offer the metrics at ``port``; where it is taken, say so and go on: no job is worth less for it."""
         from opentelemetry.exporter.prometheus import PrometheusMetricReader
         from prometheus_client import CollectorRegistry, start_http_server
 
         registry = CollectorRegistry()
-        reader = PrometheusMetricReader(registry=registry)
         host = env.get("OTEL_EXPORTER_PROMETHEUS_HOST", "127.0.0.1")
         try:
             self._server, _ = start_http_server(port, host, registry)
         except OSError as error:
-            raise ConfigurationError(
-                f"metrics cannot be offered at {host}:{port} ({error.strerror}): give each pool here its own port"
-            ) from error
+            hint = "give each pool of this machine a port of its own"
+            log.error("metrics_not_offered", host=host, port=port, problem=error.strerror, hint=hint)
+            return []
         log.info("metrics_offered", host=host, port=self._server.server_port)
-        return reader
+        return [PrometheusMetricReader(registry=registry)]
 
 
-_COUNTERS: dict[str, tuple[str, str]] = {
+_TOTALS: dict[str, tuple[str, str]] = {
+    "tokens": ("{token}", "Tokens by model and agent."),
+    "cost": ("USD", "What the tokens cost, as far as prices are known."),
+    "legs.in_flight": ("{leg}", "Legs that run now."),
+    "jobs.ended": ("{job}", "Ends of jobs by status and reason; dead letters have the status dead."),
     "turns": ("{turn}", "Model replies."),
     "handoffs": ("{handoff}", "Handoffs from agent to agent."),
     "handoffs.refused": ("{handoff}", "Handoffs that were refused, by code."),
@@ -190,6 +185,12 @@ _COUNTERS: dict[str, tuple[str, str]] = {
     "recoveries": ("{leg}", "Legs that were taken over from a worker that died."),
     "messages.republished": ("{message}", "Wake-ups that had to be pushed again."),
 }
+
+_UP_AND_DOWN = {"legs.in_flight"}
+
+
+def _observer(totals: dict[tuple[tuple[str, str], ...], float]) -> Callable[[Any], Iterable[Observation]]:
+    return lambda _: [Observation(value, dict(labels)) for labels, value in list(totals.items())]
 
 
 def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> MetricExporter:

@@ -5,6 +5,7 @@ OpenTelemetry's own package are deprecated); ``messaging.*`` and ``error.type`` 
 ``ekiden.*`` is ours.
 """
 
+from functools import lru_cache
 from typing import Final
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "RESPONSE_MODEL",
     "RESULT",
     "ROUTE_CONFIDENCE",
+    "ROUTE_DECIDED",
     "ROUTE_SCORE",
     "ROUTE_STAGE",
     "SCOPE",
@@ -135,6 +137,7 @@ PAUSE_S: Final = "ekiden.suspended.delay_s"
 HANDOFF_ID: Final = "ekiden.handoff.id"
 DEPTH: Final = "ekiden.handoff.depth"
 CODE: Final = "ekiden.handoff.refused"
+ROUTE_DECIDED: Final = "ekiden.route.decided"
 ROUTE_STAGE: Final = "ekiden.route.stage"
 ROUTE_SCORE: Final = "ekiden.route.score"
 ROUTE_CONFIDENCE: Final = "ekiden.route.confidence"
@@ -153,12 +156,14 @@ _PROVIDERS = {
 }
 
 
+@lru_cache
 def provider_of(model: str) -> str:
     """Return the conventions' name of who serves ``model``, by the model's name."""
     name = model.rpartition("/")[2].lower()
     return next((provider for prefix, provider in _PROVIDERS.items() if name.startswith(prefix)), OTHER)
 
 
+@lru_cache
 def operation_of(model: str) -> str:
     """Return the conventions' name of a call to ``model``."""
     return "generate_content" if provider_of(model).startswith("gcp.") else "chat"

@@ -32,11 +32,7 @@ class Recorder(Telemetry):
         """See ``Telemetry``: the first send."""
         if (root := self._sampled(traceparent)) is None:
             return
-        attributes = {
-            **messaging("send", queue, handoff_id, job),
-            names.CONVERSATION: session_of(job),
-            names.JOB: job,
-        }
+        attributes = {**messaging("send", queue, handoff_id, job), names.CONVERSATION: session_of(job)}
         span_id = root.send(handoff_id)
         self._write(
             Span(root, f"send {queue}", root.span_id, attributes, SpanKind.PRODUCER, span_id, began_ns), time.time_ns()

@@ -22,6 +22,7 @@ from shared.records import (
     Refused,
     Retried,
     Routed,
+    RoutingStage,
     ToolFinished,
 )
 from shared.settings import TracingEvent
@@ -89,7 +90,6 @@ class RecordingWatch(LegWatch):
         attributes = {
             **messaging("process", queue, handoff_id, self._job),
             names.CONVERSATION: self._session,
-            names.JOB: self._job,
             names.LEG: self._leg,
             names.ATTEMPT: self._claimed.attempt,
             names.WORKER: worker,
@@ -103,8 +103,6 @@ class RecordingWatch(LegWatch):
             names.OPERATION: "invoke_agent",
             names.AGENT: self._agent,
             names.CONVERSATION: self._session,
-            names.JOB: self._job,
-            names.LEG: self._leg,
         }
         return Span(root, f"invoke_agent {self._agent}", delivery.span_id, attributes)
 
@@ -193,15 +191,23 @@ class RecordingWatch(LegWatch):
     def _routed(self, record: Routed) -> None:
         if self._to.meters:
             self._to.meters.count("routes", stage=record.stage)
-        attributes = {
-            names.ROUTE_STAGE: record.stage,
-            names.TARGET: record.agent,
-            names.ROUTE_SCORE: record.score,
-            names.ROUTE_CONFIDENCE: record.confidence,
-        }
-        if (span := self.begin("route", f"route {record.stage}", attributes)) is not None:
-            span.began_ns = self._stepped_ns
-            self.write(span)
+        decided = RoutingStage(
+            stage=record.stage, agent=record.agent, score=record.score, confidence=record.confidence, decided=True
+        )
+        began_ns = self._stepped_ns
+        for stage in record.stages or (decided,):
+            attributes = {
+                names.ROUTE_STAGE: stage.stage,
+                names.ROUTE_SCORE: stage.score,
+                names.ROUTE_CONFIDENCE: stage.confidence,
+                names.ROUTE_DECIDED: stage.decided,
+                **({names.TARGET: stage.agent} if stage.agent else {}),
+                **({names.REQUEST_MODEL: stage.model} if stage.model else {}),
+            }
+            if (span := self.begin("route", f"route {stage.stage}", attributes)) is not None:
+                span.began_ns = began_ns
+                began_ns += round(stage.duration_ms * 1_000_000)
+                self.write(span, began_ns if record.stages else None)
 
     def _refused(self, record: Refused) -> None:
         if self._to.meters:

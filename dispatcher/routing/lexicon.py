@@ -1,0 +1,161 @@
+"""The keywords and patterns of all agents, found in one pass over a request however many there are.
+
+Keywords are one Aho-Corasick automaton: whole words in scripts that set words apart, anywhere in those that do not.
+Patterns are RE2 sets. A set that runs out of memory says that nothing matched; each therefore holds a pattern that
+always matches, and where that one is missing the patterns are tried one by one.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import ahocorasick
+import numpy as np
+import re2
+from numpy.typing import NDArray
+
+from shared.definitions.model import AgentDefinition
+from shared.definitions.patterns import Pattern, compile_pattern
+
+__all__ = ["KEYWORD_POINTS", "PATTERN_POINTS", "Lexicon", "folded"]
+
+KEYWORD_POINTS = 10
+PATTERN_POINTS = 20
+_IN_A_SET = 200
+_FEW = 16
+"""Patterns that are tried one by one sooner than a set of them is run."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """A keyword, folded, or a pattern."""
+
+    text: str
+    is_pattern: bool
+
+    @property
+    def points(self) -> int:
+        """What an agent gets when it occurs."""
+        return PATTERN_POINTS if self.is_pattern else KEYWORD_POINTS
+
+
+class Lexicon:
+    """The terms of a list of agents. ``terms[i]`` belongs to the agents ``agents[starts[i]:starts[i + 1]]``."""
+
+    def __init__(self, agents: Sequence[AgentDefinition]) -> None:
+        owners: dict[Term, list[int]] = {}
+        for number, agent in enumerate(agents):
+            for term in _terms_of(agent):
+                owners.setdefault(term, []).append(number)
+        self.terms = tuple(owners)
+        self.starts: NDArray[np.int64] = np.cumsum([0, *map(len, owners.values())])
+        self.agents: NDArray[np.int64] = np.array([number for own in owners.values() for number in own], dtype=np.int64)
+        self._keywords = _automaton(self.terms)
+        self._sets = [_PatternSet(list(some)) for some in _batches(self.terms)]
+
+    def find(self, text: str) -> list[int]:
+        """Return the numbers of the terms that occur, ascending."""
+        encoded = text.encode("utf-8", "replace")
+        found = {number for patterns in self._sets for number in patterns.find(encoded)}
+        if self._keywords is not None:
+            found |= _keywords_in(folded(text), self._keywords)
+        return sorted(found)
+
+    def places(self, terms: Sequence[int]) -> NDArray[np.int64]:
+        """Return where in ``agents`` the agents of these terms are."""
+        numbers = np.asarray(terms, dtype=np.int64)
+        first = self.starts[numbers]
+        counts = self.starts[numbers + 1] - first
+        ends = np.cumsum(counts)
+        return np.repeat(first - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def folded(text: str) -> str:
+    """Return ``text`` as keywords are compared: case-folded, every gap one space."""
+    return " ".join(text.casefold().split())
+
+
+def _terms_of(agent: AgentDefinition) -> Iterable[Term]:
+    keywords = filter(None, map(folded, agent.triggers.keywords))
+    terms = [*(Term(text, False) for text in keywords), *(Term(text, True) for text in agent.triggers.patterns)]
+    return dict.fromkeys(terms)
+
+
+def _automaton(terms: Sequence[Term]) -> Any:
+    automaton = ahocorasick.Automaton()
+    for number, term in enumerate(terms):
+        if not term.is_pattern:
+            automaton.add_word(term.text, (number, len(term.text)))
+    if not len(automaton):
+        return None
+    automaton.make_automaton()
+    return automaton
+
+
+def _keywords_in(text: str, automaton: Any) -> set[int]:
+    found: set[int] = set()
+    for last, (number, length) in automaton.iter(text):
+        if number not in found and _stands_alone(text, last - length + 1, last):
+            found.add(number)
+    return found
+
+
+def _stands_alone(text: str, first: int, last: int) -> bool:
+    before, behind = text[first - 1 : first] if first else "", text[last + 1 : last + 2]
+    return not _joined(before, text[first]) and not _joined(text[last], behind)
+
+
+def _joined(left: str, right: str) -> bool:
+    return _ends_at_boundaries(left) and _ends_at_boundaries(right)
+
+
+@lru_cache(4096)
+def _ends_at_boundaries(character: str) -> bool:
+    """Tell whether words of such characters are set apart by others.
+
+    Letters without case (Han, kana, Thai, ...) are written without spaces, or particles join the word (Hangul, Arabic).
+    """
+    return character.islower() or character.isdecimal() or character == "_"
+
+
+@dataclass
+class _PatternSet:
+    """Some patterns, with their numbers in the lexicon."""
+
+    patterns: list[tuple[int, str]]
+    compiled: list[Pattern] = field(init=False)
+    together: Any = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.compiled = [compile_pattern(text) for _, text in self.patterns]
+        if len(self.patterns) > _FEW:
+            self.together = _set_of([text for _, text in self.patterns])
+
+    def find(self, text: bytes) -> list[int]:
+        matched = None if self.together is None else self.together.Match(text)
+        if matched:  # the first is the one that always matches
+            return [self.patterns[place - 1][0] for place in matched if place]
+        pairs = zip(self.patterns, self.compiled, strict=True)
+        return [number for (number, _), pattern in pairs if pattern.search(text)]
+
+
+def _batches(terms: Sequence[Term]) -> Iterable[Sequence[tuple[int, str]]]:
+    patterns = [(number, term.text) for number, term in enumerate(terms) if term.is_pattern]
+    return (patterns[start:end] for start, end in pairwise([*range(0, len(patterns), _IN_A_SET), len(patterns)]))
+
+
+def _set_of(patterns: Sequence[str]) -> Any:
+    options = re2.Options()
+    options.case_sensitive = False
+    options.log_errors = False
+    together = re2.Set.SearchSet(options)
+    together.Add("")
+    for pattern in patterns:
+        together.Add(pattern)
+    try:
+        together.Compile()
+    except re2.error:  # too large for one set
+        return None
+    return together

@@ -1,0 +1,94 @@
+"""Routing by meaning: what the request is about, held against the agents' descriptions and examples.
+
+Needs no key. A request that is nobody's is refused, at a threshold that each catalog's own examples set.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from dispatcher.routing.base import SHOWN, Route, RoutingResult, routable
+from dispatcher.routing.calibration import CALIBRATED
+from dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors
+from dispatcher.routing.meaning import Judgement, Meaning, learn, texts_of
+from shared.definitions.catalog import Catalog
+from shared.definitions.model import AgentDefinition
+from shared.records import RoutingStage
+
+__all__ = ["SemanticRouter"]
+
+
+class SemanticRouter:
+    """Learns a catalog when it first sees it; each definition's vectors are made once."""
+
+    def __init__(self, encoder: Encoder | None = None, threshold: float | None = None) -> None:
+        """Make a router. ``threshold``: 0 to 100, instead of the calibrated 50."""
+        self._encoder = encoder or SentenceEncoder()
+        self._threshold = CALIBRATED if threshold is None else threshold
+        self._vectors: dict[str, Vectors] = {}
+        self._learned: tuple[str, Meaning] | None = None
+        self._learning = asyncio.Lock()
+
+    async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
+        """Choose the agent whose texts the request is most like, if it is like any."""
+        began = time.perf_counter()
+        if not routable(catalog):
+            return RoutingResult()
+        meaning = await self.learned(catalog)
+        judgement = await asyncio.to_thread(meaning.judge, prompt, self._encoder)
+        return self._result(meaning, judgement, (time.perf_counter() - began) * 1000)
+
+    async def learned(self, catalog: Catalog) -> Meaning:
+        """Return what is known of ``catalog``, learning it first if it is new. The event loop goes on meanwhile."""
+        async with self._learning:
+            if self._learned is None or self._learned[0] != catalog.digest:
+                meaning = await asyncio.to_thread(self._learn, routable(catalog))
+                self._learned = (catalog.digest, meaning)
+            return self._learned[1]
+
+    def _learn(self, agents: Sequence[AgentDefinition]) -> Meaning:
+        new = [agent for agent in agents if agent.digest not in self._vectors]
+        texts = [texts_of(agent) for agent in new]
+        made = self._encoder.encode([text for several in texts for text in several])
+        ends = np.cumsum([len(several) for several in texts])
+        known = {agent.digest: part for agent, part in zip(new, np.split(made, ends[:-1]), strict=True)} if new else {}
+        self._vectors = {agent.digest: {**self._vectors, **known}[agent.digest] for agent in agents}
+        return learn(agents, self._encoder, np.concatenate(list(self._vectors.values())))
+
+    def _result(self, meaning: Meaning, judgement: Judgement, duration_ms: float) -> RoutingResult:
+        candidates = tuple(_routes(meaning, judgement))
+        best = candidates[0]
+        is_ours = judgement.share >= self._threshold
+        others = "".join(f"; then {route.agent}" for route in candidates[1:2])
+        stage = RoutingStage(
+            stage="semantic",
+            agent=best.agent,
+            score=best.score,
+            confidence=best.confidence,
+            threshold=self._threshold,
+            decided=is_ours,
+            note=f"looks like {best.agent}{others}" if is_ours else "looks like no agent's work",
+            duration_ms=round(duration_ms, 2),
+        )
+        route = best if is_ours else None
+        return RoutingResult(route=route, candidates=candidates, stages=(stage,), belonging=judgement.share)
+
+
+def _routes(meaning: Meaning, judgement: Judgement) -> list[Route]:
+    best, *others = judgement.order[:SHOWN]
+    scores = judgement.scores
+    rest = max(100 - judgement.confidence, 0.0)
+    weights = np.exp(5 * (scores[others] - scores[best]))
+    shares = rest * weights / (weights.sum() + 1)  # what is left for the others, by how near they come
+    confidences = [judgement.confidence, *np.minimum(shares, judgement.confidence)]
+    return [
+        Route(
+            agent=meaning.names[number],
+            stage="semantic",
+            score=round(judgement.share, 2),
+            confidence=round(float(confidence), 1),
+        )
+        for number, confidence in zip((best, *others), confidences, strict=True)
+    ]

@@ -1,0 +1,82 @@
+"""What is sent where: OTEL_* first, then the settings."""
+
+from typing import Any
+
+import pytest
+
+from shared.errors import ConfigurationError
+from shared.settings import load_settings
+from shared.telemetry.config import EVENTS, TelemetryConfig, events_of, telemetry_config
+
+
+def config(env: dict[str, str] | None = None, **settings: Any) -> TelemetryConfig:
+    return telemetry_config(load_settings(**settings), env or {})
+
+
+ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+BACKENDS: list[tuple[dict[str, str], dict[str, Any], str, str]] = [
+    ({}, {}, "none", "none"),
+    (ENDPOINT, {}, "otlp", "otlp"),
+    ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c/v1/traces"}, {}, "otlp", "otlp"),
+    ({}, {"tracing_backend": "otlp"}, "otlp", "otlp"),
+    ({}, {"tracing_backend": "opentelemetry"}, "otlp", "otlp"),
+    ({}, {"tracing_backend": "console"}, "console", "none"),
+    ({}, {"tracing_backend": "file"}, "file", "none"),
+    (ENDPOINT, {"tracing_backend": "file"}, "file", "otlp"),
+    (ENDPOINT, {"tracing_enabled": False}, "none", "otlp"),
+    (ENDPOINT | {"OTEL_TRACES_EXPORTER": "none"}, {"tracing_backend": "console"}, "none", "otlp"),
+    ({"OTEL_TRACES_EXPORTER": "console"}, {"tracing_enabled": False}, "console", "none"),
+    (ENDPOINT | {"OTEL_METRICS_EXPORTER": "none"}, {}, "otlp", "none"),
+    (ENDPOINT | {"OTEL_SDK_DISABLED": "true"}, {"metrics_port": 9464}, "none", "none"),
+]
+
+
+@pytest.mark.parametrize(("env", "settings", "traces", "metrics"), BACKENDS)
+def test_chooses_backends(env: dict[str, str], settings: dict[str, Any], traces: str, metrics: str) -> None:
+    found = config(env, **settings)
+    assert (found.traces, found.metrics) == (traces, metrics)
+    assert found.is_on == ((traces, metrics) != ("none", "none"))
+
+
+def test_a_port_for_metrics_is_reason_enough() -> None:
+    assert config(metrics_port=9464).is_on
+
+
+@pytest.mark.parametrize(
+    ("env", "rate"),
+    [
+        ({}, 0.5),
+        ({"OTEL_TRACES_SAMPLER": "always_on"}, 1.0),
+        ({"OTEL_TRACES_SAMPLER": "parentbased_always_off"}, 0.0),
+        ({"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1"}, 0.1),
+    ],
+)
+def test_the_standard_sampler_comes_first(env: dict[str, str], rate: float) -> None:
+    assert config(env, tracing_sample_rate=0.5).sample_rate == rate
+
+
+@pytest.mark.parametrize(("said", "on"), [("", False), ("false", False), ("true", True), ("SPAN_ONLY", True)])
+def test_content_is_asked_for_by_the_conventions_variable(said: str, on: bool) -> None:
+    assert config({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": said}).with_content is on
+
+
+def test_says_what_cannot_be_had() -> None:
+    with pytest.raises(ConfigurationError, match="OTEL_TRACES_EXPORTER is 'zipkin'"):
+        config({"OTEL_TRACES_EXPORTER": "zipkin"})
+    with pytest.raises(ConfigurationError, match="OTEL_TRACES_SAMPLER_ARG is '2'"):
+        config({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"})
+
+
+@pytest.mark.parametrize(
+    ("tracing", "left"),
+    [
+        (None, EVENTS),
+        ({"enabled": False}, frozenset()),
+        ({"enabled": True}, EVENTS),
+        ({"events": ["llm", "unheard of"]}, {"llm"}),
+        ({"events": []}, frozenset()),
+    ],
+)
+def test_an_agents_file_narrows_the_events(tracing: Any, left: Any) -> None:
+    assert events_of(tracing, EVENTS) == left
+    assert events_of(tracing, frozenset({"tool"})) == left & {"tool"}

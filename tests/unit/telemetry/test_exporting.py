@@ -1,0 +1,109 @@
+"""What leaves, and what happens when it cannot."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+
+from shared.redaction import Redactor
+from shared.telemetry.exporting import MAX_TEXT, LineExporter, RedactingExporter, close_in_time, resource_for
+from shared.telemetry.identity import Root
+from shared.telemetry.spans import Span, Spans
+
+ROOT = Root(1, 2, sampled=True)
+SECRET = "sk-abcdefghijklmnop1234"
+
+
+class Kept(SpanExporter):
+    """Keeps what it is given; fails while it is told to."""
+
+    def __init__(self) -> None:
+        self.spans: list[ReadableSpan] = []
+        self.fails = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.spans += spans
+        return SpanExportResult.FAILURE if self.fails else SpanExportResult.SUCCESS
+
+
+def exported(span: Span, *, with_content: bool) -> ReadableSpan:
+    kept = Kept()
+    exporter = RedactingExporter(kept, Redactor(), with_content=with_content)
+    Spans(SimpleSpanProcessor(exporter), Resource({})).write(span)
+    (one,) = kept.spans
+    return one
+
+
+def test_secrets_leave_nowhere_in_a_span() -> None:
+    span = Span(ROOT, f"execute_tool {SECRET}", 3, {"a": SECRET, "b": (SECRET, 1), "n": 1})
+    span.event(SECRET, {"c": SECRET})
+    span.link(4, SECRET)
+    span.fail(SECRET)
+    one = exported(span, with_content=True)
+    assert SECRET not in str(one.to_json())
+    assert one.attributes is not None
+    assert one.attributes["n"] == 1
+    assert one.name == "execute_tool [redacted]"
+
+
+def test_content_and_the_texts_of_errors_stay_unless_asked_for() -> None:
+    span = Span(ROOT, "chat x", 3, {"gen_ai.input.messages": "hello", "gen_ai.request.model": "x"})
+    span.raised(ValueError("the user said hello"))
+    without = str(exported(span, with_content=False).to_json())
+    assert "hello" not in without
+    assert "ValueError" in without
+    assert str(exported(span, with_content=True).to_json()).count("hello") == 2
+
+
+def test_long_texts_are_cut() -> None:
+    one = exported(Span(ROOT, "chat x", 3, {"a": "x" * 100_000}), with_content=True)
+    assert one.attributes is not None
+    assert one.attributes["a"] == "x" * MAX_TEXT
+
+
+def test_warns_once_while_the_collector_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    kept = Kept()
+    exporter = RedactingExporter(kept, Redactor(), with_content=False)
+    with caplog.at_level(logging.WARNING):
+        for fails in (True, True, False, False, True):
+            kept.fails = fails
+            exporter.export([])
+    said = [record.message.split(":")[0] for record in caplog.records]
+    assert said == ["collector_away", "collector_back", "collector_away"]
+
+
+def test_an_end_that_hangs_is_not_waited_for() -> None:
+    hang = threading.Event()
+    closed: list[str] = []
+    began = time.monotonic()
+    assert not close_in_time([hang.wait, lambda: closed.append("the other")], 0.2)
+    assert time.monotonic() - began < 2
+    assert closed == ["the other"]
+    hang.set()
+    assert close_in_time([hang.wait])
+
+
+def test_a_file_gets_a_line_of_json_for_each_span(tmp_path: Path) -> None:
+    exporter = LineExporter(tmp_path / "traces.jsonl")
+    for name in ("one", "two"):
+        Spans(SimpleSpanProcessor(exporter), Resource({})).write(Span(ROOT, name, None, {}))
+    lines = [json.loads(line) for line in (tmp_path / "traces.jsonl").read_text().splitlines()]
+    assert [line["name"] for line in lines] == ["one", "two"]
+    assert lines[0]["context"]["trace_id"].endswith("1")
+
+
+def test_the_standard_variables_name_the_process_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resource_for("ekiden-worker", {}, Redactor()).attributes["service.name"] == "ekiden-worker"
+    env = {"OTEL_SERVICE_NAME": "shop", "OTEL_RESOURCE_ATTRIBUTES": f"team=a,key={SECRET}"}
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    attributes = resource_for("ekiden-worker", env, Redactor()).attributes
+    assert (attributes["service.name"], attributes["team"]) == ("shop", "a")
+    assert attributes["key"] == "[redacted]"

@@ -1,0 +1,32 @@
+"""The ids of a job's spans."""
+
+from shared.telemetry.identity import new_traceparent, read_traceparent
+
+
+def test_ids_are_drawn_and_read_back() -> None:
+    text = new_traceparent(1.0)
+    root = read_traceparent(text)
+    assert root is not None
+    assert text == f"00-{root.trace}-{root.span_id:016x}-01"
+    assert new_traceparent(1.0) != text
+
+
+def test_derived_ids_are_the_same_for_whoever_derives_them() -> None:
+    root = read_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    assert root is not None
+    assert root.send("a") == read_traceparent(f"00-{root.trace}-b7ad6b7169203331-01").send("a")  # type: ignore[union-attr]  # it is one
+    assert len({root.send("a"), root.send("b"), root.process(1), root.process(2), root.span_id}) == 5
+    assert 0 < root.process(1) < 2**64
+
+
+def test_what_is_no_traceparent_names_no_trace() -> None:
+    zeros = f"00-{'0' * 32}-{'1' * 16}-01"
+    assert [read_traceparent(text) for text in (None, "", "00-xyz", zeros)] == [None] * 4
+
+
+def test_a_share_of_the_jobs_is_sampled() -> None:
+    roots = [read_traceparent(new_traceparent(0.25)) for _ in range(2_000)]
+    sampled = [root for root in roots if root is not None and root.sampled]
+    assert 350 < len(sampled) < 650
+    assert all(root.is_below(0.25) for root in sampled), "whoever asks later says the same"
+    assert not any(read_traceparent(new_traceparent(0.0)).sampled for _ in range(50))  # type: ignore[union-attr]  # it is one

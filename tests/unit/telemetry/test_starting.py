@@ -1,0 +1,62 @@
+"""What a process starts: nothing that nobody asked for, and nothing that gets in anybody's way."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.scratch import free_port
+
+ROOT = Path(__file__).parents[3]
+HEAVY = ("shared.telemetry.sdk", "opentelemetry.exporter", "opentelemetry.sdk.trace", "prometheus_client")
+LOADED = f"print([name for name in {HEAVY} if name in sys.modules])"
+SUBMITTED = """
+import asyncio, sys, time
+from shared.telemetry.starting import LateTelemetry
+late = LateTelemetry("test")
+trace = late.traceparent()
+late.started().submitted("abcdefghij234567.1", trace, "h", "q", time.time_ns())
+asyncio.run(late.close())
+"""
+
+
+def run(code: str, folder: Path, **env: str) -> "subprocess.CompletedProcess[str]":
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "EKIDEN_"))}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**kept, "PYTHONPATH": str(ROOT), "HOME": str(folder), **env},
+        check=True,
+    )
+
+
+def test_no_sdk_is_loaded_unless_there_is_somewhere_to_send_to(tmp_path: Path) -> None:
+    code = f"import workers.bootstrap, dispatcher.bootstrap, shared.relay.runner\n{SUBMITTED}\n{LOADED}"
+    assert run(code, tmp_path).stdout.strip() == "[]"
+    on = run(code, tmp_path, OTEL_TRACES_EXPORTER="console", OTEL_METRICS_EXPORTER="none")
+    assert on.stdout.strip() == "['shared.telemetry.sdk', 'opentelemetry.sdk.trace']"
+    assert '"name": "send q"' in on.stderr, "console is standard error: a command's output is data"
+
+
+def test_a_client_says_once_that_the_collector_is_away_and_not_where_data_goes(tmp_path: Path) -> None:
+    began = time.monotonic()
+    done = run(SUBMITTED, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{free_port()}")
+    assert time.monotonic() - began < 3.0 + 5.0
+    assert done.stdout == ""
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["collector_away"]
+
+
+@pytest.mark.parametrize(("rate", "flag"), [("0", "00"), ("1", "01")])
+def test_a_client_that_is_not_traced_chooses_for_those_who_are(tmp_path: Path, rate: str, flag: str) -> None:
+    done = run(f"{SUBMITTED}\nprint(trace)", tmp_path, EKIDEN_TRACING_SAMPLE_RATE=rate)
+    assert done.stdout.strip().endswith(f"-{flag}")
+
+
+def test_a_file_gets_the_spans_where_there_is_no_collector(tmp_path: Path) -> None:
+    run(SUBMITTED, tmp_path, EKIDEN_TRACING_BACKEND="file")
+    assert '"name": "send q"' in (tmp_path / ".ekiden" / "traces.jsonl").read_text()

@@ -1,0 +1,71 @@
+"""Logs: one form for all, on the stream that was asked for, without secrets."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from shared.logs import configure_logs
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield io.StringIO()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_both_kinds_of_loggers_write_json_in_one_form(stream: io.StringIO) -> None:
+    configure_logs("INFO", stream)
+    with structlog.contextvars.bound_contextvars(job="j", trace_id="t"):
+        structlog.get_logger("ours").warning("it_happened", n=1)
+        logging.getLogger("celery.worker").warning("it happened %s times", 2)
+    ours, celerys = lines(stream)
+    assert ours.items() >= {"event": "it_happened", "n": 1, "job": "j", "trace_id": "t", "level": "warning"}.items()
+    assert celerys.items() >= {"event": "it happened 2 times", "job": "j", "logger": "celery.worker"}.items()
+    assert ours.keys() - {"n"} == celerys.keys()
+
+
+def test_what_is_below_the_level_is_left_out(stream: io.StringIO) -> None:
+    configure_logs("ERROR", stream)
+    structlog.get_logger("ours").warning("quiet")
+    logging.getLogger("celery").info("quiet")
+    assert stream.getvalue() == ""
+
+
+def test_no_secret_passes_wherever_it_is(stream: io.StringIO) -> None:
+    secret = "sk-abcdefghijklmnop1234"
+    configure_logs("INFO", stream)
+    log = structlog.get_logger("ours")
+    try:
+        raise ValueError(f"cannot use {secret}")
+    except ValueError:
+        log.exception(f"failed with {secret}", deep={"a": [secret]}, thing=ValueError(secret))
+        logging.getLogger("other").exception("with %s", secret)
+    assert len(lines(stream)) == 2
+    assert "cannot use [redacted]" in lines(stream)[0]["exception"]
+    assert secret not in stream.getvalue()
+
+
+def test_people_at_a_terminal_are_shown_no_secret_either(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    configure_logs("INFO", stream)
+    try:
+        raise ValueError("token=abcdef123456")
+    except ValueError:
+        structlog.get_logger("ours").exception("it_failed", password="x", key="AIzaSyA1234567890abcdefghijklmnopqrstuv")
+    shown = stream.getvalue()
+    assert "it_failed" in shown
+    assert "abcdef123456" not in shown
+    assert "AIzaSy" not in shown

@@ -1,0 +1,23 @@
+"""What calls cost."""
+
+import pytest
+
+from shared.messages import Usage
+from shared.prices import Prices
+
+USAGE = Usage(input_tokens=1_000_000, output_tokens=100_000)
+
+
+def test_the_longest_name_that_fits_counts() -> None:
+    prices = Prices()
+    assert prices.cost_usd("gemini-2.5-flash-001", USAGE) == pytest.approx(0.30 + 0.25)
+    assert prices.cost_usd("models/gemini-2.5-flash-lite", USAGE) == pytest.approx(0.10 + 0.04)
+
+
+def test_settings_come_first() -> None:
+    assert Prices({"gemini-2.5-flash": (1.0, 10.0)}).cost_usd("gemini-2.5-flash", USAGE) == pytest.approx(2.0)
+
+
+def test_nobody_knows_the_price_of_an_unknown_model() -> None:
+    assert Prices().cost_usd("llama", USAGE) is None
+    assert Prices().cost_usd("scripted", USAGE) == 0.0

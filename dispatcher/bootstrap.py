@@ -1,7 +1,7 @@
 """Builds what the dispatcher runs; the only file here that picks implementations."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import structlog
@@ -12,7 +12,6 @@ from dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from dispatcher.routing.strategies import RoutingValues, routers
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.loader import load_all, shipped_agents_dir
-from shared.errors import ConfigurationError
 from shared.llm.models import Models, ModelValues
 from shared.relay.served import Served
 from shared.settings import Settings
@@ -29,9 +28,7 @@ async def build(settings: Settings, stores: Stores) -> Served:
     texts = {definition.digest: definition.to_json() for definition in catalog.agents.values()}
     await stores.catalogs.publish(catalog.digest, catalog.manifest(), texts)
     log.info("catalog_published", catalog=catalog.digest[:12], agents=len(catalog))
-    strategies = strategies_of(settings, catalog)
-    if settings.routing_strategy not in strategies:
-        raise ConfigurationError("the setting 'agents.routing.strategy' is 'llm', but no model can be used here")
+    strategies = strategies_of(settings)
     handler = DispatchHandler(
         catalog,
         strategies[settings.routing_strategy],
@@ -53,28 +50,28 @@ def load_catalog(settings: Settings) -> Catalog:
     return catalog
 
 
-def strategies_of(settings: Settings, catalog: Catalog) -> Mapping[str, Router]:
+def strategies_of(settings: Settings) -> Mapping[str, Router]:
     """Return the routing strategies as the settings have them."""
     values = RoutingValues(
         rule_threshold=settings.routing_rule_threshold,
         semantic_threshold=settings.routing_semantic_threshold,
         top_k=settings.routing_semantic_top_k,
-        model=_router_model(settings, catalog),
+        model_for=_router_model(settings),
         asks_model=settings.routing_llm_model is not None,
     )
     return routers(values)
 
 
-def _router_model(settings: Settings, catalog: Catalog) -> RouterModel | None:
-    """Return the model that routes: the settings', else the router agent's, else the default."""
-    definition = catalog.agents.get(ROUTER_AGENT)
+def _router_model(settings: Settings) -> Callable[[Catalog], RouterModel]:
+    """Return what finds the model that routes: the settings', else the router agent's, else the default."""
     models = Models(_model_values(settings), os.environ)
-    try:
+
+    def model_for(catalog: Catalog) -> RouterModel:
+        definition = catalog.agents.get(ROUTER_AGENT)
         choice = models.choose(settings.routing_llm_model or (definition.model if definition else None))
-    except ConfigurationError as error:
-        log.warning("no_router_model", error=str(error))
-        return None
-    return RouterModel(models.model(choice), choice.name, settings.routing_llm_timeout / 1000)
+        return RouterModel(models.model(choice), choice.name, settings.routing_llm_timeout / 1000)
+
+    return model_for
 
 
 def _model_values(settings: Settings) -> ModelValues:

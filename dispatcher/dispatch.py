@@ -15,6 +15,8 @@ from shared.relay.leg import Leg
 
 __all__ = ["DispatchHandler", "nobody", "with_default"]
 
+_LISTED = 30
+
 log = structlog.get_logger(__name__)
 
 
@@ -91,5 +93,7 @@ def nobody(catalog: Catalog, result: RoutingResult, *, is_brief: bool = False) -
         return text
     near = [route.agent for route in result.candidates]
     agents = sorted(routable(catalog), key=lambda agent: near.index(agent.name) if agent.name in near else len(near))
-    lines = [f"  {agent.name} - {agent.description}" for agent in agents]
+    lines = [f"  {agent.name} - {agent.description}" for agent in agents[:_LISTED]]
+    if len(agents) > _LISTED:
+        lines.append(f"  and {len(agents) - _LISTED} others: `ekiden agents list`")
     return "\n".join([f"{text}. Name one with --agent NAME:", *lines])

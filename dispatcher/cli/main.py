@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from dispatcher.cli import agents, chat, config, doctor, job, jobs, models, serve, sessions, status, submit, trace, up
+from dispatcher.cli import agents, chat, config, doctor, job, jobs, models, route, serve, sessions, status, submit, trace, up
 from dispatcher.cli import run as run_command
 from shared.errors import ConfigurationError, EkidenError
 
@@ -65,6 +65,7 @@ app.command("status")(status.status)
 app.command("doctor")(doctor.doctor)
 app.command("models")(models.models)
 app.add_typer(agents.app, name="agents")
+app.add_typer(route.app, name="route")
 app.add_typer(config.app, name="config")
 
 

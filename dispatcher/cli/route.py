@@ -53,7 +53,9 @@ def ask(
     """Route a request without running it; `ask` itself may be left out."""
     from dispatcher.cli.request import prompt_of
     from dispatcher.cli.route_analysis import analysed, print_analysis
+    from shared.logs import configure_logs
 
+    configure_logs()
     analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain))
     if as_json:
         typer.echo(json.dumps(analysis.as_json(), ensure_ascii=False, indent=2))
@@ -73,11 +75,13 @@ def eval_(
 ) -> None:
     """Measure how well requests reach their agents: accuracy, refusals, confusions, times."""
     from dispatcher.cli.route_analysis import measured, print_measured
+    from shared.logs import configure_logs
 
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{str(file)!r} cannot be read: {error}") from error
+    configure_logs()
     figures = asyncio.run(measured(lines, strategy, agents))
     if as_json:
         typer.echo(json.dumps(figures, ensure_ascii=False))

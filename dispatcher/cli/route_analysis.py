@@ -8,12 +8,12 @@ from typing import Any
 from dispatcher.bootstrap import load_catalog, strategies_of
 from dispatcher.cli.output import Output, one_line
 from dispatcher.dispatch import nobody, with_default
-from dispatcher.routing.base import Route, Router, RoutingResult
+from dispatcher.routing.base import Route, RoutingResult
 from dispatcher.routing.evaluation import evaluate, read_cases
 from dispatcher.routing.overrides import parse_override, strategy_of
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.loader import load_folder
-from shared.errors import ConfigurationError, InvalidRequest
+from shared.errors import InvalidRequest
 from shared.records import RoutingStage
 from shared.settings import Settings, load_settings
 
@@ -60,7 +60,7 @@ async def analysed(prompt: str, strategy: str | None, folder: Path | None, *, ex
     """Route ``prompt`` as a dispatcher with these settings would; with ``explain``, by every stage."""
     settings = load_settings()
     catalog = _catalog(settings, folder)
-    routers = strategies_of(settings, catalog)
+    routers = strategies_of(settings)
     override = parse_override(prompt, catalog.names)
     name = str(strategy_of(strategy) if strategy else override.strategy or settings.routing_strategy)
     is_asked = strategy is not None or override.strategy is not None
@@ -71,8 +71,8 @@ async def analysed(prompt: str, strategy: str | None, folder: Path | None, *, ex
         result = RoutingResult(stages=(RoutingStage(stage="none", note="Routing is disabled in the settings"),))
     else:
         default = settings.routing_default_agent if settings.routing_fallback == "default_agent" else None
-        result = with_default(await _router(routers, name).route(override.prompt, catalog), catalog, default)
-    stages = ["rule", "semantic", *(["llm"] if "llm" in routers and _asks_model(settings, name) else [])]
+        result = with_default(await routers[name].route(override.prompt, catalog), catalog, default)
+    stages = ["rule", "semantic", *(["llm"] if name == "llm" or settings.routing_llm_model else [])]
     explained = {stage: await routers[stage].route(override.prompt, catalog) for stage in stages} if explain else {}
     return Analysis(catalog, settings, name, result, explained)
 
@@ -83,7 +83,7 @@ async def measured(lines: Sequence[str], strategy: str | None, folder: Path | No
     catalog = _catalog(settings, folder)
     name = str(strategy_of(strategy)) if strategy else settings.routing_strategy
     cases = read_cases(lines, catalog.names)
-    return {"strategy": name, **await evaluate(_router(strategies_of(settings, catalog), name), catalog, cases)}
+    return {"strategy": name, **await evaluate(strategies_of(settings)[name], catalog, cases)}
 
 
 def print_analysis(analysis: Analysis, out: Output | None = None) -> None:
@@ -133,16 +133,6 @@ def _catalog(settings: Settings, folder: Path | None) -> Catalog:
     if not len(catalog):
         raise InvalidRequest(f"there is no agent file that can be used in {str(folder)!r}: `ekiden agents validate`")
     return catalog
-
-
-def _router(routers: Mapping[str, Router], name: str) -> Router:
-    if name not in routers:
-        raise ConfigurationError("the strategy 'llm' needs a model: set agents.routing.llm.model, and its key")
-    return routers[name]
-
-
-def _asks_model(settings: Settings, strategy: str) -> bool:
-    return strategy == "llm" or settings.routing_llm_model is not None
 
 
 def _dumped(route: Route, catalog: Catalog) -> dict[str, Any]:

@@ -16,6 +16,8 @@ __all__ = ["RULE_THRESHOLD", "HybridRouter"]
 RULE_THRESHOLD = 80.0
 _INCLINED = 50.0
 """How sure rules must be for their agreement to count."""
+_THINKABLE = 25.0
+"""How much a request must look like anybody's work for that; half of the calibrated threshold."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def _agreed(joined: RoutingResult, by_rule: RoutingResult, by_meaning: RoutingRe
     if joined.route is not None or not by_rule.candidates or not by_meaning.candidates:
         return joined
     ruled, meant = by_rule.candidates[0], by_meaning.candidates[0]
-    if ruled.agent != meant.agent or ruled.confidence < _INCLINED:
+    if ruled.agent != meant.agent or ruled.confidence < _INCLINED or meant.score < _THINKABLE:
         return joined
     route = ruled.model_copy(update={"confidence": max(ruled.confidence, meant.confidence)})
     stage = joined.stages[-1].model_copy(update={"decided": True, "note": "rules and meaning agree"})

@@ -6,7 +6,7 @@ answer is no choice. Twenty candidates at most are offered, those that the meani
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -16,7 +16,7 @@ from shared.definitions.catalog import Catalog
 from shared.definitions.model import AgentDefinition
 from shared.errors import EkidenError
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, ToolSpec
-from shared.messages import ToolCall, user_message
+from shared.messages import ToolCall, Usage, user_message
 from shared.records import RoutingStage
 
 __all__ = ["NOBODY", "ROUTER_AGENT", "ModelRouter", "RouterModel"]
@@ -57,7 +57,8 @@ class RouterModel:
 class ModelRouter:
     """Lets a model choose. ``semantic`` picks the candidates where there are more than ``top_k``."""
 
-    model: RouterModel
+    model_for: Callable[[Catalog], RouterModel]
+    """Called when a request comes: a key may be missing where no model is ever asked."""
     semantic: Router
     top_k: int = 20
 
@@ -67,19 +68,15 @@ class ModelRouter:
         if not candidates:
             return RoutingResult()
         began = time.perf_counter()
-        reply: ModelReply | None = None
-        note = ""
         try:
-            async with asyncio.timeout(self.model.timeout_s):
-                reply = await self.model.chat.reply(self._request(prompt, catalog, candidates))
-        except TimeoutError:
-            note = f"the model did not answer within {self.model.timeout_s:g} s"
+            model = self.model_for(catalog)
+            reply = await _reply(model, _request(prompt, model.name, catalog, candidates))
         except EkidenError as error:
-            note = f"the model cannot be asked: {error}"
-            log.warning("routing_model_failed", model=self.model.name, error=str(error))
-        route, why = (None, note) if reply is None else _choice(reply, catalog, candidates)
-        stage = self._stage(route, why, reply, (time.perf_counter() - began) * 1000)
-        return RoutingResult(route=route, candidates=(route,) if route else (), stages=(stage,))
+            log.warning("routing_model_failed", error=str(error))
+            return _result(None, f"the model cannot be asked: {error}", None, began)
+        except TimeoutError:
+            return _result(None, f"the model did not answer within {model.timeout_s:g} s", None, began, model.name)
+        return _result(*_choice(reply, catalog, candidates), reply, began, model.name)
 
     async def _candidates(self, prompt: str, catalog: Catalog) -> list[AgentDefinition]:
         agents = routable(catalog)
@@ -88,31 +85,25 @@ class ModelRouter:
         nearest = (await self.semantic.route(prompt, catalog)).candidates[: self.top_k]
         return [catalog.definition(route.agent) for route in nearest]
 
-    def _request(self, prompt: str, catalog: Catalog, candidates: Sequence[AgentDefinition]) -> ModelRequest:
-        tools = (*(_transfer_tool(agent, catalog) for agent in candidates), _NOBODY_TOOL)
-        definition = catalog.agents.get(ROUTER_AGENT)
-        return ModelRequest(
-            agent=ROUTER_AGENT,
-            model=self.model.name,
-            instructions=(definition.instructions.strip() if definition else "") or _INSTRUCTIONS,
-            messages=(user_message(_fenced(prompt[:_LONGEST_REQUEST])),),
-            tools=tools,
-            temperature=0.0,
-            forced_tools=tuple(tool.name for tool in tools),
-        )
 
-    def _stage(self, route: Route | None, note: str, reply: ModelReply | None, duration_ms: float) -> RoutingStage:
-        stage = RoutingStage(
-            stage="llm",
-            agent=route and route.agent,
-            score=CONFIDENCE if route else 0.0,
-            confidence=CONFIDENCE if route else 0.0,
-            decided=route is not None,
-            note=note,
-            duration_ms=round(duration_ms, 1),
-            model=self.model.name,
-        )
-        return stage if reply is None else stage.model_copy(update={"usage": reply.usage})
+async def _reply(model: RouterModel, request: ModelRequest) -> ModelReply:
+    async with asyncio.timeout(model.timeout_s):
+        return await model.chat.reply(request)
+
+
+def _result(route: Route | None, note: str, reply: ModelReply | None, began: float, model: str = "") -> RoutingResult:
+    stage = RoutingStage(
+        stage="llm",
+        agent=route and route.agent,
+        score=CONFIDENCE if route else 0.0,
+        confidence=CONFIDENCE if route else 0.0,
+        decided=route is not None,
+        note=note,
+        duration_ms=round((time.perf_counter() - began) * 1000, 1),
+        model=model,
+        usage=reply.usage if reply else Usage(),
+    )
+    return RoutingResult(route=route, candidates=(route,) if route else (), stages=(stage,))
 
 
 _NOBODY_TOOL = ToolSpec(
@@ -124,6 +115,20 @@ def _transfer_tool(agent: AgentDefinition, catalog: Catalog) -> ToolSpec:
     about = f"Transfer to {agent.title}: {agent.description}"
     return ToolSpec(
         name=catalog.tool_names.tool_for(agent.name), description=about[:_LONGEST_DESCRIPTION], parameters=_ARGUMENTS
+    )
+
+
+def _request(prompt: str, model: str, catalog: Catalog, candidates: Sequence[AgentDefinition]) -> ModelRequest:
+    tools = (*(_transfer_tool(agent, catalog) for agent in candidates), _NOBODY_TOOL)
+    definition = catalog.agents.get(ROUTER_AGENT)
+    return ModelRequest(
+        agent=ROUTER_AGENT,
+        model=model,
+        instructions=(definition.instructions.strip() if definition else "") or _INSTRUCTIONS,
+        messages=(user_message(_fenced(prompt[:_LONGEST_REQUEST])),),
+        tools=tools,
+        temperature=0.0,
+        forced_tools=tuple(tool.name for tool in tools),
     )
 
 

@@ -1,6 +1,6 @@
 """The strategies by name, as the settings have them; they share what they have learned of a catalog."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dispatcher.routing.base import Router
@@ -9,6 +9,7 @@ from dispatcher.routing.hybrid import RULE_THRESHOLD, HybridRouter
 from dispatcher.routing.llm import ModelRouter, RouterModel
 from dispatcher.routing.rules import RuleRouter
 from dispatcher.routing.semantic import SemanticRouter
+from shared.definitions.catalog import Catalog
 
 __all__ = ["RoutingValues", "routers"]
 
@@ -20,7 +21,7 @@ class RoutingValues:
     rule_threshold: float = RULE_THRESHOLD
     semantic_threshold: float | None = None
     top_k: int = 20
-    model: RouterModel | None = None
+    model_for: Callable[[Catalog], RouterModel] | None = None
     """Who is asked with the strategy ``llm``; None: there is no such strategy."""
     asks_model: bool = False
     """Whether the strategy ``hybrid`` asks it too."""
@@ -29,7 +30,7 @@ class RoutingValues:
 def routers(values: RoutingValues, encoder: Encoder | None = None) -> Mapping[str, Router]:
     """Return a router for each strategy; ``llm`` only where there is a model."""
     rule, semantic = RuleRouter(), SemanticRouter(encoder, values.semantic_threshold)
-    model = ModelRouter(values.model, semantic, values.top_k) if values.model else None
+    model = ModelRouter(values.model_for, semantic, values.top_k) if values.model_for else None
     hybrid = HybridRouter(rule, semantic, model if values.asks_model else None, values.rule_threshold)
     known: dict[str, Router] = {"rule": rule, "semantic": semantic, "hybrid": hybrid}
     return {**known, "llm": model} if model else known

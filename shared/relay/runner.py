@@ -134,7 +134,7 @@ class Runner:
             return claimed
         with (
             self._leases.holding(claimed.lease, asked_at) as held,
-            telemetry().leg(claimed, queue, PROCESS) as watch,
+            telemetry().leg(claimed, queue) as watch,
             structlog.contextvars.bound_contextvars(**_log_fields(claimed)),
         ):
             return await self._run_leg(claimed, held, watch)

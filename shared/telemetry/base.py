@@ -74,7 +74,7 @@ class Telemetry:
         """Take note of a job that is stored and queued; ``began_ns``: when it was sent off."""
 
     @contextmanager
-    def leg(self, claimed: Claimed, queue: str, worker: str) -> Iterator[LegWatch]:
+    def leg(self, claimed: Claimed, queue: str) -> Iterator[LegWatch]:
         """Watch a claimed leg while the block runs."""
         yield _IDLE
 

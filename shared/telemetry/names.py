@@ -61,7 +61,6 @@ __all__ = [
     "TOOL",
     "TOOL_TYPE",
     "TRANSFER_MODE",
-    "WORKER",
     "WORKFLOW",
     "operation_of",
     "provider_of",
@@ -129,7 +128,6 @@ CHAIN: Final = "ekiden.job.chain"
 COST: Final = "ekiden.cost_usd"
 LEG: Final = "ekiden.leg"
 ATTEMPT: Final = "ekiden.attempt"
-WORKER: Final = "ekiden.worker"
 OUTCOME: Final = "ekiden.outcome"
 QUEUE_WAIT_MS: Final = "ekiden.queue.wait_ms"
 PAUSE_CAUSE: Final = "ekiden.suspended.cause"

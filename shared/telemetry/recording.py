@@ -39,9 +39,9 @@ class Recorder(Telemetry):
         )
 
     @contextmanager
-    def leg(self, claimed: Claimed, queue: str, worker: str) -> Iterator[LegWatch]:
+    def leg(self, claimed: Claimed, queue: str) -> Iterator[LegWatch]:
         """See ``Telemetry``."""
-        watch = harmless(RecordingWatch)(self._to, claimed, queue, worker)
+        watch = harmless(RecordingWatch)(self._to, claimed, queue)
         if watch is None:
             yield LegWatch()
             return

@@ -62,7 +62,7 @@ class RecordingWatch(LegWatch):
     delivered, and in it the agent. So a trace is five levels deep, whatever the number of hops.
     """
 
-    def __init__(self, outlets: Outlets, claimed: Claimed, queue: str, worker: str) -> None:
+    def __init__(self, outlets: Outlets, claimed: Claimed, queue: str) -> None:
         context = claimed.context
         self._to = outlets
         self._claimed = claimed
@@ -78,13 +78,13 @@ class RecordingWatch(LegWatch):
         self._delivery: Span | None = None
         self._holder: Span | None = None
         if self._root is not None:
-            self._delivery = self._delivered(self._root, queue, worker)
+            self._delivery = self._delivered(self._root, queue)
             self._holder = self._delivery if self._leg == 0 else self._invoked(self._root, self._delivery)
         self._stepped_ns = time.time_ns()
         if outlets.meters:
             outlets.meters.leg_begun(self._agent)
 
-    def _delivered(self, root: Root, queue: str, worker: str) -> Span:
+    def _delivered(self, root: Root, queue: str) -> Span:
         fence = self._claimed.lease.fence
         handoff_id = self._claimed.context.metadata.handoff_id
         attributes = {
@@ -92,7 +92,6 @@ class RecordingWatch(LegWatch):
             names.CONVERSATION: self._session,
             names.LEG: self._leg,
             names.ATTEMPT: self._claimed.attempt,
-            names.WORKER: worker,
         }
         span = Span(root, f"process {queue}", root.span_id, attributes, SpanKind.CONSUMER, root.process(_count(fence)))
         span.link(root.send(handoff_id), "send")

@@ -44,7 +44,7 @@ class Stack:
         command = [
             sys.executable,
             "-m",
-            "celery",
+            "tests.celery_program",
             "-A",
             f"{module}:{kind}" if module else f"{kind}.app",
             "worker",

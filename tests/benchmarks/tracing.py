@@ -1,6 +1,6 @@
 """What tracing costs: the CPU of a hop with tracing, without it, and how they compare.
 
-    python -m tests.benchmarks.tracing [--jobs 200] [--rounds 3]
+    python -m tests.benchmarks.tracing [--jobs 200] [--rounds 5] [--no-metrics]
 
 Chains of three hops, as in ``hop``; the traced worker sends OTLP/HTTP to a collector in this process, whose CPU does
 not count. Rounds alternate, and the ratio is of the medians: machines are noisy.
@@ -12,6 +12,7 @@ import os
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 from dispatcher.client import Client
 from tests.benchmarks.hop import HOPS, metered
@@ -20,16 +21,19 @@ from tests.benchmarks.stack import Stack, stack
 from tests.doubles.otlp import OtlpReceiver
 
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_SPANS_ALONE = {"OTEL_METRICS_EXPORTER": "none"}
 
 
 def main() -> None:
     """Print both and the ratio."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--no-metrics", action="store_true", help="Spans alone.")
     given = parser.parse_args()
     figures: dict[bool, list[float]] = {False: [], True: []}
-    with OtlpReceiver() as receiver, pools(receiver) as (untraced, traced):
+    traced_by = _SPANS_ALONE if given.no_metrics else {}
+    with OtlpReceiver() as receiver, pools({**traced_by, _ENDPOINT: receiver.url}) as (untraced, traced):
         for _ in range(given.rounds):
             for is_traced, made in ((False, untraced), (True, traced)):
                 figures[is_traced].append(asyncio.run(hop_s(made, given.jobs)))
@@ -41,18 +45,14 @@ def main() -> None:
 
 
 @contextmanager
-def pools(receiver: OtlpReceiver) -> Iterator[tuple[Stack, Stack]]:
+def pools(traced_by: dict[str, str]) -> Iterator[tuple[Stack, Stack]]:
     """Give two stacks, the second one traced."""
     agents = {name: agent_file(index) for index, name in enumerate(CHAIN)}
     with stack(agents, script(0.0)) as untraced, stack(agents, script(0.0)) as traced:
         for made in (untraced, traced):
-            if made is traced:
-                os.environ[_ENDPOINT] = receiver.url
-            try:
+            with patch.dict(os.environ, traced_by if made is traced else {}):
                 made.start("dispatcher", concurrency=1_000)
                 made.start("workers", *(f"ekiden.agent.{name}" for name in CHAIN), concurrency=1_000)
-            finally:
-                os.environ.pop(_ENDPOINT, None)
             asyncio.run(_warm(made))
         yield untraced, traced
 

@@ -97,7 +97,7 @@ class Team:
         command = [
             sys.executable,
             "-m",
-            "celery",
+            "tests.celery_program",
             "-A",
             app,
             "worker",

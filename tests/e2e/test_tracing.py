@@ -5,11 +5,11 @@ import json
 import subprocess
 import time
 import uuid
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -20,8 +20,6 @@ from tests.benchmarks.stack import Stack, stack
 from tests.doubles.otlp import OtlpReceiver, SpanSeen
 from tests.e2e.tracing_app import AGENTS
 from tests.integration.scratch import free_port
-
-T = TypeVar("T")
 
 QUEUES = [f"ekiden.agent.{name}" for name in AGENTS]
 APP = "tests.e2e.tracing_app"
@@ -414,20 +412,23 @@ def test_a_collector_in_trouble_costs_only_its_spans(mode: str) -> None:
     with OtlpReceiver("good" if mode == "absent" else mode) as receiver:
         collector = f"http://127.0.0.1:{free_port()}" if mode == "absent" else receiver.url
         with team(collector, receiver, {}) as made:
-            jobs, took = zip(*(asyncio.run(timed(made.run("zanzibar", agent="fifth"))) for _ in range(2)), strict=True)
+            began = time.monotonic()
+            jobs = asyncio.run(two_jobs(made))
+            took_s = time.monotonic() - began
             began = time.monotonic()
             with ThreadPoolExecutor() as threads:
                 codes = list(threads.map(lambda child: child.stop(grace_s=10), made.children))
             stopped_s = time.monotonic() - began
             logs = [child.tail(1_000) for child in made.children]
-    assert min(job.ended_ms - job.created_ms for job in jobs) < 1_500, "less than one export that hangs"
-    assert min(took) < 3.0 + 2.0, "the client's exit included"
+    assert min((job.ended_ms or 0) - job.created_ms for job in jobs) < 1_500, "less than one export that hangs"
+    assert took_s < 3.0 + 4.0, "the client's exit included"
     assert codes == [0, 0]
     assert stopped_s < 3.0 + 3.0
     wanted = 0 if mode == "slow" else 1
     assert [log.count("collector_away") for log in logs] == [wanted, wanted], "\n".join(logs)
 
 
-async def timed(work: Awaitable[T]) -> tuple[T, float]:
-    began = time.monotonic()
-    return await work, time.monotonic() - began
+async def two_jobs(made: Team) -> list[JobView]:
+    async with Client(made.url) as client:
+        prompts = [f"zanzibar {session_id_for(name)}.1" for name in ("one", "two")]
+        return [await client.wait(await client.submit(prompt, agent="fifth")) for prompt in prompts]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.routing.base import RoutingResult
+from dispatcher.routing.base import SHOWN, RoutingResult
 from dispatcher.routing.rules import RuleRouter
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
@@ -70,21 +70,18 @@ def test_scores_ten_a_keyword_twenty_a_pattern_times_priority() -> None:
     route = routed("a bug, a CRASH, an Error", catalog).route
 
     assert route is not None
-    assert (route.agent, route.stage, route.score, route.confidence) == ("a", "rule", 36, 36)
+    assert (route.agent, route.stage, route.score) == ("a", "rule", 36)
     assert route.matched_keywords == ("bug", "crash")
     assert route.matched_patterns == ("err(or)?",)
 
 
-def test_rounds_half_up_and_caps_the_confidence() -> None:
+def test_rounds_half_up() -> None:
     many = [f"w{number}" for number in range(12)]
     catalog = catalog_of(a={"keywords": ["bug"], "priority": 45}, b={"keywords": many, "priority": 100})
 
     result = routed("bug " + " ".join(many), catalog)
 
-    assert [(route.agent, route.score, route.confidence) for route in result.candidates] == [
-        ("b", 120, 100),
-        ("a", 5, 5),
-    ]
+    assert [(route.agent, route.score) for route in result.candidates] == [("b", 120), ("a", 5)]
 
 
 def test_the_best_score_wins_whatever_its_height() -> None:
@@ -102,7 +99,10 @@ def test_ties_go_to_priority_then_to_name() -> None:
 
 
 def test_priority_zero_takes_an_agent_out() -> None:
-    assert routed("bug", catalog_of(a={"keywords": ["bug"], "priority": 0})) == RoutingResult()
+    result = routed("bug", catalog_of(a={"keywords": ["bug"], "priority": 0}))
+
+    assert (result.route, result.candidates) == (None, ())
+    assert result.stages[0].note == "no keyword or pattern occurs"
 
 
 def test_a_keyword_given_twice_counts_once() -> None:
@@ -160,7 +160,7 @@ def test_rules_are_compiled_once_per_catalog(monkeypatch: pytest.MonkeyPatch) ->
         compiled.append(text)
         return compile_pattern(text)
 
-    monkeypatch.setattr("dispatcher.routing.rules.compile_pattern", noted)
+    monkeypatch.setattr("dispatcher.routing.lexicon.compile_pattern", noted)
     router = RuleRouter()
     first, second = catalog_of(a={"patterns": ["x"]}), catalog_of(a={"patterns": ["y"]})
 
@@ -168,6 +168,85 @@ def test_rules_are_compiled_once_per_catalog(monkeypatch: pytest.MonkeyPatch) ->
         asyncio.run(router.route("x", catalog))
 
     assert compiled == ["x", "y"]
+
+
+def confidence(prompt: str, catalog: Catalog) -> float:
+    route = routed(prompt, catalog).route
+    assert route is not None
+    return route.confidence
+
+
+def test_one_keyword_does_not_decide_alone_two_or_a_pattern_do() -> None:
+    catalog = catalog_of(a={"keywords": ["bug", "crash"], "patterns": ["fail(s|ed)"]})
+
+    assert confidence("a bug", catalog) < 80
+    assert confidence("a bug and a crash", catalog) >= 80
+    assert confidence("it failed", catalog) >= 80
+
+
+def test_a_runner_up_with_as_much_evidence_makes_it_unsure() -> None:
+    catalog = catalog_of(a={"keywords": ["bug", "crash"]}, b={"keywords": ["slow", "memory"]})
+
+    assert confidence("a bug, a crash", catalog) >= 80
+    assert confidence("a bug, a crash, slow, memory", catalog) == 50
+
+
+def test_examples_confirm_a_keyword_or_refute_it() -> None:
+    own = [f"refund number {number} please" for number in range(12)]
+    others = [f"where is refund number {number}" for number in range(12)]
+    confirmed = catalog_of(a={"keywords": ["refund"], "examples": own}, b={"keywords": ["ship"]})
+    refuted = catalog_of(a={"keywords": ["refund"], "examples": own}, b={"keywords": ["ship"], "examples": others})
+
+    assert confidence("refund number 3 please", confirmed) >= 80
+    assert confidence("refund number 3 please", refuted) < 60
+
+
+def test_words_that_no_example_knows_make_it_less_sure() -> None:
+    catalog = catalog_of(a={"keywords": ["top up"], "examples": [f"my top up failed {n} times" for n in range(12)]})
+
+    assert confidence("my top up failed twice", catalog) > confidence("how do I schedule an automatic top up", catalog)
+
+
+def test_priority_proves_nothing() -> None:
+    low, high = (catalog_of(a={"keywords": ["bug"], "priority": priority}) for priority in (10, 100))
+
+    assert confidence("bug", low) == confidence("bug", high)
+
+
+def test_agents_that_serve_ekiden_itself_are_no_candidates() -> None:
+    fields = {"description": "d", "triggers": {"keywords": ["bug"]}}
+    agents = [
+        definition_from({"name": name, "scope": scope, **fields}, "x")
+        for name, scope in (("a", "system"), ("b", "project"))
+    ]
+
+    assert [route.agent for route in routed("bug", build_catalog(agents)[0]).candidates] == ["b"]
+
+
+def test_many_patterns_run_as_one_set_and_are_all_found() -> None:
+    catalog = catalog_of(**{f"a{number}": {"patterns": [rf"\bcode{number}\b"]} for number in range(450)})
+
+    assert [route.agent for route in routed("code7, code333 and CODE449", catalog).candidates] == ["a333", "a449", "a7"]
+
+
+def test_patterns_are_tried_one_by_one_where_a_set_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Exhausted:
+        def Match(self, text: bytes) -> None:  # noqa: N802 - RE2's name
+            return None  # not even the pattern that always matches
+
+    monkeypatch.setattr("dispatcher.routing.lexicon._set_of", lambda patterns: Exhausted())
+
+    assert chosen("code7", catalog_of(**{f"a{n}": {"patterns": [f"code{n}$"]} for n in range(40)})) == "a7"
+
+
+def test_of_very_many_candidates_the_best_are_named() -> None:
+    agents = {f"a{number:04}": {"keywords": ["bug"], "priority": number % 100} for number in range(3_000)}
+
+    candidates = routed("bug", catalog_of(**agents)).candidates
+
+    assert len(candidates) == SHOWN
+    assert candidates[0].agent == "a0099"
+    assert min(route.score for route in candidates) == 10
 
 
 @pytest.mark.timeout(20)

@@ -128,7 +128,7 @@ def test_a_retried_job_keeps_its_root_and_gets_a_span_below_it(world: World) -> 
 @pytest.mark.parametrize("traceparent", [None, "", TRACE[:-2] + "00"])
 def test_a_job_that_is_not_sampled_leaves_nothing(world: World, traceparent: str | None) -> None:
     world.recorder.submitted(JOB, traceparent or "", "h", "q", 1)
-    with world.recorder.leg(claimed(traceparent=traceparent or ""), "q", "w") as watch:
+    with world.recorder.leg(claimed(traceparent=traceparent or ""), "q") as watch:
         watch.opened(journal(STARTED))
         watch.recorded([REPLIED])
         watch.committed(Answer("so"), "ok")
@@ -137,7 +137,7 @@ def test_a_job_that_is_not_sampled_leaves_nothing(world: World, traceparent: str
 
 
 def test_a_leg_is_a_delivery_with_an_agent_in_it(world: World) -> None:
-    with world.recorder.leg(claimed(), "q", "w") as watch:
+    with world.recorder.leg(claimed(), "q") as watch:
         watch.opened(journal(STARTED))
         watch.recorded([REPLIED])
         watch.committed(Answer("so"), "ok")
@@ -153,9 +153,9 @@ def test_a_leg_is_a_delivery_with_an_agent_in_it(world: World) -> None:
 
 
 def test_the_next_attempt_links_to_the_one_that_died(world: World) -> None:
-    with world.recorder.leg(claimed("7"), "first try", "w"):
+    with world.recorder.leg(claimed("7"), "first try"):
         pass
-    with world.recorder.leg(claimed("8"), "second try", "w") as watch:
+    with world.recorder.leg(claimed("8"), "second try") as watch:
         watch.opened(journal(STARTED, REPLIED, STARTED))
     first, second = world.one("process first try"), world.one("process second try")
     assert first.context is not None
@@ -165,7 +165,7 @@ def test_the_next_attempt_links_to_the_one_that_died(world: World) -> None:
 
 
 def test_a_leg_that_is_broken_off_says_so(world: World) -> None:
-    with pytest.raises(ValueError, match="no"), world.recorder.leg(claimed(), "q", "w"):
+    with pytest.raises(ValueError, match="no"), world.recorder.leg(claimed(), "q"):
         raise ValueError("no")
     assert attributes(world.one("process q"))["ekiden.outcome"] == "interrupted"
     assert attributes(world.one("invoke_agent first"))["error.type"] == "ValueError"
@@ -200,7 +200,7 @@ def calls(watch: LegWatch) -> None:
 
 
 def test_model_and_tool_calls_are_spans_of_the_agent(world: World) -> None:
-    with world.recorder.leg(claimed(), "q", "w") as watch:
+    with world.recorder.leg(claimed(), "q") as watch:
         calls(watch)
         with pytest.raises(ModelUnavailable):
             asyncio.run(watch.model(Model(ModelUnavailable("away", 3.0))).reply(REQUEST))
@@ -223,14 +223,14 @@ def test_model_and_tool_calls_are_spans_of_the_agent(world: World) -> None:
     ],
 )
 def test_an_agents_file_says_what_is_told_of_it(world: World, tracing: Any, seen: set[str]) -> None:
-    with world.recorder.leg(claimed(), "q", "w") as watch:
+    with world.recorder.leg(claimed(), "q") as watch:
         watch.equipped(DEFINITION.model_copy(update={"extra": {"tracing": tracing}}), "gemini-2.5-flash")
         calls(watch)
     assert set(world.names) == {*seen, "invoke_agent first", "process q"}
 
 
 def test_a_fault_in_watching_is_nobody_elses(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    with world.recorder.leg(claimed(), "q", "w") as watch:
+    with world.recorder.leg(claimed(), "q") as watch:
         watch.recorded(None)  # type: ignore[arg-type]  # a fault
         watch.recorded(None)  # type: ignore[arg-type]  # the same again
     assert sum("telemetry_failed" in record.message for record in caplog.records) <= 1
@@ -239,7 +239,7 @@ def test_a_fault_in_watching_is_nobody_elses(world: World, caplog: pytest.LogCap
 
 def test_nobody_listens_unless_somebody_is_installed() -> None:
     assert not is_installed()
-    with telemetry().leg(claimed(), "q", "w") as watch:
+    with telemetry().leg(claimed(), "q") as watch:
         model, gate = Model(), Gate()
         assert watch.model(model) is model
         assert watch.gate(gate, []) is gate

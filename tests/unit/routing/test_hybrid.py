@@ -1,0 +1,92 @@
+"""The stages in their order, and what each leaves behind."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from dispatcher.routing.base import Route, Router, RoutingResult
+from dispatcher.routing.hybrid import HybridRouter
+from dispatcher.routing.strategies import RoutingValues, routers
+from shared.definitions.catalog import Catalog, build_catalog
+from shared.records import RoutingStage
+
+EMPTY = build_catalog([])[0]
+
+
+@dataclass
+class Stage:
+    """A router that always finds the same."""
+
+    name: str
+    agent: str | None = "a"
+    confidence: float = 90.0
+    score: float = 60.0
+    is_sure: bool = True
+    asked: list[str] = field(default_factory=list)
+
+    async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
+        self.asked.append(prompt)
+        found = self.agent and Route(agent=self.agent, stage=self.name, score=self.score, confidence=self.confidence)
+        stage = RoutingStage(stage=self.name, agent=self.agent, confidence=self.confidence, decided=self.is_sure)
+        return RoutingResult(
+            route=found if found and self.is_sure else None, candidates=(found,) if found else (), stages=(stage,)
+        )
+
+
+def routed(rule: Stage, semantic: Stage, model: Stage | None = None) -> RoutingResult:
+    return asyncio.run(HybridRouter(rule, semantic, model).route("help", EMPTY))
+
+
+def chosen(result: RoutingResult) -> tuple[str, str] | None:
+    return (result.route.agent, result.route.stage) if result.route else None
+
+
+def test_a_sure_rule_decides_and_nobody_else_is_asked() -> None:
+    semantic = Stage("semantic")
+
+    result = routed(Stage("rule", confidence=80), semantic)
+
+    assert chosen(result) == ("a", "rule")
+    assert semantic.asked == []
+    assert [(stage.stage, stage.threshold, stage.decided) for stage in result.stages] == [("rule", 80.0, True)]
+
+
+def test_an_unsure_rule_leaves_it_to_the_meaning() -> None:
+    result = routed(Stage("rule", confidence=79), Stage("semantic", agent="b"))
+
+    assert chosen(result) == ("b", "semantic")
+    assert [(stage.stage, stage.decided) for stage in result.stages] == [("rule", False), ("semantic", True)]
+
+
+def test_what_the_meaning_refuses_goes_to_the_model() -> None:
+    result = routed(Stage("rule", agent=None), Stage("semantic", agent="b", is_sure=False), Stage("llm", agent="c"))
+
+    assert chosen(result) == ("c", "llm")
+    assert [stage.stage for stage in result.stages] == ["rule", "semantic", "llm"]
+
+
+def test_without_a_model_nobody_is_chosen_and_the_candidates_stay() -> None:
+    result = routed(Stage("rule", agent="a", confidence=60), Stage("semantic", agent="b", is_sure=False))
+
+    assert chosen(result) is None
+    assert [route.agent for route in result.candidates] == ["b", "a"]
+
+
+@pytest.mark.parametrize(("confidence", "score", "agent"), [(60.0, 30.0, "a"), (40.0, 30.0, None), (60.0, 10.0, None)])
+def test_rules_and_meaning_that_hesitate_over_the_same_agent_agree(
+    confidence: float, score: float, agent: str | None
+) -> None:
+    result = routed(Stage("rule", confidence=confidence), Stage("semantic", score=score, is_sure=False))
+
+    assert (result.route.agent if result.route else None) == agent
+
+
+def test_the_strategies_share_what_they_learned() -> None:
+    strategies = routers(RoutingValues(rule_threshold=70))
+    hybrid: Router = strategies["hybrid"]
+
+    assert isinstance(hybrid, HybridRouter)
+    assert (hybrid.rule, hybrid.semantic, hybrid.model) == (strategies["rule"], strategies["semantic"], None)
+    assert hybrid.rule_threshold == 70
+    assert "llm" not in strategies

@@ -57,6 +57,7 @@ class Client:
         prompt: str,
         *,
         agent: str | None = None,
+        strategy: str | None = None,
         cwd: str | Path | None = None,
         session: str | None = None,
         user: str = "",
@@ -69,6 +70,7 @@ class Client:
         Args:
             prompt: What the user wants.
             agent: Who should take it; None lets the dispatcher route.
+            strategy: How it routes this request: ``rule``, ``semantic``, ``llm`` or ``hybrid``; None: as it is set up.
             cwd: The folder that file tools start in; None: the workers' workspace root.
             session: An existing session to continue; None begins a new one.
             user: Whose session a new one is.
@@ -97,7 +99,7 @@ class Client:
         trace, began_ns = self._telemetry.traceparent(), time.time_ns()
         context = first_context(job, trace)
         folder = str(cwd) if cwd else None
-        request = JobRequested(prompt=_storable(prompt), agent=agent, cwd=folder, traceparent=trace)
+        request = JobRequested(prompt=_storable(prompt), agent=agent, strategy=strategy, cwd=folder, traceparent=trace)
         box = outbox(job, 0, DISPATCH_QUEUE, context)
         if await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy):
             self._telemetry.started().submitted(job, trace, context.metadata.handoff_id, box.queue, began_ns)

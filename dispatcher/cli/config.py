@@ -88,7 +88,8 @@ def _field(key: str) -> str:
     from shared.settings import Settings, key_of
 
     keys = {key_of(name): name for name in Settings.model_fields}
-    found = [name for dotted, name in keys.items() if key in (dotted, name) or dotted.endswith(f".{key}")]
+    exact = [name for dotted, name in keys.items() if key in (dotted, name)]
+    found = exact or [name for dotted, name in keys.items() if dotted.endswith(f".{key}")]
     if len(found) == 1:
         return found[0]
     near = get_close_matches(key, [*keys, *keys.values()], n=3, cutoff=0.5)

@@ -11,7 +11,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from dispatcher.cli import agents, chat, config, doctor, job, jobs, models, route, serve, sessions, status, submit, trace, up
+from dispatcher.cli import (
+    agents,
+    chat,
+    config,
+    doctor,
+    job,
+    jobs,
+    models,
+    route,
+    serve,
+    sessions,
+    status,
+    submit,
+    trace,
+    up,
+)
 from dispatcher.cli import run as run_command
 from shared.errors import ConfigurationError, EkidenError
 

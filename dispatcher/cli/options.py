@@ -16,6 +16,7 @@ __all__ = [
     "Outage",
     "Redis",
     "Session",
+    "Strategy",
     "Tail",
     "Thoughts",
     "Trace",
@@ -40,6 +41,9 @@ LogLevel = Annotated[
 ]
 Session = Annotated[
     str | None, typer.Option("--session", metavar="ID", help="The session to continue, or a beginning of its id.")
+]
+Strategy = Annotated[
+    str | None, typer.Option(metavar="NAME", help="How to route: rule, semantic, llm or hybrid. [that of the settings]")
 ]
 Continue = Annotated[
     bool,

@@ -29,6 +29,8 @@ from shared.stores.base import LivePiece
 __all__ = ["PeopleView"]
 
 _STAND_IN = "scripted"
+_STAGES = {"rule": "rule-match", "semantic": "meaning", "llm": "LLM", "fallback": "fallback"}
+"""How people are told of the routing's stages."""
 _SLOW_S = 1.0
 """How long nothing may happen before a terminal shows what is waited for."""
 
@@ -139,8 +141,11 @@ class PeopleView:
         if record.stage == "agent":
             self._line("route", f"Routing as asked to: {record.agent}", "bold")
             return
-        stage = "rule-match" if record.stage == "rule" else record.stage
-        self._line("route", f"Routing via {stage} to: {record.agent} ({record.confidence:g}% confidence)", "bold")
+        stage = _STAGES.get(record.stage, record.stage)
+        unsure = next((one for one in record.stages if one.stage == "rule" and one.agent and not one.decided), None)
+        if unsure is not None and record.stage != "rule":
+            self._line("agent", f"Rule confidence too low ({unsure.confidence:.0f}%), using {stage} routing", "dim")
+        self._line("route", f"Routing via {stage} to: {record.agent} ({record.confidence:.0f}% confidence)", "bold")
 
     def _model_replied(self, record: ModelReplied, _: Entry) -> None:
         utterance = self._utterance

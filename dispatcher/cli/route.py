@@ -1,6 +1,5 @@
 """``ekiden route``: who would get a request, and how well a catalog routes. No server is needed."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dispatcher.cli.options import AsJson
+from dispatcher.cli.options import AsJson, Strategy
 from shared.errors import InvalidRequest
 
 __all__ = ["app"]
@@ -35,9 +34,6 @@ Agents = Annotated[
     Path | None,
     typer.Option("--agents", metavar="DIR", help="The agent files of this folder alone. [those in force]"),
 ]
-Strategy = Annotated[
-    str | None, typer.Option(metavar="NAME", help="rule, semantic, llm or hybrid. [that of the settings]")
-]
 
 
 @app.command(_ASK)
@@ -51,6 +47,8 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Route a request without running it; `ask` itself may be left out."""
+    import asyncio
+
     from dispatcher.cli.request import prompt_of
     from dispatcher.cli.route_analysis import analysed, print_analysis
     from shared.logs import configure_logs
@@ -74,6 +72,8 @@ def eval_(
     as_json: AsJson = False,
 ) -> None:
     """Measure how well requests reach their agents: accuracy, refusals, confusions, times."""
+    import asyncio
+
     from dispatcher.cli.route_analysis import measured, print_measured
     from shared.logs import configure_logs
 

@@ -16,6 +16,7 @@ from dispatcher.cli.options import (
     Outage,
     Redis,
     Session,
+    Strategy,
     Thoughts,
     Trace,
     User,
@@ -34,6 +35,7 @@ def run(
     demo: Annotated[bool, typer.Option("--demo", help="Work on a copy of a small broken project.")] = False,
     cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Who takes it, instead of the router.")] = None,
+    strategy: Strategy = None,
     workspace_root: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Tools never leave this folder. [--cwd]")
     ] = None,
@@ -72,6 +74,7 @@ def run(
     asked = None
     if prompt is not None:
         asked = Asked(prompt_of(prompt), conversation, agent, on_busy=on_busy, deadline_s=deadline_of(deadline))
+        asked = asked.overridden(strategy)
     url, data = configured(redis, data_dir)
     if demo:
         cwd = demo_project()

@@ -1,7 +1,7 @@
 """A request as the command line has it, and how it becomes a job."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,22 @@ class Asked:
     on_busy: "OnBusy" = "queue"
     deadline_s: float = 7 * 86_400.0
     request_id: str | None = None
+    strategy: str | None = None
+
+    def overridden(self, strategy: str | None) -> "Asked":
+        """Return it without what the prompt says of its own routing (``@debugger``, ``@auto``), which is heeded.
+
+        An agent that the command line names takes the prompt as it is. Raises ``InvalidRequest``.
+        """
+        from dispatcher.routing.overrides import parse_override, strategy_of
+
+        if self.agent is not None and strategy is not None:
+            raise InvalidRequest("--agent and --strategy exclude each other: name the agent, or let it be routed")
+        chosen = strategy_of(strategy) if strategy is not None else None
+        if self.agent is not None:
+            return self
+        override = parse_override(self.prompt)
+        return replace(self, prompt=override.prompt, agent=override.agent, strategy=chosen or override.strategy)
 
     async def submit(self, client: "Client", note: Callable[[str], None]) -> str:
         """Create the job and return its id."""
@@ -65,6 +81,7 @@ class Asked:
         return await client.submit(
             self.prompt,
             agent=self.agent,
+            strategy=self.strategy,
             cwd=self.cwd,
             session=await self.conversation.find(client, self.agent, note),
             user=self.conversation.user,

@@ -15,6 +15,7 @@ from dispatcher.cli.options import (
     Outage,
     Redis,
     Session,
+    Strategy,
     Thoughts,
     User,
 )
@@ -33,6 +34,7 @@ __all__ = ["submit", "submit_and_follow"]
 def submit(
     prompt: Annotated[str, typer.Argument(help="What is to be done; - reads standard input.")],
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Who takes it, instead of the router.")] = None,
+    strategy: Strategy = None,
     cwd: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where file tools start. [the worker's workspace root]")
     ] = None,
@@ -69,7 +71,7 @@ def submit(
         on_busy,
         deadline_of(deadline),
         request_id,
-    )
+    ).overridden(strategy)
     showing = Showing(as_json, thoughts, outage_s=timeout)
     raise typer.Exit(asyncio.run(_submit(asked, showing, redis, data_dir, follow=follow, wait=wait)))
 

@@ -61,6 +61,7 @@ __all__ = [
     "TOOL",
     "TOOL_TYPE",
     "TRANSFER_MODE",
+    "WORKER",
     "WORKFLOW",
     "operation_of",
     "provider_of",
@@ -128,6 +129,7 @@ CHAIN: Final = "ekiden.job.chain"
 COST: Final = "ekiden.cost_usd"
 LEG: Final = "ekiden.leg"
 ATTEMPT: Final = "ekiden.attempt"
+WORKER: Final = "ekiden.worker"
 OUTCOME: Final = "ekiden.outcome"
 QUEUE_WAIT_MS: Final = "ekiden.queue.wait_ms"
 PAUSE_CAUSE: Final = "ekiden.suspended.cause"

@@ -42,7 +42,16 @@ def main() -> None:
 async def bare_hops(made: Stack, jobs: int) -> tuple[float, float]:
     """CPU seconds of worker and server per hop of stock Celery."""
     env = {**os.environ, "EKIDEN_REDIS_URL": made.url}
-    command = [sys.executable, "-m", "tests.celery_program", "-A", "tests.benchmarks.bare_celery", "worker", "-l", "WARNING"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.celery_program",
+        "-A",
+        "tests.benchmarks.bare_celery",
+        "worker",
+        "-l",
+        "WARNING",
+    ]
     worker = start_child([*command, "-P", "solo", "-Q", "bare"], env=env, log=made.folder / "bare.log")
     made.children.append(worker)
     sender = Celery(broker=broker_url(made.url))

@@ -29,7 +29,7 @@ def slow_model(ekiden: Program, redis_url: str) -> Iterator[None]:
 
 
 def test_an_early_and_a_late_follower_see_the_streamed_text_once(ekiden: Program, slow_model: None) -> None:
-    job = ekiden.run("submit", "it fails").stdout.strip()
+    job = ekiden.run("submit", "the tests fail with a TypeError").stdout.strip()
     early = ekiden.start("job", "follow", job)
     program = ekiden.start("job", "follow", job, "--json", "--tail", "0")
     early.wait_for("no running pool serves")

@@ -47,16 +47,16 @@ def said(redis_url: str, session: str) -> list[str]:
 
 def test_a_session_remembers_and_an_agents_own_session_keeps_apart(ekiden: Program, redis_url: str) -> None:
     serve(ekiden)
-    first = ekiden.run("submit", "it fails: remember the word Otto", "--wait", "--json")
+    first = ekiden.run("submit", "the tests fail with a TypeError: remember the word Otto", "--wait", "--json")
     session = json.loads(first.stdout)["job"].partition(".")[0]
     alone = ekiden.run("agents", "run", "reviewer", "-p", "which word?")
     assert alone.stdout.startswith("🤖 Code Reviewer\n")
     assert "reviewer: you told me no word" in alone.stdout
-    assert ekiden.run("submit", "review: which word?", "--continue", "--wait").stdout == "the word was Otto\n"
+    assert ekiden.run("submit", "review my change: which word?", "--continue", "--wait").stdout == "the word was Otto\n"
     assert said(redis_url, session) == [
-        "it fails: remember the word Otto",
+        "the tests fail with a TypeError: remember the word Otto",
         "noted",
-        "review: which word?",
+        "review my change: which word?",
         "the word was Otto",
     ]
     other = json.loads(ekiden.run("sessions", "list", "--agent", "reviewer", "--json").stdout)["id"]
@@ -67,7 +67,7 @@ def test_a_session_remembers_and_an_agents_own_session_keeps_apart(ekiden: Progr
 
 def test_sessions_are_listed_exported_and_cleared(ekiden: Program, redis_url: str) -> None:
     serve(ekiden)
-    job = ekiden.run("submit", "it fails: 记住 🐛", "--user", "ada", "--wait", "--json").stdout
+    job = ekiden.run("submit", "the tests fail with a TypeError: 记住 🐛", "--user", "ada", "--wait", "--json").stdout
     session = json.loads(job)["job"].partition(".")[0]
     row = ekiden.run("sessions", "list", "--user", "ada").stdout.splitlines()[1]
     assert row.split()[:3] == [session, "ada", "(routed)"]
@@ -75,8 +75,8 @@ def test_sessions_are_listed_exported_and_cleared(ekiden: Program, redis_url: st
     written = ekiden.run("sessions", "export", session[:6], "--format", "markdown", "-o", "talk.md")
     assert written.stdout == f"2 message(s) of session {session} are in talk.md\n"
     text = (ekiden.folder / "talk.md").read_text("utf-8")
-    assert text.startswith("# it fails: 记住 🐛\n")
-    assert text.endswith("## You\n\nit fails: 记住 🐛\n\n## debugger\n\nnoted\n")
+    assert text.startswith("# the tests fail with a TypeError: 记住 🐛\n")
+    assert text.endswith("## You\n\nthe tests fail with a TypeError: 记住 🐛\n\n## debugger\n\nnoted\n")
     exported = json.loads(ekiden.run("sessions", "export", session).stdout)
     assert [message["agent"] for message in exported["messages"]] == ["", "debugger"]
     assert ekiden.run("sessions", "export", session, "-o", "no/such/file").returncode == 2
@@ -89,12 +89,12 @@ def test_sessions_are_listed_exported_and_cleared(ekiden: Program, redis_url: st
 
 def test_a_second_message_to_a_busy_session_waits_its_turn_and_says_so(ekiden: Program, redis_url: str) -> None:
     serve(ekiden)
-    first = ekiden.run("submit", "it fails slowly").stdout.strip()
+    first = ekiden.run("submit", "the tests fail with a TypeError slowly").stdout.strip()
     session = first.partition(".")[0]
-    second = ekiden.run("submit", "it fails", "--session", session)
+    second = ekiden.run("submit", "the tests fail with a TypeError", "--session", session)
     assert second.stdout.strip() == f"{session}.2"
     assert second.stderr == f"job {session}.2 waits behind job {first} of its session\n"
-    refused = ekiden.run("submit", "it fails", "--session", session, "--on-busy", "reject")
+    refused = ekiden.run("submit", "the tests fail with a TypeError", "--session", session, "--on-busy", "reject")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert f"job {first!r} of this session still runs" in refused.stderr
     waiting = ekiden.run("jobs", "--status", "waiting", "--json").stdout
@@ -110,7 +110,7 @@ def test_a_second_message_to_a_busy_session_waits_its_turn_and_says_so(ekiden: P
 
 def test_a_failed_job_goes_on_where_it_was_when_it_is_retried(ekiden: Program, redis_url: str) -> None:
     worker = serve(ekiden, FAILING_SCRIPT)
-    failed = ekiden.run("submit", "it fails", "--wait", "--json")
+    failed = ekiden.run("submit", "the tests fail with a TypeError", "--wait", "--json")
     assert failed.returncode == 1
     job = json.loads(failed.stdout)["job"]
     assert json.loads(ekiden.run("jobs", "--status", "failed", "--json").stdout)["id"] == job

@@ -44,7 +44,7 @@ def test_the_users_file_is_listed_alone() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("routing.fallback", "maybe", "'prompt_user' or 'none'"),
+        ("routing.fallback", "maybe", "'prompt_user', 'default_agent' or 'none'"),
         ("lease_s", "soon", "valid number"),
         ("concurrency", "0", "greater than or equal to 1"),
         ("modle", "x", "did you mean 'model'"),

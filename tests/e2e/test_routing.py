@@ -1,0 +1,101 @@
+"""``ekiden route`` and the overrides of a request, as users meet them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.program import ANSWER_SCRIPT, Program
+
+AGENTS = {
+    "parcels": ("Finds parcels and deliveries.", ["where is my parcel", "track my shipment", "my delivery is late"]),
+    "accounts": ("Mends accounts and passwords.", ["I cannot log in", "reset my password", "change my address"]),
+}
+
+
+@pytest.fixture
+def folder(ekiden: Program) -> Path:
+    folder = ekiden.folder / "team"
+    folder.mkdir()
+    for name, (description, examples) in AGENTS.items():
+        triggers = json.dumps({"examples": examples, "keywords": [name], "patterns": [rf"\b{name}\b"]})
+        text = f"---\nname: {name}\ndescription: {description}\ntriggers: {triggers}\n---\nWork.\n"
+        (folder / f"{name}.md").write_text(text)
+    return folder
+
+
+def analysis(ekiden: Program, *args: object, code: int = 0) -> dict[str, Any]:
+    done = ekiden.run("route", *args, "--json")
+    assert done.returncode == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_rule_that_is_sure_decides_and_its_arithmetic_is_shown(ekiden: Program) -> None:
+    done = ekiden.run("route", "这个 TypeError 怎么解决？", "--explain")
+
+    assert done.returncode == 0
+    assert "Method: rule-based matching\n  Agent: debugger\n" in done.stdout
+    assert "(0 x 10 + 1 x 20) x 90/100 = 18" in done.stdout
+    assert "Candidates by semantic:" in done.stdout
+    assert done.stderr == ""
+
+
+def test_what_no_rule_matches_goes_by_meaning_and_what_is_nobodys_is_refused(ekiden: Program, folder: Path) -> None:
+    found = analysis(ekiden, "my package has not come yet", "--agents", folder)
+    assert (found["agent"], found["stage"]) == ("parcels", "semantic")
+    assert [stage["stage"] for stage in found["stages"]] == ["rule", "semantic"]
+
+    refused = analysis(ekiden, "why is the sky blue", "--agents", folder, code=5)
+    assert refused["agent"] is None
+
+
+def test_settings_and_options_choose_the_strategy(ekiden: Program, folder: Path) -> None:
+    ekiden.env["GEMINI_ROUTING_STRATEGY"] = "rule"
+    assert analysis(ekiden, "my package has not come", "--agents", folder, code=5)["strategy"] == "rule"
+    assert (
+        analysis(ekiden, "@auto --strategy=semantic my package has not come", "--agents", folder)["agent"] == "parcels"
+    )
+    assert (
+        analysis(ekiden, "parcels: where is my parcel", "--agents", folder, "--strategy", "hybrid")["stage"] == "rule"
+    )
+
+    ekiden.env["GEMINI_ROUTING_ENABLED"] = "false"
+    assert "disabled" in analysis(ekiden, "parcels", "--agents", folder, code=5)["stages"][0]["note"]
+
+
+def test_an_unknown_name_suggests_near_ones(ekiden: Program) -> None:
+    done = ekiden.run("route", "@debuger why?")
+
+    assert done.returncode == 2
+    assert "did you mean @debugger?" in done.stderr
+
+
+def test_evaluates_labelled_requests(ekiden: Program, folder: Path) -> None:
+    rows = [("my parcel is lost", "parcels"), ("new password please", "accounts"), ("write a poem", "oos")]
+    file = ekiden.folder / "rows.jsonl"
+    file.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in rows))
+
+    done = ekiden.run("route", "eval", file, "--agents", folder, "--json")
+
+    figures = json.loads(done.stdout)
+    assert (figures["n"], figures["in_scope_accuracy"], figures["oos_refused"]) == (3, 1.0, 1.0)
+    assert {"in_scope_accuracy_unrefused", "in_scope_kept", "oos_auroc", "p50_ms", "p99_ms"} <= figures.keys()
+    assert "in_scope_accuracy" in ekiden.run("route", "eval", file, "--agents", folder).stdout
+
+
+def test_a_run_heeds_what_the_request_says_of_its_routing(ekiden: Program) -> None:
+    script = ekiden.scripts(ANSWER_SCRIPT)
+
+    named = ekiden.run("run", '@reviewer "look at it"', env=script)
+    assert named.returncode == 0, named.stderr
+    assert "Routing as asked to: reviewer" in named.stdout
+
+    unmatched = ekiden.run("run", "@auto --strategy=rule hello", env=script)
+    assert unmatched.returncode == 5
+
+    default = {"EKIDEN_ROUTING_FALLBACK": "default_agent", "EKIDEN_ROUTING_DEFAULT_AGENT": "debugger"}
+    done = ekiden.run("run", "why is the sky blue", env=script | default)
+    assert done.returncode == 0, done.stdout
+    assert "Routing via fallback to: debugger" in done.stdout

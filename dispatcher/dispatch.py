@@ -60,10 +60,15 @@ class DispatchHandler:
         router = self.router if strategy is None else self.strategies.get(strategy)
         if router is None:
             note = f"the strategy {strategy!r} is not to be had here: no model is set up"
-            return self._fallen_back(RoutingResult(stages=(RoutingStage(stage=str(strategy), note=note),)))
-        return self._fallen_back(await router.route(leg.request.prompt, self.catalog))
+            return self._fallen_back(RoutingResult(stages=(RoutingStage(stage=str(strategy), note=note),)), leg)
+        return self._fallen_back(await router.route(leg.request.prompt, self.catalog), leg)
 
-    def _fallen_back(self, result: RoutingResult) -> RoutingResult:
+    def _fallen_back(self, result: RoutingResult, leg: Leg) -> RoutingResult:
+        """Who goes on where nobody was chosen: in a conversation the agent that spoke last, else the default agent."""
+        last = next((said.agent for said in reversed(leg.earlier) if said.agent in self.catalog), None)
+        if result.route is None and last is not None:
+            route = Route(agent=last, stage="session", score=0, confidence=0)
+            return result.model_copy(update={"route": route})
         return with_default(result, self.catalog, self.default_agent if self.fallback == "default_agent" else None)
 
     def _nobody(self, result: RoutingResult) -> str:

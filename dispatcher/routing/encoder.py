@@ -6,16 +6,19 @@ Google's universal-sentence-encoder-multilingual v3 in numpy; 16 languages, Chin
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Encoder", "SentenceEncoder", "Vectors"]
+__all__ = ["Encoder", "SentenceEncoder", "Vectors", "single_threaded"]
 
 Vectors = NDArray[np.float32]
 
 _THREADS = 1
+"""A request is too small to be shared out: more threads only wait for each other, for 100 ms on a busy machine."""
 
 
 class Encoder(Protocol):
@@ -41,6 +44,19 @@ class SentenceEncoder:
 
                 self._model = USE(threads=_THREADS)
             return np.asarray(self._model.encode([_encodable(text) for text in texts]), dtype=np.float32)
+
+
+def single_threaded() -> AbstractContextManager[Any]:
+    """Keep numpy's linear algebra to one thread while the context is open."""
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=_THREADS, user_api="blas")
+    return limited
+
+
+@cache
+def _libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _encodable(text: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dispatcher.routing.base import SHOWN, Route, RoutingResult, routable
 from dispatcher.routing.calibration import CALIBRATED
-from dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors
+from dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors, single_threaded
 from dispatcher.routing.meaning import Judgement, Meaning, learn, texts_of
 from shared.definitions.catalog import Catalog
 from shared.definitions.model import AgentDefinition
@@ -37,7 +37,7 @@ class SemanticRouter:
         if not routable(catalog):
             return RoutingResult()
         meaning = await self.learned(catalog)
-        judgement = await asyncio.to_thread(meaning.judge, prompt, self._encoder)
+        judgement = await asyncio.to_thread(self._judged, meaning, prompt)
         return self._result(meaning, judgement, (time.perf_counter() - began) * 1000)
 
     async def learned(self, catalog: Catalog) -> Meaning:
@@ -47,6 +47,10 @@ class SemanticRouter:
                 meaning = await asyncio.to_thread(self._learn, routable(catalog))
                 self._learned = (catalog.digest, meaning)
             return self._learned[1]
+
+    def _judged(self, meaning: Meaning, prompt: str) -> Judgement:
+        with single_threaded():
+            return meaning.judge(prompt, self._encoder)
 
     def _learn(self, agents: Sequence[AgentDefinition]) -> Meaning:
         new = [agent for agent in agents if agent.digest not in self._vectors]

@@ -11,8 +11,10 @@ from dispatcher.routing.base import Route, Router, RoutingResult
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
 from shared.handoff import HandoffContext, first_context
+from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Failed, Outcome, Transfer
 from shared.records import JobRequested, Record, Routed, RoutingStage, decode_record, encode_record
+from shared.stores.sessions import Said
 
 
 @dataclass
@@ -23,6 +25,7 @@ class Leg:
     records: list[Record] = field(default_factory=list)
     number: int = 0
     entries: list[Any] = field(default_factory=list)
+    earlier: list[Said] = field(default_factory=list)
     context: HandoffContext = field(default_factory=lambda: first_context("abcdefghijklmnop.1"))
 
     async def record(self, record: Record, *, is_progress: bool) -> None:
@@ -132,3 +135,27 @@ def test_what_nobody_matches_says_why_and_lists_the_agents(fallback: str, lists:
     assert "no agent matches the request (semantic: looks like nobody's)" in text
     assert ("  billing - Does billing." in text) is lists
     assert "router-agent" not in text
+
+
+def said_by(agent: str) -> Said:
+    text = TextPart(text="something")
+    return Said("a.1", agent, Message(role="model", parts=(text,)) if agent else user_message("go"))
+
+
+def test_in_a_conversation_the_agent_that_spoke_last_takes_what_nobody_matches() -> None:
+    leg = Leg(JobRequested(prompt="and then?"))
+    leg.earlier = [said_by("debugger"), said_by(""), said_by("billing"), said_by("a gone agent"), said_by("")]
+    handler = DispatchHandler(CATALOG, Finding(None), "prompt_user", default_agent="debugger")
+    outcome = asyncio.run(handler.run(leg))  # type: ignore[arg-type]  # a stand-in
+    assert isinstance(outcome, Transfer)
+    assert outcome.context.to_agent == "billing"
+    assert isinstance(leg.records[0], Routed)
+    assert leg.records[0].stage == "session"
+
+
+def test_in_a_conversation_an_agent_that_matches_is_chosen_all_the_same() -> None:
+    leg = Leg(JobRequested(prompt="why does it fail?"))
+    leg.earlier = [said_by("billing")]
+    outcome = asyncio.run(DispatchHandler(CATALOG, Finding("debugger"), "none").run(leg))  # type: ignore[arg-type]  # a stand-in
+    assert isinstance(outcome, Transfer)
+    assert outcome.context.to_agent == "debugger"

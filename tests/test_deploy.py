@@ -194,6 +194,14 @@ class Instruments:
 
     create_gauge = create_observable_gauge = create_up_down_counter
 
+    def create_observable_counter(self, name: str, callbacks: Any, unit: str = "", description: str = "") -> None:
+        self._remember(name, unit, "_total")
+
+    def create_observable_up_down_counter(
+        self, name: str, callbacks: Any, unit: str = "", description: str = ""
+    ) -> None:
+        self._remember(name, unit, "")
+
     def create_histogram(self, name: str, unit: str = "", description: str = "", **_: Any) -> None:
         self._remember(name, unit, "_bucket", "_sum", "_count")
 

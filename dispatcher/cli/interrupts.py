@@ -59,8 +59,8 @@ def is_on_terminal() -> bool:
 
 async def ask(question: str) -> bool:
     """Ask on the terminal; anything but y or yes is a no. Raises ``Interrupted`` at Ctrl-C."""
-    print(f"\n{question} [y/N] ", end="", flush=True)  # noqa: T201 - the program's own output
-    async with interruptible():
+    async with interruptible():  # before the question is there to be answered by another Ctrl-C
+        print(f"\n{question} [y/N] ", end="", flush=True)  # noqa: T201 - the program's own output
         answer = await _typed_line()
     return answer.strip().lower() in ("y", "yes")
 

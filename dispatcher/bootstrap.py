@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -64,7 +65,8 @@ def strategies_of(settings: Settings) -> Mapping[str, Router]:
 
 def _router_model(settings: Settings) -> Callable[[Catalog], RouterModel]:
     """Return what finds the model that routes: the settings', else the router agent's, else the default."""
-    models = Models(_model_values(settings), os.environ)
+    values = ModelValues.of(settings, shipped_agents_dir() / "_scripts")
+    models = Models(replace(values, attempts=1), os.environ)  # a later try would come after the router's timeout
 
     def model_for(catalog: Catalog) -> RouterModel:
         definition = catalog.agents.get(ROUTER_AGENT)
@@ -72,14 +74,3 @@ def _router_model(settings: Settings) -> Callable[[Catalog], RouterModel]:
         return RouterModel(models.model(choice), choice.name, settings.routing_llm_timeout / 1000)
 
     return model_for
-
-
-def _model_values(settings: Settings) -> ModelValues:
-    return ModelValues(
-        model=settings.model,
-        aliases=settings.model_aliases,
-        timeout_s=settings.model_timeout_s,
-        attempts=1,  # a later try would come after the router's timeout
-        gemini_base_url=settings.gemini_base_url,
-        scripts_dir=settings.scripts_dir or shipped_agents_dir() / "_scripts",
-    )

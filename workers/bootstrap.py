@@ -21,18 +21,7 @@ async def build(settings: Settings, stores: Stores) -> Served:
         Definitions(stores.catalogs),
         registry,
         ToolGate(registry, settings.tool_threads),
-        Models(_model_values(settings), os.environ),
+        Models(ModelValues.of(settings, shipped_agents_dir() / "_scripts"), os.environ),
         workspace_root=settings.workspace_root,
     )
     return Served(handler, registry.names())
-
-
-def _model_values(settings: Settings) -> ModelValues:
-    return ModelValues(
-        model=settings.model,
-        aliases=settings.model_aliases,
-        timeout_s=settings.model_timeout_s,
-        attempts=settings.model_attempts,
-        gemini_base_url=settings.gemini_base_url,
-        scripts_dir=settings.scripts_dir or shipped_agents_dir() / "_scripts",
-    )

@@ -17,7 +17,7 @@ def models(as_json: AsJson = False) -> None:
 
     settings = load_settings()
     found = usable_models(os.environ)
-    default = default_model(ModelValues(model=settings.model, aliases=settings.model_aliases), os.environ)
+    default = default_model(ModelValues.of(settings), os.environ)
     if as_json:
         print(json.dumps({"default": default.name, "models": [asdict(model) for model in found]}))  # noqa: T201
         return

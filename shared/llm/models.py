@@ -16,6 +16,7 @@ from shared.llm.base import ChatModel
 from shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
 from shared.llm.genai.access import GeminiAccess
 from shared.llm.retrying import RetryingModel
+from shared.settings import Settings
 
 __all__ = [
     "ADAPTERS",
@@ -58,6 +59,18 @@ class ModelValues:
     gemini_base_url: str | None = None
     scripts_dir: Path | None = None
     """The scripts of the stand-in; None: it has none."""
+
+    @classmethod
+    def of(cls, settings: Settings, scripts_dir: Path | None = None) -> "ModelValues":
+        """Return what ``settings`` say; ``scripts_dir`` where they name no scripts."""
+        return cls(
+            model=settings.model,
+            aliases=settings.model_aliases,
+            timeout_s=settings.model_timeout_s,
+            attempts=settings.model_attempts,
+            gemini_base_url=settings.gemini_base_url,
+            scripts_dir=settings.scripts_dir or scripts_dir,
+        )
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,13 @@ PLAIN = [
     "http://localhost:4318/v1/traces",
     "see https://example.org/a:b and a@b.org",
     "the password is long, the token is short",
-    "/home/me/.keys",
+    "/run/agent/.keys",
     "basic understanding of the matter",
     "skate, ski-jumping, sk-8",
 ]
 ENV = {
     "SOME_API_KEY": "correct-horse-battery",
-    "SSH_AUTH_SOCK": "/home/me/.keys",
+    "SSH_AUTH_SOCK": "/run/agent/.keys",
     "SHORT_TOKEN": "the",
     "GIT_AUTHOR_NAME": "understanding",
     "DATABASE_URL": "postgres://u:swordfish@h/x",

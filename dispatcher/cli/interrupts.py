@@ -5,10 +5,13 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import FrameType
 
 __all__ = ["Interrupted", "ask", "interruptible", "is_on_terminal"]
+
+_Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 class Interrupted(Exception):
@@ -38,7 +41,8 @@ async def interruptible() -> AsyncIterator[None]:
             task.cancel()
         received.append(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
         loop.add_signal_handler(number, receive, number)
     try:
         yield
@@ -48,8 +52,21 @@ async def interruptible() -> AsyncIterator[None]:
         task.uncancel()
         raise Interrupted(by_user=received[0] == signal.SIGINT) from None
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        _restore(loop, before)
+
+
+def _restore(loop: asyncio.AbstractEventLoop, before: dict[signal.Signals, "_Handler"]) -> None:
+    """Put the handlers of ``asyncio.run`` back: they cancel the task, so that it ends in order.
+
+    The loop alone would leave Python's own, which throws KeyboardInterrupt into whatever callback happens to run.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, before)  # none must arrive between the two
+    try:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
 
 
 def is_on_terminal() -> bool:

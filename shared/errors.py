@@ -64,8 +64,8 @@ __all__ = [
 ]
 
 
-StopFlag = Literal["user", "deadline"]
-"""Who stops a running job from outside."""
+StopFlag = Literal["user", "deadline", "parent"]
+"""Who stops a running job from outside; ``parent``: the job that delegated it needs it no more."""
 
 
 class EkidenError(Exception):

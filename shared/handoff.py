@@ -11,11 +11,20 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["VERSION", "HandoffContext", "HandoffMetadata", "History", "first_context", "new_handoff_id"]
+__all__ = [
+    "VERSION",
+    "Frame",
+    "HandoffContext",
+    "HandoffMetadata",
+    "History",
+    "Returned",
+    "first_context",
+    "new_handoff_id",
+]
 
 VERSION = 1
 MAX_WIRE_BYTES = 240
-"""What a field may take in a queue message, as JSON: it is escaped there twice, and there are four of them."""
+"""What a field may take in a queue message, as JSON: it is escaped there twice, and there are six of them."""
 MAX_WIRE_REASON = 20
 """Characters of a longer reason that are kept, for people who look into a queue."""
 
@@ -32,6 +41,30 @@ class History(_Frozen):
     """Turns, with mode ``last``."""
     upto: int = 0
     """The journal position (inclusive) that the history ends at."""
+
+
+class Frame(_Frozen):
+    """An agent that waits for control to come back: a call of the call stack."""
+
+    agent: str
+    leg: int
+    """The leg that handed over."""
+    call_id: str
+    """The tool call that the result answers."""
+    from_agent: str
+    """Who the agent itself had control from."""
+    chain_length: int
+    """How much of the chain is its own: what follows is dropped at the return."""
+
+
+class Returned(_Frozen):
+    """What control came back with."""
+
+    leg: int
+    """The leg that handed over, and waited."""
+    call_id: str
+    text: str
+    is_error: bool = False
 
 
 class HandoffMetadata(_Frozen):
@@ -60,6 +93,10 @@ class HandoffContext(_Frozen):
     payload: dict[str, Any] | None = None
     history: History = History()
     metadata: HandoffMetadata
+    calls: tuple[Frame, ...] = ()
+    """Who gets control back when the agent has ended, the last one first."""
+    returned: Returned | None = None
+    """Set where this is such a return."""
     elided: tuple[str, ...] = Field(default=())
     """Fields left out of this copy because they are long."""
 
@@ -74,9 +111,11 @@ class HandoffContext(_Frozen):
 
     def for_wire(self) -> "HandoffContext":
         """Return a copy that is small enough for a queue message."""
-        fields = ("reason", "context", "summary", "payload")
-        long = [name for name in fields if len(json.dumps(getattr(self, name))) > MAX_WIRE_BYTES]
+        values = self.model_dump(mode="json", include={"reason", "context", "summary", "payload", "calls", "returned"})
+        long = [name for name, value in values.items() if len(json.dumps(value)) > MAX_WIRE_BYTES]
         changes: dict[str, Any] = dict.fromkeys(long)
+        if "calls" in changes:
+            changes["calls"] = ()
         if "reason" in changes:
             changes["reason"] = f"{self.reason[:MAX_WIRE_REASON]}…"
         return self.model_copy(update={**changes, "elided": tuple(long)}) if long else self
@@ -84,6 +123,11 @@ class HandoffContext(_Frozen):
     def with_id(self, handoff_id: str) -> "HandoffContext":
         """Return a copy with this handoff's id."""
         metadata = self.metadata.model_copy(update={"handoff_id": handoff_id})
+        return self.model_copy(update={"metadata": metadata})
+
+    def with_trace(self, traceparent: str) -> "HandoffContext":
+        """Return a copy within this trace."""
+        metadata = self.metadata.model_copy(update={"traceparent": traceparent})
         return self.model_copy(update={"metadata": metadata})
 
     def advance(
@@ -96,8 +140,12 @@ class HandoffContext(_Frozen):
         summary: str | None = None,
         payload: dict[str, Any] | None = None,
         history: History | None = None,
+        call: Frame | None = None,
     ) -> "HandoffContext":
-        """Return the context for the next agent: the chain one longer, one deeper unless it is the route."""
+        """Return the context for the next agent: the chain one longer, one deeper unless it is the route.
+
+        ``call``: this agent wants control back.
+        """
         metadata = self.metadata.model_copy(
             update={
                 "handoff_id": new_handoff_id(),
@@ -115,6 +163,27 @@ class HandoffContext(_Frozen):
             payload=payload,
             history=history or History(),
             metadata=metadata,
+            calls=(*self.calls, call) if call else self.calls,
+        )
+
+    def come_back(self, text: str, *, is_error: bool, upto: int) -> "HandoffContext":
+        """Return the context of the innermost caller that gets control back: the chain as it was, no deeper."""
+        *outer, frame = self.calls
+        metadata = self.metadata.model_copy(
+            update={
+                "handoff_id": new_handoff_id(),
+                "timestamp": time.time(),
+                "handoff_chain": self.metadata.handoff_chain[: frame.chain_length],
+            }
+        )
+        return HandoffContext(
+            from_agent=frame.from_agent,
+            to_agent=frame.agent,
+            reason=f"{self.to_agent} has ended",
+            history=History(upto=upto),
+            metadata=metadata,
+            calls=tuple(outer),
+            returned=Returned(leg=frame.leg, call_id=frame.call_id, text=text, is_error=is_error),
         )
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "is_session_id",
     "new_session_id",
     "parent_of",
+    "root_of",
     "session_id_for",
     "session_of",
     "task_id",
@@ -52,6 +53,11 @@ def parent_of(job: str) -> str | None:
     """Return the job that delegated ``job``, or None for the root job of a request."""
     parent, _, _ = job.rpartition(".")
     return parent if "." in parent else None
+
+
+def root_of(job: str) -> str:
+    """Return the job of the user's request that ``job`` serves: itself, or the first above it."""
+    return ".".join(job.split(".")[:2])
 
 
 def ancestors_of(job: str) -> list[str]:

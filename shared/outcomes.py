@@ -1,11 +1,13 @@
 """How a leg ends: a closed union. Handlers return one; the runner commits it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from shared.definitions.model import ToolRules
 from shared.handoff import HandoffContext
 
-__all__ = ["Answer", "Cancelled", "Failed", "Outcome", "Suspended", "TerminationReason", "Transfer"]
+__all__ = ["Answer", "Budget", "Cancelled", "Child", "Failed", "Outcome", "Suspended", "TerminationReason", "Transfer"]
 
 TerminationReason = Literal[
     "GOAL",
@@ -24,16 +26,31 @@ TerminationReason = Literal[
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What a job with all its children may use up; None: any amount."""
+
+    tokens: int | None = None
+    micro_usd: int | None = None
+
+
+@dataclass(frozen=True)
 class Answer:
     """The job's final answer."""
 
     text: str
     reason: TerminationReason = "GOAL"
+    output: Any = None
+    """A structured answer: JSON."""
+    is_final: bool = False
+    """Ends the job also where a caller waits for control."""
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Control moves to ``context.to_agent``. ``call_id`` is the tool call that asked for it; None for the route."""
+    """Control moves to ``context.to_agent``.
+
+    ``call_id`` is the tool call that asked for it; None for the route, a return and what the agent's file asks for.
+    """
 
     context: HandoffContext
     call_id: str | None = None
@@ -43,15 +60,37 @@ class Transfer:
     """The agent may hand back to the agent that control came from, though it is in the chain."""
     catalog: str | None = None
     """The digest of the catalog that the job is pinned to from here on; None: as before. The route sets it."""
+    definition: str = ""
+    """The digest of the target's definition, which the catalog must have; empty: not looked for."""
+    budget: Budget | None = None
+    """What the whole job may use up; the route sets it."""
+
+
+@dataclass(frozen=True)
+class Child:
+    """A delegated job: begun by the suspension that names it, or waited for again."""
+
+    job: str
+    call_id: str
+    agent: str
+    objective: str
+    context: HandoffContext
+    inputs: Mapping[str, Any]
+    bounds: tuple[ToolRules, ...]
+    max_depth: int
+    timeout_s: float
 
 
 @dataclass(frozen=True)
 class Suspended:
-    """The leg gives up its worker and is woken after ``delay_s``."""
+    """The leg gives up its worker and is woken after ``delay_s``, or by its ``children``."""
 
-    cause: Literal["missing_tools", "retry"]
+    cause: Literal["missing_tools", "retry", "children"]
     delay_s: float
     detail: str = ""
+    children: tuple[Child, ...] = ()
+    need: int = 0
+    """How many of the children must succeed; 0: all must end. The rest is cancelled then."""
 
 
 @dataclass(frozen=True)

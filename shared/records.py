@@ -3,15 +3,17 @@
 Stored for as long as a session lives: only add fields, with defaults. Stored examples are a test.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from shared.definitions.model import ToolRules
 from shared.handoff import HandoffContext
 from shared.llm.base import FinishReason
 from shared.messages import Message, ToolResult, Usage
 
 __all__ = [
+    "Delegated",
     "Ended",
     "Entry",
     "HandedOff",
@@ -19,14 +21,18 @@ __all__ = [
     "LegStarted",
     "ModelReplied",
     "Noticed",
+    "Nudged",
     "Paused",
     "Record",
     "Refused",
     "Retried",
     "Routed",
     "RoutingStage",
+    "StateChanged",
+    "Summarised",
     "ToolFinished",
     "ToolStarted",
+    "Unrouted",
     "decode_record",
     "encode_record",
 ]
@@ -51,6 +57,16 @@ class JobRequested(_Record):
     """How to route this request; None: as the dispatcher is configured."""
     traceparent: str | None = None
     """The ids of the job's trace and of its root span (W3C), which whoever ends the job records."""
+    state: dict[str, Any] = Field(default_factory=dict)
+    """Session variables that the request sets."""
+    inputs: dict[str, Any] | None = None
+    """What a delegated job was called with."""
+    bounds: tuple[ToolRules, ...] = ()
+    """Rules of the agents above a delegated job: it has no tool that one of them does not permit."""
+    max_depth: int | None = None
+    """The chain's greatest depth that the agents above a delegated job allow."""
+    parent_traceparent: str | None = None
+    """The span (W3C) that the root span of a delegated job hangs below."""
 
 
 class LegStarted(_Record):
@@ -97,6 +113,16 @@ class Routed(_Record):
     stages: tuple[RoutingStage, ...] = ()
 
 
+class Unrouted(_Record):
+    """The dispatcher chose nobody."""
+
+    type: Literal["unrouted"] = "unrouted"
+    why: str
+    stages: tuple[RoutingStage, ...] = ()
+    agents: tuple[str, ...] = ()
+    """Whom the user may name instead, the likeliest first: those that the job's error lists, in its order."""
+
+
 class ModelReplied(_Record):
     """A model's answer, before any of its tool calls runs."""
 
@@ -108,6 +134,8 @@ class ModelReplied(_Record):
     """The provider's word for an unusual finish."""
     usage: Usage = Usage()
     model: str = ""
+    cost_usd: float | None = None
+    """None: nobody said what the model costs."""
     duration_ms: int = 0
 
 
@@ -140,10 +168,49 @@ class Refused(_Record):
     """A transfer call that was not carried out, and the text that the model gets."""
 
     type: Literal["handoff_refused"] = "handoff_refused"
-    call_id: str
+    call_id: str | None
+    """None: a handoff that the agent's file asked for, not its model."""
     name: str
     code: str
     message: str
+
+
+class Nudged(_Record):
+    """A reply that was no end of the leg, and what the model is told for it."""
+
+    type: Literal["nudged"] = "nudged"
+    text: str
+
+
+class StateChanged(_Record):
+    """Session variables that a leg writes; None takes one away. They count once the leg is committed."""
+
+    type: Literal["state"] = "state"
+    changes: dict[str, Any]
+    by: str = ""
+    """The tool that wrote them."""
+
+
+class Summarised(_Record):
+    """A model's summary of the history that the agent took over."""
+
+    type: Literal["summary"] = "summary"
+    text: str
+    model: str = ""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    duration_ms: int = 0
+
+
+class Delegated(_Record):
+    """A child job was begun for a tool call."""
+
+    type: Literal["delegated"] = "delegated"
+    call_id: str
+    child: str
+    """The child job's id."""
+    agent: str
+    objective: str = ""
 
 
 class Noticed(_Record):
@@ -176,17 +243,24 @@ class Ended(_Record):
     reason: str
     answer: str | None = None
     error: str | None = None
+    output: Any = None
+    """A structured answer, where the agent declares one."""
 
 
 Record = Annotated[
     JobRequested
     | LegStarted
     | Routed
+    | Unrouted
     | ModelReplied
     | ToolStarted
     | ToolFinished
     | HandedOff
     | Refused
+    | Nudged
+    | StateChanged
+    | Summarised
+    | Delegated
     | Noticed
     | Paused
     | Retried

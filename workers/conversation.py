@@ -55,7 +55,7 @@ def turns_of(records: Iterable[Record]) -> list[Turn]:
                 turns[-1].answers[result.call_id] = result
                 if forgotten:
                     turns[-1].forgotten.add(result.call_id)
-            case Refused(call_id=call_id, name=name, message=text):
+            case Refused(call_id=str(call_id), name=name, message=text):
                 turns[-1].answers[call_id] = ToolResult(call_id=call_id, name=name, content=text, is_error=True)
                 turns[-1].refusal = text
             case HandedOff(call_id=str(call_id), context=context):

@@ -47,7 +47,7 @@ async def _left_behind(url: str) -> "list[JobView]":
     from dispatcher.client import Client
 
     async with Client(url) as client:
-        jobs = [job for job in await client.jobs(_MOST) if not job.is_over and not job.cancel_requested]
+        jobs = [job for job in await client.jobs(_MOST) if not job.is_over and job.stop is None]
         if jobs and await _is_served(client):
             return []
         return jobs[::-1]

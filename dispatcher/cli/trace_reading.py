@@ -115,7 +115,7 @@ class _Teller:
             case HandedOff():
                 self._hand_off(record, entry)
             case Refused(name=name, code=code, message=message, call_id=call_id):
-                call = self._calls.get((record.leg, call_id))
+                call = self._calls.get((record.leg, call_id or ""))
                 detail = f"{code}: {message}"
                 self._add(self._moment("refused", name, entry, detail=detail, is_error=True, call=call))
             case Routed(agent=agent, stage=stage, confidence=confidence):

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from shared.handoff import HandoffContext
 from shared.messages import ToolCall, ToolResult
@@ -13,13 +13,16 @@ from shared.records import (
     HandedOff,
     JobRequested,
     ModelReplied,
+    Paused,
     Record,
     Refused,
+    StateChanged,
+    Summarised,
     ToolFinished,
     ToolStarted,
 )
 from shared.relay.live import Live
-from shared.stores.base import Claimed, JobStore, Lease
+from shared.stores.base import NOTHING, Appended, Claimed, JobStore, JobView, Lease, Spent, UsedUp
 from shared.stores.sessions import Said
 from shared.telemetry.base import LegWatch
 
@@ -33,11 +36,26 @@ class MadeProgress(Exception):  # no error: the leg goes on elsewhere
 
 
 class Appends(Protocol):
-    """What a leg needs of a store."""
+    """What a leg writes with."""
 
     async def append(
-        self, lease: Lease, token: str, records: Sequence[Record], *, used_ms: int, is_progress: bool
-    ) -> int:
+        self,
+        lease: Lease,
+        token: str,
+        records: Sequence[Record],
+        *,
+        used_ms: int,
+        is_progress: bool,
+        spent: Spent = NOTHING,
+    ) -> Appended:
+        """See ``JobStore``."""
+        ...
+
+
+class ReadsJobs(Protocol):
+    """What a leg reads of other jobs."""
+
+    async def job(self, job: str) -> JobView:
         """See ``JobStore``."""
         ...
 
@@ -52,6 +70,8 @@ class Leg:
         store: Appends,
         *,
         earlier: list[Said] | None = None,
+        jobs: ReadsJobs | None = None,
+        state: Mapping[str, Any] | None = None,
         live: Live | None = None,
         until_progress: bool = False,
         watch: LegWatch | None = None,
@@ -64,11 +84,15 @@ class Leg:
         self.entries = entries
         self.earlier = earlier or []
         """What was said in the session before this job, oldest first."""
+        self.used_up: UsedUp = claimed.used_up
+        """Which budget of the root job is used up, if one is."""
         self.live = live
         """Where pieces of an answer go while it is written, if anywhere."""
         self.watch = watch or LegWatch()
         """Is told what happens."""
         self._store = store
+        self._jobs = jobs
+        self._state = dict(state or {})
         self._until_progress = until_progress
         self._has_progressed = False
         self._writes = 0
@@ -104,6 +128,30 @@ class Leg:
         return [entry.record for entry in self.entries if entry.record.leg == self.number]
 
     @property
+    def changes(self) -> dict[str, Any]:
+        """Session variables that the next commit of this leg writes; None takes one away."""
+        changes = dict(self.request.state) if self.number == 0 and self.entries else {}
+        for record in self.records:
+            match record:
+                case Paused(cause="children"):
+                    changes = {}  # committed with that pause, and somebody else's since
+                case StateChanged():
+                    changes |= record.changes
+                case _:
+                    pass
+        return changes
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The session's variables as this leg sees them."""
+        return {name: value for name, value in (self._state | self.changes).items() if value is not None}
+
+    async def child(self, job: str) -> JobView:
+        """Return a job that this leg delegated, as it is now. Raises ``UnknownJob``."""
+        assert self._jobs is not None, "this leg was opened without a reader of jobs"
+        return await self._jobs.job(job)
+
+    @property
     def used_ms(self) -> int:
         """Time spent on this leg, over all attempts."""
         return self._used_before_ms + round((time.monotonic() - self._began) * 1000)
@@ -121,9 +169,15 @@ class Leg:
         if self._until_progress and self._has_progressed and any(isinstance(one, ToolStarted) for one in records):
             raise MadeProgress
         async with self._appending:
-            seq = await self._store.append(
-                self.lease, self.next_write(), records, used_ms=self.used_ms, is_progress=is_progress
+            seq, used_up = await self._store.append(
+                self.lease,
+                self.next_write(),
+                records,
+                used_ms=self.used_ms,
+                is_progress=is_progress,
+                spent=_spent(records),
             )
+            self.used_up = used_up or self.used_up
             self._has_progressed |= is_progress
             now_ms = round(time.time() * 1000)
             first = seq - len(records) + 1
@@ -137,6 +191,15 @@ class Handler(Protocol):
     async def run(self, leg: Leg) -> Outcome:
         """Carry the leg to an outcome; knows no queue and commits nothing."""
         ...
+
+
+def _spent(records: Sequence[Record]) -> Spent:
+    tokens = micro_usd = 0
+    for record in records:
+        if isinstance(record, ModelReplied | Summarised):
+            tokens += record.usage.input_tokens + record.usage.output_tokens
+            micro_usd += round((record.cost_usd or 0.0) * 1_000_000)
+    return Spent(tokens, micro_usd)
 
 
 async def journal_of(store: JobStore, job: str, upto: int | None = None) -> list[Entry]:

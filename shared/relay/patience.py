@@ -2,12 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from shared.errors import StoreUnavailable
 from shared.records import Record
-from shared.stores.base import Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease, Step
+from shared.stores.base import (
+    NOTHING,
+    Appended,
+    ChildSubmission,
+    Claim,
+    Claimed,
+    ClaimVerdict,
+    CommitVerdict,
+    JobStore,
+    Lease,
+    Spent,
+    Step,
+)
 
 __all__ = ["PatientWriter"]
 
@@ -34,11 +46,18 @@ class PatientWriter:
         )
 
     async def append(
-        self, lease: Lease, token: str, records: Sequence[Record], *, used_ms: int, is_progress: bool
-    ) -> int:
+        self,
+        lease: Lease,
+        token: str,
+        records: Sequence[Record],
+        *,
+        used_ms: int,
+        is_progress: bool,
+        spent: Spent = NOTHING,
+    ) -> Appended:
         """See ``JobStore``."""
         return await self._persist(
-            lambda: self._store.append(lease, token, records, used_ms=used_ms, is_progress=is_progress)
+            lambda: self._store.append(lease, token, records, used_ms=used_ms, is_progress=is_progress, spent=spent)
         )
 
     async def transfer(self, lease: Lease, commit_id: str, step: Step) -> tuple[CommitVerdict, str]:
@@ -46,17 +65,33 @@ class PatientWriter:
         return await self._persist(lambda: self._store.transfer(lease, commit_id, step))
 
     async def suspend(
-        self, lease: Lease, commit_id: str, records: Sequence[Record], delay_s: float
+        self,
+        lease: Lease,
+        commit_id: str,
+        records: Sequence[Record],
+        delay_s: float,
+        *,
+        children: Sequence[ChildSubmission] = (),
+        need: int = 0,
+        state: Mapping[str, Any] | None = None,
     ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
-        return await self._persist(lambda: self._store.suspend(lease, commit_id, records, delay_s))
+        return await self._persist(
+            lambda: self._store.suspend(lease, commit_id, records, delay_s, children=children, need=need, state=state)
+        )
 
     async def finish(
-        self, lease: Lease, commit_id: str, records: Sequence[Record], messages: Iterable[str]
+        self,
+        lease: Lease,
+        commit_id: str,
+        records: Sequence[Record],
+        messages: Iterable[str],
+        *,
+        state: Mapping[str, Any] | None = None,
     ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
         said = list(messages)
-        return await self._persist(lambda: self._store.finish(lease, commit_id, records, said))
+        return await self._persist(lambda: self._store.finish(lease, commit_id, records, said, state=state))
 
     async def _persist(self, write: Callable[[], Awaitable[T]]) -> T:
         gives_up = time.monotonic() + self._patience_s

@@ -8,26 +8,29 @@ import random
 import socket
 import time
 import uuid
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, cast
 
 import structlog
 from pydantic import ValidationError
 
 from shared.errors import EkidenError, JobCancelled, LostLease, StopFlag, Transient
-from shared.ids import session_of
+from shared.handoff import HandoffContext
+from shared.ids import parent_of, session_of
 from shared.messages import Message, TextPart, user_message
-from shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
-from shared.records import Ended, HandedOff, Paused, Record, Refused
+from shared.outcomes import Answer, Cancelled, Child, Failed, Outcome, Suspended, Transfer
+from shared.records import Delegated, Ended, HandedOff, JobRequested, Paused, Record, Refused
 from shared.relay.leases import Held, Leases
 from shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
 from shared.relay.live import Live
 from shared.relay.message import LegMessage, outbox, queue_for
 from shared.relay.patience import PatientWriter
-from shared.stores.base import Claim, Claimed, CommitVerdict, JobStore, Step
+from shared.relay.refusing import why_refused
+from shared.stores.base import ChildSubmission, Claim, Claimed, CommitVerdict, JobStore, Step
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
 from shared.telemetry.base import LegWatch, telemetry
-from shared.telemetry.identity import read_traceparent
+from shared.telemetry.identity import child_traceparent, read_traceparent
 
 __all__ = ["PROCESS", "Runner"]
 
@@ -168,15 +171,25 @@ class Runner:
         entries = await journal_of(self._store, lease.job, claimed.seq)
         live = Live(self._live, lease) if self._live else None
         earlier = await self._earlier(lease.job)
+        sessions = self._sessions if claimed.has_state else None
+        state = await sessions.state(session_of(lease.job)) if sessions else {}
         watch.opened(entries)
         until_progress = self._until_progress
         return Leg(
-            claimed, entries, self._writer, earlier=earlier, live=live, until_progress=until_progress, watch=watch
+            claimed,
+            entries,
+            self._writer,
+            earlier=earlier,
+            jobs=self._store,
+            state=state,
+            live=live,
+            until_progress=until_progress,
+            watch=watch,
         )
 
     async def _earlier(self, job: str) -> list[Said]:
-        """Return what was said in the session before this job; the first job of a session need not look."""
-        if self._sessions is None or job.split(".")[1] == "1":
+        """Return what was said in the session before this job; the first job of a session and a child need not look."""
+        if self._sessions is None or job.split(".")[1:] == ["1"] or parent_of(job) is not None:
             return []
         return await self._sessions.said(session_of(job), before_job=job)
 
@@ -215,30 +228,50 @@ class Runner:
         match outcome:
             case Transfer():
                 verdict, detail = await self._commit_transfer(leg, outcome)
-            case Suspended(cause, delay_s, text):
-                record = Paused(leg=leg.number, cause=cause, delay_s=delay_s, detail=text)
-                verdict, detail = await self._writer.suspend(leg.lease, leg.next_write(), [record], delay_s)
+            case Suspended():
+                verdict, detail = await self._commit_suspension(leg, outcome)
+            case Answer(is_final=False) | Failed() if leg.context.calls:
+                verdict, detail = await self._commit_transfer(leg, _return_of(leg, outcome))
             case _:
                 verdict, detail = await self._commit_end(leg, outcome)
         if verdict == "cancelled":  # somebody stopped the job just before
-            outcome = _stopped("deadline" if detail == "deadline" else "user")
+            outcome = _stopped(cast(StopFlag, detail or "user"))
             verdict, _ = await self._commit_end(leg, outcome)
         leg.watch.committed(outcome, verdict)
         return verdict
 
     async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> tuple[CommitVerdict, str]:
         match outcome:
-            case Answer(text, reason):
-                end = Ended(leg=leg.number, status="done", reason=reason, answer=text)
+            case Answer(text, reason, output):
+                end = Ended(leg=leg.number, status="done", reason=reason, answer=text, output=output)
             case Failed(reason, message):
                 end = Ended(leg=leg.number, status="failed", reason=reason, error=message)
             case Cancelled(message):
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
-        verdict, detail = await self._writer.finish(leg.lease, leg.next_write(), records, _said(leg, end))
+        state = {} if isinstance(outcome, Cancelled) else leg.changes
+        verdict, detail = await self._writer.finish(leg.lease, leg.next_write(), records, _said(leg, end), state=state)
         if verdict == "ok":
             telemetry().ended(leg.job, leg.entries, records)
         return verdict, detail
+
+    async def _commit_suspension(self, leg: Leg, outcome: Suspended) -> tuple[CommitVerdict, str]:
+        begun = {record.child for record in leg.records if isinstance(record, Delegated)}
+        records: list[Record] = [
+            Delegated(leg=leg.number, call_id=one.call_id, child=one.job, agent=one.agent, objective=one.objective)
+            for one in outcome.children
+            if one.job not in begun
+        ]
+        records.append(Paused(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail))
+        return await self._writer.suspend(
+            leg.lease,
+            leg.next_write(),
+            records,
+            outcome.delay_s,
+            children=[_submission(leg, child) for child in outcome.children],
+            need=outcome.need,
+            state=leg.changes if outcome.children else None,
+        )
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
         context = transfer.context
@@ -247,17 +280,20 @@ class Runner:
             record=HandedOff(leg=leg.number, context=context, call_id=transfer.call_id),
             outbox=outbox(leg.job, leg.number + 1, queue_for(context.to_agent), context),
             catalog=transfer.catalog or leg.catalog,
-            is_route=transfer.call_id is None,
+            kind="return" if context.returned else "handoff" if leg.number else "route",
             max_depth=transfer.max_depth,
             may_return=transfer.may_return,
             cycles=self._cycles,
+            definition=transfer.definition,
+            budget=transfer.budget,
+            left=_left(leg, context) if context.returned else (),
+            state=leg.changes,
         )
         verdict, code = await self._writer.transfer(leg.lease, leg.next_write(), step)
         if verdict == "ok":
             leg.watch.transferred(transfer, step.outbox.queue)
         if verdict == "refused":
-            assert transfer.call_id is not None, "a route has no chain to check"
-            text = _why_refused(code, transfer)
+            text = why_refused(code, transfer)
             name = transfer.tool_name
             await leg.record(Refused(leg=leg.number, call_id=transfer.call_id, name=name, code=code, message=text))
         return verdict, code
@@ -273,7 +309,9 @@ def _log_fields(claimed: Claimed) -> dict[str, Any]:
 
 def _stopped(flag: StopFlag) -> Cancelled | Failed:
     """Return the end of a job that somebody, or its deadline, stopped."""
-    return Failed("TIMEOUT", "the job's deadline has passed") if flag == "deadline" else Cancelled()
+    if flag == "deadline":
+        return Failed("TIMEOUT", "the job's deadline has passed")
+    return Cancelled("the job that delegated it needs it no more" if flag == "parent" else "cancelled")
 
 
 def _is_being_cancelled() -> bool:
@@ -282,21 +320,42 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _why_refused(code: str, transfer: Transfer) -> str:
-    chain = " -> ".join(transfer.context.metadata.handoff_chain[:-1])
-    if code == "MAX_DEPTH_EXCEEDED":
-        return (
-            f"Not executed: {code}. This job may be handed over {transfer.max_depth} times and has been: "
-            "finish the task yourself and answer the user."
-        )
-    return (
-        f"Not executed: {code}. Agent {transfer.context.to_agent!r} has had this job already ({chain}): "
-        "hand over to another agent, or finish the task yourself and answer the user."
+def _return_of(leg: Leg, outcome: Answer | Failed) -> Transfer:
+    """Return the move of control back to the agent that waits for this one's result, however it ended."""
+    is_error = isinstance(outcome, Failed)
+    text = outcome.message if isinstance(outcome, Failed) else outcome.text
+    return Transfer(leg.context.come_back(text, is_error=is_error, upto=len(leg.entries)))
+
+
+def _left(leg: Leg, returning: HandoffContext) -> tuple[str, ...]:
+    """Return the agents that leave the chain when control comes back."""
+    return leg.context.metadata.handoff_chain[len(returning.metadata.handoff_chain) :]
+
+
+def _submission(leg: Leg, child: Child) -> ChildSubmission:
+    """Return a child job as the store begins it: at its agent, behind a journal that looks like any other."""
+    above = leg.context.metadata.traceparent
+    trace = child_traceparent(above, child.job)
+    request = JobRequested(
+        prompt=child.objective,
+        agent=child.agent,
+        cwd=leg.cwd or None,
+        traceparent=trace or None,
+        parent_traceparent=above or None,
+        inputs=dict(child.inputs),
+        bounds=child.bounds,
+        max_depth=child.max_depth,
     )
+    context = child.context.with_trace(trace)
+    child = replace(child, context=context)
+    box = outbox(child.job, 1, queue_for(child.agent), context)
+    return ChildSubmission(child, box, (request, HandedOff(context=context)))
 
 
 def _said(leg: Leg, end: Ended) -> list[str]:
-    """Return what goes into the session: the user's request and, if there is one, the answer."""
+    """Return what goes into the session: the user's request and, if there is one, the answer. A child says nothing."""
+    if parent_of(leg.job) is not None:
+        return []
     said = [user_message(leg.request.prompt)]
     if end.answer is not None:
         said.append(Message(role="model", parts=(TextPart(text=end.answer),), model=leg.agent))

@@ -20,6 +20,7 @@ async def stop_job(store: JobStore, job: str, flag: StopFlag) -> Literal["ok", "
     """
     while True:
         view = await store.job(job)
+        flag = view.stop or flag  # who came first gives the reason
         entries = await _readable(store, job)
         seq = None if entries is None else len(entries)
         records = records_that_close(entries or [], _end(view.leg, flag))
@@ -46,4 +47,5 @@ async def _readable(store: JobStore, job: str) -> list[Entry] | None:
 def _end(leg: int, flag: StopFlag) -> Ended:
     if flag == "deadline":
         return Ended(leg=leg, status="failed", reason="TIMEOUT", error="the job's deadline has passed")
-    return Ended(leg=leg, status="cancelled", reason="ABORTED", error="cancelled by the user")
+    why = "the job that delegated it needs it no more" if flag == "parent" else "cancelled by the user"
+    return Ended(leg=leg, status="cancelled", reason="ABORTED", error=why)

@@ -2,15 +2,19 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from shared.errors import StopFlag
 from shared.handoff import HandoffContext
+from shared.outcomes import Budget, Child
 from shared.records import Entry, JobRequested, Record
 
 __all__ = [
+    "NOTHING",
+    "Appended",
+    "ChildSubmission",
     "Claim",
     "ClaimVerdict",
     "Claimed",
@@ -23,9 +27,11 @@ __all__ = [
     "OnBusy",
     "Outbox",
     "PoolView",
+    "Spent",
     "Step",
     "StopFlag",
     "Submission",
+    "UsedUp",
 ]
 
 JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
@@ -36,6 +42,28 @@ it must, and waits on a timer until there is room for it."""
 CommitVerdict = Literal["ok", "fenced", "gone", "cancelled", "refused", "finished", "stale"]
 OnBusy = Literal["queue", "reject", "interrupt"]
 """What becomes of a submission to a session that has an unfinished job; ``interrupt`` puts it in front."""
+
+
+UsedUp = Literal["", "tokens", "cost"]
+"""Which budget of the root job is used up, if one is."""
+
+
+class Spent(NamedTuple):
+    """What a step used up; counted on the root job."""
+
+    tokens: int = 0
+    micro_usd: int = 0
+
+
+NOTHING = Spent()
+
+
+class Appended(NamedTuple):
+    """What an append comes back with."""
+
+    seq: int
+    """The journal's last position."""
+    used_up: UsedUp = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +83,16 @@ class Submission:
     context: HandoffContext
     outbox: Outbox
     deadline_s: float
+
+
+@dataclass(frozen=True)
+class ChildSubmission:
+    """A child job that a suspension begins, at its first agent: without a routing of its own."""
+
+    child: Child
+    outbox: Outbox
+    records: tuple[Record, Record]
+    """Its request, and the move of control to its agent."""
 
 
 @dataclass(frozen=True)
@@ -94,21 +132,32 @@ class Claimed:
     cwd: str
     stop: StopFlag | None
     """Who stopped the job before this worker had it, if anybody did."""
+    has_state: bool = False
+    """Whether the session has variables."""
+    used_up: UsedUp = ""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A transfer to commit."""
+    """A move of control to commit; a route and a return are not checked."""
 
+    kind: Literal["route", "handoff", "return"]
     context: HandoffContext
     record: Record
     outbox: Outbox
     catalog: str
-    is_route: bool
     max_depth: int
     may_return: bool
     cycles: str
     """``deny``, ``parent`` or ``limit:<n>``."""
+    definition: str = ""
+    """The digest of the target's definition, which the catalog must hold; empty: not looked for."""
+    budget: Budget | None = None
+    """What the root job may use up, from here on."""
+    left: tuple[str, ...] = ()
+    """The agents that leave the chain with a return."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """Session variables to write; None takes one away."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +179,10 @@ class JobView:
     cwd: str
     reason: str | None
     result: str | None
-    cancel_requested: bool
+    stop: StopFlag | None
+    """Who stopped the job, if anybody did."""
+    spent: Spent = NOTHING
+    """By the job and everything below it; counted on root jobs."""
 
     @property
     def is_over(self) -> bool:
@@ -205,26 +257,50 @@ class JobStore(Protocol):
         ...
 
     async def append(
-        self, lease: Lease, token: str, records: Sequence[Record], *, used_ms: int, is_progress: bool
-    ) -> int:
-        """Record steps; return the journal's last position. The same ``token`` again changes nothing.
+        self,
+        lease: Lease,
+        token: str,
+        records: Sequence[Record],
+        *,
+        used_ms: int,
+        is_progress: bool,
+        spent: Spent = NOTHING,
+    ) -> Appended:
+        """Record steps. The same ``token`` again changes nothing.
 
         Raises ``LostLease``, and ``JobCancelled`` once somebody stopped the job.
         """
         ...
 
     async def transfer(self, lease: Lease, commit_id: str, step: Step) -> tuple[CommitVerdict, str]:
-        """Commit a transfer; the second value is the code of a refusal, or who stopped the job."""
+        """Commit a move of control; the second value is the code of a refusal, or who stopped the job."""
         ...
 
     async def suspend(
-        self, lease: Lease, commit_id: str, records: Sequence[Record], delay_s: float
+        self,
+        lease: Lease,
+        commit_id: str,
+        records: Sequence[Record],
+        delay_s: float,
+        *,
+        children: Sequence[ChildSubmission] = (),
+        need: int = 0,
+        state: Mapping[str, Any] | None = None,
     ) -> tuple[CommitVerdict, str]:
-        """Commit a suspension that a timer ends."""
+        """Commit a suspension that a timer ends, or ``children`` do: all, or ``need`` of them with success.
+
+        Children that there are not yet are begun.
+        """
         ...
 
     async def finish(
-        self, lease: Lease, commit_id: str, records: Sequence[Record], messages: Iterable[str]
+        self,
+        lease: Lease,
+        commit_id: str,
+        records: Sequence[Record],
+        messages: Iterable[str],
+        *,
+        state: Mapping[str, Any] | None = None,
     ) -> tuple[CommitVerdict, str]:
         """Commit the end of a job; the last record is its ``Ended``. ``messages`` (JSON) go to the session."""
         ...

@@ -1,14 +1,20 @@
 """Jobs on Redis: every change of state is one script (``lua/``)."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Literal, cast
+import hashlib
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Literal, cast
 
 from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob
 from shared.handoff import VERSION, HandoffContext
-from shared.ids import new_session_id, session_id_for, session_of
+from shared.ids import new_session_id, root_of, session_id_for, session_of
+from shared.outcomes import Budget
 from shared.records import Ended, LegStarted, Record, encode_record
 from shared.stores import keys
 from shared.stores.base import (
+    NOTHING,
+    Appended,
+    ChildSubmission,
     Claim,
     Claimed,
     ClaimVerdict,
@@ -16,9 +22,11 @@ from shared.stores.base import (
     Lease,
     OnBusy,
     Outbox,
+    Spent,
     Step,
     StopFlag,
     Submission,
+    UsedUp,
 )
 from shared.stores.reading import RedisJobReader
 from shared.stores.redis import Redis, as_any, translated
@@ -90,12 +98,12 @@ class RedisJobStore(RedisJobReader):
         owner, times = claim.owner, (alone_from, _ms(aside_s))
         verdict = await self._scripts.run(
             "claim",
-            _session_keys(claim.job),
+            [*_session_keys(claim.job), keys.job(root_of(claim.job))],
             [claim.job, claim.leg, claim.handoff_id, owner, _ms(lease_s), VERSION, *times, record],
         )
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])
-        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel = verdict
+        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up = verdict
         return Claimed(
             lease=Lease(claim.job, claim.leg, fence, catalog),
             context=HandoffContext.decode(context),
@@ -105,34 +113,50 @@ class RedisJobStore(RedisJobReader):
             catalog=catalog,
             cwd=cwd,
             stop=cast(StopFlag, cancel) if cancel else None,
+            has_state=variables != "0",
+            used_up=cast(UsedUp, used_up),
         )
 
     @translated
     async def append(
-        self, lease: Lease, token: str, records: Sequence[Record], *, used_ms: int, is_progress: bool
-    ) -> int:
+        self,
+        lease: Lease,
+        token: str,
+        records: Sequence[Record],
+        *,
+        used_ms: int,
+        is_progress: bool,
+        spent: Spent = NOTHING,
+    ) -> Appended:
         """See ``JobStore``."""
         verdict = await self._scripts.run(
             "append",
-            [keys.job(lease.job), keys.journal(lease.job)],
-            [lease.fence, lease.leg, token, int(is_progress), used_ms, *await self._stored(lease.job, records)],
+            [keys.job(lease.job), keys.journal(lease.job), keys.job(root_of(lease.job))],
+            [lease.fence, lease.leg, token, int(is_progress), used_ms, *spent, *await self._stored(lease.job, records)],
         )
         if verdict[0] == "cancelled":
             raise JobCancelled(f"job {lease.job!r} is to stop ({verdict[1]})", cast(StopFlag, verdict[1]))
         if verdict[0] != "ok":
             raise LostLease(f"leg {lease.leg} of job {lease.job!r} is not ours any more ({verdict[0]})")
-        return int(verdict[1])
+        return Appended(int(verdict[1]), cast(UsedUp, verdict[2]))
 
     @translated
     async def transfer(self, lease: Lease, commit_id: str, step: Step) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
-        context, box = step.context, step.outbox
+        context, box, budget = step.context, step.outbox, step.budget or Budget()
+        job = lease.job
         verdict = await self._scripts.run(
             "transfer",
-            [keys.job(lease.job), keys.journal(lease.job), keys.catalog(step.catalog)],
+            [
+                keys.job(job),
+                keys.journal(job),
+                keys.catalog(step.catalog),
+                keys.job(root_of(job)),
+                keys.state(session_of(job)),
+            ],
             [
                 *_commit(lease, commit_id),
-                int(step.is_route),
+                step.kind,
                 context.from_agent,
                 context.to_agent,
                 step.max_depth,
@@ -143,32 +167,77 @@ class RedisJobStore(RedisJobReader):
                 box.queue,
                 box.message,
                 step.catalog,
-                *await self._stored(lease.job, [step.record]),
+                step.definition,
+                _identity(context),
+                "" if budget.tokens is None else budget.tokens,
+                "" if budget.micro_usd is None else budget.micro_usd,
+                *_variables(step.state),
+                len(step.left),
+                *step.left,
+                *await self._stored(job, [step.record]),
             ],
         )
         return _verdict(verdict)
 
     @translated
     async def suspend(
-        self, lease: Lease, commit_id: str, records: Sequence[Record], delay_s: float
+        self,
+        lease: Lease,
+        commit_id: str,
+        records: Sequence[Record],
+        delay_s: float,
+        *,
+        children: Sequence[ChildSubmission] = (),
+        need: int = 0,
+        state: Mapping[str, Any] | None = None,
     ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
+        begun = [field for child in children for field in await self._begun(child)]
         verdict = await self._scripts.run(
             "suspend",
             [*_session_keys(lease.job), keys.catalog(lease.catalog)],
-            [*_commit(lease, commit_id), _ms(delay_s), *await self._stored(lease.job, records)],
+            [
+                *_commit(lease, commit_id),
+                _ms(delay_s),
+                need,
+                *_variables(state or {}),
+                len(children),
+                *begun,
+                *await self._stored(lease.job, records),
+            ],
         )
         return _verdict(verdict)
 
+    async def _begun(self, submission: ChildSubmission) -> list[str | int]:
+        """Return what the script needs to begin a child: ten fields."""
+        child, box = submission.child, submission.outbox
+        return [
+            child.job,
+            child.context.metadata.handoff_id,
+            child.context.encode(),
+            box.queue,
+            box.message,
+            _summary(child.objective),
+            child.agent,
+            _ms(child.timeout_s),
+            *await self._stored(child.job, submission.records),
+        ]
+
     @translated
     async def finish(
-        self, lease: Lease, commit_id: str, records: Sequence[Record], messages: Iterable[str]
+        self,
+        lease: Lease,
+        commit_id: str,
+        records: Sequence[Record],
+        messages: Iterable[str],
+        *,
+        state: Mapping[str, Any] | None = None,
     ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
         verdict = await self._scripts.run(
             "finish",
             _session_keys(lease.job),
-            [*_commit(lease, commit_id), *await self._ending(lease.job, records, messages)],
+            [*_commit(lease, commit_id), *await self._ending(lease.job, records, messages, state or {})],
         )
         return _verdict(verdict)
 
@@ -180,7 +249,7 @@ class RedisJobStore(RedisJobReader):
         verdict = await self._scripts.run(
             "stop",
             _session_keys(job),
-            [job, flag, keys.STOPPED, "" if seq is None else seq, *await self._ending(job, records, messages)],
+            [job, flag, "" if seq is None else seq, *await self._ending(job, records, messages, {})],
         )
         if verdict[0] == "gone":
             raise UnknownJob(f"there is no job {job!r} (any more)")
@@ -196,6 +265,10 @@ class RedisJobStore(RedisJobReader):
         )
         if verdict[0] == "gone":
             raise UnknownJob(f"there is no job {job!r} (any more)")
+        if verdict[0] == "child":
+            raise InvalidRequest(
+                f"job {job!r} was delegated, and its result told: retry {verdict[1]!r}, if that failed"
+            )
         if verdict[0] == "refused":
             raise InvalidRequest(f"job {job!r} is {verdict[1]}: only a job that failed or died can be retried")
 
@@ -273,13 +346,16 @@ class RedisJobStore(RedisJobReader):
         seconds, micros = await as_any(self._redis.time())
         return int(seconds) * 1000 + int(micros) // 1000
 
-    async def _ending(self, job: str, records: Sequence[Record], messages: Iterable[str]) -> list[str | int]:
-        """Return status, reason, result, messages and records as the scripts that end a job take them."""
+    async def _ending(
+        self, job: str, records: Sequence[Record], messages: Iterable[str], state: Mapping[str, Any]
+    ) -> list[str | int]:
+        """Return status, reason, result, state, messages and records as the scripts that end a job take them."""
         end = records[-1]
         assert isinstance(end, Ended), "the last record of a job is its end"
         said = list(messages)
         result = end.answer if end.answer is not None else end.error or ""
-        return [end.status, end.reason, result, len(said), *said, *await self._stored(job, records)]
+        stored = await self._stored(job, records)
+        return [end.status, end.reason, result, *_variables(state), len(said), *said, *stored]
 
 
 def _session_keys(job: str) -> list[str]:
@@ -292,11 +368,24 @@ def _session_keys(job: str) -> list[str]:
         keys.session(session),
         keys.messages(session),
         keys.inbox(session),
+        keys.state(session),
     ]
 
 
 def _commit(lease: Lease, commit_id: str) -> list[str | int]:
     return [lease.job, lease.fence, lease.leg, commit_id]
+
+
+def _variables(state: Mapping[str, Any]) -> list[str | int]:
+    """Return session variables as the scripts take them: how many, then name and JSON; an empty text takes one away."""
+    pairs = [(name, "" if value is None else json.dumps(value, ensure_ascii=False)) for name, value in state.items()]
+    return [len(pairs), *(text for pair in pairs for text in pair)]
+
+
+def _identity(context: HandoffContext) -> str:
+    """Name what a handoff says: an identical one, said again in the same job, is refused."""
+    said = context.model_dump_json(include={"from_agent", "to_agent", "reason", "context", "summary", "payload"})
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 def _verdict(verdict: list[str]) -> tuple[CommitVerdict, str]:

@@ -26,10 +26,12 @@ __all__ = [
     "journal",
     "live",
     "messages",
+    "pending",
     "pool",
     "queued",
     "request",
     "session",
+    "state",
 ]
 
 DAY_S = 86_400
@@ -94,6 +96,16 @@ def journal(job_id: str) -> str:
 def blobs(job_id: str) -> str:
     """Hash: the job's large values by their SHA-256."""
     return f"ekiden:{{{session_of(job_id)}}}:blobs:{job_id}"
+
+
+def pending(job_id: str) -> str:
+    """Set: the child jobs that a suspended job waits for."""
+    return f"ekiden:{{{session_of(job_id)}}}:pending:{job_id}"
+
+
+def state(session_id: str) -> str:
+    """Hash: the session's variables, their values as JSON."""
+    return f"ekiden:{{{session_id}}}:state"
 
 
 def live(job_id: str) -> str:

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from shared.errors import AmbiguousId, EkidenError, UnknownJob
+from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob
 from shared.records import Entry, Record, decode_record, encode_record
 from shared.stores import keys
-from shared.stores.base import JobStatus, JobView
+from shared.stores.base import JobStatus, JobView, Spent
 from shared.stores.redis import Redis, as_any, translated
 
 __all__ = ["RedisJobReader"]
@@ -127,5 +127,6 @@ def _view(job: str, fields: Mapping[str, str]) -> JobView:
         cwd=fields.get("cwd", ""),
         reason=fields.get("reason"),
         result=fields.get("result"),
-        cancel_requested="cancel" in fields,
+        stop=cast("StopFlag | None", fields.get("cancel")),
+        spent=Spent(int(fields.get("spent_tokens", 0)), int(fields.get("spent_micro", 0))),
     )

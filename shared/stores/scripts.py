@@ -23,6 +23,7 @@ _NAMES = {
     "QUEUED": keys.queued(""),
     "QUEUES": keys.QUEUES,
     "SESSIONS": keys.SESSIONS,
+    "STOPPED": keys.STOPPED,
     "TIMERS": keys.TIMERS,
 }
 """The indexes, which are no session's own: scripts know them by these names."""

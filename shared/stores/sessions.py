@@ -1,7 +1,9 @@
 """Sessions on Redis: what was said in them, and which there are."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from shared.errors import AmbiguousId, InvalidRequest, UnknownJob
 from shared.messages import Message
@@ -56,6 +58,12 @@ class RedisSessionStore:
         rows = await as_any(self._redis.xrevrange(keys.messages(session), count=limit))
         found = [_said(row, fields) for row, fields in reversed(rows)]
         return [one for one in found if one.job != before_job]
+
+    @translated
+    async def state(self, session: str) -> dict[str, Any]:
+        """Return the session's variables."""
+        fields = await as_any(self._redis.hgetall(keys.state(session)))
+        return {name: json.loads(fields[name]) for name in sorted(fields)}
 
     @translated
     async def session(self, session: str) -> SessionView:

@@ -10,7 +10,7 @@ import random
 import re
 from dataclasses import dataclass
 
-__all__ = ["Root", "new_traceparent", "read_traceparent"]
+__all__ = ["Root", "child_traceparent", "new_traceparent", "read_traceparent"]
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _SAMPLED = 1
@@ -30,8 +30,8 @@ class Root:
         return f"{self.trace_id:032x}"
 
     def derive(self, *parts: object) -> int:
-        """Return the id of the one span of this trace that ``parts`` name."""
-        text = ":".join((self.trace, *map(str, parts)))
+        """Return the id of the one span of this job that ``parts`` name; a child job shares the trace, not the root."""
+        text = ":".join((self.trace, str(self.span_id), *map(str, parts)))
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) or 1
 
     def send(self, handoff_id: str) -> int:
@@ -52,6 +52,12 @@ def new_traceparent(rate: float) -> str:
     trace_id, span_id = random.getrandbits(128) or 1, random.getrandbits(64) or 1  # no secrets
     sampled = Root(trace_id, span_id, sampled=True).is_below(rate)
     return f"00-{trace_id:032x}-{span_id:016x}-{int(sampled):02x}"
+
+
+def child_traceparent(traceparent: str, child: str) -> str:
+    """Return the ids of a delegated job: in the trace of the job with ``traceparent``, with a root span of its own."""
+    root = read_traceparent(traceparent)
+    return f"00-{root.trace}-{root.derive('child', child):016x}-{int(root.sampled):02x}" if root else ""
 
 
 def read_traceparent(text: str | None) -> Root | None:

@@ -212,7 +212,7 @@ class RecordingWatch(LegWatch):
         if self._to.meters:
             self._to.meters.count("handoffs.refused", agent=self._agent, code=record.code)
         tool = names.OTHER if record.code == "UNKNOWN_AGENT" else record.name
-        attributes = {**_transfer_call(tool, record.call_id), names.CODE: record.code}
+        attributes = {**_transfer_call(tool, record.call_id or ""), names.CODE: record.code}
         if (span := self.begin("handoff", f"execute_tool {tool}", attributes)) is not None:
             span.began_ns = self._stepped_ns
             span.fail(record.code)

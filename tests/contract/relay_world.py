@@ -40,13 +40,13 @@ async def claimed(stores: Stores, job: str, owner: str = "w1#1", lease_s: float 
 
 def step_to(leg: Claimed, to: str, **changes: object) -> Step:
     """A transfer from where ``leg`` is to agent ``to``."""
-    context: HandoffContext = leg.context.advance(to, "because", is_route=leg.lease.leg == 0)
+    context: HandoffContext = leg.context.advance(to, f"because {leg.lease.leg}", is_route=leg.lease.leg == 0)
     step = Step(
         context=context,
         record=HandedOff(leg=leg.lease.leg, context=context, call_id="c1"),
         outbox=outbox(leg.lease.job, leg.lease.leg + 1, queue_for(to), context),
         catalog="cat",
-        is_route=leg.lease.leg == 0,
+        kind="route" if leg.lease.leg == 0 else "handoff",
         max_depth=5,
         may_return=False,
         cycles="parent",

@@ -160,8 +160,8 @@ def test_appends_are_numbered_and_a_repeated_one_is_recognised(backend: Backend)
         job = await submitted(stores)
         leg = await claimed(stores, job)
         for _ in range(2):
-            seq = await stores.jobs.append(leg.lease, "t1", [reply(leg=0), reply(leg=0)], used_ms=7, is_progress=True)
-            assert seq == 4
+            got = await stores.jobs.append(leg.lease, "t1", [reply(leg=0), reply(leg=0)], used_ms=7, is_progress=True)
+            assert got.seq == 4
         assert [entry.seq for entry in await stores.jobs.journal(job)] == [1, 2, 3, 4]
         assert (await stores.jobs.job(job)).attempts == 0
 

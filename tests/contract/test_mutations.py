@@ -8,6 +8,7 @@ import pytest
 
 from shared.stores import scripts
 from tests.conftest import Backend
+from tests.contract import test_children as children
 from tests.contract import test_job_store as contract
 
 
@@ -24,8 +25,8 @@ class Mutation:
 MUTATIONS = [
     Mutation(
         "fence check",
-        "if h[1] ~= 'running' or h[2] ~= fence or h[3] ~= leg then return {'fenced'} end",
-        "",
+        "elseif h[1] ~= 'running' or h[2] ~= fence or h[3] ~= leg then",
+        "elseif false then",
         contract.test_after_the_lease_another_worker_takes_over_and_the_first_cannot_write,
     ),
     Mutation(
@@ -36,7 +37,7 @@ MUTATIONS = [
     ),
     Mutation(
         "append's token",
-        "if h[2] == ARGV[3] then return {'ok', h[3]} end",
+        "if h[2] == ARGV[3] then return {'ok', h[3], used_up(KEYS[3])} end",
         "",
         contract.test_appends_are_numbered_and_a_repeated_one_is_recognised,
     ),
@@ -57,6 +58,18 @@ MUTATIONS = [
         "  leave(id, k.job, k.session, k.inbox)\n",
         "",
         contract.test_further_jobs_of_a_session_wait_in_order_and_each_end_starts_the_next,
+    ),
+    Mutation(
+        "finish's waking of the parent",
+        "  report(id, k.job, ARGV[at])\n",
+        "",
+        children.test_the_last_child_that_ends_wakes_its_parent_once,
+    ),
+    Mutation(
+        "finish's end of the children",
+        "  abandon(id, k.job)\n  report",
+        "  report",
+        children.test_the_end_of_a_job_stops_its_children_down_to_the_last,
     ),
     Mutation(
         "finish's clearing of the indexes",

@@ -193,7 +193,7 @@ class StoreMachine(RuleBasedStateMachine):
             if view.status in indexed:
                 assert indexed[view.status] is not None
             deadline = self.do(as_any(client.zscore(keys.DEADLINES, view.id)))
-            assert (deadline is None) == (view.is_over or view.cancel_requested)
+            assert (deadline is None) == (view.is_over or view.stop is not None)
 
     @invariant()
     def one_job_of_the_session_runs_and_the_others_wait_in_its_inbox(self) -> None:

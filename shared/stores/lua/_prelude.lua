@@ -73,15 +73,73 @@ local function leave(id, job, session, inbox)
   end
 end
 
--- Does this fence still own the running leg? Answers nil when it does, else what the caller is told. A commit that was
--- carried out already (its reply was lost) is told its verdict again.
+-- The key of the jobs that a suspended job waits for.
+local function pending_of(job) return (string.gsub(job, ':job:', ':pending:', 1)) end
+
+-- Stop the children that nobody waits for any more: who runs one sees the flag, the sweeper ends the others.
+local function abandon(id, job)
+  local pending, prefix = pending_of(job), string.sub(job, 1, #job - #id)
+  for _, child in ipairs(redis.call('SMEMBERS', pending)) do
+    local status = redis.call('HGET', prefix .. child, 'status')
+    if status and not TERMINAL[status] then
+      redis.call('HSETNX', prefix .. child, 'cancel', 'parent')
+      if status == 'running' then redis.call('PUBLISH', STOPPED, child) else redis.call('ZADD', DEADLINES, now, child) end
+    end
+  end
+  redis.call('DEL', pending)
+end
+
+-- Wake the job if what it waits for has come: all its children have ended, or as many as it needs with success.
+local function join(id, job)
+  local h = redis.call('HMGET', job, 'need', 'joined')
+  local need, joined = tonumber(h[1] or '0'), tonumber(h[2] or '0')
+  if redis.call('SCARD', pending_of(job)) > 0 and (need == 0 or joined < need) then return end
+  abandon(id, job)
+  push(id, job)
+end
+
+-- Tell the job that waits for this one, if one does, that it has ended.
+local function report(id, job, status)
+  local parent = redis.call('HGET', job, 'parent')
+  if not parent then return end
+  local parent_job = string.sub(job, 1, #job - #id) .. parent
+  if redis.call('SREM', pending_of(parent_job), id) == 0 then return end
+  if status == 'done' then redis.call('HINCRBY', parent_job, 'joined', 1) end
+  join(parent, parent_job)
+end
+
+-- Write session variables: ARGV[at] says how many, then name and JSON of each ('': away with it). Answers the next place.
+local function set_state(state, at)
+  local behind = at + 1 + 2 * tonumber(ARGV[at])
+  for i = at + 1, behind - 2, 2 do
+    if ARGV[i + 1] == '' then redis.call('HDEL', state, ARGV[i]) else redis.call('HSET', state, ARGV[i], ARGV[i + 1]) end
+  end
+  if behind > at + 1 then keep(TTL_S, state) end
+  return behind
+end
+
+-- Which budget of the root job is used up, if one is.
+local function used_up(root)
+  local h = redis.call('HMGET', root, 'max_tokens', 'spent_tokens', 'max_micro', 'spent_micro')
+  if h[1] and tonumber(h[2] or '0') >= tonumber(h[1]) then return 'tokens' end
+  if h[3] and tonumber(h[4] or '0') >= tonumber(h[3]) then return 'cost' end
+  return ''
+end
+
+-- Does this fence still own the running leg (the sweeper's '': has its lease run out)? Answers nil when it does, else what
+-- the caller is told. A commit that was carried out already (its reply was lost) is told its verdict again.
 local function refusal(job, fence, leg, commit)
-  local h = redis.call('HMGET', job, 'status', 'fence', 'leg', 'commit:' .. leg)
+  local h = redis.call('HMGET', job, 'status', 'fence', 'leg', 'commit:' .. leg, 'lease_ms')
   if commit ~= '' and h[4] and string.sub(h[4], 1, #commit + 1) == commit .. ' ' then
     return {string.sub(h[4], #commit + 2)}
   end
   if not h[1] then return {'gone'} end
-  if h[1] ~= 'running' or h[2] ~= fence or h[3] ~= leg then return {'fenced'} end
+  if fence == '' then
+    if TERMINAL[h[1]] then return {'finished'} end
+    if h[3] ~= leg or h[1] ~= 'running' or tonumber(h[5]) > now then return {'stale'} end
+  elseif h[1] ~= 'running' or h[2] ~= fence or h[3] ~= leg then
+    return {'fenced'}
+  end
   return nil
 end
 
@@ -91,21 +149,25 @@ local function settle(job, leg, commit, verdict)
 end
 
 -- The one end of every job, whoever causes it. k holds its session's keys; ARGV[at] is the status, +1 the reason, +2 the
--- result, +3 how many session messages follow, then those, then the journal's records to the end of ARGV.
+-- result, +3 the session variables; then how many session messages follow, those, and the journal's records to the end.
 local function finish(id, k, at)
-  local first = at + 4 + tonumber(ARGV[at + 3])
+  local said = set_state(k.state, at + 3)
+  local first = said + 1 + tonumber(ARGV[said])
   record(k.job, k.journal, first, #ARGV)
-  for i = at + 4, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
+  for i = said + 1, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
   forget(id, k.job)
   redis.call('ZREM', DEADLINES, id)
   if redis.call('HGET', k.job, 'status') == 'waiting' then redis.call('LREM', k.inbox, 1, id) end
   redis.call('HSET', k.job, 'status', ARGV[at], 'reason', ARGV[at + 1], 'result', ARGV[at + 2], 'ended_ms', whole(now))
   redis.call('HDEL', k.job, 'message', 'owner', 'lease_ms')
-  keep(TTL_S, k.session, k.messages, k.job, k.journal, k.blobs)
+  keep(TTL_S, k.session, k.messages, k.job, k.journal, k.blobs, k.state)
+  abandon(id, k.job)
+  report(id, k.job, ARGV[at])
   leave(id, k.job, k.session, k.inbox)
 end
 
 -- The keys of the scripts that end a job.
 local function ending_keys()
-  return {job = KEYS[1], journal = KEYS[2], blobs = KEYS[3], session = KEYS[4], messages = KEYS[5], inbox = KEYS[6]}
+  return {job = KEYS[1], journal = KEYS[2], blobs = KEYS[3], session = KEYS[4], messages = KEYS[5], inbox = KEYS[6],
+    state = KEYS[7]}
 end

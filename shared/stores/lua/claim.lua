@@ -1,5 +1,5 @@
 -- Take the leg: count an attempt, take the lease, record the start, return what the worker needs.
--- KEYS job, journal, blobs, session, messages, inbox
+-- KEYS job, journal, blobs, session, messages, inbox, state, root job
 -- ARGV id, leg, handoff id, owner, lease ms, version, alone from, aside ms, record (\1: the attempt)
 local job = KEYS[1]
 local h = redis.call('HMGET', job, 'status', 'leg', 'handoff', 'owner', 'lease_ms', 'v', 'attempts', 'ttl', 'cancel')
@@ -30,4 +30,5 @@ redis.call('HSET', job, 'status', 'running', 'owner', ARGV[4], 'lease_ms', until
 redis.call('ZADD', LEASES, until_ms, ARGV[1])
 keep(h[8], unpack(KEYS))
 local f = redis.call('HMGET', job, 'fence', 'attempts', 'context', 'seq', 'used_ms', 'catalog', 'cwd', 'cancel')
-return {'ok', f[1], f[2], f[3], f[4], f[5], f[6] or '', f[7] or '', f[8] or ''}
+local variables = tostring(redis.call('HLEN', KEYS[7]))
+return {'ok', f[1], f[2], f[3], f[4], f[5], f[6] or '', f[7] or '', f[8] or '', variables, used_up(KEYS[8])}

@@ -18,7 +18,8 @@ if h[1] == 'running' then
   if tonumber(h[5]) >= tonumber(ARGV[4]) then return {'dead', h[6]} end
 elseif h[1] == 'suspended' then
   local due = redis.call('ZSCORE', TIMERS, id)
-  if due and tonumber(due) > now then return {'busy'} end
+  if not due then return {'waiting'} end   -- for its children: the last of them wakes it
+  if tonumber(due) > now then return {'busy'} end
 elseif h[1] == 'waiting' then
   return {'waiting'}
 else

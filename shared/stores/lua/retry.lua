@@ -1,7 +1,8 @@
 -- Let a job that failed or died go on behind its last record, as the session's next.
--- KEYS job, journal, blobs, session, messages, inbox  ARGV id, message, deadline s, record
-local h = redis.call('HMGET', KEYS[1], 'status', 'ttl')
+-- KEYS job, journal, blobs, session, messages, inbox, state  ARGV id, message, deadline s, record
+local h = redis.call('HMGET', KEYS[1], 'status', 'ttl', 'parent')
 if not h[1] then return {'gone'} end
+if h[3] then return {'child', h[3]} end   -- its parent has long been told
 if h[1] ~= 'failed' and h[1] ~= 'dead' then return {'refused', h[1]} end
 record(KEYS[1], KEYS[2], 4, #ARGV)
 redis.call('HSET', KEYS[1], 'message', ARGV[2], 'attempts', 0, 'used_ms', 0)

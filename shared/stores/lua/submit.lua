@@ -1,6 +1,6 @@
 -- Create a job and push its first message, or put it into the session's inbox: one step. The same job again changes
 -- nothing.
--- KEYS job, journal, blobs, session, messages, inbox
+-- KEYS job, journal, blobs, session, messages, inbox, state
 -- ARGV id, handoff id, context, queue, message, summary, cwd, version, agent, on busy, deadline s, record
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'exists'} end
 local active = redis.call('HGET', KEYS[4], 'active')

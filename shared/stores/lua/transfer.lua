@@ -1,30 +1,44 @@
--- Move control on: check depth and cycles, advance the chain, push the next leg's message. One step, no window.
--- KEYS job, journal, catalog
--- ARGV id, fence, leg, commit, is route, from, to, max depth, cycles, may return, handoff id, context, queue, message,
---      catalog, record
-local id, job, to = ARGV[1], KEYS[1], ARGV[7]
+-- Move control on: check depth, cycles and budget, advance the chain, push the next leg's message. One step, no window.
+-- KEYS job, journal, catalog, root job, state
+-- ARGV id, fence, leg, commit, kind (route, handoff, return), from, to, max depth, cycles, may return, handoff id, context,
+--      queue, message, catalog, definition, identity, max tokens, max micro-USD, n, variables..., n, agents that have left
+--      the chain..., record
+local id, job, kind, to = ARGV[1], KEYS[1], ARGV[5], ARGV[7]
 local no = refusal(job, ARGV[2], ARGV[3], ARGV[4])
 if no then return no end
 local cancel = redis.call('HGET', job, 'cancel')
 if cancel then return {'cancelled', cancel} end
 
-local edge = 'edge:' .. ARGV[6] .. '\0' .. to
-if ARGV[5] == '0' then
-  local h = redis.call('HMGET', job, 'depth', 'visits:' .. to, 'came_from', edge)
+local edge, handed = 'edge:' .. ARGV[6] .. '\0' .. to, 'handed:' .. ARGV[17]
+
+local function why_not()
+  local h = redis.call('HMGET', job, 'depth', 'visits:' .. to, 'came_from', edge, handed)
   local depth, visits, crossed = tonumber(h[1]), tonumber(h[2] or '0'), tonumber(h[4] or '0')
-  if depth + 1 > tonumber(ARGV[8]) then return {'refused', 'MAX_DEPTH_EXCEEDED', tostring(depth)} end
+  if ARGV[16] ~= '' and redis.call('HEXISTS', KEYS[3], ARGV[16]) == 0 then return 'UNKNOWN_DEFINITION' end
+  if depth + 1 > tonumber(ARGV[8]) then return 'MAX_DEPTH_EXCEEDED' end
   if visits > 0 then
     local limit = string.match(ARGV[9], '^limit:(%d+)$')
     local returns = ARGV[9] == 'parent' and ARGV[10] == '1' and h[3] == to and crossed < 2
-    if not returns and not (limit and visits < tonumber(limit)) then
-      return {'refused', 'CIRCULAR_HANDOFF', tostring(visits)}
-    end
+    if not returns and not (limit and visits < tonumber(limit)) then return 'CIRCULAR_HANDOFF' end
   end
-  redis.call('HSET', job, 'depth', depth + 1)
+  if h[5] then return 'REPEATED_HANDOFF' end
+  if used_up(KEYS[4]) ~= '' then return 'BUDGET_EXCEEDED' end
+  redis.call('HSET', job, 'depth', depth + 1, handed, 1)
 end
-redis.call('HINCRBY', job, edge, 1)
-redis.call('HINCRBY', job, 'visits:' .. to, 1)
-record(job, KEYS[2], 16, #ARGV)
+
+if kind == 'handoff' then
+  local code = why_not()
+  if code then return {'refused', code} end
+end
+if kind ~= 'return' then   -- which is no new visit
+  redis.call('HINCRBY', job, edge, 1)
+  redis.call('HINCRBY', job, 'visits:' .. to, 1)
+end
+if ARGV[18] ~= '' then redis.call('HSET', KEYS[4], 'max_tokens', ARGV[18]) end
+if ARGV[19] ~= '' then redis.call('HSET', KEYS[4], 'max_micro', ARGV[19]) end
+local left = set_state(KEYS[5], 20)
+for i = left + 1, left + tonumber(ARGV[left]) do redis.call('HINCRBY', job, 'visits:' .. ARGV[i], -1) end
+record(job, KEYS[2], #ARGV, #ARGV)
 redis.call('HSET', job, 'leg', tonumber(ARGV[3]) + 1, 'agent', to, 'came_from', ARGV[6], 'handoff', ARGV[11], 'context', ARGV[12],
   'queue', ARGV[13], 'message', ARGV[14], 'catalog', ARGV[15], 'attempts', 0, 'used_ms', 0)
 redis.call('HDEL', job, 'owner', 'lease_ms')

@@ -9,7 +9,7 @@ import pytest
 from shared.errors import LostLease, StoreUnavailable
 from shared.relay import patience
 from shared.relay.patience import PatientWriter
-from shared.stores.base import JobStore, Lease
+from shared.stores.base import Appended, JobStore, Lease
 
 LEASE = Lease("a" * 16 + ".1", 1, "7#1")
 
@@ -26,10 +26,10 @@ class Server:
         self._failures = list(failures)
         self.asked: list[tuple[Any, ...]] = []
 
-    async def append(self, *args: Any, **_: Any) -> int:
-        return self._answer(args)
+    async def append(self, *args: Any, **_: Any) -> Appended:
+        return Appended(self._answer(args))
 
-    async def finish(self, *args: Any) -> tuple[str, str]:
+    async def finish(self, *args: Any, **_: Any) -> tuple[str, str]:
         self._answer(args)
         return "ok", ""
 
@@ -47,7 +47,7 @@ def writer(server: Server, patience_s: float = 5.0) -> PatientWriter:
 
 def test_a_write_is_repeated_alike_until_the_server_is_back() -> None:
     server = Server(StoreUnavailable("gone"), StoreUnavailable("loading"))
-    assert asyncio.run(writer(server).append(LEASE, "t1", [], used_ms=1, is_progress=True)) == 3
+    assert asyncio.run(writer(server).append(LEASE, "t1", [], used_ms=1, is_progress=True)).seq == 3
     assert server.asked == [(LEASE, "t1", [])] * 3
 
 

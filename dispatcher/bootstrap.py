@@ -34,6 +34,7 @@ async def build(settings: Settings, stores: Stores) -> Served:
         catalog,
         strategies[settings.routing_strategy],
         settings.routing_fallback,
+        stores.sessions,
         strategies,
         settings.routing_default_agent,
         settings.routing_enabled,

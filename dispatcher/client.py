@@ -7,33 +7,46 @@ async with Client("redis://localhost") as client:
     print((await client.job(job)).result)
 """
 
+import asyncio
+import contextlib
+import json
+import re
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, UnknownAgent
+from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, UnknownAgent, UnknownJob
 from shared.handoff import first_context
-from shared.records import Ended, Entry, HandedOff, JobRequested, Retried
+from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_job
+from shared.settings import SessionPolicy
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission
 from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.sessions import Said, SessionView
 from shared.telemetry.starting import LateTelemetry
 
-__all__ = ["Client"]
+__all__ = ["Client", "checked_state"]
 
 WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
 DEADLINE_S = 7 * 86_400.0
 MAX_FOLLOWED = 1_000
 """Jobs that one client follows at once: each holds a connection while it waits."""
+MAX_FAMILY = 2_000
+"""Jobs below one whose journals are read with its own."""
+_AT_ONCE = 20
+"""How many questions are put to the server side by side."""
+_VARIABLE = re.compile(r"[\w.-]{1,100}")
+
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class Client:
@@ -61,25 +74,31 @@ class Client:
         cwd: str | Path | None = None,
         session: str | None = None,
         user: str = "",
+        policy: SessionPolicy = "route",
         on_busy: OnBusy = "queue",
         deadline_s: float = DEADLINE_S,
         request_id: str | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> str:
         """Create a job and return its id: it is stored and queued then. The same ``request_id`` gives the same job.
 
         Args:
             prompt: What the user wants.
             agent: Who should take it; None lets the dispatcher route.
-            strategy: How it routes this request: ``rule``, ``semantic``, ``llm`` or ``hybrid``; None: as it is set up.
+            strategy: How it routes this request: ``rule``, ``semantic``, ``llm``, ``hybrid``, or ``auto``: as it is set
+                up, whatever the session's policy; None: as that has it.
             cwd: The folder that file tools start in; None: the workers' workspace root.
             session: An existing session to continue; None begins a new one.
             user: Whose session a new one is.
+            policy: Who gets the later messages of a new session: whom each is routed to (``route``), who spoke last
+                (``sticky``), or who got the first (``entry``).
             on_busy: While another job of the session runs: wait in the inbox, be refused, or cancel that one.
             deadline_s: When a job that has not ended by then ends as failed.
             request_id: Chosen by the caller, to repeat a submit whose answer was lost.
+            state: Session variables to set when the job begins, JSON; None takes one away.
 
         Raises:
-            InvalidRequest: the prompt is empty.
+            InvalidRequest: the prompt is empty, or a variable cannot be kept.
             SessionBusy: with ``on_busy="reject"``.
             UnknownAgent: the catalog in force has no such agent.
             UnknownJob: the session does not exist (any more).
@@ -88,18 +107,21 @@ class Client:
         """
         if not prompt.strip():
             raise InvalidRequest("the prompt is empty: say what is to be done")
+        variables = checked_state(state or {})
         if not self._is_checked:
             await self._stores.check()
             self._is_checked = True
         if agent is not None:
             await self._require_agent(agent)
         jobs = self._stores.jobs
-        job = await jobs.reserve(session, request_id or uuid.uuid4().hex, user)
+        job = await jobs.reserve(session, request_id or uuid.uuid4().hex, user, policy)
         running = (await self._stores.sessions.session(session)).active if session else None
         trace, began_ns = self._telemetry.traceparent(), time.time_ns()
         context = first_context(job, trace)
         folder = str(cwd) if cwd else None
-        request = JobRequested(prompt=_storable(prompt), agent=agent, strategy=strategy, cwd=folder, traceparent=trace)
+        request = JobRequested(
+            prompt=_storable(prompt), agent=agent, strategy=strategy, cwd=folder, traceparent=trace, state=variables
+        )
         box = outbox(job, 0, DISPATCH_QUEUE, context)
         if await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy):
             self._telemetry.started().submitted(job, trace, context.metadata.handoff_id, box.queue, began_ns)
@@ -146,6 +168,36 @@ class Client:
         await self._stores.jobs.job(job)
         return await journal_of(self._stores.jobs, job)
 
+    async def journals(self, job: str) -> dict[str, list[Entry]]:
+        """Return the whole journals of a job and of all that was delegated below it, parents first.
+
+        At most ``MAX_FAMILY`` of them. Raises ``UnknownJob``.
+        """
+        found = {job: await self.entries(job)}
+        level = _delegated(found[job])
+        while level := level[: MAX_FAMILY - len(found)]:
+            journals = await _each(lambda child: journal_of(self._stores.jobs, child), level)
+            found |= zip(level, journals, strict=True)
+            level = [child for journal in journals for child in _delegated(journal)]
+        return found
+
+    async def news(self, read: Mapping[str, int]) -> dict[str, list[Entry]]:
+        """Return, of each of these jobs, a page of what its journal has now behind the place up to which it was read."""
+        pages = await _each(lambda job: self.journal(job, read[job], 0.0), read)
+        return dict(zip(read, pages, strict=True))
+
+    async def children(self, job: str) -> list[JobView]:
+        """Return the jobs that ``job`` has delegated, oldest first."""
+        found: list[JobView] = []
+        with contextlib.suppress(UnknownJob):  # they are counted from 1
+            while True:
+                found.append(await self.job(f"{job}.{len(found) + 1}"))
+        return found
+
+    async def count_children(self, jobs: Iterable[str]) -> list[int]:
+        """Return how many jobs each of ``jobs`` has delegated."""
+        return [len(found) for found in await _each(self.children, jobs)]
+
     async def chain(self, job: str) -> list[HandedOff]:
         """Return the moves of control, the route first."""
         return [entry.record for entry in await self.entries(job) if isinstance(entry.record, HandedOff)]
@@ -171,6 +223,14 @@ class Client:
     async def said(self, session: str) -> list[Said]:
         """Return all that was said in a session, oldest first."""
         return await self._stores.sessions.said(session, limit=None)
+
+    async def state(self, session: str) -> dict[str, Any]:
+        """Return a session's variables, by name."""
+        return await self._stores.sessions.state(session)
+
+    async def set_policy(self, session: str, policy: SessionPolicy) -> None:
+        """Let another rule say who gets a session's next message. Raises ``UnknownJob``."""
+        await self._stores.sessions.set_policy(session, policy)
 
     async def clear(self, session: str) -> int:
         """Forget what was said in a session; return how many messages there were."""
@@ -243,6 +303,32 @@ class Client:
         near = get_close_matches(agent, names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         raise UnknownAgent(f"no agent is named {agent!r}: {hint}")
+
+
+def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return session variables as they can be stored. Raises ``InvalidRequest``."""
+    for name in state:
+        if not _VARIABLE.fullmatch(name):
+            raise InvalidRequest(f"a variable's name is 1-100 letters, digits or any of _ . -, not {name!r}")
+    try:
+        return dict(json.loads(_storable(json.dumps(state, ensure_ascii=False, allow_nan=False))))
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"the values of session variables must be JSON: {error}") from error
+
+
+async def _each(ask: Callable[[Q], Awaitable[A]], questions: Iterable[Q]) -> list[A]:
+    """Ask all, a few at once; return the answers in order."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(question: Q) -> A:
+        async with gate:
+            return await ask(question)
+
+    return list(await asyncio.gather(*map(one, questions)))
+
+
+def _delegated(entries: Iterable[Entry]) -> list[str]:
+    return [entry.record.child for entry in entries if isinstance(entry.record, Delegated)]
 
 
 def _traceparent_of(entries: list[Entry]) -> str:

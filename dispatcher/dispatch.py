@@ -1,23 +1,44 @@
 """The handler of leg 0: choose the first agent. The same claim, journal, fence and commit as any leg."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import structlog
 
-from dispatcher.routing.base import Route, Router, RoutingResult, routable
+from dispatcher.routing.base import Route, Router, RoutingResult, Surroundings, routable
+from dispatcher.routing.followup import SESSION
+from dispatcher.routing.overrides import AUTO
 from shared.definitions.catalog import Catalog
+from shared.definitions.model import AgentDefinition
+from shared.definitions.model import AgentDefinition
 from shared.errors import UnknownAgent
 from shared.handoff import History
-from shared.outcomes import Failed, Outcome, Transfer
-from shared.records import Routed, RoutingStage
+from shared.ids import session_of
+from shared.outcomes import Budget, Failed, Outcome, Transfer
+from shared.records import Routed, RoutingStage, Unrouted
 from shared.relay.leg import Leg
+from shared.stores.sessions import Said, SessionView
 
 __all__ = ["DispatchHandler", "nobody", "with_default"]
 
 _LISTED = 30
+_MESSAGES = 3
+"""How many of the user's last messages a follow-up is read with."""
 
 log = structlog.get_logger(__name__)
+
+
+class Sessions(Protocol):
+    """What routing needs of the sessions."""
+
+    async def session(self, session: str) -> SessionView:
+        """Return a session, for its policy."""
+        ...
+
+    async def note_first_agent(self, session: str, agent: str) -> None:
+        """Keep who got the session's first message, unless that is known."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -27,6 +48,7 @@ class DispatchHandler:
     catalog: Catalog
     router: Router
     fallback: str
+    sessions: Sessions
     strategies: Mapping[str, Router] = field(default_factory=dict)
     """By name, for requests that ask for one."""
     default_agent: str | None = None
@@ -36,43 +58,83 @@ class DispatchHandler:
         """Route the job; a route that was recorded before a crash stands."""
         routed = next((record for record in leg.records if isinstance(record, Routed)), None)
         if routed is None or routed.agent not in self.catalog:
-            try:
-                result = await self._route(leg)
-            except UnknownAgent as error:
-                return Failed("NO_ROUTE", str(error))
+            result = await self._route(leg)
             if (route := result.route) is None:
-                return Failed("NO_ROUTE", self._nobody(result))
+                return await self._refuse(leg, result)
             routed = Routed(leg=leg.number, **route.model_dump(), stages=result.stages)
             await leg.record(routed, is_progress=True)
+        await self.sessions.note_first_agent(session_of(leg.job), routed.agent)
         context = leg.context.advance(
             routed.agent, f"routed by {routed.stage}", is_route=True, history=History(upto=len(leg.entries))
         )
-        return Transfer(context, catalog=self.catalog.digest)
+        definition = self.catalog.definition(routed.agent)
+        return Transfer(
+            context, catalog=self.catalog.digest, definition=definition.digest, budget=_budget_of(definition)
+        )
+
+    async def _refuse(self, leg: Leg, result: RoutingResult) -> Failed:
+        """Record why nobody was chosen, and whom the user may name instead."""
+        is_brief = self.fallback == "none" or leg.request.agent is not None
+        agents = () if is_brief else tuple(agent.name for agent in _listed(self.catalog, result))
+        record = Unrouted(leg=leg.number, why=_why(result), stages=result.stages, agents=agents)
+        await leg.record(record, is_progress=True)
+        return Failed("NO_ROUTE", nobody(self.catalog, result, is_brief=is_brief))
 
     async def _route(self, leg: Leg) -> RoutingResult:
-        """Return the agent that the user named, else the router's choice, else the default agent."""
-        if (named := leg.request.agent) is not None:
-            agent = self.catalog.definition(named).name
-            return RoutingResult(route=Route(agent=agent, stage="agent", score=0, confidence=100))
-        strategy = leg.request.strategy
+        """Return the agent that the user named; else whom the session's policy names; else the router's choice."""
+        request = leg.request
+        if request.agent is not None:
+            return self._named(request.agent)
+        if request.strategy is None and (kept := await self._kept(leg)) is not None:
+            return RoutingResult(route=_session_route(kept), stages=(kept,))
+        strategy = None if request.strategy == AUTO else request.strategy
         if not self.enabled and strategy is None:
             return RoutingResult(stages=(RoutingStage(stage="none", note="Routing is disabled in the settings"),))
         router = self.router if strategy is None else self.strategies.get(strategy)
         if router is None:
             note = f"the strategy {strategy!r} is not to be had here: no model is set up"
             return self._fallen_back(RoutingResult(stages=(RoutingStage(stage=str(strategy), note=note),)), leg)
-        return self._fallen_back(await router.route(leg.request.prompt, self.catalog), leg)
+        around = Surroundings(_said_by_user(leg.earlier), leg.watch.model)
+        return self._fallen_back(await router.route(request.prompt, self.catalog, around), leg)
+
+    def _named(self, name: str) -> RoutingResult:
+        try:
+            agent = self.catalog.definition(name).name
+        except UnknownAgent as error:
+            return RoutingResult(stages=(RoutingStage(stage="agent", note=str(error)),))
+        return RoutingResult(route=Route(agent=agent, stage="agent", score=0, confidence=100))
+
+    async def _kept(self, leg: Leg) -> RoutingStage | None:
+        """Return whom the session's policy names, if it names anybody who is there."""
+        session = await self.sessions.session(session_of(leg.job))
+        agent, why = None, ""
+        if session.policy == "sticky":
+            agent, why = self._last_speaker(leg.earlier), "spoke last"
+        elif session.policy == "entry":
+            agent, why = session.first_agent, "got the first message"
+        if not agent or agent not in self.catalog:
+            return None
+        return RoutingStage(
+            stage=SESSION, agent=agent, confidence=100, decided=True, note=f"policy {session.policy}: it {why}"
+        )
+
+    def _last_speaker(self, earlier: Sequence[Said]) -> str | None:
+        return next((said.agent for said in reversed(earlier) if said.agent in self.catalog), None)
 
     def _fallen_back(self, result: RoutingResult, leg: Leg) -> RoutingResult:
         """Who goes on where nobody was chosen: in a conversation the agent that spoke last, else the default agent."""
-        last = next((said.agent for said in reversed(leg.earlier) if said.agent in self.catalog), None)
-        if result.route is None and last is not None:
-            route = Route(agent=last, stage="session", score=0, confidence=0)
-            return result.model_copy(update={"route": route})
-        return with_default(result, self.catalog, self.default_agent if self.fallback == "default_agent" else None)
+        last = self._last_speaker(leg.earlier)
+        if result.route is not None or last is None:
+            return with_default(result, self.catalog, self.default_agent if self.fallback == "default_agent" else None)
+        stage = RoutingStage(stage=SESSION, agent=last, decided=True, note="nobody else is sure: it spoke last")
+        return result.model_copy(update={"route": _session_route(stage), "stages": (*result.stages, stage)})
 
-    def _nobody(self, result: RoutingResult) -> str:
-        return nobody(self.catalog, result, is_brief=self.fallback == "none")
+
+def _budget_of(definition: AgentDefinition) -> Budget:
+    """Return what a job that begins with this agent may use up, with all that it delegates."""
+    limits = definition.limits
+    cost = limits.max_cost_usd
+    return Budget(tokens=limits.max_tokens, micro_usd=None if cost is None else round(cost * 1_000_000))
 
 
 def with_default(result: RoutingResult, catalog: Catalog, default: str | None) -> RoutingResult:
@@ -88,17 +150,36 @@ def with_default(result: RoutingResult, catalog: Catalog, default: str | None) -
 
 
 def nobody(catalog: Catalog, result: RoutingResult, *, is_brief: bool = False) -> str:
-    """Say that no agent was chosen, why, and, unless ``is_brief``, which there are."""
+    """Say that no agent was chosen, why, and, unless ``is_brief``, which there are: numbered, the likeliest first."""
     if not len(catalog):
         return "no agents are loaded: put agent files into .gemini/agents/ and start the dispatcher again"
-    found = [f"{stage.stage}: {stage.note}" for stage in result.stages if stage.note and stage.stage != "none"]
-    disabled = next((stage.note for stage in result.stages if stage.stage == "none"), "")
-    text = disabled or "no agent matches the request" + (f" ({'; '.join(found)})" if found else "")
     if is_brief:
-        return text
+        return _why(result)
+    lines = [
+        f"  {number}. {agent.name} - {agent.description}" for number, agent in enumerate(_listed(catalog, result), 1)
+    ]
+    if (others := len(routable(catalog)) - len(lines)) > 0:
+        lines.append(f"  and {others} others: `ekiden agents list`")
+    return "\n".join([f"{_why(result)}. Name one with @NAME or --agent NAME:", *lines])
+
+
+def _why(result: RoutingResult) -> str:
+    for stage in result.stages:
+        if stage.stage in ("none", "agent"):
+            return stage.note
+    found = [f"{stage.stage}: {stage.note}" for stage in result.stages if stage.note]
+    return "no agent matches the request" + (f" ({'; '.join(found)})" if found else "")
+
+
+def _listed(catalog: Catalog, result: RoutingResult) -> list[AgentDefinition]:
     near = [route.agent for route in result.candidates]
     agents = sorted(routable(catalog), key=lambda agent: near.index(agent.name) if agent.name in near else len(near))
-    lines = [f"  {agent.name} - {agent.description}" for agent in agents[:_LISTED]]
-    if len(agents) > _LISTED:
-        lines.append(f"  and {len(agents) - _LISTED} others: `ekiden agents list`")
-    return "\n".join([f"{text}. Name one with --agent NAME:", *lines])
+    return agents[:_LISTED]
+
+
+def _said_by_user(earlier: Sequence[Said]) -> tuple[str, ...]:
+    return tuple(said.message.text for said in earlier if said.message.role == "user")[-_MESSAGES:]
+
+
+def _session_route(stage: RoutingStage) -> Route:
+    return Route(agent=stage.agent or "", stage=SESSION, score=stage.score, confidence=stage.confidence)

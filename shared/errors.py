@@ -14,6 +14,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      ├── ConfigurationError     whoever runs this process can mend it
      │    ├── WrongPool             a Celery pool that cannot run coroutines
      │    └── MissingModel          a model name that no adapter here serves
+     ├── ConditionFailed        a condition of an agent file cannot be told: it counts as false, with a warning
      ├── ToolError              the model can mend it: its text is the tool's result
      ├── HandoffRefused         the model can mend it: names the code and the allowed targets
      ├── ModelError             a model call that failed for good
@@ -35,6 +36,7 @@ from typing import ClassVar, Literal
 
 __all__ = [
     "AmbiguousId",
+    "ConditionFailed",
     "ConfigurationError",
     "DefinitionError",
     "EkidenError",
@@ -130,6 +132,10 @@ class WrongPool(ConfigurationError):
 
 class MissingModel(ConfigurationError):
     """No adapter in this process serves the model."""
+
+
+class ConditionFailed(EkidenError):
+    """A condition is neither true nor false of what it was asked about; whoever asked takes it as false."""
 
 
 class ToolError(EkidenError):

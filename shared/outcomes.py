@@ -60,6 +60,8 @@ class Transfer:
     """The agent may hand back to the agent that control came from, though it is in the chain."""
     catalog: str | None = None
     """The digest of the catalog that the job is pinned to from here on; None: as before. The route sets it."""
+    note: str = ""
+    """What was mended in the call, for the journal."""
     definition: str = ""
     """The digest of the target's definition, which the catalog must have; empty: not looked for."""
     budget: Budget | None = None

@@ -168,7 +168,7 @@ class Refused(_Record):
     """A transfer call that was not carried out, and the text that the model gets."""
 
     type: Literal["handoff_refused"] = "handoff_refused"
-    call_id: str | None
+    call_id: str | None = None
     """None: a handoff that the agent's file asked for, not its model."""
     name: str
     code: str

@@ -16,7 +16,10 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from shared.errors import ConfigurationError
 from shared.settings_files import global_file, project_file, read_settings, value_at
 
-__all__ = ["Settings", "TracingBackend", "TracingEvent", "key_of", "load_settings", "origins"]
+__all__ = ["SessionPolicy", "Settings", "TracingBackend", "TracingEvent", "key_of", "load_settings", "origins"]
+
+SessionPolicy = Literal["route", "sticky", "entry"]
+"""Who gets a session's next message: whom it is routed to, who spoke last, who got the first."""
 
 TracingEvent = Literal["route", "llm", "tool", "handoff", "guardrail"]
 TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
@@ -32,6 +35,7 @@ _KEYS = {
     "routing_llm_timeout": "agents.routing.llm.timeout",
     "routing_fallback": "agents.routing.fallback",
     "routing_default_agent": "agents.routing.default_agent",
+    "routing_session_policy": "agents.routing.session_policy",
     "tracing_enabled": "agents.tracing.enabled",
     "tracing_events": "agents.tracing.events",
     "tracing_backend": "agents.tracing.backend",
@@ -101,6 +105,8 @@ class Settings(BaseSettings):
     routing_fallback: Literal["prompt_user", "default_agent", "none"] = "prompt_user"
     routing_default_agent: str | None = None
     """Who takes what nobody matches, with the fallback ``default_agent``."""
+    routing_session_policy: SessionPolicy = "route"
+    """Of new sessions that say nothing else."""
 
     tracing_enabled: bool = True
     """Whether jobs are traced where there is somewhere to send spans to."""

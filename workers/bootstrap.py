@@ -4,6 +4,7 @@ import os
 
 from shared.definitions.loader import shipped_agents_dir
 from shared.llm.models import Models, ModelValues
+from shared.prices import Prices
 from shared.relay.served import Served
 from shared.settings import Settings
 from shared.stores.opening import Stores
@@ -22,6 +23,7 @@ async def build(settings: Settings, stores: Stores) -> Served:
         registry,
         ToolGate(registry, settings.tool_threads),
         Models(ModelValues.of(settings, shipped_agents_dir() / "_scripts"), os.environ),
+        Prices(settings.prices),
         workspace_root=settings.workspace_root,
     )
     return Served(handler, registry.names())

@@ -2,31 +2,36 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from pathlib import Path
 
-from shared.definitions.model import AgentDefinition
-from shared.errors import HandoffRefused
-from shared.llm.base import ChatModel, FinishReason, ModelReply, ModelRequest
-from shared.messages import ToolCall, ToolResult, storable
-from shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
-from shared.records import ModelReplied, Refused, ToolFinished, ToolStarted
+import structlog
+
+from shared.errors import ModelError, ModelUnavailable
+from shared.llm.base import FinishReason, ModelReply, ModelRequest
+from shared.messages import Message, ToolCall, storable
+from shared.outcomes import Answer, Failed, Outcome, TerminationReason
+from shared.records import ModelReplied, Nudged, Summarised
 from shared.relay.leg import Leg
-from shared.telemetry.base import RunsTools
-from workers.conversation import Turn, opening, turns_of
-from workers.handoffs import Transfers
+from workers.calls import Calls, Equipment
+from workers.completion import says_it_hands_over
+from workers.conversation import Turn, turns_of
+from workers.fitting import budget_for
+from workers.history import opening, summary_request
 from workers.prompt import instructions_for
-from workers.tools.base import Tool, ToolContext
 
-__all__ = ["Equipment", "Executor"]
+__all__ = ["Executor"]
 
+SUMMARISER = "summary"
+"""Who sums up, by name: nobody of the catalog."""
+SUMMARISE = "You sum up the work of other agents for the one that goes on with it."
 MAX_REFUSALS = 3
 """Refused transfers in a leg before it ends."""
-OUTCOME_UNKNOWN = "Outcome unknown: the worker was lost while this tool ran. Check what it did before you repeat it."
-BROKEN_OFF = "Outcome unknown: the tool was broken off while it ran. Check what it did before you repeat it."
-ONE_TRANSFER = "Not executed: one transfer per turn."
+SAID_ONLY = (
+    "Nothing was handed over: you only wrote it. Call the transfer tool now. If your text was meant as the final "
+    "answer to the user, give that answer again."
+)
+NOT_COMPLETED = "The task is not finished yet: call complete_task with its result, or go on working."
+
+log = structlog.get_logger(__name__)
 
 _UNFINISHED: dict[FinishReason, str] = {
     "max_tokens": "had to stop in mid-answer: ask for less at once, or choose a model with longer answers",
@@ -36,27 +41,14 @@ _UNFINISHED: dict[FinishReason, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Equipment:
-    """What an agent has in a leg."""
-
-    definition: AgentDefinition
-    model: ChatModel
-    model_name: str
-    tools: dict[str, Tool]
-    gate: RunsTools
-    transfers: Transfers
-    root: Path
-    cwd: Path
-
-
 class Executor:
     """Carries one leg from its last recorded step to an outcome."""
 
     def __init__(self, leg: Leg, equipment: Equipment) -> None:
         self._leg = leg
         self._has = equipment
-        self._messages = opening(leg)
+        self._calls = Calls(leg, equipment)
+        self._messages: list[Message] = []
         self._told = 0
         """How many turns ``_messages`` holds: it only grows, so that turn 1,000 costs what turn 10 did."""
         self._turns = turns_of(leg.records)
@@ -73,16 +65,43 @@ class Executor:
             return self._limit("TIMEOUT", f"max_seconds: {limit_s:g}")
 
     async def _loop(self) -> Outcome:
+        await self._summarise()
+        self._messages = opening(self._leg, budget_for(self._has.model_name))
         while True:
-            if (end := self._end_of_last_turn()) is not None:
+            if (end := await self._end_of_last_turn()) is not None:
                 return end
             if self._turns and self._turns[-1].open_calls:
-                if (transfer := await self._answer_calls(self._turns[-1])) is not None:
-                    return transfer
+                if (end := await self._calls.answer(self._turns[-1])) is not None:
+                    return end
                 continue
             if (limit := self._exceeded()) is not None:
                 return limit
             await self._ask()
+
+    async def _summarise(self) -> None:
+        """Let a model sum up what other agents said, once, where the handoff asks for it; without, all of it is read."""
+        asked = None if self._turns else summary_request(self._leg, budget_for(self._has.model_name))
+        if asked is None:
+            return
+        began = time.monotonic()
+        model = self._has.model_name
+        try:
+            request = ModelRequest(agent=SUMMARISER, model=model, instructions=SUMMARISE, messages=asked)
+            reply = await self._has.model.reply(request)
+        except ModelUnavailable:
+            raise
+        except ModelError as error:
+            log.warning("no_summary", error=str(error))
+            return
+        summary = Summarised(
+            leg=self._leg.number,
+            text=reply.message.text,
+            model=reply.model,
+            usage=reply.usage,
+            cost_usd=self._has.prices.cost_usd(reply.model, reply.usage),
+            duration_ms=_ms_since(began),
+        )
+        await self._leg.record(summary)
 
     async def _ask(self) -> None:
         """Get the model's next reply, and record it before any of its calls runs."""
@@ -97,6 +116,7 @@ class Executor:
             detail=reply.detail,
             usage=reply.usage,
             model=reply.model,
+            cost_usd=self._has.prices.cost_usd(reply.model, reply.usage),
             duration_ms=_ms_since(began),
         )
         await self._leg.record(record, is_progress=True)
@@ -119,20 +139,27 @@ class Executor:
         return ModelRequest(
             agent=definition.name,
             model=self._has.model_name,
-            instructions=instructions_for(definition),
+            instructions=instructions_for(definition, self._leg.request.inputs, self._has.transfers.instruction),
             messages=tuple(self._messages),
-            tools=(*(tool.spec for tool in self._has.tools.values()), *self._has.transfers.specs),
+            tools=(
+                *(tool.spec for tool in self._has.tools.values()),
+                *self._has.delegations.specs,
+                *self._has.completion.specs,
+                *self._has.transfers.specs,
+            ),
             temperature=definition.temperature,
         )
 
-    def _end_of_last_turn(self) -> Outcome | None:
-        """A reply without calls is the answer; too many refused transfers are a failure."""
-        if not self._turns:
+    async def _end_of_last_turn(self) -> Outcome | None:
+        """A reply without calls is the answer, and so is a completed task; too many refused transfers are a failure."""
+        if not self._turns or self._turns[-1].nudge:
             return None
-        last = self._turns[-1].reply
-        if not last.message.calls:
-            return self._answer(last)
-        if not self._turns[-1].refusal:
+        last = self._turns[-1]
+        if not last.reply.message.calls:
+            return await self._end_by_text(last)
+        if (ending := self._accepted_ending(last)) is not None:
+            return self._go_on_automatically(self._has.completion.answer(ending))
+        if not last.refusal:
             return None
         refusals = [turn.refusal for turn in self._counted if turn.refusal]
         if len(refusals) >= MAX_REFUSALS:
@@ -144,7 +171,49 @@ class Executor:
         """The turns that count for limits."""
         return [turn for turn in self._turns if not turn.is_forgiven]
 
-    def _answer(self, reply: ModelReplied) -> Outcome:
+    async def _end_by_text(self, last: Turn) -> Outcome | None:
+        """An answer, unless it only says what should have been done by a call: the model is told so once."""
+        outcome = self._answer(last.reply)
+        if isinstance(outcome, Failed):
+            return outcome
+        must_complete = self._has.completion.must_complete
+        if not any(turn.nudge for turn in self._counted):
+            text = NOT_COMPLETED if must_complete else SAID_ONLY
+            if must_complete or says_it_hands_over(outcome.text, self._has.transfers.names):
+                await self._nudge(last, text)
+                return None
+        if must_complete:
+            why = f"agent {self._has.definition.name!r} ended without calling complete_task, though its file demands it"
+            return Failed("ERROR_NO_COMPLETE_TASK_CALL", why)
+        return self._go_on_automatically(outcome)
+
+    async def _nudge(self, turn: Turn, text: str) -> None:
+        await self._leg.record(Nudged(leg=self._leg.number, text=text))
+        turn.nudge = text
+
+    def _accepted_ending(self, turn: Turn) -> ToolCall | None:
+        """Return the call of the turn that has ended the leg, if one has."""
+        return next(
+            (
+                call
+                for call in turn.reply.message.calls
+                if self._has.completion.is_ending(call)
+                and call.id in turn.answers
+                and not turn.answers[call.id].is_error
+            ),
+            None,
+        )
+
+    def _go_on_automatically(self, answer: Answer) -> Outcome:
+        """Return the first handoff that the agent's file asks for on completion and nobody refused, else ``answer``."""
+        if answer.is_final:
+            return answer
+        output = answer.output if answer.output is not None else answer.text
+        transfers = self._has.transfers.automatic(output, len(self._leg.entries))
+        refused = self._turns[-1].refused_auto
+        return next((one for one in transfers if one.context.to_agent not in refused), answer)
+
+    def _answer(self, reply: ModelReplied) -> Answer | Failed:
         """The finish reason decides, never emptiness: half an answer, or none, is not reported as a success."""
         if reply.finish == "stop":
             return Answer(reply.message.text)
@@ -159,6 +228,9 @@ class Executor:
             return self._limit("MAX_TURNS", f"max_turns: {limits.max_turns}")
         if limits.max_tokens is not None and sum(_tokens(turn) for turn in counted) >= limits.max_tokens:
             return self._limit("MAX_TOKENS", f"max_tokens: {limits.max_tokens}")
+        if self._leg.used_up:
+            reason: TerminationReason = "MAX_TOKENS" if self._leg.used_up == "tokens" else "MAX_COST"
+            return Failed(reason, f"the job's budget of {self._leg.used_up} is used up: its first agent's file sets it")
         return None
 
     def _limit(self, reason: TerminationReason, limit: str) -> Failed:
@@ -166,87 +238,6 @@ class Executor:
         return Failed(
             reason, f"agent {name!r} reached its limit ({limit}): raise it under 'limits' in the agent's file"
         )
-
-    async def _answer_calls(self, turn: Turn) -> Transfer | None:
-        """Give every open call its one answer: ordinary tools first, then the first transfer."""
-        ordinary = [call for call in turn.open_calls if not self._is_transfer(call)]
-        for is_safe, calls in groupby(ordinary, key=self._is_safe):
-            batch = list(calls)
-            for group in [batch] if is_safe else [[call] for call in batch]:
-                await self._run_tools(turn, group)
-        transfers = [call for call in turn.open_calls if self._is_transfer(call)]
-        if len(transfers) > 1:
-            await self._forget(turn, transfers[1:])
-        return await self._transfer(turn, transfers[0]) if transfers else None
-
-    def _is_transfer(self, call: ToolCall) -> bool:
-        return call.name not in self._has.tools and self._has.transfers.is_transfer(call)
-
-    def _is_safe(self, call: ToolCall) -> bool:
-        """Whether the call may run beside others."""
-        tool = self._has.tools.get(call.name)
-        return tool is not None and tool.read_only
-
-    async def _run_tools(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
-        """Run calls side by side; each is recorded before it starts and when it has ended."""
-        lost = [call for call in calls if call.id in turn.started and not self._may_repeat(call)]
-        for call in lost:
-            await self._finish(turn, _result(call, OUTCOME_UNKNOWN), 0)
-        runnable = [call for call in calls if call not in lost]
-        if not runnable:
-            return
-        await self._leg.record(
-            *(ToolStarted(leg=self._leg.number, call_id=call.id, name=call.name) for call in runnable)
-        )
-        turn.started.update(call.id for call in runnable)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for call in runnable:
-                    group.create_task(self._run_tool(turn, call))
-        except BaseExceptionGroup as failures:  # tools never raise: this is a lost lease or a cancelled job
-            raise failures.exceptions[0] from None
-        for call in runnable:
-            if call.id not in turn.answers:  # cancelled from within, as by a library that lost its connection
-                await self._finish(turn, _result(call, BROKEN_OFF), 0)
-
-    def _may_repeat(self, call: ToolCall) -> bool:
-        tool = self._has.tools.get(call.name)
-        return tool is None or tool.may_repeat
-
-    async def _run_tool(self, turn: Turn, call: ToolCall) -> None:
-        began = time.monotonic()
-        has = self._has
-        context = ToolContext(self._leg.job, self._leg.number, has.definition.name, call.id, has.cwd, has.root)
-        result = await has.gate.run(call, context)
-        await self._finish(turn, result, _ms_since(began))
-
-    async def _finish(self, turn: Turn, result: ToolResult, duration_ms: int, *, forgotten: bool = False) -> None:
-        record = ToolFinished(leg=self._leg.number, result=result, duration_ms=duration_ms, forgotten=forgotten)
-        await self._leg.record(record, is_progress=True)
-        turn.answers[result.call_id] = result
-        if forgotten:
-            turn.forgotten.add(result.call_id)
-
-    async def _forget(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
-        """Answer the transfers beyond the first: no model sees them again."""
-        for call in calls:
-            await self._finish(turn, _result(call, ONE_TRANSFER), 0, forgotten=True)
-
-    async def _transfer(self, turn: Turn, call: ToolCall) -> Transfer | None:
-        """Return the transfer, or answer the call with why it is refused."""
-        try:
-            return self._has.transfers.transfer(call, upto=len(self._leg.entries))
-        except HandoffRefused as refusal:
-            text = str(refusal)
-            record = Refused(leg=self._leg.number, call_id=call.id, name=call.name, code=refusal.code, message=text)
-            await self._leg.record(record)
-            turn.answers[call.id] = _result(call, text)
-            turn.refusal = text
-            return None
-
-
-def _result(call: ToolCall, text: str) -> ToolResult:
-    return ToolResult(call_id=call.id, name=call.name, content=text, is_error=True)
 
 
 def _tokens(turn: Turn) -> int:

@@ -1,20 +1,25 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
+from collections.abc import Callable, Iterable
 from itertools import takewhile
 from pathlib import Path
 
 import structlog
 
 from shared.definitions.model import AgentDefinition
-from shared.definitions.names import ToolNames
 from shared.errors import ModelUnavailable
 from shared.llm.models import Models
 from shared.outcomes import Outcome, Suspended
+from shared.prices import Prices
 from shared.records import ModelReplied, Paused
 from shared.relay.leg import Leg
 from shared.stores.catalogs import RedisCatalogStore
-from workers.executor import Equipment, Executor
-from workers.handoffs import Transfers, targets_of
+from workers.calls import Equipment
+from workers.completion import CONTROLS, Completion
+from workers.delegation import Delegations
+from workers.executor import Executor
+from workers.handoffs import Transfers
+from workers.targets import targets_of
 from workers.tools.gate import ToolGate
 from workers.tools.registry import Registry
 
@@ -56,6 +61,7 @@ class AgentHandler:
         registry: Registry,
         gate: ToolGate,
         models: Models,
+        prices: Prices,
         *,
         workspace_root: Path | None,
     ) -> None:
@@ -63,6 +69,7 @@ class AgentHandler:
         self._registry = registry
         self._gate = gate
         self._models = models
+        self._prices = prices
         self._root = workspace_root.resolve() if workspace_root else None
 
     async def run(self, leg: Leg) -> Outcome:
@@ -80,19 +87,24 @@ class AgentHandler:
     def _lacking(self, definition: AgentDefinition, leg: Leg) -> str:
         """Say what this worker lacks for the leg; empty when it has everything."""
         allow = (definition.tools.allow if definition.tools else None) or ()
-        missing = [name for name in self._registry.missing(allow) if definition.permits(name)]
+        permits = _permits(definition, leg)
+        missing = [name for name in self._registry.missing(allow) if permits(name) and name not in CONTROLS]
         if missing:
             return f"tools {', '.join(missing)}" + ("" if self._root else " (this worker has no --workspace-root)")
         is_ours = not (leg.cwd and self._root) or Path(leg.cwd).resolve().is_relative_to(self._root)
-        if not is_ours and any(tool.needs_workspace for tool in self._registry.offered_to(definition.permits)):
+        if not is_ours and any(tool.needs_workspace for tool in self._registry.offered_to(permits)):
             return f"folder {leg.cwd} (this worker's --workspace-root is {self._root})"
         return ""
 
+    async def _all(self, leg: Leg, names: Iterable[str]) -> dict[str, AgentDefinition]:
+        """Return the definitions of those of ``names`` that the job's catalog has."""
+        known = await self._definitions.manifest(leg.catalog)
+        return {name: await self._definitions.definition(leg.catalog, name) for name in names if name in known}
+
     async def _equip(self, definition: AgentDefinition, leg: Leg) -> Equipment:
-        targets = [rule.to for rule in targets_of(definition, leg.context)]
-        described = {to: (await self._definitions.definition(leg.catalog, to)).description for to in targets}
-        names = ToolNames(await self._definitions.manifest(leg.catalog))
-        tools = self._registry.offered_to(definition.permits)
+        manifest = await self._definitions.manifest(leg.catalog)
+        targets = await self._all(leg, [rule.to for rule in targets_of(definition, leg)])
+        tools = self._registry.offered_to(_permits(definition, leg))
         root = self._root or Path("/nonexistent")  # no tool that would look at it is offered
         choice = self._models.choose(definition.model)
         leg.watch.equipped(definition, choice.name)
@@ -102,10 +114,18 @@ class AgentHandler:
             model_name=choice.name,
             tools={tool.name: tool for tool in tools},
             gate=leg.watch.gate(self._gate.only(tools), [tool.name for tool in tools]),
-            transfers=Transfers(definition, leg.context, names, described),
+            transfers=Transfers(definition, leg, manifest, targets),
+            delegations=Delegations(definition, leg, await self._all(leg, [one.agent for one in definition.subagents])),
+            completion=Completion(definition, leg.context),
+            prices=self._prices,
             root=root,
             cwd=Path(leg.cwd) if leg.cwd else root,
         )
+
+
+def _permits(definition: AgentDefinition, leg: Leg) -> Callable[[str], bool]:
+    """Return whether the agent may use a tool: by its own file, and by those of the agents that delegated the job."""
+    return lambda name: definition.permits(name) and all(rules.permits(name) for rules in leg.request.bounds)
 
 
 def _backoff_s(leg: Leg, cause: str) -> float:

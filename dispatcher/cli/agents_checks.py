@@ -124,7 +124,7 @@ class Checker:
             Check(_titled("Tools", _tools_of(agent)), _of(file.problems, "tools") + tuple(_tools(agent, lines))),
             Check(_titled("MCP servers", _servers_of(agent), "configured"), tuple(self._unconfigured(agent, lines))),
             Check("System prompt not empty", _of(file.problems, "instructions")),
-            Check("Handoffs lead to agents", self._handoffs(agent, lines)),
+            Check("Handoffs and sub-agents lead to agents", self._edges(agent, lines)),
             Check("Conventions kept", tuple(_conventions(agent, lines))),
         ]
         return Report(file.name, file.path, tuple(checks))
@@ -142,19 +142,16 @@ class Checker:
                 line = next((lines[key] for key in MCP_SERVERS if key in lines), lines.get("tools"))
                 yield Finding("warning", f"MCP server {server!r} is not configured: add it to 'mcpServers'", line)
 
-    def _handoffs(self, agent: AgentDefinition, lines: Mapping[str, int]) -> tuple[Finding, ...]:
+    def _edges(self, agent: AgentDefinition, lines: Mapping[str, int]) -> tuple[Finding, ...]:
         is_in_force = self.agents.get(agent.name) is agent
         found = self._references if is_in_force else _references({**self.agents, agent.name: agent})
-        line = lines.get("handoffs")
-        return tuple(Finding("error", text, line) for text in found.get(agent.name, ()))
+        problems = [problem for problem in found if problem.file == agent.name]
+        return tuple(Finding(problem.severity, problem.message, lines.get(problem.aspect)) for problem in problems)
 
 
-def _references(agents: Mapping[str, AgentDefinition]) -> dict[str, list[str]]:
-    _, problems = build_catalog(agents.values())
-    found: dict[str, list[str]] = {}
-    for problem in problems:  # without sources, an agent stands for its file
-        found.setdefault(problem.file, []).append(problem.message)
-    return found
+def _references(agents: Mapping[str, AgentDefinition]) -> list[Problem]:
+    """Return what is wrong between the agents; without sources, an agent stands for its file."""
+    return build_catalog(agents.values())[1]
 
 
 def _of(problems: Iterable[Problem], *aspects: str) -> tuple[Finding, ...]:

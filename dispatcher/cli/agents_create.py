@@ -92,7 +92,7 @@ def create(draft: Draft, agents: Agents) -> Path:
     _fill(fields, draft)
     definition = read_definition(fields, body, draft.scope).definition
     _, problems = build_catalog({**agents.in_force, draft.name: definition}.values())
-    collisions = [problem.message for problem in problems if "share the tool" in problem.message]
+    collisions = [problem.message for problem in problems if problem.aspect == "name"]
     if any(repr(draft.name) in message for message in collisions):
         raise InvalidRequest(f"{collisions[0]}")
     create_file(path, _rendered(fields, body))

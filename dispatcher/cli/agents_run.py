@@ -15,6 +15,7 @@ from dispatcher.cli.options import (
     Outage,
     Redis,
     Session,
+    State,
     Thoughts,
     User,
 )
@@ -36,6 +37,7 @@ def run(
     session: Session = None,
     is_continued: Continue = False,
     user: User = None,
+    state: State = None,
     deadline: Deadline = None,
     abandoned: Annotated[
         Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
@@ -53,22 +55,23 @@ def run(
     from dispatcher.cli.attend import Showing
     from dispatcher.cli.request import deadline_of, prompt_of, user_name
     from dispatcher.cli.submission import Asked, Conversation
+    from dispatcher.cli.variables import variables_of
 
     if prompt is not None and interactive:
         raise InvalidRequest("-p and -i exclude each other: ask once, or talk")
     conversation = Conversation(user_name(user), session, is_continued)
     showing = Showing(as_json, thoughts, outage_s=timeout)
     folders = [*(ctx.obj or []), *(agents_dir or [])]
-    deadline_s = deadline_of(deadline)
+    deadline_s, variables = deadline_of(deadline), variables_of(state)
     if prompt is not None:
-        asked = Asked(prompt_of(prompt), conversation, name, cwd, deadline_s=deadline_s)
+        asked = Asked(prompt_of(prompt), conversation, name, cwd, deadline_s=deadline_s, state=variables)
         raise typer.Exit(_run_once(asked, showing, folders, redis, data_dir, abandoned))
     if as_json:
         raise InvalidRequest("--json is for -p: a chat is for people")
     from dispatcher.cli.chat import chat_anywhere
     from dispatcher.cli.talk import Chat
 
-    chat = Chat(conversation, name, cwd, deadline_s, showing)
+    chat = Chat(conversation, name, cwd, deadline_s, showing, variables)
     raise typer.Exit(chat_anywhere(chat, redis, data_dir, abandoned=abandoned, agents_dirs=folders))
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from dispatcher.cli.agents_checks import Report
     from dispatcher.cli.agents_found import AgentFile, Agents
+    from shared.definitions.model import AgentDefinition, HandoffRule, InputField
     from shared.definitions.problems import Problem
 
 __all__ = [
@@ -37,6 +38,7 @@ def row_of(file: "AgentFile") -> dict[str, Any]:
         "model": agent.model,
         "tools": list(agent.tools.allow) if agent.tools and agent.tools.allow is not None else None,
         "handoffs": list(agent.targets),
+        "subagents": [rule.agent for rule in agent.subagents],
         "level": file.level,
         "file": str(file.path),
         "shadowed": file.is_shadowed,
@@ -82,7 +84,10 @@ def print_agent(file: "AgentFile") -> None:
         "forbidden": ", ".join(tools.deny) if tools else "",
         "not here": ", ".join(tools.unknown) if tools else "",
         "keywords": ", ".join(agent.triggers.keywords),
-        "hands over to": ", ".join(agent.targets),
+        "hands over to": ", ".join(map(_handoff, agent.handoffs)),
+        "delegates to": _delegation(agent),
+        "inputs": ", ".join(map(_input, agent.inputs, agent.inputs.values())),
+        "output": _output(agent),
         "limits": f"{agent.limits.max_turns} turns, {agent.limits.max_seconds:g} s",
         "other fields": ", ".join(agent.extra),
         "instructions": f"{len(agent.instructions):,} characters (--prompt shows them)",
@@ -94,16 +99,49 @@ def print_agent(file: "AgentFile") -> None:
             out.line(f"{name + ':':15}{one_line(value, 400)}")
 
 
+def _handoff(rule: "HandoffRule") -> str:
+    """Return the target, and in brackets what is not as usual."""
+    marks = [
+        "automatic" if rule.when == "auto" else "",
+        f"if {rule.condition}" if rule.condition else "",
+        "payload" if rule.payload is not None else "",
+        "returns" if rule.returns else "",
+    ]
+    said = "; ".join(mark for mark in marks if mark)
+    return f"{rule.to} ({said})" if said else rule.to
+
+
+def _delegation(agent: "AgentDefinition") -> str:
+    if not agent.subagents:
+        return ""
+    rules = agent.delegation
+    return f"{', '.join(rule.agent for rule in agent.subagents)} (waits for {rules.join}, {rules.timeout:g} s each)"
+
+
+def _input(name: str, field: "InputField") -> str:
+    return f"{name} ({field.type}{', required' if field.required else ''})"
+
+
+def _output(agent: "AgentDefinition") -> str:
+    if agent.output is None:
+        return "by complete_task" if agent.complete_task else ""
+    return agent.output.name + (" (must end with it)" if agent.complete_task else "")
+
+
 def print_consequences(agents: "Agents", name: str, out: Output) -> None:
     """Say what is different now that an agent of this name was deleted."""
     if name in agents.in_force:
         out.line(f"Agent {name!r} in {shown_path(Path(agents.sources[name]))} counts now")
         return
     for agent in agents.in_force.values():
-        if name in agent.targets:
-            out.line(
-                f"Agent {agent.name!r} still hands over to {name!r}: mend it with `ekiden agents edit {agent.name}`"
-            )
+        for does, others in (
+            ("hands over", agent.targets),
+            ("delegates", [rule.agent for rule in agent.subagents]),
+        ):
+            if name in others:
+                out.line(
+                    f"Agent {agent.name!r} still {does} to {name!r}: mend it with `ekiden agents edit {agent.name}`"
+                )
 
 
 def print_reports(reports: "list[Report]", *, in_full: bool) -> None:

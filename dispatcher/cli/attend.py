@@ -27,10 +27,12 @@ class Showing:
     outage_s: float = OUTAGE_S
     trace: bool = False
     """Whether the waterfall is drawn at the end."""
+    verbose: bool = False
+    """Whether session variables are shown as they are set."""
 
     def follower(self, client: "Client", job: str, *, is_served: bool = False, after: int = 0) -> Follower:
         """Return what shows ``job`` so, from behind the journal's place ``after`` on."""
-        view = view_for(job, as_json=self.as_json, thoughts=self.thoughts)
+        view = view_for(job, as_json=self.as_json, thoughts=self.thoughts, verbose=self.verbose)
         if self.trace:
             from dispatcher.cli.trace_view import TracedView
 

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.cli.options import Abandoned, Continue, DataDir, Deadline, Outage, Redis, Session, Thoughts, User
+from dispatcher.cli.options import (
+    Abandoned,
+    Continue,
+    DataDir,
+    Deadline,
+    Outage,
+    Redis,
+    Session,
+    SessionPolicy,
+    State,
+    Thoughts,
+    User,
+)
 
 if TYPE_CHECKING:
     from dispatcher.cli.talk import Chat
@@ -16,7 +28,8 @@ __all__ = ["chat", "chat_anywhere"]
 
 def chat(
     agent: Annotated[
-        str | None, typer.Argument(metavar="[AGENT]", help="Whom to talk to, instead of whom the router chooses.")
+        str | None,
+        typer.Argument(metavar="[AGENT]", help="Whom to talk to, instead of whom the session's policy names."),
     ] = None,
     cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
     workspace_root: Annotated[
@@ -24,7 +37,9 @@ def chat(
     ] = None,
     session: Session = None,
     is_continued: Continue = False,
+    session_policy: SessionPolicy = None,
     user: User = None,
+    state: State = None,
     deadline: Deadline = None,
     abandoned: Annotated[
         Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
@@ -39,9 +54,11 @@ def chat(
     from dispatcher.cli.request import deadline_of, user_name
     from dispatcher.cli.submission import Conversation
     from dispatcher.cli.talk import Chat
+    from dispatcher.cli.variables import variables_of
 
-    conversation = Conversation(user_name(user), session, is_continued)
-    asked = Chat(conversation, agent, cwd, deadline_of(deadline), Showing(thoughts=thoughts, outage_s=timeout))
+    conversation = Conversation(user_name(user), session, is_continued, session_policy)
+    showing = Showing(thoughts=thoughts, outage_s=timeout)
+    asked = Chat(conversation, agent, cwd, deadline_of(deadline), showing, variables_of(state))
     raise typer.Exit(chat_anywhere(asked, redis, data_dir, workspace_root=workspace_root, abandoned=abandoned))
 
 

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal, TextIO, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
-from shared.records import Entry, Record
+from dispatcher.cli.paths import Path, Paths
+from shared.ids import parent_of
+from shared.records import Entry, JobRequested, Record
 from shared.stores.base import LivePiece
 
 __all__ = ["JsonView", "event_schema", "event_type"]
@@ -30,16 +32,33 @@ class NoteEvent(BaseModel):
 class JsonView:
     """One JSON object per line on standard output: entries of the journal, live pieces, notes."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, job: str, stream: TextIO | None = None, above: Path | None = None) -> None:
+        """Show ``job``; ``above`` is the path of who delegated it, where that is known already."""
+        self._job = job
         self._stream = stream or sys.stdout
+        self._knows_above = above is not None or parent_of(job) is None
+        self._paths = Paths(above or ("user",))
+        self._request: Entry | None = None
 
     def show(self, entry: Entry) -> None:
-        """See ``View``."""
-        fields = entry.record.model_dump(mode="json", exclude_none=True)
-        self._write({"event": "record", "seq": entry.seq, "at_ms": entry.at_ms, **fields})
+        """See ``View``. A delegated job's request waits for the entry that was written with it and tells its path."""
+        self.learn(entry)
+        if isinstance(entry.record, JobRequested) and not self._knows_above:
+            self._request = entry
+            return
+        for one in filter(None, (self._request, entry)):
+            fields = one.record.model_dump(mode="json", exclude_none=True)
+            place = {"job": self._job, "seq": one.seq, "at_ms": one.at_ms, "run_path": self._paths.of(one.record.leg)}
+            self._write({"event": "record", **place, **fields})
+        self._request = None
 
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
+        self._paths.learn(entry)
+
+    def below(self, job: str) -> "JsonView":
+        """See ``View``."""
+        return JsonView(job, self._stream, self._paths.above(job))
 
     def live(self, piece: LivePiece) -> None:
         """See ``View``."""
@@ -80,7 +99,9 @@ def _placed(record: type[BaseModel]) -> type[BaseModel]:
     """Return the model of ``record`` as an event: flat, with its place in the journal."""
     extra: dict[str, Any] = {
         "event": (Literal["record"], "record"),
-        "seq": (int, Field(description="The place in the journal, from 1.")),
+        "job": (str, Field(description="Whose journal it is of: the job's, or that of one delegated below it.")),
+        "seq": (int, Field(description="The place in that journal, from 1.")),
+        "run_path": (list[str], Field(description="The agents that led here, from the user; the last one acts.")),
         "at_ms": (int, Field(description="The server's clock, in ms since the epoch.")),
     }
     return create_model(f"{record.__name__}Event", __base__=record, __doc__=record.__doc__, **extra)

@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dispatcher.cli.drafts import Drafts
+from dispatcher.cli.family import OpenChildren, Placed, Views, in_order
 from dispatcher.cli.show import View
 from shared.errors import StoreUnavailable
 from shared.records import Ended
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from shared.records import Entry
     from shared.stores.base import LivePiece
 
-__all__ = ["OUTAGE_S", "Follower", "show_entries", "waits_behind"]
+__all__ = ["OUTAGE_S", "Follower", "show_family", "waits_behind"]
 
 OUTAGE_S = 60.0
 """How long a server may be away before a follower gives up."""
@@ -25,12 +26,14 @@ _TICK_S = 1.0
 _QUIET_S = 2.0
 """How long nothing may happen before we look whether anybody serves the job."""
 _PAUSE_S = 0.2
+_LOOKED_AT = 20
+"""Children of which we look whether anybody serves them."""
 T = TypeVar("T")
 
 
 @dataclass
 class Follower:
-    """Shows one job.
+    """Shows one job, and what becomes of those that it delegates.
 
     Attributes:
         client: The connection.
@@ -56,6 +59,8 @@ class Follower:
         self.may_show = asyncio.Event()
         """Cleared while somebody else uses the terminal."""
         self.may_show.set()
+        self._views = Views(self.job, self.view)
+        self._children = OpenChildren()
         self._seq = 0
         self._place = "0"
         self._drafts = Drafts()
@@ -72,6 +77,8 @@ class Follower:
                 reads.keep("journal", lambda: self.client.journal(self.job, self._seq))
                 if self.is_live:
                     reads.keep("live", lambda: self.client.live(self.job, self._place))
+                if self._children:
+                    reads.keep("children", self._read_children)
                 try:
                     found = await reads.next(_TICK_S)
                 except StoreUnavailable as error:
@@ -83,28 +90,47 @@ class Follower:
                 self.view.tick()
                 if time.monotonic() - heard > _QUIET_S:
                     heard = time.monotonic()
-                    for reason in (ailing,) if self.is_served else (ailing, waits_behind, unserved):
-                        await self._tell(reason)
+                    await self._tell_why_nothing_happens()
         return end
 
     async def _show(self, found: dict[str, Any]) -> bool:
-        """Show what was read. Before live pieces the journal is read once more: what it had before them comes first."""
+        """Show what was read, and before each part what came before it: this is read once more then.
+
+        Before live pieces come the journal's entries, before the journal's entries those of the children.
+        """
         entries: list[Entry] = found.get("journal", [])
         place, pieces = found.get("live", (self._place, []))
-        self._show_entries(entries)
+        below = self._show_placed(found.get("children", []))
+        await self._show_entries(entries)
         if pieces:
-            self._show_entries(await self._ask(lambda: self.client.journal(self.job, self._seq, 0)))
+            await self._show_entries(await self._ask(lambda: self.client.journal(self.job, self._seq, 0)))
             self._show_pieces(pieces)
             self._place = place
-        return bool(entries or pieces)
+        return bool(entries or pieces or below)
 
-    def _show_entries(self, entries: "list[Entry]") -> None:
-        for entry in entries:
-            if entry.seq > self._seq:
-                self._seq = entry.seq
-                self._last = entry
-                self._drafts.close(entry.record)
-                self.view.show(entry)
+    async def _show_entries(self, entries: "list[Entry]") -> None:
+        if entries and self._children:
+            self._show_placed(await self._ask(lambda: self._children.read(self.client)))
+        self._show_placed([Placed(self.job, entry) for entry in entries])
+
+    def _show_placed(self, placed: Sequence[Placed]) -> list[Placed]:
+        """Show what is new of it, and return that."""
+        new = self._children.learn(placed)
+        for job, entry in new:
+            self._note(job, entry)
+            self._views.of(job).show(entry)
+        return new
+
+    def _note(self, job: str, entry: "Entry") -> None:
+        if job == self.job:
+            self._seq = entry.seq
+            self._last = entry
+            self._drafts.close(entry.record)
+
+    async def _read_children(self) -> list[Placed]:
+        """Return what the children have written, before long: there is no waiting for several journals at once."""
+        await asyncio.sleep(_TICK_S)
+        return await self._children.read(self.client)
 
     def _show_pieces(self, pieces: "list[LivePiece]") -> None:
         for piece in pieces:
@@ -116,14 +142,13 @@ class Follower:
         if self._last is not None:
             return
         await self._ask(lambda: self.client.job(self.job))
-        entries = await self._ask(lambda: self.client.entries(self.job))
-        first = max(self.after, 0 if self.tail is None else len(entries) - self.tail)
-        for entry in entries[:first]:
-            self._seq = entry.seq
-            self._last = entry
-            self._drafts.close(entry.record)
-            self.view.learn(entry)
-        self._show_entries(entries[first:])
+        placed = in_order(await self._ask(lambda: self.client.journals(self.job)))
+        known = [at for at, (job, entry) in enumerate(placed) if job == self.job and entry.seq <= self.after]
+        first = max([0 if self.tail is None else len(placed) - self.tail, *(at + 1 for at in known[-1:]), 0])
+        for job, entry in self._children.learn(placed[:first]):
+            self._note(job, entry)
+            self._views.of(job).learn(entry)
+        self._show_placed(placed[first:])
 
     async def _end(self) -> Ended | None:
         last = self._last
@@ -157,10 +182,19 @@ class Follower:
             "shows it once the server is back"
         ) from error
 
-    async def _tell(self, reason: "Callable[[Client, str], Coroutine[Any, Any, str | None]]") -> None:
-        """Say once why the job does not go on, if it does not."""
+    async def _tell_why_nothing_happens(self) -> None:
+        await self._tell(ailing)
+        if not self.is_served:
+            await self._tell(waits_behind)
+            for job in (self.job, *self._children.jobs[:_LOOKED_AT]):
+                await self._tell(unserved, job)
+
+    async def _tell(
+        self, reason: "Callable[[Client, str], Coroutine[Any, Any, str | None]]", job: str | None = None
+    ) -> None:
+        """Say once why the job (or one below it) does not go on, if it does not."""
         with contextlib.suppress(StoreUnavailable):  # the next read says so
-            if (text := await reason(self.client, self.job)) is not None and text not in self._warned:
+            if (text := await reason(self.client, job or self.job)) is not None and text not in self._warned:
                 self._warned.add(text)
                 self.view.note(text)
 
@@ -192,11 +226,13 @@ async def unserved(client: "Client", job: str) -> str | None:
     return f"the job waits: no running pool serves {whom}; start one with `ekiden {command}`"
 
 
-def show_entries(entries: "list[Entry]", view: View, tail: int | None) -> None:
-    """Show a journal as it is now, or its tail."""
-    first = 0 if tail is None else max(0, len(entries) - tail)
-    for place, entry in enumerate(entries):
-        (view.show if place >= first else view.learn)(entry)
+def show_family(job: str, placed: Sequence[Placed], view: View, tail: int | None) -> None:
+    """Show the journals of a job and of those below it as they are now, or their tail."""
+    views = Views(job, view)
+    first = 0 if tail is None else max(0, len(placed) - tail)
+    for place, (one, entry) in enumerate(placed):
+        of_one = views.of(one)
+        (of_one.show if place >= first else of_one.learn)(entry)
 
 
 class _Reads:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dispatcher.cli.abandoned import settle_abandoned
 from dispatcher.cli.attend import INTERRUPTED, Showing, attend
+from dispatcher.cli.choosing import choose_instead
 from dispatcher.cli.follow import Follower
 from dispatcher.cli.interrupts import Interrupted
 from dispatcher.cli.neighbours import Neighbours, root_of_up
@@ -21,6 +22,7 @@ from dispatcher.cli.submit import submit_and_follow
 from dispatcher.client import Client
 from shared.embedded import attach, peek
 from shared.errors import EkidenError
+from shared.ids import session_of
 
 __all__ = ["Visit", "own_pools", "run_here", "visit"]
 
@@ -111,13 +113,21 @@ class _Relay:
     async def run(self, asked: Asked | None, resumed: list[str]) -> int:
         """See our own job through, then the resumed ones; return the first one's exit code."""
         async with Client(self._stack.url) as client:
-            jobs = [*([await self._submit(client, asked)] if asked is not None else []), *resumed]
-            codes = []
-            for job in jobs:
-                codes.append(await self._see_through(self._showing.follower(client, job, is_served=True)))
-                if codes[-1] == INTERRUPTED:
-                    return INTERRUPTED
-            return codes[0]
+            codes = [] if asked is None else [await self._serve(client, asked)]
+            for job in resumed:
+                if INTERRUPTED not in codes:
+                    codes.append(await self._see_through(self._showing.follower(client, job, is_served=True)))
+            return INTERRUPTED if INTERRUPTED in codes else codes[0]
+
+    async def _serve(self, client: Client, asked: Asked) -> int:
+        """See a request through; where nobody is found for it, with whom the user names."""
+        while True:
+            job = await self._submit(client, asked)
+            code = await self._see_through(self._showing.follower(client, job, is_served=True))
+            agent = await choose_instead(client, job, code) if self._showing.may_ask else None
+            if agent is None:
+                return code
+            asked = asked.instead(agent, session_of(job))
 
     async def _submit(self, client: Client, asked: Asked) -> str:
         if asked.agent is not None:  # the catalog in force must be our dispatcher's, not one from yesterday

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
 
-__all__ = ["Interrupted", "ask", "interruptible", "is_on_terminal"]
+__all__ = ["Interrupted", "ask", "interruptible", "is_on_terminal", "typed"]
 
 _Handler = Callable[[int, FrameType | None], object] | int | None
 
@@ -76,10 +76,14 @@ def is_on_terminal() -> bool:
 
 async def ask(question: str) -> bool:
     """Ask on the terminal; anything but y or yes is a no. Raises ``Interrupted`` at Ctrl-C."""
+    return (await typed(f"\n{question} [y/N] ")).strip().lower() in ("y", "yes")
+
+
+async def typed(question: str) -> str:
+    """Return the line that is typed after ``question``; empty at Ctrl-D. Raises ``Interrupted`` at Ctrl-C."""
     async with interruptible():  # before the question is there to be answered by another Ctrl-C
-        print(f"\n{question} [y/N] ", end="", flush=True)  # noqa: T201 - the program's own output
-        answer = await _typed_line()
-    return answer.strip().lower() in ("y", "yes")
+        print(question, end="", flush=True)  # noqa: T201 - the program's own output
+        return await _typed_line()
 
 
 async def _typed_line() -> str:

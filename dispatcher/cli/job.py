@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts
+from dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
 from shared.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from dispatcher.cli.attend import Showing
+    from dispatcher.cli.trace_story import Story
     from dispatcher.client import Client
-    from shared.records import Entry
+    from shared.stores.base import JobView
 
 __all__ = ["app"]
 
@@ -29,23 +30,20 @@ T = TypeVar("T")
 def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
-    async def fields() -> dict[str, object]:
+    async def views() -> "tuple[JobView, list[JobView]]":
         async with _job(job, redis, data_dir) as (client, job_id):
-            return dataclasses.asdict(await client.job(job_id))
+            return await client.job(job_id), await client.children(job_id)
 
-    found = _run(fields())
+    from dispatcher.cli.jobs import fields_of, rows_of
+
+    view, children = _run(views())
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        below = [{"id": one.id, "agent": one.agent, "status": one.status} for one in children]
+        typer.echo(json.dumps({**fields_of(view), "children": below}, ensure_ascii=False))
         return
-    from dispatcher.cli.jobs import local_time
     from dispatcher.cli.output import Output
 
-    shown = {name: value for name, value in found.items() if value not in (None, "", False)}
-    for name, value in shown.items():
-        if isinstance(value, int) and name.endswith("_ms"):
-            shown[name] = local_time(value)
-    rows = [f"{name.removesuffix('_ms').replace('_', ' '):<12} {value}" for name, value in shown.items()]
-    Output().line("\n".join(rows))
+    Output().line("\n".join(rows_of(view, children)))
 
 
 @app.command()
@@ -87,7 +85,7 @@ def events(
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show everything that happened in a job."""
+    """Show everything that happened in a job, and in those that it delegated."""
     if schema:
         from dispatcher.cli.events import event_schema
 
@@ -97,7 +95,7 @@ def events(
         raise InvalidRequest("ID is missing: `ekiden jobs` lists the jobs")
     from dispatcher.cli.attend import Showing
 
-    showing = Showing(as_json, thoughts, tail, timeout)
+    showing = Showing(as_json, thoughts, tail, timeout, verbose=True)
     raise typer.Exit(_run((_follow if follow else _show)(job, redis, data_dir, showing)))
 
 
@@ -106,6 +104,7 @@ def follow(
     job: Id,
     tail: Tail = None,
     thoughts: Thoughts = False,
+    verbose: Verbose = False,
     timeout: Outage = 60.0,
     as_json: AsJson = False,
     redis: Redis = None,
@@ -114,7 +113,8 @@ def follow(
     """Show a job from its start, live, until it ends; Ctrl-C asks whether to cancel it."""
     from dispatcher.cli.attend import Showing
 
-    raise typer.Exit(_run(_follow(job, redis, data_dir, Showing(as_json, thoughts, tail, timeout))))
+    showing = Showing(as_json, thoughts, tail, timeout, verbose=verbose)
+    raise typer.Exit(_run(_follow(job, redis, data_dir, showing)))
 
 
 @app.command()
@@ -134,20 +134,32 @@ def retry(
 
 
 @app.command()
-def chain(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
-    """Show who had a job, why it was handed over, and how long each agent took."""
+def chain(
+    job: Id,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a flowchart that Mermaid draws.")] = False,
+    as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Show who had a job and why, what each agent took, whom it was refused and whom it called."""
 
-    async def entries() -> "list[Entry]":
+    async def read() -> "Story":
         async with _job(job, redis, data_dir) as (client, job_id):
-            return await client.entries(job_id)
+            return told(job_id, await client.journals(job_id), await client.now_ms())
 
-    from dispatcher.cli.chain import hops_of, show_chain
+    from dispatcher.cli.chain import chain_json, show_chain
+    from dispatcher.cli.mermaid import flowchart
+    from dispatcher.cli.trace import told
 
-    hops = hops_of(_run(entries()))
+    if mermaid and as_json:
+        raise InvalidRequest("--mermaid and --json exclude each other: leave one out")
+    story = _run(read())
     if as_json:
-        typer.echo(json.dumps([dataclasses.asdict(hop) for hop in hops], ensure_ascii=False))
+        typer.echo(json.dumps(chain_json(story), ensure_ascii=False))
+    elif mermaid:
+        typer.echo(flowchart(story))
     else:
-        show_chain(hops)
+        show_chain(story)
 
 
 @app.command()
@@ -156,9 +168,11 @@ def cancel(job: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
 
     async def cancelled() -> str:
         async with _job(job, redis, data_dir) as (client, job_id):
+            below = sum(not child.is_over for child in await client.children(job_id))
             verdict = await client.cancel(job_id)
         texts = {"ok": "is cancelled", "flagged": "is being cancelled by its worker", "finished": "had ended before"}
-        return f"job {job_id} {texts[verdict]}"
+        also = f"; its {below} child job{'s end' if below > 1 else ' ends'} with it" if below else ""
+        return f"job {job_id} {texts[verdict]}{also if verdict != 'finished' else ''}"
 
     typer.echo(_run(cancelled()))
 
@@ -179,12 +193,13 @@ async def _job(prefix: str, redis: str | None, data_dir: Path | None) -> "AsyncI
 
 
 async def _show(prefix: str, redis: str | None, data_dir: Path | None, showing: "Showing") -> int:
-    from dispatcher.cli.follow import show_entries
+    from dispatcher.cli.family import in_order
+    from dispatcher.cli.follow import show_family
     from dispatcher.cli.show import view_for
 
     async with _job(prefix, redis, data_dir) as (client, job_id):
-        view = view_for(job_id, as_json=showing.as_json, thoughts=showing.thoughts)
-        show_entries(await client.entries(job_id), view, showing.tail)
+        view = view_for(job_id, as_json=showing.as_json, thoughts=showing.thoughts, verbose=showing.verbose)
+        show_family(job_id, in_order(await client.journals(job_id)), view, showing.tail)
     return 0
 
 

@@ -16,11 +16,14 @@ __all__ = [
     "Outage",
     "Redis",
     "Session",
+    "SessionPolicy",
+    "State",
     "Strategy",
     "Tail",
     "Thoughts",
     "Trace",
     "User",
+    "Verbose",
 ]
 
 Abandoned = Literal["resume", "cancel"]
@@ -41,6 +44,22 @@ LogLevel = Annotated[
 ]
 Session = Annotated[
     str | None, typer.Option("--session", metavar="ID", help="The session to continue, or a beginning of its id.")
+]
+SessionPolicy = Annotated[
+    Literal["route", "sticky", "entry"] | None,
+    typer.Option(
+        "--session-policy",
+        help="Of a new session: later messages are routed, or go to who spoke last, or to who got the first one. "
+        "[that of the settings]",
+    ),
+]
+State = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="NAME=VALUE",
+        help="A session variable to set; the value is JSON, or else text. May be repeated.",
+    ),
 ]
 Strategy = Annotated[
     str | None, typer.Option(metavar="NAME", help="How to route: rule, semantic, llm or hybrid. [that of the settings]")
@@ -69,4 +88,5 @@ Outage = Annotated[
 Tail = Annotated[
     int | None, typer.Option("--tail", metavar="N", min=0, help="Of what happened before, show the last N events only.")
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show also what session variables are set to.")]
 Trace = Annotated[bool, typer.Option("--trace", help="Draw where the time went at the end; see `ekiden trace show`.")]

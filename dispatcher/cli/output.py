@@ -6,12 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-__all__ = ["Output", "one_line", "printable", "speaks_unicode"]
+__all__ = ["Output", "fitted", "one_line", "printable", "speaks_unicode"]
 
 _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
 _UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
+_UNICODE |= {"child": "🧩", "calls": "⇒", "return": "↩"}
 _ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
 _ASCII |= {"ok": "+", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
+_ASCII |= {"child": "&", "calls": "==>", "return": "<-"}
 
 _NARROW = 70
 """Columns of a terminal below which a table would be cut to pieces."""
@@ -116,6 +118,14 @@ def one_line(text: str, longest: int = 80, dots: str = "...") -> str:
     """Return ``text`` on one line, cut where it is too long."""
     line = " ".join(text.split())
     return line if len(line) <= longest else line[: longest - len(dots)] + dots
+
+
+def fitted(text: str, width: int, dots: str = "...") -> str:
+    """Return ``text`` on one line of at most ``width`` columns of a terminal, without what would steer it."""
+    from rich.cells import cell_len, set_cell_size
+
+    line = one_line(printable(text), 10 * width)
+    return line if cell_len(line) <= width else set_cell_size(line, width - len(dots)).rstrip() + dots
 
 
 def speaks_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:

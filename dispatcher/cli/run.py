@@ -16,10 +16,13 @@ from dispatcher.cli.options import (
     Outage,
     Redis,
     Session,
+    SessionPolicy,
+    State,
     Strategy,
     Thoughts,
     Trace,
     User,
+    Verbose,
 )
 from shared.errors import InvalidRequest
 
@@ -41,7 +44,9 @@ def run(
     ] = None,
     session: Session = None,
     is_continued: Continue = False,
+    session_policy: SessionPolicy = None,
     user: User = None,
+    state: State = None,
     on_busy: OnBusy = "queue",
     deadline: Deadline = None,
     abandoned: Annotated[
@@ -49,6 +54,7 @@ def run(
     ] = None,
     thoughts: Thoughts = False,
     trace: Trace = False,
+    verbose: Verbose = False,
     timeout: Outage = 60.0,
     as_json: AsJson = False,
     redis: Redis = None,
@@ -63,6 +69,7 @@ def run(
     from dispatcher.cli.here import run_here
     from dispatcher.cli.request import DEMO_PROMPT, Workplace, deadline_of, demo_project, prompt_of, user_name
     from dispatcher.cli.submission import Asked, Conversation
+    from dispatcher.cli.variables import variables_of
 
     if demo and (cwd or workspace_root):
         raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")
@@ -70,16 +77,22 @@ def run(
         raise InvalidRequest('nothing to do: say what, as in `ekiden run "the tests fail"`, or try `ekiden run --demo`')
     if prompt is None and demo:
         prompt = DEMO_PROMPT
-    conversation = Conversation(user_name(user), session, is_continued)
+    conversation = Conversation(user_name(user), session, is_continued, session_policy)
     asked = None
     if prompt is not None:
-        asked = Asked(prompt_of(prompt), conversation, agent, on_busy=on_busy, deadline_s=deadline_of(deadline))
-        asked = asked.overridden(strategy)
+        asked = Asked(
+            prompt_of(prompt),
+            conversation,
+            agent,
+            on_busy=on_busy,
+            deadline_s=deadline_of(deadline),
+            state=variables_of(state),
+        ).overridden(strategy)
     url, data = configured(redis, data_dir)
     if demo:
         cwd = demo_project()
         typer.echo(f"The demo project is in {cwd}", err=as_json)
-    showing = Showing(as_json, thoughts, outage_s=timeout, trace=trace and not as_json)
+    showing = Showing(as_json, thoughts, outage_s=timeout, trace=trace and not as_json, verbose=verbose)
     if url:
         raise typer.Exit(run_elsewhere(asked, cwd, url, showing))
     raise typer.Exit(run_here(asked, Workplace.of(cwd, workspace_root), data, showing, abandoned=abandoned))

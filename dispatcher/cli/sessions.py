@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look at conversations, clear or export them.", no_args_is_help=True)
+app = typer.Typer(help="Look at conversations, say who goes on with them, clear or export them.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or a unique beginning of it.")]
 T = TypeVar("T")
@@ -49,7 +49,8 @@ def list_(
         return
     from dispatcher.cli.output import Output
 
-    Output().table(["SESSION", "USER", "AGENT", "JOBS", "USED", "STATE", "FIRST REQUEST"], list(map(_row, found)))
+    columns = ["SESSION", "USER", "AGENT", "POLICY", "JOBS", "USED", "STATE", "FIRST REQUEST"]
+    Output().table(columns, list(map(_row, found)))
 
 
 @app.command()
@@ -65,9 +66,35 @@ def show(session: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Da
     out = Output()
     out.line(f"session {view.id} of {view.user or '(nobody)'}, {_state(view)}", "bold")
     out.line(f"began {local_time(view.created_ms)} with {view.entry or 'the router'}, {view.jobs} job(s)", "dim")
+    out.line(f"policy {view.policy}: {_who_goes_on(view, said)}", "dim")
     for one in said:
         out.line()
         out.line(f"{one.agent or 'You'}: {one.message.text}")
+
+
+@app.command()
+def policy(
+    session: Id,
+    policy: Annotated[
+        Literal["route", "sticky", "entry"],
+        typer.Argument(
+            metavar="POLICY",
+            help="route: each message goes where it is routed to; sticky: to the agent that spoke last; entry: to the "
+            "agent that got the first one.",
+        ),
+    ],
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Say who gets the next messages of a session. A message that names its agent goes to that one all the same."""
+
+    async def changed() -> str:
+        async with _session(session, redis, data_dir) as (client, session_id):
+            await client.set_policy(session_id, policy)
+            view, said = await client.session(session_id), await client.said(session_id)
+        return f"session {session_id}: policy {policy}: {_who_goes_on(view, said)}"
+
+    typer.echo(_run(changed()))
 
 
 @app.command()
@@ -157,10 +184,17 @@ def _state(view: "SessionView") -> str:
     return f"job {view.active} runs" + (f", {view.waiting} wait(s)" if view.waiting else "")
 
 
+def _who_goes_on(view: "SessionView", said: "list[Said]") -> str:
+    """Say who gets the next message."""
+    last = next((one.agent for one in reversed(said) if one.agent), "")
+    heir = {"sticky": last, "entry": view.first_agent}.get(view.policy, "")
+    return f"{heir} gets the next message" if heir else "the next message is routed"
+
+
 def _row(view: "SessionView") -> list[str]:
     from dispatcher.cli.jobs import local_time
     from dispatcher.cli.output import one_line
 
     state = "idle" if view.active is None else f"busy, {view.waiting} waiting" if view.waiting else "busy"
-    title = one_line(view.title, 50)
-    return [view.id, view.user, view.entry or "(routed)", str(view.jobs), local_time(view.used_ms), state, title]
+    title, agent = one_line(view.title, 50), view.entry or "(routed)"
+    return [view.id, view.user, agent, view.policy, str(view.jobs), local_time(view.used_ms), state, title]

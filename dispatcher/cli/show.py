@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from shared.records import Entry
     from shared.stores.base import LivePiece
 
-__all__ = ["View", "chain_text", "exit_code_of", "view_for"]
+__all__ = ["NO_ROUTE", "View", "chain_text", "exit_code_of", "view_for"]
 
-_NO_ROUTE = 5
+NO_ROUTE = 5
 _CANCELLED = 130
 
 
@@ -22,6 +22,10 @@ class View(Protocol):
 
     def learn(self, entry: "Entry") -> None:
         """Take note of an entry that comes before those to show."""
+        ...
+
+    def below(self, job: str) -> "View":
+        """Return the view of a job that the shown one has delegated."""
         ...
 
     def live(self, piece: "LivePiece") -> None:
@@ -37,16 +41,16 @@ class View(Protocol):
         ...
 
 
-def view_for(job: str, *, as_json: bool, thoughts: bool = False) -> View:
+def view_for(job: str, *, as_json: bool, thoughts: bool = False, verbose: bool = False) -> View:
     """Return the view that the user asked for."""
     if as_json:
         from dispatcher.cli.events import JsonView
 
-        return JsonView()
+        return JsonView(job)
     from dispatcher.cli.output import Output
     from dispatcher.cli.people import PeopleView
 
-    return PeopleView(job, Output(), thoughts=thoughts)
+    return PeopleView(job, Output(), thoughts=thoughts, verbose=verbose)
 
 
 def exit_code_of(status: str, reason: str | None) -> int:
@@ -55,7 +59,7 @@ def exit_code_of(status: str, reason: str | None) -> int:
         return 0
     if status == "cancelled":
         return _CANCELLED
-    return _NO_ROUTE if reason == "NO_ROUTE" else 1
+    return NO_ROUTE if reason == "NO_ROUTE" else 1
 
 
 def chain_text(agents: Sequence[str], arrow: str = "→") -> str:

@@ -1,15 +1,16 @@
 """A request as the command line has it, and how it becomes a job."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dispatcher.cli.request import require_reachable
 from shared.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from dispatcher.client import Client
+    from shared.settings import SessionPolicy
     from shared.stores.base import OnBusy
 
 __all__ = ["Asked", "Conversation"]
@@ -22,11 +23,18 @@ class Conversation:
     user: str
     session: str | None = None
     is_continued: bool = False
+    policy: "SessionPolicy | None" = None
+    """Who gets the later messages of a new session; None: as the settings have it."""
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidRequest`` when both ways to name a session are used."""
+        """Raise ``InvalidRequest`` for options that exclude each other."""
         if self.session is not None and self.is_continued:
             raise InvalidRequest("--session and --continue exclude each other: leave one out")
+        if self.session is not None and self.policy is not None:
+            raise InvalidRequest(
+                "--session-policy is for a new session: "
+                f"`ekiden sessions policy {self.session} {self.policy}` changes that of one that there is"
+            )
 
     async def find(self, client: "Client", agent: str | None, note: Callable[[str], None]) -> str | None:
         """Return the session's id, None for a new one; say so if there was none to continue.
@@ -43,7 +51,17 @@ class Conversation:
             whom = f"with agent {agent!r}" if agent else "to continue"
             note(f"there is no session of {self.user!r} {whom} yet: a new one begins")
             return None
-        return newest[0].id
+        found = newest[0]
+        if self.policy not in (None, found.policy):
+            note(f"session {found.id} keeps its policy {found.policy}: `ekiden sessions policy` changes it")
+        return found.id
+
+    @property
+    def policy_or_default(self) -> "SessionPolicy":
+        """The policy of a new session."""
+        from shared.settings import load_settings
+
+        return load_settings(routing_session_policy=self.policy).routing_session_policy
 
 
 @dataclass(frozen=True)
@@ -58,13 +76,17 @@ class Asked:
     deadline_s: float = 7 * 86_400.0
     request_id: str | None = None
     strategy: str | None = None
+    is_override: bool = False
+    """Whether the prompt itself named the agent: for this message, not for the session to continue."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """Session variables to set."""
 
     def overridden(self, strategy: str | None) -> "Asked":
         """Return it without what the prompt says of its own routing (``@debugger``, ``@auto``), which is heeded.
 
         An agent that the command line names takes the prompt as it is. Raises ``InvalidRequest``.
         """
-        from dispatcher.routing.overrides import parse_override, strategy_of
+        from dispatcher.routing.overrides import AUTO, parse_override, strategy_of
 
         if self.agent is not None and strategy is not None:
             raise InvalidRequest("--agent and --strategy exclude each other: name the agent, or let it be routed")
@@ -72,7 +94,18 @@ class Asked:
         if self.agent is not None:
             return self
         override = parse_override(self.prompt)
-        return replace(self, prompt=override.prompt, agent=override.agent, strategy=chosen or override.strategy)
+        strategy = chosen or override.strategy or (AUTO if override.is_auto else None)
+        is_override = override.agent is not None
+        return replace(self, prompt=override.prompt, agent=override.agent, strategy=strategy, is_override=is_override)
+
+    def by_default(self, agent: str | None) -> "Asked":
+        """Return it for ``agent``, unless it says itself who takes it or how it is routed."""
+        return replace(self, agent=agent) if self.agent is None and self.strategy is None else self
+
+    def instead(self, agent: str, session: str) -> "Asked":
+        """Return it for ``agent``, as a new request in ``session``, where nobody was found for it."""
+        conversation = Conversation(self.conversation.user, session)
+        return replace(self, agent=agent, strategy=None, conversation=conversation, request_id=None)
 
     async def submit(self, client: "Client", note: Callable[[str], None]) -> str:
         """Create the job and return its id."""
@@ -83,9 +116,11 @@ class Asked:
             agent=self.agent,
             strategy=self.strategy,
             cwd=self.cwd,
-            session=await self.conversation.find(client, self.agent, note),
+            session=await self.conversation.find(client, None if self.is_override else self.agent, note),
             user=self.conversation.user,
+            policy=self.conversation.policy_or_default,
             on_busy=self.on_busy,
             deadline_s=self.deadline_s,
             request_id=self.request_id,
+            state=self.state,
         )

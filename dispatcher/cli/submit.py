@@ -15,9 +15,12 @@ from dispatcher.cli.options import (
     Outage,
     Redis,
     Session,
+    SessionPolicy,
+    State,
     Strategy,
     Thoughts,
     User,
+    Verbose,
 )
 from shared.errors import InvalidRequest
 
@@ -40,7 +43,9 @@ def submit(
     ] = None,
     session: Session = None,
     is_continued: Continue = False,
+    session_policy: SessionPolicy = None,
     user: User = None,
+    state: State = None,
     on_busy: OnBusy = "queue",
     deadline: Deadline = None,
     follow: Annotated[bool, typer.Option("--follow", help="Show the job as it goes on, until it ends.")] = False,
@@ -49,6 +54,7 @@ def submit(
         str | None, typer.Option(metavar="ID", help="The same id again is the same job: to repeat a lost submit.")
     ] = None,
     thoughts: Thoughts = False,
+    verbose: Verbose = False,
     timeout: Outage = 60.0,
     as_json: AsJson = False,
     redis: Redis = None,
@@ -60,28 +66,40 @@ def submit(
     from dispatcher.cli.attend import Showing
     from dispatcher.cli.request import deadline_of, prompt_of, user_name
     from dispatcher.cli.submission import Asked, Conversation
+    from dispatcher.cli.variables import variables_of
 
     if follow and wait:
         raise InvalidRequest("--follow and --wait exclude each other: leave one out")
     asked = Asked(
         prompt_of(prompt),
-        Conversation(user_name(user), session, is_continued),
+        Conversation(user_name(user), session, is_continued, session_policy),
         agent,
         None if cwd is None else Path(os.path.realpath(cwd)),
         on_busy,
         deadline_of(deadline),
         request_id,
+        state=variables_of(state),
     ).overridden(strategy)
-    showing = Showing(as_json, thoughts, outage_s=timeout)
+    showing = Showing(as_json, thoughts, outage_s=timeout, verbose=verbose)
     raise typer.Exit(asyncio.run(_submit(asked, showing, redis, data_dir, follow=follow, wait=wait)))
 
 
 async def submit_and_follow(client: "Client", asked: "Asked", showing: "Showing") -> int:
-    """Submit, show the job until it ends, and return the exit code."""
-    from dispatcher.cli.attend import see_through
+    """Submit, show the job until it ends, and return the exit code.
 
-    job = await asked.submit(client, _say)
-    return await see_through(showing.follower(client, job), may_ask=showing.may_ask)
+    Where nobody was found for it, and somebody can be asked, it is submitted once more to whom the user names.
+    """
+    from dispatcher.cli.attend import see_through
+    from dispatcher.cli.choosing import choose_instead
+    from shared.ids import session_of
+
+    while True:
+        job = await asked.submit(client, _say)
+        code = await see_through(showing.follower(client, job), may_ask=showing.may_ask)
+        agent = await choose_instead(client, job, code) if showing.may_ask else None
+        if agent is None:
+            return code
+        asked = asked.instead(agent, session_of(job))
 
 
 async def _submit(
@@ -142,6 +160,10 @@ class _Quiet:
 
     def learn(self, entry: "Entry") -> None:
         """See ``View``."""
+
+    def below(self, job: str) -> "_Quiet":
+        """See ``View``."""
+        return _Quiet()
 
     def live(self, piece: "LivePiece") -> None:
         """See ``View``."""

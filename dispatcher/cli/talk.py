@@ -2,15 +2,16 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dispatcher.cli.attend import INTERRUPTED, Showing, attend
+from dispatcher.cli.choosing import choose_instead
 from dispatcher.cli.follow import Follower
 from dispatcher.cli.header import print_header, title_of
-from dispatcher.cli.interrupts import Interrupted, interruptible
+from dispatcher.cli.interrupts import Interrupted, interruptible, is_on_terminal
 from dispatcher.cli.lines import Lines
 from dispatcher.cli.output import Output
 from dispatcher.cli.people import PeopleView
@@ -28,7 +29,8 @@ _CANCEL_S = 5.0
 _HELP = """exit, /exit     end the chat (or Ctrl-D)
 context         show what was said
 clear           begin a new session
-/agent NAME     talk to this agent; without NAME the router chooses
+@NAME text      NAME takes this one message; @auto text: it is routed
+/agent NAME     talk to this agent; without NAME to whom the session's policy says
 /help           show this
 Alt-Enter, or a backslash at the end of a line, begins another line; Ctrl-C stops an answer."""
 T = TypeVar("T")
@@ -36,13 +38,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Chat:
-    """How to talk. ``agent`` None: the router chooses, and whoever answered last goes on where no rule matches."""
+    """How to talk. ``agent`` None: who gets a message is for the session's policy to say."""
 
     conversation: Conversation
     agent: str | None
     cwd: Path | None
     deadline_s: float
     showing: Showing
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """Session variables that the first message sets."""
 
 
 def talk(url: str, stack: Stack | None, chat: Chat, lines: Lines) -> int:
@@ -66,8 +70,8 @@ class _Talk:
         self._chat = chat
         self._out = Output()
         self._agent = chat.agent
+        self._state = chat.state
         self._session: str | None = None
-        self._last_agent: str | None = None
         self._models: set[str] = set()
         self._code = 0
 
@@ -88,13 +92,8 @@ class _Talk:
             await self._stack.ready(self._client)
         title = "Ekiden" if self._agent is None else await title_of(self._client, self._agent)
         self._session = await self._chat.conversation.find(self._client, self._agent, self._note)
-        if self._session is not None:
-            self._last_agent = await self._who_answered(self._session)
         print_header(title, " (interactive mode)")
         self._out.line("Type 'exit' to quit, 'context' to view the conversation, '/help' for more")
-
-    async def _who_answered(self, session: str) -> str | None:
-        return next((one.agent for one in reversed(await self._client.said(session)) if one.agent), None)
 
     def _is_command(self, words: list[str]) -> bool:
         """Carry a command out, if it is one."""
@@ -102,7 +101,7 @@ class _Talk:
             case ["context"]:
                 self._run(self._show_context())
             case ["clear"]:
-                self._session = self._last_agent = None
+                self._session = None
                 self._note("a new session begins")
             case ["help"] if words[0] == "/help":
                 self._out.line(_HELP)
@@ -125,26 +124,35 @@ class _Talk:
         return None
 
     def _answer(self, text: str) -> None:
-        code = self._run(self._ask(text, self._agent))
+        code = self._run(self._ask(text))
         self._code = 1 if code is None else code
 
-    async def _ask(self, text: str, agent: str | None) -> int:
+    async def _ask(self, text: str) -> int:
+        """Ask as ``ekiden run`` does; where nobody is found for it, whom the user names."""
         chat = self._chat
-        job = await Asked(
-            text, Conversation(chat.conversation.user, self._session), agent, chat.cwd, deadline_s=chat.deadline_s
-        ).submit(self._client, self._note)
-        self._session = session_of(job)
-        view = _ChatView(job, self._out, thoughts=chat.showing.thoughts, models=self._models)
-        view.heir = self._last_agent
-        follower = Follower(self._client, job, view, is_served=self._stack is not None, outage_s=chat.showing.outage_s)
+        asked = Asked(text, self._conversation, cwd=chat.cwd, deadline_s=chat.deadline_s, state=self._state)
+        asked = asked.overridden(None).by_default(self._agent)
+        while True:
+            job = await asked.submit(self._client, self._note)
+            self._session, self._state = session_of(job), {}
+            code = await self._see_through(job)
+            agent = await choose_instead(self._client, job, code) if is_on_terminal() else None
+            if agent is None:
+                return code
+            asked = asked.instead(agent, self._session)
+
+    @property
+    def _conversation(self) -> Conversation:
+        """The session that the next message belongs to; the first one begins it."""
+        chat = self._chat.conversation
+        return Conversation(chat.user, self._session, policy=None if self._session else chat.policy)
+
+    async def _see_through(self, job: str) -> int:
+        showing = self._chat.showing
+        view = _ChatView(job, self._out, thoughts=showing.thoughts, models=self._models)
+        follower = Follower(self._client, job, view, is_served=self._stack is not None, outage_s=showing.outage_s)
         end = await self._see(follower)
-        if end is None:
-            return INTERRUPTED
-        if end.reason == "NO_ROUTE" and self._last_agent is not None:
-            return await self._ask(text, self._last_agent)
-        if end.status == "done":
-            self._last_agent = (await self._client.job(job)).agent
-        return exit_code_of(end.status, end.reason)
+        return INTERRUPTED if end is None else exit_code_of(end.status, end.reason)
 
     async def _see(self, follower: Follower) -> Ended | None:
         """Show an answer to its end; None when the user stopped it."""
@@ -170,7 +178,8 @@ class _Talk:
                 await follower.run()
 
     async def _turn_to(self, agent: str | None) -> None:
-        self._note("the router chooses" if agent is None else f"you talk to {await title_of(self._client, agent)}")
+        title = "whom the session's policy says" if agent is None else await title_of(self._client, agent)
+        self._note(f"you talk to {title}")
         self._agent = agent
 
     async def _show_context(self) -> None:
@@ -187,16 +196,11 @@ class _Talk:
 class _ChatView(PeopleView):
     """A job in a chat: no summary, and no routing that the user asked for."""
 
-    heir: str | None = None
-    """Who takes what no agent matches."""
-
     def _routed(self, record: Routed, entry: Entry) -> None:
         if record.stage != "agent":
             super()._routed(record, entry)
 
     def _ended(self, record: Ended, entry: Entry) -> None:
         self._break_off()
-        if record.reason == "NO_ROUTE" and self.heir is not None:
-            self._line("note", f"no agent matches this alone: {self.heir} goes on", "dim")
-        elif record.status != "done" or not self._is_said(record):
+        if record.status != "done" or not self._is_said(record):
             self._say_end(record)

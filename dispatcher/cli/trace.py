@@ -1,7 +1,7 @@
 """``ekiden trace …``: what happened in a job and when, from its journal alone: no collector is needed."""
 
 import json
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -83,27 +83,28 @@ def replay(
     data_dir: DataDir = None,
 ) -> None:
     """Play a job again as it was seen when it ran."""
-    story, entries = _run(_read(job, redis, data_dir))
+    story, journals = _run(_read(job, redis, data_dir))
+    from dispatcher.cli.family import in_order
     from dispatcher.cli.show import view_for
     from dispatcher.cli.trace_replay import replay as play
     from dispatcher.cli.trace_replay import totals
 
     view = view_for(story.job, as_json=as_json, thoughts=thoughts)
-    play(entries, view, speed=speed, longest_s=max_pause)
+    play(story.job, in_order(journals), view, speed=speed, longest_s=max_pause)
     if not as_json:
         view.note(f"Total: {totals(story)}")
 
 
-def told(job: str, entries: "Sequence[Entry]", now_ms: int | None = None) -> "Story":
-    """Read a journal with the prices of the settings, and let their patterns mask what is shown of it."""
-    from dispatcher.cli.trace_reading import story_of
+def told(job: str, journals: "Mapping[str, Sequence[Entry]]", now_ms: int | None = None) -> "Story":
+    """Read journals with the prices of the settings, and let their patterns mask what is shown of them."""
+    from dispatcher.cli.trace_reading import family_story
     from shared.prices import Prices
     from shared.redaction import configure_redaction
     from shared.settings import load_settings
 
     settings = load_settings()
     configure_redaction(settings.redact)
-    return story_of(job, entries, now_ms, Prices(settings.prices))
+    return family_story(job, journals, now_ms, Prices(settings.prices))
 
 
 def draw(story: "Story", width: int | None = None) -> None:
@@ -141,10 +142,10 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-async def _read(prefix: str, redis: str | None, data_dir: Path | None) -> "tuple[Story, list[Entry]]":
+async def _read(prefix: str, redis: str | None, data_dir: Path | None) -> "tuple[Story, dict[str, list[Entry]]]":
     from dispatcher.cli.connection import connected
 
     async with connected(redis, data_dir) as client:
         job = await client.resolve(prefix)
-        entries = await client.entries(job)
-        return told(job, entries, await client.now_ms()), entries
+        journals = await client.journals(job)
+        return told(job, journals, await client.now_ms()), journals

@@ -21,7 +21,8 @@ def error_of(step: Step, *, content: bool) -> str | None:
         return redact(step.detail)
     if step.is_lost:
         return "worker_lost"
-    return {"tool": "tool_error", "refused": step.detail.partition(":")[0]}.get(step.kind, step.detail)
+    words = {"tool": "tool_error", "refused": step.detail.partition(":")[0], "route": "NO_ROUTE"}
+    return words.get(step.kind, step.detail)
 
 
 def tool_of(step: Step, *, content: bool) -> str:

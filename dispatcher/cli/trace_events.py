@@ -4,7 +4,7 @@ from typing import Any
 
 from dispatcher.cli.trace_content import error_of, reply_of, result_of, tool_of
 from dispatcher.cli.trace_story import Leg, Step, StepKind, Story
-from shared.records import Routed
+from shared.records import Routed, RoutingStage
 from shared.redaction import redact_all
 
 __all__ = ["trace_events"]
@@ -44,16 +44,25 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
             return {"model": step.name, "tokens": tokens}
         case "tool":
             return {"tool_name": tool_of(step, content=content)}
-        case "route" if isinstance(step.record, Routed):
+        case "route":
+            chosen = step.record if isinstance(step.record, Routed) else None
+            stages = [_stage(stage, content=content) for stage in step.stages]
             return {
-                "routing_method": step.record.stage,
-                "routing_confidence": step.record.confidence,
-                "to_agent": step.name,
+                "routing_method": chosen and chosen.stage,
+                "routing_confidence": chosen.confidence if chosen else 0.0,
+                "to_agent": chosen and chosen.agent,
+                **({"stages": stages} if stages else {}),
             }
         case "handoff":
             return {"from_agent": leg.agent, "to_agent": step.name}
         case _:
             return {"from_agent": leg.agent, "tool_name": tool_of(step, content=content)}
+
+
+def _stage(stage: RoutingStage, *, content: bool) -> dict[str, Any]:
+    """Return what a stage of the routing found; its note may hold a model's words."""
+    found: dict[str, Any] = redact_all(stage.model_dump(mode="json", exclude=set() if content else {"note"}))
+    return found
 
 
 def _content(step: Step) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _data(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
                 "usage": usage,
             }
         case "handoff" | "route":
-            return {"type": "handoff", "from_agent": leg.agent, "to_agent": step.name}
+            return {"type": "handoff", "from_agent": leg.agent, "to_agent": None if step.is_error else step.name}
         case _:
             return {
                 "type": "function",

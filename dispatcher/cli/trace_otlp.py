@@ -123,6 +123,8 @@ class _Spans:
                     names.TARGET: step.name,
                 }
                 return f"route {route.stage}", attributes
+            case "route":
+                return "route none", {names.ROUTE_DECIDED: False}
             case "suspended":
                 return f"suspended {step.name}", {names.PAUSE_CAUSE: step.name, names.LEG: self._leg.number}
             case "handoff":

@@ -1,11 +1,14 @@
 """Reads a job's journal into its story: pairs what started with what ended, and notices lost workers."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
-from dispatcher.cli.trace_story import Attempt, AttemptEnd, Leg, Step, StepKind, Story
+from dispatcher.cli.trace_story import Attempt, AttemptEnd, How, Leg, Step, StepKind, Story
+from shared.ids import parent_of
 from shared.messages import Message, ToolCall, answered, user_message
 from shared.prices import Prices
 from shared.records import (
+    Delegated,
     Ended,
     Entry,
     HandedOff,
@@ -13,16 +16,31 @@ from shared.records import (
     LegStarted,
     ModelReplied,
     Noticed,
+    Nudged,
     Paused,
     Record,
     Refused,
     Retried,
     Routed,
+    StateChanged,
+    Summarised,
     ToolFinished,
     ToolStarted,
+    Unrouted,
 )
 
-__all__ = ["story_of"]
+__all__ = ["family_story", "story_of"]
+
+
+def family_story(
+    job: str, journals: Mapping[str, Sequence[Entry]], now_ms: int | None = None, prices: Prices | None = None
+) -> Story:
+    """Read the journals of a job and of those below it; see ``story_of``."""
+    stories = {one: story_of(one, entries, now_ms, prices) for one, entries in journals.items()}
+    for one, story in stories.items():
+        if one != job and (parent := stories.get(parent_of(one) or "")) is not None:
+            parent.adopt(story)
+    return stories[job]
 
 
 def story_of(job: str, entries: Sequence[Entry], now_ms: int | None = None, prices: Prices | None = None) -> Story:
@@ -46,6 +64,10 @@ class _Teller:
         self._calls: dict[tuple[int, str], ToolCall] = {}
         self._open: dict[str, Step] = {}
         """Tools that run now, by the id of their call."""
+        self._delegated: dict[str, Step] = {}
+        """Children whose results are still to come, likewise: they outlive the attempts of their parent's leg."""
+        self._wait: Step | None = None
+        """The pause that the children end, while it lasts."""
         self._heard: list[Message] = []
         """What the next model call is told."""
         self._woken_ms: int | None = None
@@ -61,7 +83,7 @@ class _Teller:
             case LegStarted() as started:
                 self._begin(started, entry)
             case Retried():
-                self._story.end = None
+                self._story.end = self._leg.left_ms = None
                 self._woken_ms = entry.at_ms
             case Ended() as end:
                 self._finish(end, entry)
@@ -71,6 +93,8 @@ class _Teller:
     def _begin(self, started: LegStarted, entry: Entry) -> None:
         leg = self._leg
         leg.agent = started.agent
+        if self._wait is not None:
+            self._wait.end_ms, self._wait = entry.at_ms, None
         before = leg.attempts[-1] if leg.attempts else None
         is_takeover = before is not None and before.end == "running"
         if before is not None and is_takeover:
@@ -94,9 +118,13 @@ class _Teller:
 
     def _finish(self, end: Ended, entry: Entry) -> None:
         self._story.end, self._story.end_seq = end, entry.seq
-        for step in self._open.values():
+        for step in (*self._open.values(), *self._delegated.values()):
             step.end_ms, step.is_error = entry.at_ms, True
+        if self._wait is not None:
+            self._wait.end_ms = entry.at_ms
         self._open.clear()
+        self._delegated.clear()
+        self._leg.left_ms = entry.at_ms
         attempt = self._attempt
         if attempt is not None and attempt.end == "running":
             attempt.end = "lost" if end.status == "dead" else "ended"
@@ -104,8 +132,10 @@ class _Teller:
 
     def _tell_step(self, record: Record, entry: Entry) -> None:
         match record:
-            case ModelReplied():
+            case ModelReplied() | Summarised():
                 self._model(record, entry)
+            case Delegated():
+                self._delegate(record, entry)
             case ToolStarted(call_id=call_id, name=name):
                 call = self._calls.get((record.leg, call_id))
                 step = self._add(Step("tool", entry.seq, name, entry.at_ms, None, call=call))
@@ -114,6 +144,13 @@ class _Teller:
                 self._tool(record, entry)
             case HandedOff():
                 self._hand_off(record, entry)
+            case Paused():
+                self._pause(record, entry)
+            case _:
+                self._tell_moment(record, entry)
+
+    def _tell_moment(self, record: Record, entry: Entry) -> None:
+        match record:
             case Refused(name=name, code=code, message=message, call_id=call_id):
                 call = self._calls.get((record.leg, call_id or ""))
                 detail = f"{code}: {message}"
@@ -121,26 +158,41 @@ class _Teller:
             case Routed(agent=agent, stage=stage, confidence=confidence):
                 how = "as asked" if stage == "agent" else f"{stage}, {confidence:g}% confidence"
                 self._add(self._moment("route", agent, entry, detail=how))
-            case Noticed(text=text):
-                self._add(self._moment("notice", "notice", entry, detail=text))
-            case Paused():
-                self._pause(record, entry)
+            case Unrouted(why=why):
+                self._add(self._moment("route", "nobody", entry, detail=why, is_error=True))
+            case Noticed(text=text) | Nudged(text=text):
+                self._add(self._moment("notice", record.type, entry, detail=text))
+            case StateChanged(changes=changes):
+                self._add(self._moment("notice", "state", entry, detail=json.dumps(changes, ensure_ascii=False)))
 
-    def _model(self, record: ModelReplied, entry: Entry) -> None:
+    def _model(self, record: ModelReplied | Summarised, entry: Entry) -> None:
         attempt = self._attempt
         earliest = attempt.start_ms if attempt else self._story.start_ms
         start_ms = max(entry.at_ms - record.duration_ms, earliest)
-        heard, self._heard = tuple(self._heard), []
-        is_error = record.finish != "stop"
-        self._calls.update({(record.leg, call.id): call for call in record.message.calls})
-        name, detail = record.model or "model", record.finish if is_error else ""
+        heard: tuple[Message, ...] = ()
+        detail, is_error = "summary", False
+        if isinstance(record, ModelReplied):
+            heard, self._heard = tuple(self._heard), []
+            is_error = record.finish != "stop"
+            detail = record.finish if is_error else ""
+            self._calls.update({(record.leg, call.id): call for call in record.message.calls})
+        name = record.model or "model"
         step = Step("model", entry.seq, name, start_ms, entry.at_ms, detail, is_error, heard=heard, record=record)
-        step.cost_usd = self._prices.cost_usd(name, record.usage)
+        step.cost_usd = self._prices.cost_usd(name, record.usage) if record.cost_usd is None else record.cost_usd
         self._add(step)
+
+    def _delegate(self, record: Delegated, entry: Entry) -> None:
+        call = self._calls.get((record.leg, record.call_id))
+        step = Step("delegated", entry.seq, record.agent, entry.at_ms, None, record.objective, call=call)
+        step.child = record.child
+        self._delegated[record.call_id] = self._add(step)
 
     def _tool(self, record: ToolFinished, entry: Entry) -> None:
         result = record.result
         self._heard.append(answered([result]))
+        if (child := self._delegated.pop(result.call_id, None)) is not None:
+            child.seq, child.record, child.is_error, child.end_ms = entry.seq, record, result.is_error, entry.at_ms
+            return
         step = self._open.pop(result.call_id, None)
         if step is None:  # answered without being run
             call = self._calls.get((record.leg, result.call_id))
@@ -152,13 +204,34 @@ class _Teller:
     def _hand_off(self, record: HandedOff, entry: Entry) -> None:
         context = record.context
         self._story.correlation_id = context.metadata.correlation_id
+        how = self._how(record)
         if record.leg:
             call = self._calls.get((record.leg, record.call_id or ""))
-            self._add(self._moment("handoff", context.to_agent, entry, detail=context.reason, call=call))
-        self._close("handoff", entry.at_ms)
-        self._story.legs.append(Leg(record.leg + 1, context.to_agent, entry.seq, entry.at_ms))
+            kind: StepKind = "returned" if how == "return" else "handoff"
+            detail = context.returned.text if context.returned else context.reason
+            self._add(self._moment(kind, context.to_agent, entry, detail=detail, call=call))
+        else:
+            self._story.above = context.metadata.handoff_chain[:-1]
+        if how == "delegation":
+            self._story.legs.clear()  # it is not routed
+        else:
+            self._close("handoff", entry.at_ms)
+            self._leg.left_ms = entry.at_ms
+        self._story.legs.append(Leg(record.leg + 1, context.to_agent, entry.seq, entry.at_ms, how=how, moved=record))
+
+    def _how(self, record: HandedOff) -> How:
+        if record.leg == 0:
+            return "delegation" if parent_of(self._story.job) else "route"
+        if record.context.returned is not None:
+            return "return"
+        return "automatic" if record.call_id is None else "handoff"
 
     def _pause(self, record: Paused, entry: Entry) -> None:
+        if record.cause == "children":  # who ends it stands in other journals
+            self._wait = self._add(self._moment("suspended", record.cause, entry, detail=record.detail))
+            self._wait.end_ms = None
+            self._close("suspended", entry.at_ms)
+            return
         self._woken_ms = entry.at_ms + round(record.delay_s * 1000)
         until = f"{record.delay_s:g} s" + (f": {record.detail}" if record.detail else "")
         self._add(self._moment("suspended", record.cause, entry, detail=until)).end_ms = self._woken_ms

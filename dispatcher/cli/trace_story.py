@@ -1,15 +1,28 @@
-"""What happened in a job and when: its legs, the attempts at them, and the steps of each."""
+"""What happened in a job and when: its legs, the attempts at them, the steps of each, and the jobs it delegated."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from shared.ids import session_of
 from shared.messages import Message, ToolCall, Usage
-from shared.records import Ended, JobRequested, ModelReplied, Record
+from shared.records import (
+    Ended,
+    HandedOff,
+    JobRequested,
+    ModelReplied,
+    Record,
+    Routed,
+    RoutingStage,
+    Summarised,
+    Unrouted,
+)
 
-__all__ = ["Attempt", "AttemptEnd", "Leg", "Step", "StepKind", "Story"]
+__all__ = ["Attempt", "AttemptEnd", "How", "Leg", "Step", "StepKind", "Story"]
 
-StepKind = Literal["route", "model", "tool", "handoff", "refused", "suspended", "notice"]
+StepKind = Literal["route", "model", "tool", "handoff", "returned", "delegated", "refused", "suspended", "notice"]
+How = Literal["route", "delegation", "handoff", "automatic", "return"]
+"""How control came to an agent; ``automatic``: its predecessor's file asked for it."""
 AttemptEnd = Literal["handoff", "suspended", "ended", "lost", "running"]
 
 
@@ -18,13 +31,14 @@ class Step:
     """Something that an agent did. ``end_ms`` None: not yet over when the journal was read; ``seq`` is its last record.
 
     Attributes:
-        name: The model, the tool, the target, or the cause.
+        name: The model, the tool, the target, the child's agent, or the cause.
         detail: For people; may hold words of a prompt or of a model.
         heard: What a model call was told since the one before.
         record: What the journal has of it; None while it goes on.
         call: The tool call behind it.
         cost_usd: What a model call cost; None where nobody said.
         is_lost: The worker was lost while it ran.
+        child: The job that was delegated.
     """
 
     kind: StepKind
@@ -39,11 +53,19 @@ class Step:
     record: Record | None = None
     call: ToolCall | None = None
     cost_usd: float | None = None
+    child: str = ""
 
     @property
     def usage(self) -> Usage:
-        """The tokens of a model call; none for anything else."""
-        return self.record.usage if isinstance(self.record, ModelReplied) else Usage()
+        """The tokens of a model call, or of a routing by a model; none for anything else."""
+        if isinstance(self.record, ModelReplied | Summarised):
+            return self.record.usage
+        return sum((stage.usage for stage in self.stages), Usage())
+
+    @property
+    def stages(self) -> tuple[RoutingStage, ...]:
+        """What the stages of a routing found; none for anything else."""
+        return self.record.stages if isinstance(self.record, Routed | Unrouted) else ()
 
 
 @dataclass
@@ -63,13 +85,17 @@ class Attempt:
 
 @dataclass
 class Leg:
-    """One agent's stretch of a job; ``seq`` is the record that made it ready."""
+    """One agent's stretch of a job; ``seq`` is the record that made it ready, ``moved`` that move of control."""
 
     number: int
     agent: str
     seq: int
     ready_ms: int
     attempts: list[Attempt] = field(default_factory=list)
+    how: How = "route"
+    moved: HandedOff | None = None
+    left_ms: int | None = None
+    """When control moved on, or the job ended; None: it has it still."""
 
     @property
     def wait_ms(self) -> int | None:
@@ -80,6 +106,16 @@ class Leg:
     def steps(self) -> list[Step]:
         """The steps of all attempts, in order."""
         return [step for attempt in self.attempts for step in attempt.steps]
+
+    @property
+    def usage(self) -> Usage:
+        """Its tokens, without those of the jobs that it delegated."""
+        return _usage(self.steps)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What they cost; None where nobody said."""
+        return _cost_usd(self.steps)
 
     @property
     def end_ms(self) -> int | None:
@@ -99,6 +135,10 @@ class Story:
     end: Ended | None = None
     end_seq: int = 0
     correlation_id: str = ""
+    above: tuple[str, ...] = ("user",)
+    """The path to who asked for it."""
+    children: dict[str, "Story"] = field(default_factory=dict)
+    """The jobs that it delegated, by their ids, as far as their journals were read."""
 
     @property
     def session(self) -> str:
@@ -108,7 +148,24 @@ class Story:
     @property
     def chain(self) -> list[str]:
         """Who had it, in order, from the user."""
-        return ["user", *(leg.agent for leg in self.legs if leg.number)]
+        return [*self.above, *(leg.agent for leg in self.legs if leg.number)]
+
+    @property
+    def status(self) -> str:
+        """How it stands, as far as its journal tells."""
+        if self.end is not None:
+            return self.end.status
+        attempts = self.legs[-1].attempts if self.legs else []
+        if not attempts:
+            return "queued"
+        return "suspended" if attempts[-1].end == "suspended" else "running"
+
+    @property
+    def family(self) -> Iterator["Story"]:
+        """It and all that were delegated below it."""
+        yield self
+        for child in self.children.values():
+            yield from child.family
 
     @property
     def steps(self) -> list[Step]:
@@ -117,15 +174,40 @@ class Story:
 
     @property
     def usage(self) -> Usage:
-        """All tokens."""
-        return sum((step.usage for step in self.steps), Usage())
+        """All its tokens, without those of its children."""
+        return _usage(self.steps)
 
     @property
     def cost_usd(self) -> float | None:
         """What all model calls cost together; None where nobody said of any."""
-        costs = [step.cost_usd for step in self.steps if step.cost_usd is not None]
-        return sum(costs) if costs else None
+        return _cost_usd(self.steps)
+
+    @property
+    def total_usage(self) -> Usage:
+        """All tokens, also those of the jobs below it."""
+        return sum((story.usage for story in self.family), Usage())
+
+    @property
+    def total_cost_usd(self) -> float | None:
+        """What they cost."""
+        return _cost_usd(step for story in self.family for step in story.steps)
 
     def count(self, kind: StepKind) -> int:
-        """Count the steps of a kind."""
-        return sum(step.kind == kind for step in self.steps)
+        """Count the steps of a kind, also those of the jobs below it."""
+        return sum(step.kind == kind for story in self.family for step in story.steps)
+
+    def adopt(self, child: "Story") -> None:
+        """Take in a job that this one delegated: its step lasts as long as the job does."""
+        self.children[child.job] = child
+        for step in self.steps:
+            if step.child == child.job and child.end is not None:
+                step.end_ms = child.now_ms
+
+
+def _usage(steps: Iterable[Step]) -> Usage:
+    return sum((step.usage for step in steps), Usage())
+
+
+def _cost_usd(steps: Iterable[Step]) -> float | None:
+    costs = [step.cost_usd for step in steps if step.cost_usd is not None]
+    return sum(costs) if costs else None

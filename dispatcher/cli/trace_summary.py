@@ -3,7 +3,7 @@
 from typing import Any
 
 from dispatcher.cli.trace_story import Attempt, Leg, Step, Story
-from shared.redaction import redact
+from shared.redaction import redact, redact_all
 
 __all__ = ["story_json"]
 
@@ -63,4 +63,5 @@ def _step(step: Step) -> dict[str, Any]:
         "error": step.is_error,
         "lost": step.is_lost,
         **(tokens if step.kind == "model" else {}),
+        **({"stages": [redact_all(stage.model_dump(mode="json")) for stage in step.stages]} if step.stages else {}),
     }

@@ -15,22 +15,29 @@ __all__ = ["TracedView"]
 class TracedView:
     """Keeps what it shows, to draw it at the end."""
 
-    def __init__(self, job: str, view: View) -> None:
+    def __init__(self, job: str, view: View, above: dict[str, list[Entry]] | None = None) -> None:
+        """Show ``job`` by ``view``; ``above`` are the journals of what it is drawn with, if it is not drawn alone."""
         self._job = job
         self._view = view
-        self._entries: list[Entry] = []
+        self._is_drawn_here = above is None
+        self._journals = {} if above is None else above
+        self._journals[job] = []
 
     def show(self, entry: Entry) -> None:
         """See ``View``."""
         self._view.show(entry)
-        self._entries.append(entry)
-        if isinstance(entry.record, Ended):
-            draw(told(self._job, self._entries))
+        self._journals[self._job].append(entry)
+        if isinstance(entry.record, Ended) and self._is_drawn_here:
+            draw(told(self._job, self._journals))
 
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
         self._view.learn(entry)
-        self._entries.append(entry)
+        self._journals[self._job].append(entry)
+
+    def below(self, job: str) -> View:
+        """See ``View``."""
+        return TracedView(job, self._view.below(job), self._journals)
 
     def live(self, piece: "LivePiece") -> None:
         """See ``View``."""

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import set_cell_size
 
-from dispatcher.cli.output import one_line, printable
+from dispatcher.cli.output import fitted
 from dispatcher.cli.trace_story import Attempt, Leg, Step, StepKind, Story
+from shared.records import RoutingStage
 from shared.redaction import redact
 
 __all__ = ["ASCII", "UNICODE", "Glyphs", "Line", "duration", "waterfall"]
@@ -14,7 +15,11 @@ __all__ = ["ASCII", "UNICODE", "Glyphs", "Line", "duration", "waterfall"]
 MIN_WIDTH = 40
 _TOOK = 8
 _STYLES: dict[StepKind, str] = {"route": "bold", "handoff": "bold cyan", "refused": "yellow", "suspended": "yellow"}
-_STYLES |= {"notice": "yellow", "tool": "dim", "model": ""}
+_STYLES |= {"notice": "yellow", "tool": "dim", "model": "", "returned": "bold cyan", "delegated": "bold cyan"}
+
+
+_COUNTED: dict[StepKind, str] = {"model": "model call", "tool": "tool call", "handoff": "handoff"}
+_COUNTED |= {"returned": "return", "refused": "refusal", "delegated": "child job"}
 
 
 @dataclass(frozen=True)
@@ -29,12 +34,14 @@ class Glyphs:
     moment: str
     edge: str
     arrow: str
+    back: str
+    calls: str
     dot: str
     dots: str
 
 
-UNICODE = Glyphs("━", "█", "▓", "░", "✗", "◆", "│", "→", "·", "…")
-ASCII = Glyphs("=", "#", "+", ".", "x", "*", "|", "->", "|", "...")
+UNICODE = Glyphs("━", "█", "▓", "░", "✗", "◆", "│", "→", "↩", "⇒", "·", "…")
+ASCII = Glyphs("=", "#", "+", ".", "x", "*", "|", "->", "<-", "==>", "|", "...")
 
 
 @dataclass(frozen=True)
@@ -53,13 +60,12 @@ class _Bar:
 
 
 def waterfall(story: Story, width: int, glyphs: Glyphs) -> Iterator[Line]:
-    """Yield the lines of a story, at most ``width`` columns wide."""
+    """Yield the lines of a story and those below it, at most ``width`` columns wide."""
     canvas = _Canvas(story, max(width, MIN_WIDTH), glyphs)
     yield Line(canvas.cut(f" {glyphs.dot} ".join(_summary(story))), "bold")
     yield Line(canvas.cut(f"{f' {glyphs.arrow} '.join(story.chain)} {glyphs.dot} {_tokens(story)}"))
     yield canvas.axis()
-    for leg in story.legs:
-        yield from canvas.leg(leg)
+    yield from canvas.legs(story)
     if story.end is not None:
         is_done = story.end.status == "done"
         reason = story.end.reason if is_done else f"{story.end.reason}: {story.end.error or ''}"
@@ -79,7 +85,7 @@ def duration(ms: int) -> str:
 
 
 class _Canvas:
-    """Places labels and bars."""
+    """Places labels and bars: all on the time axis of one story."""
 
     def __init__(self, story: Story, width: int, glyphs: Glyphs) -> None:
         self._story = story
@@ -91,12 +97,7 @@ class _Canvas:
 
     def cut(self, text: str, width: int | None = None) -> str:
         """Return ``text`` on one line, cut where it is too long."""
-        width = self._width if width is None else width
-        text = one_line(printable(redact(text)), 10 * width)
-        if cell_len(text) <= width:
-            return text
-        dots = self._glyphs.dots
-        return set_cell_size(text, width - len(dots)).rstrip() + dots
+        return fitted(redact(text), self._width if width is None else width, self._glyphs.dots)
 
     def axis(self) -> Line:
         """Return the line with the scale."""
@@ -107,30 +108,37 @@ class _Canvas:
     def line(self, label: str, took_ms: int | None, bars: Iterable[_Bar], style: str = "") -> Line:
         """Return a line with a label, how long it took and its bars."""
         took = "" if took_ms is None else duration(took_ms)
-        indent = "  " * label.startswith(" ")
+        indent = label[: min(len(label) - len(label.lstrip(" ")), self._label // 2)]
         left = set_cell_size(indent + self.cut(label, self._label - 1 - len(indent)), self._label)
         return Line(f"{left}{took:>{_TOOK - 1}} {self._glyphs.edge}{self._paint(bars)}".rstrip(), style)
 
-    def leg(self, leg: Leg) -> Iterator[Line]:
-        """Yield a leg's line and those of its steps."""
-        now = self._story.now_ms
+    def legs(self, story: Story, indent: str = "") -> Iterator[Line]:
+        """Yield the lines of a story's legs, and below each delegation those of the child's."""
+        for leg in story.legs:
+            yield from self._leg(story, leg, indent)
+
+    def _leg(self, story: Story, leg: Leg, indent: str) -> Iterator[Line]:
+        now = story.now_ms
         if leg.wait_ms is None:
-            label = f"{leg.agent} (waits for a worker)" if self._story.end is None else f"{leg.agent} (never began)"
+            label = f"{indent}{leg.agent} ({'waits for a worker' if story.end is None else 'never began'})"
             yield self.line(label, None, [_Bar(leg.ready_ms, now, self._glyphs.wait)], "bold")
             return
         notes = [f"waited {duration(leg.wait_ms)}", f"{len(leg.attempts)} attempts" if len(leg.attempts) > 1 else ""]
         took = sum((attempt.end_ms or now) - attempt.start_ms for attempt in leg.attempts)
-        bars = [bar for attempt in leg.attempts for bar in self._attempt_bars(attempt)]
+        bars = [bar for attempt in leg.attempts for bar in self._attempt_bars(attempt, now)]
         running = ", running" if leg.attempts[-1].end == "running" else ""
-        yield self.line(f"{leg.agent} ({', '.join(filter(None, notes))}{running})", took, bars, "bold")
+        yield self.line(f"{indent}{leg.agent} ({', '.join(filter(None, notes))}{running})", took, bars, "bold")
         for attempt in leg.attempts:
             if attempt.number > 1:
-                yield self._attempt_line(attempt)
+                yield self._attempt_line(attempt, indent)
             for step in attempt.steps:
-                yield self._step(step)
+                yield self._step(step, now, indent)
+                yield from (Line(self.cut(f"    {_stage_text(stage)}"), "dim") for stage in step.stages)
+                if (child := story.children.get(step.child)) is not None:
+                    yield from self.legs(child, f"{indent}    ")
 
-    def _attempt_bars(self, attempt: Attempt) -> list[_Bar]:
-        end_ms = self._story.now_ms if attempt.end_ms is None else attempt.end_ms
+    def _attempt_bars(self, attempt: Attempt, now: int) -> list[_Bar]:
+        end_ms = now if attempt.end_ms is None else attempt.end_ms
         bars = [_Bar(attempt.start_ms, end_ms, self._glyphs.leg)]
         if attempt.ready_ms < attempt.start_ms:
             bars.insert(0, _Bar(attempt.ready_ms, attempt.start_ms, self._glyphs.wait))
@@ -138,35 +146,39 @@ class _Canvas:
             bars.append(_Bar(end_ms, end_ms, self._glyphs.lost))
         return bars
 
-    def _attempt_line(self, attempt: Attempt) -> Line:
+    def _attempt_line(self, attempt: Attempt, indent: str) -> Line:
         wait_ms = attempt.start_ms - attempt.ready_ms
         how = "takes over from a lost worker" if attempt.is_takeover else f"waited {duration(wait_ms)}"
         bar = _Bar(attempt.start_ms, attempt.start_ms, self._glyphs.moment)
-        return self.line(f"  attempt {attempt.number}: {how}", None, [bar], "yellow")
+        return self.line(f"{indent}  attempt {attempt.number}: {how}", None, [bar], "yellow")
 
-    def _step(self, step: Step) -> Line:
-        end_ms = self._story.now_ms if step.end_ms is None else step.end_ms
-        is_known = step.kind in ("model", "tool", "suspended") and not step.is_lost
+    def _step(self, step: Step, now: int, indent: str) -> Line:
+        end_ms = now if step.end_ms is None else step.end_ms
+        is_known = step.kind in ("model", "tool", "delegated", "suspended") and not step.is_lost
         took = end_ms - step.start_ms if is_known else None
-        label = f"  {self._label_of(step)}"
+        label = f"{indent}  {self._label_of(step)}"
         bars = [_Bar(step.start_ms, end_ms, self._glyph(step))]
-        return self.line(label, took, bars, "red" if step.is_error and step.kind == "tool" else _STYLES[step.kind])
+        is_failure = step.is_error and step.kind in ("tool", "delegated")
+        return self.line(label, took, bars, "red" if is_failure else _STYLES[step.kind])
 
     def _glyph(self, step: Step) -> str:
         glyphs = self._glyphs
         if step.is_lost:
             return glyphs.lost
-        return {"model": glyphs.model, "tool": glyphs.tool, "suspended": glyphs.wait}.get(step.kind, glyphs.moment)
+        shown = {"model": glyphs.model, "tool": glyphs.tool, "delegated": glyphs.tool, "suspended": glyphs.wait}
+        return shown.get(step.kind, glyphs.moment)
 
     def _label_of(self, step: Step) -> str:
         match step.kind:
             case "model":
-                odd = f" [{step.detail}]" if step.is_error else ""
-                return f"{step.name} {step.usage.input_tokens} in, {step.usage.output_tokens} out{_cost(step)}{odd}"
+                usage, odd = step.usage, f" [{step.detail}]" if step.detail else ""
+                return f"{step.name} {usage.input_tokens} in, {usage.output_tokens} out{_cost(step.cost_usd)}{odd}"
             case "tool":
                 return f"{step.name}{_state(step)}"
-            case "handoff":
-                return f"{self._glyphs.arrow} {step.name}: {step.detail}"
+            case "handoff" | "returned" | "delegated":
+                glyphs = {"handoff": self._glyphs.arrow, "returned": self._glyphs.back, "delegated": self._glyphs.calls}
+                whom = f"{step.name} ({step.child})" if step.child else step.name
+                return f"{glyphs[step.kind]} {whom}: {step.detail}"
             case "route":
                 return f"{self._glyphs.arrow} {step.name} ({step.detail})"
             case "refused":
@@ -204,17 +216,23 @@ def _summary(story: Story) -> Iterator[str]:
     state = "goes on" if story.end is None else story.end.status
     yield f"job {story.job} {state}"
     yield duration(story.now_ms - story.start_ms)
-    for kind, word in (("model", "model call"), ("tool", "tool call"), ("handoff", "handoff"), ("refused", "refusal")):
-        if number := sum(step.kind == kind for step in story.steps):
+    for kind, word in _COUNTED.items():
+        if number := story.count(kind):
             yield f"{number} {word}{'s' * (number > 1)}"
 
 
 def _tokens(story: Story) -> str:
-    return f"{story.usage.input_tokens + story.usage.output_tokens} tokens{_cost(story)}"
+    usage = story.total_usage
+    return f"{usage.input_tokens + usage.output_tokens} tokens{_cost(story.total_cost_usd)}"
 
 
-def _cost(of: Step | Story) -> str:
-    return f", ${of.cost_usd:.4f}" if of.cost_usd else ""
+def _cost(cost_usd: float | None) -> str:
+    return f", ${cost_usd:.4f}" if cost_usd else ""
+
+
+def _stage_text(stage: RoutingStage) -> str:
+    found = f"{stage.agent or 'nobody'} {stage.confidence:.0f}%"
+    return f"{stage.stage}: {found}{', chosen' if stage.decided else ''}{f' ({stage.note})' if stage.note else ''}"
 
 
 def _state(step: Step) -> str:

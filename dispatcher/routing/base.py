@@ -1,14 +1,17 @@
 """What a router answers, whatever it looks at."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from shared.definitions.catalog import Catalog
 from shared.definitions.model import AgentDefinition
+from shared.llm.base import ChatModel
 from shared.records import RoutingStage
 
-__all__ = ["SHOWN", "Route", "Router", "RoutingResult", "routable"]
+__all__ = ["ALONE", "SHOWN", "Route", "Router", "RoutingResult", "Surroundings", "routable"]
 
 SHOWN = 20
 """How many candidates a router names at most: a registry may hold thousands that match."""
@@ -22,7 +25,7 @@ class Route(BaseModel):
 
     agent: str
     stage: str
-    """Who chose: ``rule``, ``semantic``, ``llm``, ``agent`` (named by the user) or ``fallback``."""
+    """Who chose: ``rule``, ``semantic``, ``llm``, ``agent`` (named by the user), ``session`` or ``fallback``."""
     score: float
     """The points of a rule; how surely the request belongs to anybody here (0 to 100) by meaning."""
     confidence: float
@@ -45,10 +48,23 @@ class RoutingResult(BaseModel):
     """0 to 100: how surely the request belongs to anybody here, unrounded, for measuring."""
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What a request comes with."""
+
+    earlier: tuple[str, ...] = ()
+    """What the user said last in the same session, oldest first."""
+    watched: Callable[[ChatModel], ChatModel] = lambda model: model
+    """Lets those who listen see what a model is asked."""
+
+
+ALONE = Surroundings()
+
+
 class Router(Protocol):
     """Chooses the first agent of a job."""
 
-    async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
         """Choose among the agents of ``catalog``; no choice is an answer too."""
         ...
 

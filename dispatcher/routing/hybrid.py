@@ -7,7 +7,7 @@ agrees well enough.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dispatcher.routing.base import Route, Router, RoutingResult
+from dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
 from shared.definitions.catalog import Catalog
 from shared.records import RoutingStage
 
@@ -29,7 +29,7 @@ class HybridRouter:
     model: Router | None = None
     rule_threshold: float = RULE_THRESHOLD
 
-    async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
         """Return the first sure choice, with what every stage before it found."""
         by_rule = self._judged(await self.rule.route(prompt, catalog))
         if by_rule.route is not None:
@@ -38,7 +38,7 @@ class HybridRouter:
         so_far = _agreed(_joined([by_rule, by_meaning]), by_rule, by_meaning)
         if so_far.route is not None or self.model is None:
             return so_far
-        return _joined([so_far, await self.model.route(prompt, catalog)])
+        return _joined([so_far, await self.model.route(prompt, catalog, around)])
 
     def _judged(self, result: RoutingResult) -> RoutingResult:
         """Take the choice away from rules that are not sure enough."""

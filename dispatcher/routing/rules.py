@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatcher.routing.base import SHOWN, Route, RoutingResult, routable
+from dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surroundings, routable
 from dispatcher.routing.evidence import Evidence, words_said
 from dispatcher.routing.lexicon import Lexicon
 from dispatcher.routing.words import Floats
@@ -36,7 +36,7 @@ class RuleRouter:
         self._rules: _Rules | None = None
         self._compiling = asyncio.Lock()
 
-    async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
         """Choose the agent with the best score above zero."""
         rules = await self._compiled(catalog)
         began = time.perf_counter()

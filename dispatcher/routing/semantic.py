@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dispatcher.routing.base import SHOWN, Route, RoutingResult, routable
+from dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surroundings, routable
 from dispatcher.routing.calibration import CALIBRATED
 from dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors, single_threaded
 from dispatcher.routing.meaning import Judgement, Meaning, learn, texts_of
@@ -31,7 +31,7 @@ class SemanticRouter:
         self._learned: tuple[str, Meaning] | None = None
         self._learning = asyncio.Lock()
 
-    async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
         """Choose the agent whose texts the request is most like, if it is like any."""
         began = time.perf_counter()
         if not routable(catalog):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from dispatcher.routing.base import Router
 from dispatcher.routing.encoder import Encoder
+from dispatcher.routing.followup import FollowUpRouter
 from dispatcher.routing.hybrid import RULE_THRESHOLD, HybridRouter
 from dispatcher.routing.llm import ModelRouter, RouterModel
 from dispatcher.routing.rules import RuleRouter
@@ -28,9 +29,13 @@ class RoutingValues:
 
 
 def routers(values: RoutingValues, encoder: Encoder | None = None) -> Mapping[str, Router]:
-    """Return a router for each strategy; ``llm`` only where there is a model."""
+    """Return a router for each strategy; ``llm`` only where there is a model, which is told the conversation itself."""
     rule, semantic = RuleRouter(), SemanticRouter(encoder, values.semantic_threshold)
     model = ModelRouter(values.model_for, semantic, values.top_k) if values.model_for else None
     hybrid = HybridRouter(rule, semantic, model if values.asks_model else None, values.rule_threshold)
-    known: dict[str, Router] = {"rule": rule, "semantic": semantic, "hybrid": hybrid}
+    known: dict[str, Router] = {
+        "rule": FollowUpRouter(rule),
+        "semantic": FollowUpRouter(semantic),
+        "hybrid": hybrid if hybrid.model else FollowUpRouter(hybrid),
+    }
     return {**known, "llm": model} if model else known

@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
+from typing import Literal
 
-from shared.definitions.model import AgentDefinition, HandoffRule, sha256_of
-from shared.definitions.names import ToolNames
-from shared.definitions.problems import Problem
+from shared.definitions.model import AgentDefinition, sha256_of
+from shared.definitions.names import ToolNames, transfer_tool_name
+from shared.definitions.problems import Aspect, Problem, Severity
 from shared.errors import UnknownAgent
 
 __all__ = ["Catalog", "build_catalog"]
+
+_TOOLS_OF_ALL = ("transfer_to_agent", "transfer_to_parent")
+"""What agents call others by beside a tool for each; ``delegate_to_agent`` ends as the first one does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +92,11 @@ def build_catalog(
 ) -> tuple[Catalog, list[Problem]]:
     """Check the definitions against each other and make the catalog of what stands.
 
-    Two agents whose transfer tools would have the same name: the second by name is left out. A handoff to an agent that
-    does not exist, or to the agent itself: the edge is left out, the agent stays. Each is an error problem.
+    Two agents whose transfer tools would have the same name: the second by name is left out; so is one whose tool would
+    have the name of a tool that all agents have. A handoff or a delegation to an agent that does not exist, or to the
+    agent itself: the edge is left out, the agent stays. Agents that hand over to each other without end, asking nobody:
+    the handoff of the first by name is left out. Each is an error problem.
+    Agents that may delegate to each other in a round are a warning.
 
     Args:
         definitions: With unique names, as the loader gives them.
@@ -98,6 +105,8 @@ def build_catalog(
     check = _Check({definition.name: definition for definition in definitions}, sources or {})
     check.leave_out_collisions()
     check.leave_out_dangling_edges()
+    check.leave_out_endless_rounds()
+    check.warn_of_rounds_of_delegation()
     return Catalog(check.agents), check.problems
 
 
@@ -108,33 +117,96 @@ class _Check:
         self._sources = sources
 
     def leave_out_collisions(self) -> None:
+        for name in [name for name in sorted(self.agents) if transfer_tool_name(name) in _TOOLS_OF_ALL]:
+            tool = transfer_tool_name(name)
+            self._note(name, "name", f"agent {name!r} would have {tool!r}, a tool of all agents; left out. Rename it")
+            del self.agents[name]
         for tool, (first, *others) in ToolNames(self.agents).collisions.items():
             for other in others:
                 self._note(
                     other,
+                    "name",
                     f"agents {first!r} and {other!r} would share the tool {tool!r}; {other!r} is left out. Rename one",
                 )
                 del self.agents[other]
 
     def leave_out_dangling_edges(self) -> None:
         for name, agent in sorted(self.agents.items()):
-            kept = tuple(rule for rule in agent.handoffs if self._stands(name, rule))
-            if len(kept) != len(agent.handoffs):
+            handoffs = tuple(rule for rule in agent.handoffs if self._stands(name, "handoffs", rule.to))
+            subagents = tuple(rule for rule in agent.subagents if self._stands(name, "subagents", rule.agent))
+            if (handoffs, subagents) != (agent.handoffs, agent.subagents):
+                self.agents[name] = agent.model_copy(update={"handoffs": handoffs, "subagents": subagents})
+
+    def leave_out_endless_rounds(self) -> None:
+        for name in sorted(self.agents):
+            while round_ := self._endless_round(name):
+                text = " → ".join(map(repr, [*round_, name]))
+                self._note(
+                    name,
+                    "handoffs",
+                    f"{text}: these hand over automatically and without a condition, so that nobody ever answers; "
+                    f"the handoff of {name!r} is left out. Give one of them a condition",
+                )
+                agent = self.agents[name]
+                kept = tuple(rule for rule in agent.handoffs if rule.to != _always_next(agent))
                 self.agents[name] = agent.model_copy(update={"handoffs": kept})
 
-    def _stands(self, name: str, rule: HandoffRule) -> bool:
-        if rule.to == name:
-            self._note(name, f"agent {name!r} hands over to itself; this handoff is left out. Remove it")
+    def _endless_round(self, first: str) -> list[str]:
+        """Return the agents that control goes through until it is back at ``first``; empty: it never is."""
+        passed = [first]
+        while (target := _always_next(self.agents[passed[-1]])) not in passed:
+            if target is None:
+                return []
+            passed.append(target)
+        return passed if target == first else []
+
+    def _stands(self, name: str, field: Literal["handoffs", "subagents"], target: str) -> bool:
+        does, edge = _EDGES[field]
+        if target == name:
+            self._note(name, field, f"agent {name!r} {does} itself; this {edge} is left out. Remove it")
             return False
-        if rule.to in self.agents:
+        if target in self.agents:
             return True
-        near = _near(rule.to, self.agents)
-        advice = f"Did you mean {_alternatives(near)}?" if near else "Add that agent, or remove the handoff"
-        self._note(name, f"agent {name!r} hands over to {rule.to!r}, which does not exist; left out. {advice}")
+        near = _near(target, self.agents)
+        advice = f"Did you mean {_alternatives(near)}?" if near else f"Add that agent, or remove the {edge}"
+        self._note(name, field, f"agent {name!r} {does} {target!r}, which does not exist; left out. {advice}")
         return False
 
-    def _note(self, name: str, message: str) -> None:
-        self.problems.append(Problem(self._sources.get(name, name), None, "error", message, "references"))
+    def warn_of_rounds_of_delegation(self) -> None:
+        calls = {name: {rule.agent for rule in agent.subagents} for name, agent in self.agents.items()}
+        below = {name: _below(name, calls) for name in calls}
+        for name, reached in sorted(below.items()):
+            round_ = sorted(other for other in reached if name in below[other])
+            if round_[:1] == [name]:  # once for each round
+                self._note(
+                    name,
+                    "subagents",
+                    f"agents {', '.join(map(repr, round_))} may delegate to each other in a round; "
+                    "only 'max_handoff_depth' ends it",
+                    "warning",
+                )
+
+    def _note(self, name: str, aspect: Aspect, message: str, severity: Severity = "error") -> None:
+        self.problems.append(Problem(self._sources.get(name, name), None, severity, message, aspect))
+
+
+_EDGES = {"handoffs": ("hands over to", "handoff"), "subagents": ("delegates to", "sub-agent")}
+
+
+def _always_next(agent: AgentDefinition) -> str | None:
+    """Return the agent that takes over from ``agent`` unless a condition says otherwise."""
+    return next((rule.to for rule in agent.handoffs if rule.when == "auto" and not rule.condition), None)
+
+
+def _below(name: str, calls: Mapping[str, set[str]]) -> set[str]:
+    """Return the agents that a delegation by ``name`` may lead to, directly or through others."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = calls[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _near(name: str, names: Iterable[str]) -> list[str]:

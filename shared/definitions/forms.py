@@ -7,7 +7,7 @@ tools       see ``toolrules.py``; also ``allowedTools``; ``disallowedTools`` bes
 limits      ``{max_turns, …}``; also ``max_turns``, ``maxTurns``, ``timeout_mins`` on the top level
 name        absent: the file's name, with a warning
 triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
-handoffs    a list of names or of ``{to, when, ...}``; ``when: conditional`` with ``condition: ...``
+handoffs    and sub-agents, inputs, outputs: see ``teamforms.py``
 prompt      the body, or ``systemPrompt`` where there is none
 permission  ``{edit: deny, bash: {"*": deny}}``: what is denied altogether is forbidden
 ==========  ==============================================================================================
@@ -24,6 +24,7 @@ from shared.definitions.model import AgentDefinition
 from shared.definitions.patterns import compile_pattern
 from shared.definitions.plain import plain
 from shared.definitions.problems import AgentFileError
+from shared.definitions.teamforms import FORMS
 from shared.definitions.toolrules import RulesReader
 from shared.errors import DefinitionError
 
@@ -202,33 +203,6 @@ def _tenfold(priority: Any, place: int) -> int:
     return round(priority * 10)
 
 
-def _handoffs(value: Any) -> list[dict[str, Any]]:
-    rules = [_handoff(item) for item in _listed(value, commas=True)]
-    seen: set[str] = set()
-    for rule in rules:
-        if rule["to"] in seen:
-            raise DefinitionError(f"{rule['to']!r} is listed twice; merge the two entries")
-        seen.add(rule["to"])
-    return rules
-
-
-def _handoff(item: Any) -> dict[str, Any]:
-    rule = {"to": item} if isinstance(item, str) else item
-    if isinstance(rule, Mapping) and "to" not in rule and "agent" in rule:
-        rule = {"to": rule["agent"], **rule}
-    if not isinstance(rule, Mapping) or not isinstance(rule.get("to"), str) or not rule["to"].strip():
-        raise DefinitionError(f"each entry names its target ('to: reviewer'), this one does not: {item!r}")
-    read = {key: rule[key] for key in rule if rule[key] is not None} | {"to": rule["to"].strip()}
-    if read.get("when") == "conditional":
-        if not isinstance(read.get("condition"), str):
-            raise DefinitionError(f"the handoff to {read['to']!r} is conditional and needs a 'condition'")
-        read["when"] = read.pop("condition")
-    unknown = read.get("include_context")
-    if unknown is not None and not (isinstance(unknown, bool | Mapping) or unknown == "summary"):
-        raise DefinitionError(f"'include_context' must be true, false, {{last: N}} or summary, not {unknown!r}")
-    return read
-
-
 def _limits_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise DefinitionError(f"must be an object such as {{max_turns: 30}}, not {value!r}")
@@ -239,7 +213,7 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     "model": _model,
     "version": _version,
     "triggers": _triggers,
-    "handoffs": _handoffs,
+    **FORMS,
 }
 
 

@@ -8,13 +8,30 @@ Fields are typed as their feature comes; whatever else the front matter holds is
 import hashlib
 import json
 import operator
+import re
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-__all__ = ["AgentDefinition", "HandoffRule", "Limits", "ToolRules", "Triggers", "canonical_json", "sha256_of"]
+__all__ = [
+    "AgentDefinition",
+    "Delegation",
+    "HandoffRule",
+    "InputField",
+    "Limits",
+    "Output",
+    "Subagent",
+    "ToolRules",
+    "Triggers",
+    "canonical_json",
+    "sha256_of",
+]
+
+MOST_CHILDREN = 100
+"""Children of one turn, at most."""
 
 
 def canonical_json(value: Any) -> str:
@@ -42,11 +59,32 @@ def _between(low: float, high: float) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _schema_in(payload: Any) -> dict[str, Any] | None:
+    """Return the schema, from ``{schema: {...}}`` too; None where there is none."""
+    if not isinstance(payload, Mapping):
+        return None
+    inner = payload.get("schema")
+    return dict(inner if isinstance(inner, Mapping) else payload)
+
+
+def _check_join(value: str) -> str:
+    if not re.fullmatch(r"all|any|quorum:[1-9][0-9]?", value):
+        raise ValueError("must be all, any or quorum:<n>, with n from 1 to 99")
+    return value
+
+
 _NUMBER = BeforeValidator(_refuse_bool)
 
 
+_SECONDS = Annotated[float, _between(0.1, 604_800), _NUMBER]
+
+
 class _Nested(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", serialize_by_alias=True, validate_by_name=True)
 
 
 class ToolRules(_Nested):
@@ -78,11 +116,87 @@ class HandoffRule(_Nested):
     """An edge of the team: the agent may hand over to ``to``."""
 
     to: str = Field(min_length=1)
-    when: str = "manual"
-    """``manual`` (the model decides), ``auto`` (on completion), or a condition."""
+    when: Literal["manual", "auto"] = "manual"
+    """``manual`` (the model decides) or ``auto`` (on completion)."""
+    condition: str = Field(default="", exclude_if=operator.not_)
+    """A CEL expression: whether a manual handoff is offered and accepted, an auto one fires; empty: always."""
     description: str = ""
     include_context: bool | Literal["summary"] | dict[str, Any] = True
     """History for the target: all, none, a summary, or ``{last: N}``."""
+    payload: dict[str, Any] | None = Field(default=None, exclude_if=_is_none)
+    """A JSON Schema of what the target gets beside the texts; None: nothing."""
+    returns: bool = Field(default=False, exclude_if=operator.not_)
+    """Control comes back with the result when the target has ended."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_any_version(cls, values: Any) -> Any:
+        """Read what former versions stored, too: a condition as ``when``; ``payload`` and ``return`` as in the file."""
+        if not isinstance(values, Mapping):
+            return values
+        read = dict(values)
+        when = read.get("when", "manual")
+        if isinstance(when, str) and when not in ("manual", "auto"):
+            read |= {"when": "manual", "condition": when}
+        if "payload" in read:
+            read["payload"] = _schema_in(read["payload"])
+        if isinstance(returns := read.pop("return", None), bool):
+            read.setdefault("returns", returns)
+        return read
+
+
+class Subagent(_Nested):
+    """An agent that this one may delegate to: call it, and get its result."""
+
+    agent: str = Field(min_length=1)
+    timeout: _SECONDS | None = None
+    """Seconds; None: that of ``Delegation``."""
+    description: str = ""
+
+
+class Delegation(_Nested):
+    """How an agent waits for the children of one turn."""
+
+    join: Annotated[str, AfterValidator(_check_join)] = "all"
+    """``all``, ``any`` or ``quorum:<n>``: how many must succeed before the agent goes on."""
+    timeout: _SECONDS = 3600.0
+    """Seconds for each child."""
+    max_children: Annotated[int, _between(1, MOST_CHILDREN), _NUMBER] = 20
+
+    def needed(self, children: int) -> int:
+        """Return how many of so many children must succeed; 0: the agent waits until all have ended."""
+        if self.join == "all":
+            return 0
+        return 1 if self.join == "any" else min(int(self.join.removeprefix("quorum:")), children)
+
+
+_SAYS_NOTHING = (("description", ""), ("default", None))
+
+
+class InputField(_Nested):
+    """What a caller gives the agent under one name. Further keywords of JSON Schema are kept."""
+
+    type: Literal["string", "integer", "number", "boolean", "array", "object"] = "string"
+    required: bool = False
+    description: str = ""
+    default: Any = None
+
+    @property
+    def schema_of_value(self) -> dict[str, Any]:
+        """The JSON Schema of the value."""
+        values = self.model_dump(mode="json", exclude={"required"})
+        return {key: value for key, value in values.items() if (key, value) not in _SAYS_NOTHING}
+
+
+class Output(_Nested):
+    """What ``complete_task`` must carry."""
+
+    name: str = Field(default="result", min_length=1)
+    description: str = ""
+    schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
+    """A JSON Schema; empty: any value."""
+    state: dict[str, str] = Field(default_factory=dict)
+    """State variable to the dotted path of its value in the output."""
 
 
 class Limits(_Nested):
@@ -98,7 +212,7 @@ class Limits(_Nested):
 class AgentDefinition(BaseModel):
     """One agent. ``instructions`` is the system prompt, the body of the file."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, serialize_by_alias=True)
 
     name: str = Field(min_length=1, max_length=200)
     title: str
@@ -114,7 +228,15 @@ class AgentDefinition(BaseModel):
     """None: all tools that are safe."""
     triggers: Triggers = Triggers()
     handoffs: tuple[HandoffRule, ...] = ()
+    transfer: Literal["tools", "single"] | None = Field(default=None, exclude_if=_is_none)
+    """One tool for each target, or a single one; None: a single one where the targets are many."""
     transfer_to_parent: bool = False
+    subagents: tuple[Subagent, ...] = Field(default=(), exclude_if=operator.not_)
+    delegation: Delegation = Field(default=Delegation(), exclude_if=lambda value: value == Delegation())
+    inputs: dict[str, InputField] = Field(default_factory=dict, exclude_if=operator.not_)
+    output: Output | None = Field(default=None, exclude_if=_is_none)
+    complete_task: bool = Field(default=False, exclude_if=operator.not_)
+    """The agent must end by calling ``complete_task``."""
     limits: Limits = Limits()
     extra: dict[str, Any] = Field(default_factory=dict)
     """The rest of the front matter, as JSON."""
@@ -129,6 +251,16 @@ class AgentDefinition(BaseModel):
         """The agents that this one may hand over to, in the order of the file."""
         return tuple(rule.to for rule in self.handoffs)
 
+    @property
+    def inputs_schema(self) -> dict[str, Any]:
+        """The JSON Schema of what a caller gives the agent: an object; an ``objective`` where the file says nothing."""
+        fields = self.inputs or {"objective": _OBJECTIVE}
+        return {
+            "type": "object",
+            "properties": {name: field.schema_of_value for name, field in fields.items()},
+            "required": [name for name, field in fields.items() if field.required],
+        }
+
     def permits(self, tool: str) -> bool:
         """Tell whether the rules of the file let the agent use ``tool``."""
         return self.tools is None or self.tools.permits(tool)
@@ -141,6 +273,11 @@ class AgentDefinition(BaseModel):
     def from_json(cls, text: str | bytes) -> "AgentDefinition":
         """Read what ``to_json`` wrote."""
         return cls.model_validate_json(text)
+
+
+_OBJECTIVE = InputField(
+    required=True, description="What the agent is to find out or to do, with all that it must know."
+)
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

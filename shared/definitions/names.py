@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from shared.errors import UnknownAgent
 
-__all__ = ["MAX_TOOL_NAME", "PREFIX", "ToolNames", "transfer_tool_name"]
+__all__ = ["MAX_TOOL_NAME", "PREFIX", "ToolNames", "agent_meant", "transfer_tool_name"]
 
 PREFIX = "transfer_to_"
+_PREFIXES = re.compile(r"(transfer|handoff|hand_off|delegate)_to_(?=.)")
 MAX_TOOL_NAME = 64
 """What Gemini and OpenAI accept."""
 
@@ -60,6 +61,45 @@ class ToolNames:
     def agent_for(self, tool: str) -> str | None:
         """Return the agent that the tool hands over to, or None if ``tool`` is no transfer tool of this set."""
         return self._agent_by_tool.get(tool)
+
+
+def agent_meant(called: str, among: Iterable[str]) -> str | None:
+    """Return the one agent of ``among`` that a tool or an agent of the name ``called`` can mean, or None.
+
+    Models put namespaces before a name (``default_api:transfer_to_x``), mix ``-``, ``_``, spaces and case, write a
+    prefix, a name or its last word twice. What could mean two agents means none.
+    """
+    agents = tuple(dict.fromkeys(among))
+    exactly = [agent for agent in agents if called in (agent, transfer_tool_name(agent))]
+    wanted = _cores(called)
+    meant = exactly or [agent for agent in agents if not wanted.isdisjoint(_readings(agent))]
+    return meant[0] if len(meant) == 1 else None
+
+
+def _readings(agent: str) -> set[str]:
+    """Return how a model may write an agent's name, in the form of ``_cores``: once, twice, or its last word twice."""
+    names = {_plain(agent), _plain(transfer_tool_name(agent).removeprefix(PREFIX))}
+    return {reading for name in names for reading in (name, f"{name}_{name}", _stuttered(name))} - {"", "_"}
+
+
+def _stuttered(name: str) -> str:
+    return f"{name}_{name.rpartition('_')[2]}"
+
+
+def _cores(called: str) -> set[str]:
+    """Return what may be left of a name as the namespace and the prefixes come off, which may belong to it, too."""
+    cores = {_plain(called)}
+    for name in (called, re.split(r"[:.]", called)[-1]):
+        core = _plain(name)
+        cores.add(core)
+        while (match := _PREFIXES.match(core)) is not None:
+            core = core[match.end() :]
+            cores.add(core)
+    return cores
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_\s]+", "_", name.casefold()).strip("_")
 
 
 def _digits(agent: str) -> str:

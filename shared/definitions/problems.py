@@ -8,7 +8,7 @@ from shared.errors import DefinitionError
 __all__ = ["AgentFileError", "Aspect", "Problem", "Severity"]
 
 Severity = Literal["error", "warning"]
-Aspect = Literal["file", "front matter", "fields", "tools", "instructions", "references"]
+Aspect = Literal["file", "front matter", "fields", "tools", "instructions", "handoffs", "subagents", "name"]
 
 
 @dataclass(frozen=True)

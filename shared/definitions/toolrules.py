@@ -25,7 +25,7 @@ from shared.errors import DefinitionError
 
 __all__ = ["ALIASES", "BUILTIN_TOOLS", "RulesReader", "is_foreign"]
 
-BUILTIN_TOOLS = frozenset({"bash", "edit_file", "glob", "grep", "ls", "read_file"})
+BUILTIN_TOOLS = frozenset({"bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state"})
 """The tools that workers ship with."""
 
 _ALIASES_BY_TOOL = {

@@ -15,7 +15,6 @@ import structlog
 from pydantic import ValidationError
 
 from shared.errors import EkidenError, JobCancelled, LostLease, StopFlag, Transient
-from shared.handoff import HandoffContext
 from shared.ids import parent_of, session_of
 from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Answer, Cancelled, Child, Failed, Outcome, Suspended, Transfer
@@ -24,9 +23,10 @@ from shared.relay.leases import Held, Leases
 from shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
 from shared.relay.live import Live
 from shared.relay.message import LegMessage, outbox, queue_for
+from shared.relay.moving import GIVEN_BACK, return_of, step_of
 from shared.relay.patience import PatientWriter
 from shared.relay.refusing import why_refused
-from shared.stores.base import ChildSubmission, Claim, Claimed, CommitVerdict, JobStore, Step
+from shared.stores.base import ChildSubmission, Claim, Claimed, CommitVerdict, JobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
 from shared.telemetry.base import LegWatch, telemetry
@@ -231,7 +231,7 @@ class Runner:
             case Suspended():
                 verdict, detail = await self._commit_suspension(leg, outcome)
             case Answer(is_final=False) | Failed() if leg.context.calls:
-                verdict, detail = await self._commit_transfer(leg, _return_of(leg, outcome))
+                verdict, detail = await self._commit_transfer(leg, return_of(leg.context, outcome, len(leg.entries)))
             case _:
                 verdict, detail = await self._commit_end(leg, outcome)
         if verdict == "cancelled":  # somebody stopped the job just before
@@ -263,38 +263,30 @@ class Runner:
             if one.job not in begun
         ]
         records.append(Paused(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail))
-        return await self._writer.suspend(
+        children = [_submission(leg, child) for child in outcome.children]
+        verdict, detail = await self._writer.suspend(
             leg.lease,
             leg.next_write(),
             records,
             outcome.delay_s,
-            children=[_submission(leg, child) for child in outcome.children],
+            children=children,
             need=outcome.need,
             state=leg.changes if outcome.children else None,
         )
+        if verdict == "ok":
+            leg.watch.delegated([one for one in children if one.child.job not in begun])
+        return verdict, detail
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
-        context = transfer.context
-        step = Step(
-            context=context,
-            record=HandedOff(leg=leg.number, context=context, call_id=transfer.call_id),
-            outbox=outbox(leg.job, leg.number + 1, queue_for(context.to_agent), context),
-            catalog=transfer.catalog or leg.catalog,
-            kind="return" if context.returned else "handoff" if leg.number else "route",
-            max_depth=transfer.max_depth,
-            may_return=transfer.may_return,
-            cycles=self._cycles,
-            definition=transfer.definition,
-            budget=transfer.budget,
-            left=_left(leg, context) if context.returned else (),
-            state=leg.changes,
-        )
+        step = step_of(leg.job, leg.number, leg.context, transfer, catalog=leg.catalog, cycles=self._cycles)
+        closing = closing_records(leg.entries, leg.number, GIVEN_BACK) if transfer.context.returned else []
+        step = replace(step, records=(*closing, *step.records), state=leg.changes)
         verdict, code = await self._writer.transfer(leg.lease, leg.next_write(), step)
         if verdict == "ok":
             leg.watch.transferred(transfer, step.outbox.queue)
         if verdict == "refused":
             text = why_refused(code, transfer)
-            name = transfer.tool_name
+            name = transfer.tool_name or transfer.context.to_agent
             await leg.record(Refused(leg=leg.number, call_id=transfer.call_id, name=name, code=code, message=text))
         return verdict, code
 
@@ -318,18 +310,6 @@ def _is_being_cancelled() -> bool:
     """Tell a cancellation of this task from one that leaked out of something it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _return_of(leg: Leg, outcome: Answer | Failed) -> Transfer:
-    """Return the move of control back to the agent that waits for this one's result, however it ended."""
-    is_error = isinstance(outcome, Failed)
-    text = outcome.message if isinstance(outcome, Failed) else outcome.text
-    return Transfer(leg.context.come_back(text, is_error=is_error, upto=len(leg.entries)))
-
-
-def _left(leg: Leg, returning: HandoffContext) -> tuple[str, ...]:
-    """Return the agents that leave the chain when control comes back."""
-    return leg.context.metadata.handoff_chain[len(returning.metadata.handoff_chain) :]
 
 
 def _submission(leg: Leg, child: Child) -> ChildSubmission:

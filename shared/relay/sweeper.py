@@ -1,13 +1,17 @@
 """Finds legs that nobody runs though somebody should, and wakes them. Every pool process sweeps; no leader."""
 
+from dataclasses import replace
 from typing import cast
 
 import structlog
 from pydantic import ValidationError
 
 from shared.errors import StopFlag, StoreUnavailable, UnknownJob
-from shared.records import Ended
+from shared.handoff import HandoffContext
+from shared.outcomes import Failed
+from shared.records import Ended, Entry, HandedOff
 from shared.relay.leg import journal_of
+from shared.relay.moving import return_of, step_of
 from shared.relay.stopping import records_that_close, stop_job
 from shared.stores.base import JobStore, JobView, Lease
 from shared.telemetry.base import telemetry
@@ -50,7 +54,7 @@ async def _see_to(store: JobStore, job: str, grace_s: float, max_attempts: int) 
 
 
 async def _bury(store: JobStore, job: JobView, leg: int, max_attempts: int) -> None:
-    """End a job that nobody can run."""
+    """End a job that nobody can run; where an agent waits for the one that died, that one goes on."""
     error = (
         f"agent {job.agent!r} took its worker along {max_attempts} times without any progress: "
         f"see the workers' logs, then `ekiden job retry {job.id}`"
@@ -61,10 +65,22 @@ async def _bury(store: JobStore, job: JobView, leg: int, max_attempts: int) -> N
     except ValidationError:  # a newer program wrote it
         entries = []
     records = records_that_close(entries, end)
-    verdict, _ = await store.finish(Lease(job.id, leg, ""), f"dead.{leg}", records, ())
+    lease, commit = Lease(job.id, leg, ""), f"dead.{leg}"
+    if (current := _context_of(entries)) is not None and current.calls:
+        back = return_of(current, Failed("ERROR", error), len(entries))
+        step = step_of(job.id, leg, current, back, catalog=job.catalog, cycles="deny")
+        await store.transfer(lease, commit, replace(step, records=(*records[:-1], *step.records)))
+        log.error("agent_dead", job=job.id, leg=leg, agent=job.agent, back_to=step.context.to_agent)
+        return
+    verdict, _ = await store.finish(lease, commit, records, ())
     if verdict == "ok":
         telemetry().ended(job.id, entries, records)
     log.error("job_dead", job=job.id, leg=leg)
+
+
+def _context_of(entries: list[Entry]) -> HandoffContext | None:
+    moves = (entry.record.context for entry in reversed(entries) if isinstance(entry.record, HandedOff))
+    return next(moves, None)
 
 
 async def end_overdue(store: JobStore) -> int:

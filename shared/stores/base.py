@@ -143,7 +143,8 @@ class Step:
 
     kind: Literal["route", "handoff", "return"]
     context: HandoffContext
-    record: Record
+    records: tuple[Record, ...]
+    """What goes into the journal; the move itself is the last."""
     outbox: Outbox
     catalog: str
     max_depth: int
@@ -235,8 +236,11 @@ class JobStore(Protocol):
     Writes of a running leg are fenced: they raise ``LostLease`` (or answer ``fenced``) once another worker owns it.
     """
 
-    async def reserve(self, session: str | None, request_id: str, user: str = "") -> str:
-        """Return a job id in ``session`` (None: a new session); the same id again for the same request id."""
+    async def reserve(self, session: str | None, request_id: str, user: str = "", policy: str = "route") -> str:
+        """Return a job id in ``session`` (None: a new one, of ``user`` and with ``policy``).
+
+        The same id again for the same request id.
+        """
         ...
 
     async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:

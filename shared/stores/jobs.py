@@ -43,23 +43,23 @@ class RedisJobStore(RedisJobReader):
         self._scripts = Scripts(client)
 
     @translated
-    async def reserve(self, session: str | None, request_id: str, user: str = "") -> str:
+    async def reserve(self, session: str | None, request_id: str, user: str = "", policy: str = "route") -> str:
         """See ``JobStore``. Raises ``UnknownJob`` for a session that does not exist."""
         if session is not None:
-            verdict = await self._reserve_in(session, request_id, user, is_new=False)
+            verdict = await self._reserve_in(session, request_id, user, policy, is_new=False)
             if verdict[0] == "gone":
                 raise UnknownJob(f"there is no session {session!r} (any more)")
             return f"{session}.{verdict[1]}"
         drawn = session_id_for(request_id)
-        while (verdict := await self._reserve_in(drawn, request_id, user, is_new=True))[0] == "taken":
+        while (verdict := await self._reserve_in(drawn, request_id, user, policy, is_new=True))[0] == "taken":
             drawn = new_session_id()
         return f"{drawn}.{verdict[1]}"
 
-    async def _reserve_in(self, session: str, request_id: str, user: str, *, is_new: bool) -> list[str]:
+    async def _reserve_in(self, session: str, request_id: str, user: str, policy: str, *, is_new: bool) -> list[str]:
         return await self._scripts.run(
             "reserve",
             [keys.session(session), keys.request(session, request_id)],
-            [session, int(is_new), user, keys.REQUEST_TTL_S],
+            [session, int(is_new), user, keys.REQUEST_TTL_S, policy],
         )
 
     @translated
@@ -174,7 +174,7 @@ class RedisJobStore(RedisJobReader):
                 *_variables(step.state),
                 len(step.left),
                 *step.left,
-                *await self._stored(job, [step.record]),
+                *await self._stored(job, step.records),
             ],
         )
         return _verdict(verdict)

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from shared.errors import AmbiguousId, InvalidRequest, UnknownJob
 from shared.messages import Message
+from shared.settings import SessionPolicy
 from shared.stores import keys
 from shared.stores.redis import Redis, as_any, translated
 
@@ -42,10 +43,14 @@ class SessionView:
     active: str | None
     """The job that runs, if one does."""
     waiting: int
+    policy: SessionPolicy = "route"
+    """Who gets the next message."""
+    first_agent: str = ""
+    """Who got the first message; empty: nobody yet."""
 
 
 class RedisSessionStore:
-    """Reads, clears and deletes sessions; jobs write to them when they end."""
+    """Reads and changes sessions; jobs write to them when they end."""
 
     def __init__(self, client: Redis) -> None:
         self._redis = client
@@ -107,6 +112,17 @@ class RedisSessionStore:
             raise AmbiguousId(f"several session ids begin with {prefix!r}, such as {first} and {second}")
         return first
 
+    @translated
+    async def set_policy(self, session: str, policy: SessionPolicy) -> None:
+        """Let another rule say who gets the next message. Raises ``UnknownJob``."""
+        await self.session(session)
+        await as_any(self._redis.hset(keys.session(session), "policy", policy))
+
+    @translated
+    async def note_first_agent(self, session: str, agent: str) -> None:
+        """Keep who got the session's first message, unless that is known. To be called while a job of it runs."""
+        await as_any(self._redis.hsetnx(keys.session(session), "first_agent", agent))
+
     async def _first_session(self, low: str, prefix: str) -> str | None:
         """Return the session of the first job id from ``low`` on, in the order of the alphabet."""
         jobs = await as_any(self._redis.zrangebylex(keys.JOB_IDS, low, f"[{prefix}\xff", 0, 1))
@@ -140,4 +156,6 @@ def _view(session: str, fields: Mapping[str, str], waiting: int) -> SessionView:
         jobs=int(fields.get("jobs", 0)),
         active=fields.get("active"),
         waiting=waiting,
+        policy=cast(SessionPolicy, fields.get("policy", "route")),
+        first_agent=fields.get("first_agent", ""),
     )

@@ -14,7 +14,7 @@ from shared.llm.base import ChatModel
 from shared.messages import ToolCall, ToolResult
 from shared.outcomes import Outcome, Transfer
 from shared.records import Entry, Record
-from shared.stores.base import Claimed, CommitVerdict
+from shared.stores.base import ChildSubmission, Claimed, CommitVerdict
 
 __all__ = ["LegWatch", "QueueGauge", "RunsTools", "Telemetry", "install", "is_installed", "telemetry"]
 
@@ -59,6 +59,9 @@ class LegWatch:
 
     def transferred(self, transfer: Transfer, queue: str) -> None:
         """Take note of a handoff, or a route, that is committed and sent to ``queue``."""
+
+    def delegated(self, children: Sequence[ChildSubmission]) -> None:
+        """Take note of child jobs that are begun and sent to their agents."""
 
     def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
         """Take note of the verdict on the leg's outcome."""

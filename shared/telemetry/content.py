@@ -7,6 +7,7 @@ from typing import Any
 from shared.handoff import HandoffContext
 from shared.llm.base import ModelReply, ModelRequest
 from shared.messages import Message, TextPart, ToolCall, ToolResult
+from shared.records import Delegated
 from shared.redaction import Redactor
 from shared.telemetry.names import ARGUMENTS, INPUT_MESSAGES, INSTRUCTIONS, OUTPUT_MESSAGES, RESULT
 
@@ -40,6 +41,10 @@ class Content:
     def result(self, result: ToolResult) -> dict[str, str]:
         """Return what a tool answers."""
         return {RESULT: self._redactor.redact(result.content)}
+
+    def delegation(self, delegated: Delegated) -> dict[str, str]:
+        """Return what an agent asks of the one that it delegates to."""
+        return {ARGUMENTS: self._json({"objective": delegated.objective})}
 
     def handoff(self, context: HandoffContext) -> dict[str, str]:
         """Return what an agent tells the next one."""

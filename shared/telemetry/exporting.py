@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from opentelemetry.trace import Link, Status
 from shared.redaction import Redactor
 from shared.telemetry.config import TelemetryConfig
 from shared.telemetry.names import CONTENT
+from shared.telemetry.presence import Presence
 from shared.version import VERSION
 
 __all__ = [
@@ -36,8 +38,6 @@ QUEUE_SPANS = 16_384
 """Spans that wait to be sent, at most: what comes on top is dropped."""
 MAX_TEXT = 8_192
 """Characters of an attribute that are kept; OpenTelemetry has no limit of its own accord."""
-
-log = logging.getLogger(__name__)  # not structlog's: where logs are not set up, as in commands, that prints to stdout
 
 
 def resource_for(service: str, env: Mapping[str, str], redactor: Redactor) -> Resource:
@@ -73,9 +73,9 @@ def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> SpanExporter:
             config.traces_file.parent.mkdir(parents=True, exist_ok=True)
             return LineExporter(config.traces_file)
         case _:
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from shared.telemetry.otlp import SpansOverHttp
 
-            return OTLPSpanExporter(endpoint=config.address("traces"), timeout=timeout_s(env, "TRACES"))
+            return SpansOverHttp(endpoint=config.address("traces"), timeout=timeout_s(env, "TRACES"))
 
 
 class LineExporter(SpanExporter):
@@ -101,18 +101,13 @@ class RedactingExporter(SpanExporter):
     def __init__(self, inner: SpanExporter, redactor: Redactor, *, with_content: bool) -> None:
         self._inner = inner
         self._redactor = redactor
-        self._with_content = with_content
-        self._is_away = False
+        self._dropped = frozenset() if with_content else CONTENT
+        self._presence = Presence("spans are dropped")
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Export the cleaned spans; warn once when the collector is away, and say so when it is back."""
-        result = self._inner.export([self._cleaned(span) for span in spans])
-        failed = result is not SpanExportResult.SUCCESS
-        if failed and not self._is_away:
-            log.warning("collector_away: spans are dropped until it is back; jobs go on as ever")
-        elif self._is_away and not failed:
-            log.warning("collector_back")
-        self._is_away = failed
+        result = self._inner.export(self._cleaned(spans))
+        self._presence.note(is_away=result is not SpanExportResult.SUCCESS)
         return result
 
     def shutdown(self) -> None:
@@ -123,36 +118,35 @@ class RedactingExporter(SpanExporter):
         """Flush the inner exporter."""
         return self._inner.force_flush(timeout_millis)
 
-    def _cleaned(self, span: ReadableSpan) -> ReadableSpan:
-        """Return the span as it may leave: most as they are, which one look at all their texts together tells."""
-        attributes = self._kept(span.attributes)
-        events = [Event(event.name, self._kept(event.attributes), event.timestamp) for event in span.events]
-        texts = [span.name, span.status.description or "", *_texts(attributes)]
-        texts += [text for event in events for text in (event.name, *_texts(event.attributes))]
-        texts += [text for link in span.links for text in _texts(link.attributes)]
-        is_clean = not self._redactor.finds("\n".join(texts))
-        if (
-            is_clean
-            and not events
-            and max(map(len, texts)) <= MAX_TEXT
-            and len(attributes) == len(span.attributes or ())
-        ):
-            return span
-        return self._rewritten(span, attributes, events, _cut if is_clean else self._clean)
+    def _cleaned(self, spans: Sequence[ReadableSpan]) -> list[ReadableSpan]:
+        """Return the spans as they may leave: most as they are, which one look at all their texts together tells."""
+        texts = [_texts_of(span) for span in spans]
+        is_clean = not self._finds(chain.from_iterable(texts))
+        return [
+            span if is_clean and self._may_leave(span, own) else self._rewritten(span, is_clean or not self._finds(own))
+            for span, own in zip(spans, texts, strict=True)
+        ]
 
-    def _rewritten(
-        self, span: ReadableSpan, attributes: Mapping[str, Any], events: Sequence[Event], clean: Callable[[Any], Any]
-    ) -> ReadableSpan:
+    def _finds(self, texts: Iterable[str]) -> bool:
+        return self._redactor.finds("\n".join(texts).encode("utf-8", "replace").decode())  # RE2 takes no lone surrogate
+
+    def _may_leave(self, span: ReadableSpan, texts: Sequence[str]) -> bool:
+        """Tell whether a span in which no secret is holds nothing else that has to go."""
+        return not span.events and max(map(len, texts)) <= MAX_TEXT and self._dropped.isdisjoint(span.attributes or ())
+
+    def _rewritten(self, span: ReadableSpan, is_clean: bool) -> ReadableSpan:
+        clean = _cut if is_clean else self._clean
+
         def cleaned(values: Mapping[str, Any] | None) -> dict[str, Any]:
-            return {key: clean(value) for key, value in (values or {}).items()}
+            return {key: clean(value) for key, value in (values or {}).items() if key not in self._dropped}
 
         return ReadableSpan(
             name=clean(span.name),
             context=span.context,
             parent=span.parent,
             resource=span.resource,
-            attributes=cleaned(attributes),
-            events=[Event(clean(event.name), cleaned(event.attributes), event.timestamp) for event in events],
+            attributes=cleaned(span.attributes),
+            events=[Event(clean(event.name), cleaned(event.attributes), event.timestamp) for event in span.events],
             links=[Link(link.context, cleaned(link.attributes)) for link in span.links],
             kind=span.kind,
             status=Status(span.status.status_code, clean(span.status.description or "") or None),
@@ -161,19 +155,21 @@ class RedactingExporter(SpanExporter):
             instrumentation_scope=span.instrumentation_scope,
         )
 
-    def _kept(self, attributes: Mapping[str, Any] | None) -> dict[str, Any]:
-        if not attributes:
-            return {}
-        if self._with_content:
-            return dict(attributes)
-        return {key: value for key, value in attributes.items() if key not in CONTENT}
-
     def _clean(self, value: Any) -> Any:
         return _cut(self._redactor.redact_all(value))
 
 
 def _cut(value: Any) -> Any:
     return value[:MAX_TEXT] if isinstance(value, str) else value
+
+
+def _texts_of(span: ReadableSpan) -> list[str]:
+    texts = [span.name, span.status.description or "", *_texts(span.attributes)]
+    for event in span.events:
+        texts += [event.name, *_texts(event.attributes)]
+    for link in span.links:
+        texts += _texts(link.attributes)
+    return texts
 
 
 def _texts(attributes: Mapping[str, Any] | None) -> list[str]:

@@ -9,6 +9,7 @@ import hashlib
 import random
 import re
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 __all__ = ["Root", "child_traceparent", "new_traceparent", "read_traceparent"]
 
@@ -24,7 +25,7 @@ class Root:
     span_id: int
     sampled: bool
 
-    @property
+    @cached_property
     def trace(self) -> str:
         """The trace id in hexadecimal, as collectors show it."""
         return f"{self.trace_id:032x}"
@@ -42,6 +43,10 @@ class Root:
         """Return the id of the span of one attempt at a leg: a job's fences are never used twice."""
         return self.derive("process", fence)
 
+    def child(self, job: str) -> int:
+        """Return the id of the root span of a job that this one delegated."""
+        return self.derive("child", job)
+
     def is_below(self, rate: float) -> bool:
         """Tell whether this trace is among the share ``rate`` of all: the same answer in every process."""
         return (self.trace_id & 0xFFFF_FFFF_FFFF_FFFF) < rate * 2.0**64
@@ -57,9 +62,10 @@ def new_traceparent(rate: float) -> str:
 def child_traceparent(traceparent: str, child: str) -> str:
     """Return the ids of a delegated job: in the trace of the job with ``traceparent``, with a root span of its own."""
     root = read_traceparent(traceparent)
-    return f"00-{root.trace}-{root.derive('child', child):016x}-{int(root.sampled):02x}" if root else ""
+    return f"00-{root.trace}-{root.child(child):016x}-{int(root.sampled):02x}" if root else ""
 
 
+@lru_cache(maxsize=1_024)  # a job's legs ask again and again
 def read_traceparent(text: str | None) -> Root | None:
     """Return what a ``traceparent`` says; None when it says nothing that can be used."""
     found = _TRACEPARENT.fullmatch(text or "")

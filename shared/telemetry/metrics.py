@@ -32,6 +32,7 @@ from shared.telemetry.names import (
     operation_of,
     provider_of,
 )
+from shared.telemetry.presence import Presence
 from shared.version import VERSION
 
 __all__ = ["Meters"]
@@ -73,12 +74,12 @@ class Meters:
         for name, (unit, text) in _TOTALS.items():
             totals = self._totals[name] = {}
             make = meter.create_observable_up_down_counter if name in _UP_AND_DOWN else meter.create_observable_counter
-            make(f"ekiden.{name}", [_observer(totals)], unit, text)
+            make(f"ekiden.{name}", [_observer(totals, self._clean)], unit, text)
 
     def count(self, what: str, by: float = 1, /, **labels: str) -> None:
         """Add to one of ``_TOTALS``: kept here until somebody asks, at a tenth of what a counter's ``add`` costs."""
         totals = self._totals[what]
-        key = tuple((name, self._clean(value)) for name, value in labels.items())
+        key = tuple(labels.items())
         with self._adding:
             totals[key] = totals.get(key, 0) + by
 
@@ -181,7 +182,7 @@ _TOTALS: dict[str, tuple[str, str]] = {
     "routes": ("{job}", "Choices of the first agent, by stage."),
     "tool.calls": ("{call}", "Tool calls by outcome."),
     "legs.suspended": ("{leg}", "Legs that gave up their worker, by cause."),
-    "legs.resumed": ("{leg}", "Suspended legs that go on, by cause: what is left of suspended is suspended now."),
+    "legs.resumed": ("{leg}", "Suspended legs that go on, or end: what is left of suspended is suspended now."),
     "recoveries": ("{leg}", "Legs that were taken over from a worker that died."),
     "messages.republished": ("{message}", "Wake-ups that had to be pushed again."),
 }
@@ -189,13 +190,27 @@ _TOTALS: dict[str, tuple[str, str]] = {
 _UP_AND_DOWN = {"legs.in_flight"}
 
 
-def _observer(totals: dict[tuple[tuple[str, str], ...], float]) -> Callable[[Any], Iterable[Observation]]:
-    return lambda _: [Observation(value, dict(labels)) for labels, value in list(totals.items())]
+def _observer(
+    totals: Mapping[tuple[tuple[str, str], ...], float], clean: Callable[[str], str]
+) -> Callable[[Any], Iterable[Observation]]:
+    """Return what tells the totals: labels are cleaned here, once for each export and not for each count."""
+
+    def observed(_: Any) -> Iterable[Observation]:
+        told: dict[tuple[tuple[str, str], ...], float] = {}
+        for labels, value in list(totals.items()):
+            key = tuple((name, clean(text)) for name, text in labels)
+            told[key] = told.get(key, 0) + value  # two secrets look the same when they are masked
+        return [Observation(value, dict(labels)) for labels, value in told.items()]
+
+    return observed
 
 
 def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> MetricExporter:
     if config.metrics == "console":
         return ConsoleMetricExporter(sys.stderr, formatter=lambda data: data.to_json(indent=None) + os.linesep)
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from shared.telemetry.otlp import MetricsOverHttp
 
-    return OTLPMetricExporter(endpoint=config.address("metrics"), timeout=timeout_s(env, "METRICS"))
+    exporter = MetricsOverHttp(endpoint=config.address("metrics"), timeout=timeout_s(env, "METRICS"))
+    if config.traces not in ("otlp", "langsmith"):
+        exporter.presence = Presence("metrics come late")
+    return exporter

@@ -15,6 +15,7 @@ __all__ = [
     "ATTEMPT",
     "CALL_ID",
     "CHAIN",
+    "CHILD",
     "CODE",
     "CONTENT",
     "CONVERSATION",
@@ -126,6 +127,7 @@ JOB: Final = "ekiden.job.id"
 STATUS: Final = "ekiden.job.status"
 REASON: Final = "ekiden.job.reason"
 CHAIN: Final = "ekiden.job.chain"
+CHILD: Final = "ekiden.child.id"
 COST: Final = "ekiden.cost_usd"
 LEG: Final = "ekiden.leg"
 ATTEMPT: Final = "ekiden.attempt"

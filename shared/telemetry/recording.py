@@ -1,22 +1,24 @@
 """Listens to the relay, and makes spans and metrics of what it hears."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from shared.ids import session_of
-from shared.messages import Usage
-from shared.records import Ended, Entry, HandedOff, JobRequested, ModelReplied, Paused, Record, Retried
+from shared.records import Ended, Entry, HandedOff, JobRequested, ModelReplied, Paused, Record, Retried, Summarised
 from shared.stores.base import Claimed
 from shared.telemetry import names
 from shared.telemetry.base import LegWatch, QueueGauge, Telemetry
 from shared.telemetry.exporting import close_in_time
 from shared.telemetry.harmless import harmless
 from shared.telemetry.identity import Root, read_traceparent
-from shared.telemetry.spans import Span, SpanKind
-from shared.telemetry.watching import Outlets, RecordingWatch, messaging, suspension
+from shared.telemetry.shapes import sent, suspension
+from shared.telemetry.spans import Span
+from shared.telemetry.watching import Outlets, RecordingWatch
 
 __all__ = ["Recorder"]
+
+_watch = harmless(RecordingWatch)
 
 
 class Recorder(Telemetry):
@@ -32,16 +34,14 @@ class Recorder(Telemetry):
         """See ``Telemetry``: the first send."""
         if (root := self._sampled(traceparent)) is None:
             return
-        attributes = {**messaging("send", queue, handoff_id, job), names.CONVERSATION: session_of(job)}
-        span_id = root.send(handoff_id)
-        self._write(
-            Span(root, f"send {queue}", root.span_id, attributes, SpanKind.PRODUCER, span_id, began_ns), time.time_ns()
-        )
+        send = sent(root, queue, handoff_id, job, root.span_id)
+        send.began_ns = began_ns
+        self._write(send, time.time_ns())
 
     @contextmanager
     def leg(self, claimed: Claimed, queue: str) -> Iterator[LegWatch]:
         """See ``Telemetry``."""
-        watch = harmless(RecordingWatch)(self._to, claimed, queue)
+        watch = _watch(self._to, claimed, queue)
         if watch is None:
             yield LegWatch()
             return
@@ -64,14 +64,19 @@ class Recorder(Telemetry):
         now_ns = time.time_ns()
         retries = [entry.at_ms for entry in entries if isinstance(entry.record, Retried)]
         began_ms = retries[-1] if retries else entries[0].at_ms
+        last = entries[-1]
         if self._to.meters:
             self._to.meters.job_ended(end.status, end.reason, max(0.0, now_ns / 1e9 - began_ms / 1e3))
+            if isinstance(last.record, Paused):
+                self._to.meters.count("legs.resumed", cause=last.record.cause)
         if (root := self._sampled(first.traceparent)) is None:
             return
-        last = entries[-1]
         if isinstance(last.record, Paused):
             self._write(suspension(root, job, last.record.leg, last.record.cause, last.at_ms), now_ns)
-        self._write(self._root_span(job, root, entries, end, began_ms, len(retries)), now_ns)
+        span = self._root_span(job, root, entries, end, began_ms, len(retries))
+        if span.parent_id is None and (above := read_traceparent(first.parent_traceparent)) is not None:
+            span.parent_id = above.span_id  # a delegated job: one trace, and one real root
+        self._write(span, now_ns)
 
     def _root_span(
         self, job: str, root: Root, entries: Sequence[Entry], end: Ended, began_ms: int, retries: int
@@ -79,7 +84,8 @@ class Recorder(Telemetry):
         """Return the root; of a job that was retried, a span below it that begins with the retry."""
         moves = [entry.record.context.to_agent for entry in entries if isinstance(entry.record, HandedOff)]
         name = moves[0] if moves else "ekiden"
-        usage, cost_usd = self._usage(entries)
+        replies = [entry.record for entry in entries if isinstance(entry.record, ModelReplied | Summarised)]
+        cost_usd = self._cost_usd(replies)
         attributes = {
             names.OPERATION: "invoke_workflow",
             names.WORKFLOW: name,
@@ -88,8 +94,8 @@ class Recorder(Telemetry):
             names.STATUS: end.status,
             names.REASON: end.reason,
             names.CHAIN: tuple(moves),
-            names.INPUT_TOKENS: usage.input_tokens,
-            names.OUTPUT_TOKENS: usage.output_tokens,
+            names.INPUT_TOKENS: sum(reply.usage.input_tokens for reply in replies),
+            names.OUTPUT_TOKENS: sum(reply.usage.output_tokens for reply in replies),
             **({} if cost_usd is None else {names.COST: cost_usd}),
         }
         span = Span(root, f"invoke_workflow {name}", None, attributes, span_id=root.span_id)
@@ -101,11 +107,10 @@ class Recorder(Telemetry):
             span.fail(end.reason if end.status != "dead" else "dead")
         return span
 
-    def _usage(self, entries: Sequence[Entry]) -> tuple[Usage, float | None]:
-        replies = [entry.record for entry in entries if isinstance(entry.record, ModelReplied)]
+    def _cost_usd(self, replies: Iterable[ModelReplied | Summarised]) -> float | None:
         costs = [self._to.prices.cost_usd(reply.model, reply.usage) for reply in replies]
         known = [cost for cost in costs if cost is not None]
-        return sum((reply.usage for reply in replies), Usage()), sum(known) if known else None
+        return sum(known) if known else None
 
     @harmless
     def recovered(self, job: str) -> None:

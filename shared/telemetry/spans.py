@@ -26,6 +26,7 @@ __all__ = ["Span", "SpanKind", "Spans"]
 
 _SCOPE = InstrumentationScope(SCOPE, VERSION)
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_UNSET = Status()
 
 
 def _new_id() -> int:
@@ -46,7 +47,7 @@ class Span:
     began_ns: int = field(default_factory=time.time_ns)
     events: list[Event] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
-    status: Status = field(default_factory=Status)
+    status: Status = _UNSET
 
     @property
     def context(self) -> SpanContext:
@@ -83,11 +84,10 @@ class Spans:
     def write(self, span: Span, ended_ns: int | None = None) -> None:
         """Hand an ended span over."""
         parent = span.parent_id
-        context = span.context
         self._processor.on_end(
             ReadableSpan(
                 name=span.name,
-                context=context,
+                context=span.context,
                 parent=None if parent is None else SpanContext(span.root.trace_id, parent, is_remote=False),
                 resource=self._resource,
                 attributes=span.attributes,

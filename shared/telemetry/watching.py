@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.definitions.model import AgentDefinition
+from shared.definitions.names import PREFIX, transfer_tool_name
 from shared.ids import session_of
 from shared.llm.base import ChatModel
-from shared.messages import Usage
+from shared.messages import ToolResult
 from shared.outcomes import Failed, Outcome, Suspended, Transfer
 from shared.prices import Prices
 from shared.records import (
+    Delegated,
     Entry,
     HandedOff,
     JobRequested,
@@ -23,10 +25,12 @@ from shared.records import (
     Retried,
     Routed,
     RoutingStage,
+    Summarised,
     ToolFinished,
+    Unrouted,
 )
 from shared.settings import TracingEvent
-from shared.stores.base import Claimed, CommitVerdict
+from shared.stores.base import ChildSubmission, Claimed, CommitVerdict
 from shared.telemetry import names
 from shared.telemetry.base import LegWatch, RunsTools
 from shared.telemetry.calls import WatchedGate, WatchedModel
@@ -35,9 +39,10 @@ from shared.telemetry.content import Content
 from shared.telemetry.harmless import harmless
 from shared.telemetry.identity import Root, read_traceparent
 from shared.telemetry.metrics import Meters
+from shared.telemetry.shapes import agent_call, begun, messaging, sent, suspension
 from shared.telemetry.spans import Span, SpanKind, Spans
 
-__all__ = ["Outlets", "RecordingWatch", "messaging", "suspension"]
+__all__ = ["Outlets", "RecordingWatch"]
 
 _READY = (JobRequested, HandedOff, Paused, Retried)
 """After these a leg waits for a worker; after any other record its worker has died."""
@@ -71,7 +76,8 @@ class RecordingWatch(LegWatch):
         self._session = session_of(self._job)
         self._events = outlets.events
         self._tools: frozenset[str] = frozenset()
-        self._usage = Usage()
+        self._delegated: dict[str, tuple[Delegated, int]] = {}
+        self._input_tokens = self._output_tokens = 0
         self._cost_usd: float | None = None
         root = read_traceparent(context.metadata.traceparent)
         self._root: Root | None = root if root and root.sampled and outlets.spans else None
@@ -112,9 +118,11 @@ class RecordingWatch(LegWatch):
         if ours is None:
             return
         start, before = entries[ours], entries[ours - 1]
+        self._delegated = _open_delegations(entries, self._leg)
         paused = before.record if isinstance(before.record, Paused) else None
         if isinstance(before.record, _READY):
-            self._waited(start.at_ms - before.at_ms - (paused.delay_s * 1000 if paused else 0))
+            if paused is None or paused.cause != "children":  # whose ends, which wake the leg, are in other journals
+                self._waited(start.at_ms - before.at_ms - (paused.delay_s * 1000 if paused else 0))
         else:
             self._took_over(before.record)
         if paused is not None:
@@ -167,34 +175,55 @@ class RecordingWatch(LegWatch):
         """See ``LegWatch``."""
         for record in records:
             match record:
-                case ModelReplied():
+                case ModelReplied() | Summarised():
                     self._replied(record)
-                case ToolFinished() if self._to.meters:
-                    outcome = "error" if record.result.is_error else "success"
-                    self._to.meters.tool_called(self._agent, self.tool_name(record.result.name), outcome)
+                case ToolFinished():
+                    self._finished(record)
                 case Refused():
                     self._refused(record)
-                case Routed():
+                case Routed() | Unrouted():
                     self._routed(record)
         self._stepped_ns = time.time_ns()
 
-    def _replied(self, record: ModelReplied) -> None:
+    def _replied(self, record: ModelReplied | Summarised) -> None:
         cost_usd = self._to.prices.cost_usd(record.model, record.usage)
-        self._usage += record.usage
+        self._input_tokens += record.usage.input_tokens
+        self._output_tokens += record.usage.output_tokens
         if cost_usd is not None:
             self._cost_usd = (self._cost_usd or 0.0) + cost_usd
         if self._to.meters:
-            self._to.meters.count("turns", agent=self._agent)
+            if isinstance(record, ModelReplied):
+                self._to.meters.count("turns", agent=self._agent)
             self._to.meters.tokens_used(self._agent, record.model, record.usage, cost_usd)
 
-    def _routed(self, record: Routed) -> None:
+    def _finished(self, record: ToolFinished) -> None:
+        """Count a call. What was delegated ran elsewhere: its span is written here, where its result is."""
+        result, delegated = record.result, self._delegated.pop(record.result.call_id, None)
+        name = self.tool_name(result.name) if delegated is None else _delegation_tool(delegated[0].agent)
         if self._to.meters:
-            self._to.meters.count("routes", stage=record.stage)
-        decided = RoutingStage(
-            stage=record.stage, agent=record.agent, score=record.score, confidence=record.confidence, decided=True
-        )
+            self._to.meters.tool_called(self._agent, name, "error" if result.is_error else "success")
+        if delegated is not None:
+            self._delegation_ended(name, *delegated, result)
+
+    def _delegation_ended(self, tool: str, delegated: Delegated, began_ms: int, result: ToolResult) -> None:
+        attributes = {**agent_call(tool, delegated.call_id), names.CHILD: delegated.child}
+        if self._to.content:
+            attributes |= self._to.content.delegation(delegated) | self._to.content.result(result)
+        if (span := self.begin("tool", f"execute_tool {tool}", attributes)) is not None:
+            span.began_ns = began_ms * 1_000_000
+            span.link(span.root.child(delegated.child), "child")
+            if result.is_error:
+                span.fail("tool_error")
+            self.write(span)
+
+    def _routed(self, record: Routed | Unrouted) -> None:
+        named = record.stages  # of what the user named there is no stage
+        if isinstance(record, Routed) and not record.stages:
+            named = (RoutingStage(stage=record.stage, agent=record.agent, confidence=record.confidence, decided=True),)
+        if self._to.meters:
+            self._to.meters.count("routes", stage=record.stage if isinstance(record, Routed) else "none")
         began_ns = self._stepped_ns
-        for stage in record.stages or (decided,):
+        for stage in named:
             attributes = {
                 names.ROUTE_STAGE: stage.stage,
                 names.ROUTE_SCORE: stage.score,
@@ -212,7 +241,7 @@ class RecordingWatch(LegWatch):
         if self._to.meters:
             self._to.meters.count("handoffs.refused", agent=self._agent, code=record.code)
         tool = names.OTHER if record.code == "UNKNOWN_AGENT" else record.name
-        attributes = {**_transfer_call(tool, record.call_id or ""), names.CODE: record.code}
+        attributes = {**agent_call(tool, record.call_id), names.CODE: record.code}
         if (span := self.begin("handoff", f"execute_tool {tool}", attributes)) is not None:
             span.began_ns = self._stepped_ns
             span.fail(record.code)
@@ -223,14 +252,14 @@ class RecordingWatch(LegWatch):
         """See ``LegWatch``: the send is a child of the transfer's call."""
         context = transfer.context
         target, handoff_id = context.to_agent, context.metadata.handoff_id
-        if transfer.call_id is not None and self._to.meters:
+        if self._leg and context.returned is None and self._to.meters:
             self._to.meters.count("handoffs", source=self._agent, target=target)
         if self._root is None or self._holder is None:
             return
         parent, now_ns = self._holder.span_id, time.time_ns()
         if transfer.call_id is not None:
             attributes = {
-                **_transfer_call(transfer.tool_name, transfer.call_id),
+                **agent_call(transfer.tool_name, transfer.call_id),
                 names.TRANSFER_MODE: "pass_control",
                 names.TARGET: target,
                 names.HANDOFF_ID: handoff_id,
@@ -242,10 +271,19 @@ class RecordingWatch(LegWatch):
                 span.began_ns = self._stepped_ns
                 parent = span.span_id
                 self.write(span, now_ns)
-        sent = {**messaging("send", queue, handoff_id, self._job), names.CONVERSATION: self._session}
-        send = Span(self._root, f"send {queue}", parent, sent, SpanKind.PRODUCER, self._root.send(handoff_id))
+        send = sent(self._root, queue, handoff_id, self._job, parent)
         send.began_ns = self._stepped_ns
         self.write(send, now_ns)
+
+    @harmless
+    def delegated(self, children: Sequence[ChildSubmission]) -> None:
+        """See ``LegWatch``: each is a job of its own in this trace; its call's span comes with its result."""
+        if self._holder is None:
+            return
+        for submission in children:
+            if (send := begun(submission, self._holder.span_id)) is not None:
+                send.began_ns = self._stepped_ns
+                self.write(send)
 
     @harmless
     def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
@@ -281,8 +319,8 @@ class RecordingWatch(LegWatch):
                 self._holder.raised(error)
         if self._holder is not self._delivery:
             self._holder.attributes |= {
-                names.INPUT_TOKENS: self._usage.input_tokens,
-                names.OUTPUT_TOKENS: self._usage.output_tokens,
+                names.INPUT_TOKENS: self._input_tokens,
+                names.OUTPUT_TOKENS: self._output_tokens,
             }
             if self._cost_usd is not None:
                 self._holder.attributes[names.COST] = self._cost_usd
@@ -318,27 +356,21 @@ class RecordingWatch(LegWatch):
         return event in self._events
 
 
-def messaging(operation: str, queue: str, message_id: str, job: str) -> dict[str, Any]:
-    """Return the attributes of a message's way: ``send`` or ``process``."""
-    return {
-        names.MESSAGING: "celery",
-        names.MESSAGING_TYPE: operation,
-        names.MESSAGING_NAME: operation,
-        names.DESTINATION: queue,
-        names.MESSAGE: message_id,
-        names.MESSAGE_CONVERSATION: job,
-    }
+def _open_delegations(entries: Sequence[Entry], leg: int) -> dict[str, tuple[Delegated, int]]:
+    """Return the delegations of a leg whose results are still to come, by call id, and when they were begun."""
+    found: dict[str, tuple[Delegated, int]] = {}
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, Delegated) and record.leg == leg:
+            found[record.call_id] = (record, entry.at_ms)
+        elif found and isinstance(record, ToolFinished):
+            found.pop(record.result.call_id, None)
+    return found
 
 
-def suspension(root: Root, job: str, leg: int, cause: str, from_ms: int) -> Span:
-    """Return the span of a pause, which nobody works in: whoever goes on records it."""
-    attributes = {names.PAUSE_CAUSE: cause, names.CONVERSATION: session_of(job), names.JOB: job, names.LEG: leg}
-    span_id = root.derive("suspended", leg, from_ms)
-    return Span(root, f"suspended {cause}", root.span_id, attributes, span_id=span_id, began_ns=from_ms * 1_000_000)
-
-
-def _transfer_call(tool: str, call_id: str) -> dict[str, Any]:
-    return {names.OPERATION: "execute_tool", names.TOOL: tool, names.TOOL_TYPE: "function", names.CALL_ID: call_id}
+def _delegation_tool(agent: str) -> str:
+    """Return the name of the call that delegates to ``agent``, however the model wrote it."""
+    return f"delegate_to_{transfer_tool_name(agent).removeprefix(PREFIX)}"
 
 
 def _count(fence: str) -> int:

@@ -43,7 +43,7 @@ def step_to(leg: Claimed, to: str, **changes: object) -> Step:
     context: HandoffContext = leg.context.advance(to, f"because {leg.lease.leg}", is_route=leg.lease.leg == 0)
     step = Step(
         context=context,
-        record=HandedOff(leg=leg.lease.leg, context=context, call_id="c1"),
+        records=(HandedOff(leg=leg.lease.leg, context=context, call_id="c1"),),
         outbox=outbox(leg.lease.job, leg.lease.leg + 1, queue_for(to), context),
         catalog="cat",
         kind="route" if leg.lease.leg == 0 else "handoff",

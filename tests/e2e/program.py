@@ -1,10 +1,12 @@
 """The real program in subprocesses, as users start it."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -142,3 +144,20 @@ class Program:
             except subprocess.TimeoutExpired:
                 running.process.kill()
                 running.process.wait()
+
+
+@contextmanager
+def program_in(path: Path) -> Iterator[Program]:
+    """Give a program with folders of its own below ``path``; nothing that it starts outlives the block."""
+    folder, home, temporary = path / "folder", path / "home", path / "tmp"
+    for each in (folder, home, temporary):
+        each.mkdir()
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("EKIDEN_", "LC_"))}
+    env |= {"HOME": str(home), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
+    env["EKIDEN_DATA_DIR"] = str(path / "data")
+    program = Program(folder, env)
+    try:
+        yield program
+    finally:
+        program.end_all()
+    program.wait_until_gone()

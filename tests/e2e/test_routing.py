@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import ANSWER_SCRIPT, Program
+from tests.e2e.terminal import Terminal
 
 AGENTS = {
     "parcels": ("Finds parcels and deliveries.", ["where is my parcel", "track my shipment", "my delivery is late"]),
@@ -99,3 +100,60 @@ def test_a_run_heeds_what_the_request_says_of_its_routing(ekiden: Program) -> No
     done = ekiden.run("run", "why is the sky blue", env=script | default)
     assert done.returncode == 0, done.stdout
     assert "Routing via fallback to: debugger" in done.stdout
+
+
+def test_a_refusal_says_and_records_why_nobody_was_chosen(ekiden: Program) -> None:
+    refused = ekiden.run("run", "why is the sky blue", "--json", env=ekiden.scripts(ANSWER_SCRIPT))
+    assert refused.returncode == 5
+    records = [json.loads(line) for line in refused.stdout.splitlines()]
+    unrouted = next(record for record in records if record.get("type") == "unrouted")
+    assert [stage["stage"] for stage in unrouted["stages"]] == ["rule", "semantic"]
+    assert "looks like no agent's work" in unrouted["why"]
+    job = json.loads(ekiden.run("jobs", "--json").stdout)["id"]
+    assert unrouted["why"] in ekiden.run("job", "show", job).stdout
+    drawn = ekiden.run("trace", "show", job).stdout
+    assert "nobody (no agent matches the request" in drawn
+    assert f"semantic: {unrouted['agents'][0]}" in drawn
+    told = json.loads(ekiden.run("trace", "show", job, "--json").stdout)
+    steps = told["legs"][0]["attempts"][0]["steps"]
+    assert [stage["note"] for stage in steps[0]["stages"]] == [stage["note"] for stage in unrouted["stages"]]
+
+
+def test_on_a_terminal_the_user_chooses_who_takes_what_nobody_matches(ekiden: Program) -> None:
+    with Terminal(ekiden, "run", "why is the sky blue", env=ekiden.scripts(ANSWER_SCRIPT)) as terminal:
+        terminal.wait_for("1. ")
+        terminal.wait_for("Who takes it?")
+        terminal.type("debuger\r")
+        terminal.wait_for("no agent is named 'debuger': did you mean debugger?")
+        terminal.wait_for("Who takes it?")
+        terminal.type("@Reviewer\r")
+        terminal.wait_for("Routing as asked to: reviewer")
+        terminal.wait_for("reviewer: forty-two")
+        assert terminal.ends() == 0, terminal.text
+    ekiden.wait_until_gone()
+    listed = [json.loads(line) for line in ekiden.run("jobs", "--json").stdout.splitlines()]
+    assert [(job["status"], job["id"].partition(".")[2]) for job in listed] == [("done", "2"), ("failed", "1")]
+    assert len({job["id"].partition(".")[0] for job in listed}) == 1, "in the same session"
+
+
+def test_on_a_terminal_a_number_is_an_answer_and_nothing_gives_up(ekiden: Program, redis_url: str) -> None:
+    ekiden.start("dispatcher")
+    ekiden.start("worker", "--workspace-root", ".", env=ekiden.scripts(ANSWER_SCRIPT))
+    nearest = analysis(ekiden, "why is the sky blue", code=5)["candidates"][0]["agent"]
+    with Terminal(ekiden, "submit", "why is the sky blue", "--follow") as terminal:
+        terminal.wait_for(f"1. {nearest}")
+        terminal.wait_for("Who takes it?")
+        terminal.type("1\r")
+        terminal.wait_for(f"{nearest}: forty-two")
+        assert terminal.ends() == 0, terminal.text
+    for answer in ("\r", "\x03"):
+        with Terminal(ekiden, "submit", "why is the sky blue", "--follow") as terminal:
+            terminal.wait_for("Who takes it?")
+            terminal.type(answer)
+            assert terminal.ends() == 5, terminal.text
+
+
+def test_a_model_routes_without_a_key_and_says_that_it_is_a_stand_in(ekiden: Program) -> None:
+    done = ekiden.run("run", "please review my change", "--strategy", "llm")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Routing via LLM to: reviewer (95% confidence, by the scripted stand-in for a model)" in done.stdout

@@ -125,3 +125,50 @@ def test_a_failed_job_goes_on_where_it_was_when_it_is_retried(ekiden: Program, r
     refused = ekiden.run("job", "retry", job)
     assert refused.returncode == 2
     assert said(redis_url, job)[-1] == "noted"
+
+
+def test_a_sessions_policy_says_who_gets_the_next_message_and_can_be_changed(ekiden: Program, redis_url: str) -> None:
+    serve(ekiden)
+
+    def ask(prompt: str, *options: str) -> tuple[str, str]:
+        done = ekiden.run("submit", prompt, "--wait", "--json", *options)
+        assert done.returncode == 0, done.stderr
+        job = json.loads(done.stdout)["job"]
+        return job.partition(".")[0], routed(job)
+
+    def routed(job: str) -> str:
+        events = map(json.loads, ekiden.run("job", "events", job, "--json").stdout.splitlines())
+        record = next(event for event in events if event.get("type") == "routed")
+        return f"{record['agent']} {record['stage']} {record['stages'][-1]['note'] if record['stages'] else ''}".strip()
+
+    session, first = ask("the tests fail with a TypeError", "--session-policy", "entry")
+    assert first.startswith("debugger rule")
+    there = ("--session", session)
+    assert ask("@reviewer have a look", *there)[1] == "reviewer agent"
+    assert ask("review my change", *there)[1] == "debugger session policy entry: it got the first message"
+    assert ask("@auto review my change", *there)[1].startswith("reviewer rule")
+    changed = ekiden.run("sessions", "policy", session[:8], "sticky")
+    assert changed.stdout == f"session {session}: policy sticky: reviewer gets the next message\n"
+    assert ask("the tests fail with a TypeError", *there)[1] == "reviewer session policy sticky: it spoke last"
+    assert json.loads(ekiden.run("sessions", "list", "--json").stdout)["policy"] == "sticky"
+    assert "policy sticky: reviewer gets the next message" in ekiden.run("sessions", "show", session).stdout
+    assert "route: the next message is routed" in ekiden.run("sessions", "policy", session, "route").stdout
+    assert ask("the tests fail with a TypeError", *there)[1].startswith("debugger rule")
+    assert ask("and?", *there)[1] == "debugger session nobody else is sure: it spoke last"
+
+
+def test_new_sessions_have_the_policy_of_the_settings(ekiden: Program, redis_url: str) -> None:
+    serve(ekiden)
+    ekiden.run("config", "set", "agents.routing.session_policy", "sticky")
+    job = ekiden.run("submit", "review my change", "--wait", "--json").stdout
+    session = json.loads(job)["job"].partition(".")[0]
+    row = ekiden.run("sessions", "list").stdout.splitlines()[1]
+    assert "sticky" in row
+    refused = ekiden.run("submit", "more", "--session", session, "--session-policy", "entry")
+    assert refused.returncode == 2
+    assert f"`ekiden sessions policy {session} entry`" in refused.stderr
+    kept = ekiden.run("submit", "more", "--continue", "--session-policy", "entry", "--wait")
+    assert kept.returncode == 0
+    assert f"session {session} keeps its policy sticky" in kept.stderr
+    assert ekiden.run("sessions", "policy", session, "sometimes").returncode == 2
+    assert ekiden.run("sessions", "policy", "0", "route").returncode == 4

@@ -17,6 +17,7 @@ from shared.errors import ModelUnavailable
 from shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
 from shared.llm.retrying import RetryingModel
+from shared.prices import Prices
 from shared.relay.celery_app import make_app
 from shared.relay.served import Served
 from shared.settings import Settings
@@ -109,7 +110,8 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
     """A worker with the tools above."""
     registry = Registry([look, die_once, leak])
     models = FlakyModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
-    handler = AgentHandler(Definitions(stores.catalogs), registry, ToolGate(registry), models, workspace_root=None)
+    tools = ToolGate(registry)
+    handler = AgentHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=None)
     return Served(handler, registry.names())
 
 

@@ -17,6 +17,7 @@ from shared.definitions.forms import definition_from
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
 from shared.messages import Message
+from shared.prices import Prices
 from shared.records import Ended, HandedOff, JobRequested, Record, Refused, Retried, ToolFinished
 from shared.relay.leases import Leases
 from shared.relay.message import DISPATCH_QUEUE, outbox
@@ -82,7 +83,9 @@ def assert_well_formed(request: ModelRequest) -> None:
     assert ("user", "user") not in pairwise(roles), roles
     for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
         if message.role == "model":
-            assert message.calls, "only an answer has no calls, and it ends the job"
+            assert following is not None
+            assert message.calls or following.role == "user", "a text without calls is an answer, or was nudged"
+        if message.role == "model" and message.calls:
             assert following is not None
             assert [call.id for call in message.calls] == [result.call_id for result in following.results]
         assert message.role != "tool" or message.results
@@ -154,18 +157,29 @@ class Relay:
             registry,
             ToolGate(registry, 2),
             _OneModel(model),
+            Prices(),
             workspace_root=root,
         )
         leases = Leases(lease_s)
-        self._dispatcher = Runner(stores.jobs, leases, DispatchHandler(catalog, RuleRouter(), fallback), cycles=cycles)
-        self._worker = Runner(stores.jobs, leases, agents, cycles=cycles)
+        routes = DispatchHandler(catalog, RuleRouter(), fallback, stores.sessions)
+        self._dispatcher = Runner(stores.jobs, leases, routes, cycles=cycles)
+        self._worker = Runner(stores.jobs, leases, agents, cycles=cycles, sessions=stores.sessions)
 
-    async def submit(self, prompt: str, *, agent: str | None = None, cwd: Path | None = None) -> str:
+    async def submit(
+        self,
+        prompt: str,
+        *,
+        agent: str | None = None,
+        cwd: Path | None = None,
+        session: str | None = None,
+        state: Mapping[str, Any] | None = None,
+    ) -> str:
         """Publish the catalog, create a job and return its id."""
         texts = {agent.digest: agent.to_json() for agent in self._catalog.agents.values()}
         await self.stores.catalogs.publish(self._catalog.digest, self._catalog.manifest(), texts)
-        job = await self.stores.jobs.reserve(None, prompt)
-        request = JobRequested(prompt=prompt, agent=agent, cwd=str(cwd) if cwd else None)
+        job = await self.stores.jobs.reserve(session, prompt)
+        folder = str(cwd) if cwd else None
+        request = JobRequested(prompt=prompt, agent=agent, cwd=folder, state=dict(state or {}))
         assert await self.stores.jobs.submit(replace(submission(job), request=request))
         return job
 

@@ -1,9 +1,14 @@
 """Plays the YAML files beside this one: a request, a team, what its model says, and what must come of it.
 
+Each is played in both styles of handoffs. Files are written with a tool for each target; for the single style the team
+is told so, and the script's calls are put into the other words.
+
     request: TEXT
     agent: NAME                  # optional: the agent that the user names
     fallback: prompt_user        # or none
     cycles: parent               # or deny, limit:<n>
+    state: {NAME: VALUE}         # optional: session variables that the request sets
+    styles: [tools, single]      # ``tools`` leaves the team as it is
     agents: [FRONT MATTER, …]    # ``prompt`` is the body
     script: {NAME: [RULE, …]}    # as in shared/llm/scripting/script.py, under ``agents``
     expect:
@@ -12,16 +17,18 @@
       answer: REGEX              # found in the answer or error
       chain: [NAME, …]           # who had control
       refusals: [CODE, …]
+      notices: [REGEX, …]        # found in what the user is told meanwhile, one each, in order
       tools: [RESULT, …]         # what finished tools gave, transfers beyond the first included
       reads: {NAME: [REGEX, …]}  # found in the first thing that the agent's latest leg asked its model
       never_reads: {NAME: [REGEX, …]}   # found in nothing that the agent's model was asked
 
-The tools are ``look(at)``, which only reads, and ``note(text)``.
+The tools are ``look(at)``, which only reads, ``note(text)`` and ``set_state(values)``.
 """
 
 import asyncio
 import re
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,12 +36,15 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from shared.definitions.names import ToolNames
 from shared.llm.base import ModelRequest
 from shared.llm.scripted import ScriptedModel
 from shared.messages import Message
+from shared.records import Noticed
 from shared.stores.opening import Stores
 from tests.scenarios.relay import Listener, Relay, Story, on_fakeredis, team
 from workers.tools.base import Tool, ToolContext, tool
+from workers.tools.builtin.state import set_state
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 
@@ -49,6 +59,7 @@ class Expected(_Strict):
     answer: str
     chain: list[str]
     refusals: list[str] = Field(default_factory=list)
+    notices: list[str] = Field(default_factory=list)
     tools: list[str] = Field(default_factory=list)
     reads: dict[str, list[str]] = Field(default_factory=dict)
     never_reads: dict[str, list[str]] = Field(default_factory=dict)
@@ -59,6 +70,8 @@ class Scenario(_Strict):
     agent: str | None = None
     fallback: str = "prompt_user"
     cycles: str = "parent"
+    state: dict[str, Any] = Field(default_factory=dict)
+    styles: tuple[Literal["tools", "single"], ...] = ("tools", "single")
     agents: list[dict[str, Any]]
     script: dict[str, Any]
     expect: Expected
@@ -88,12 +101,21 @@ async def note(args: Note, context: ToolContext) -> str:
     return f"noted {args.text}"
 
 
-TOOLS: tuple[Tool, ...] = (look, note)
+TOOLS: tuple[Tool, ...] = (look, note, set_state)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_scenario(path: Path) -> None:
-    scenario = Scenario.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+def scenario_in(path: Path) -> Scenario:
+    return Scenario.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+PLAYED = [pytest.param(path, style, id=f"{path.stem}-{style}") for path in FILES for style in scenario_in(path).styles]
+
+
+@pytest.mark.parametrize(("path", "style"), PLAYED)
+def test_scenario(path: Path, style: str) -> None:
+    scenario = scenario_in(path)
+    if style == "single":
+        scenario = in_single_style(scenario)
     script = yaml.safe_dump({"agents": scenario.script}, allow_unicode=True)
     model = Listener(ScriptedModel.from_text(script, str(path)))
     story = on_fakeredis(lambda stores: played(stores, scenario, model))
@@ -103,6 +125,9 @@ def test_scenario(path: Path) -> None:
     assert story.chain == expect.chain
     assert story.codes == expect.refusals
     assert list(story.results.values()) == expect.tools
+    told = [record.text for record in story.of(Noticed)]
+    assert len(told) == len(expect.notices), told
+    assert all(map(re.search, expect.notices, told)), told
     assert_read(model, expect.reads, expect.never_reads)
 
 
@@ -110,7 +135,28 @@ async def played(stores: Stores, scenario: Scenario, model: Listener) -> Story:
     relay = Relay(
         stores, team(*scenario.agents), model, tools=TOOLS, cycles=scenario.cycles, fallback=scenario.fallback
     )
-    return await relay.told(scenario.request, agent=scenario.agent)
+    job = await relay.submit(scenario.request, agent=scenario.agent, state=scenario.state)
+    async with asyncio.timeout(30):
+        await relay.drain()
+    return await relay.story(job)
+
+
+def in_single_style(scenario: Scenario) -> Scenario:
+    """Give the team the single tool, and let its model call that one."""
+    names = ToolNames(agent["name"] for agent in scenario.agents)
+    rules = chain.from_iterable(scenario.script.values())
+    for call in chain.from_iterable(rule.get("call", []) for rule in rules):
+        call.update(in_single_words(call, names))
+    agents = [{"transfer": "single", **agent} for agent in scenario.agents]
+    return scenario.model_copy(update={"agents": agents})
+
+
+def in_single_words(call: Mapping[str, Any], names: ToolNames) -> dict[str, Any]:
+    namespace, is_transfer, called = call["tool"].partition("transfer_to_")
+    if not is_transfer:
+        return {}
+    target = names.agent_for(is_transfer + called) or called
+    return {"tool": f"{namespace}transfer_to_agent", "args": {"agent_name": target, **call.get("args", {})}}
 
 
 def assert_read(model: Listener, reads: Mapping[str, list[str]], never: Mapping[str, list[str]]) -> None:

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from dispatcher.dispatch import DispatchHandler
-from dispatcher.routing.base import Route, Router, RoutingResult
+from dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
 from shared.handoff import HandoffContext, first_context
 from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Failed, Outcome, Transfer
-from shared.records import JobRequested, Record, Routed, RoutingStage, decode_record, encode_record
-from shared.stores.sessions import Said
+from shared.records import JobRequested, Record, Routed, RoutingStage, Unrouted, decode_record, encode_record
+from shared.settings import SessionPolicy
+from shared.stores.sessions import Said, SessionView
+from shared.telemetry.base import LegWatch
 
 
 @dataclass
@@ -24,6 +26,8 @@ class Leg:
     request: JobRequested
     records: list[Record] = field(default_factory=list)
     number: int = 0
+    job: str = "abcdefghijklmnop.1"
+    watch: LegWatch = field(default_factory=LegWatch)
     entries: list[Any] = field(default_factory=list)
     earlier: list[Said] = field(default_factory=list)
     context: HandoffContext = field(default_factory=lambda: first_context("abcdefghijklmnop.1"))
@@ -39,11 +43,29 @@ class Finding:
 
     agent: str | None
     note: str = "looks like nobody's"
+    near: tuple[str, ...] = ()
+    around: Surroundings = ALONE
 
-    async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+        self.around = around
         stage = RoutingStage(stage="semantic", agent=self.agent, confidence=70, note=self.note)
         route = self.agent and Route(agent=self.agent, stage="semantic", score=70, confidence=70)
-        return RoutingResult(route=route or None, stages=(stage,))
+        candidates = tuple(Route(agent=agent, stage="semantic", score=1, confidence=1) for agent in self.near)
+        return RoutingResult(route=route or None, candidates=candidates, stages=(stage,))
+
+
+@dataclass
+class Session:
+    """The session of every leg here."""
+
+    policy: SessionPolicy = "route"
+    first_agent: str = ""
+
+    async def session(self, session: str) -> SessionView:
+        return SessionView(session, "", "", "", 0, 0, 1, None, 0, self.policy, self.first_agent)
+
+    async def note_first_agent(self, session: str, agent: str) -> None:
+        self.first_agent = self.first_agent or agent
 
 
 def catalog_of(*names: str) -> Catalog:
@@ -56,8 +78,8 @@ CATALOG = catalog_of("billing", "debugger")
 
 
 def run(router: Router, request: JobRequested | None = None, **options: Any) -> tuple[Outcome, Leg]:
-    leg = Leg(request or JobRequested(prompt="help"))
-    options = {"fallback": "prompt_user", **options}
+    leg = Leg(request or JobRequested(prompt="help"), earlier=options.pop("earlier", []))
+    options = {"fallback": "prompt_user", "sessions": Session(), **options}
     outcome = asyncio.run(DispatchHandler(CATALOG, router, **options).run(leg))  # type: ignore[arg-type]  # a stand-in
     return outcome, leg
 
@@ -85,7 +107,8 @@ def test_the_choice_is_recorded_with_the_figures_of_every_stage() -> None:
 def test_a_recorded_route_stands() -> None:
     leg = Leg(JobRequested(prompt="help"), [Routed(agent="billing", stage="rule", score=1, confidence=1)])
 
-    outcome = asyncio.run(DispatchHandler(CATALOG, Finding("debugger"), "none").run(leg))  # type: ignore[arg-type]  # a stand-in
+    handler = DispatchHandler(CATALOG, Finding("debugger"), "none", Session())
+    outcome = asyncio.run(handler.run(leg))  # type: ignore[arg-type]  # a stand-in
 
     assert agent_of(outcome) == "billing"
 
@@ -133,29 +156,120 @@ def test_what_nobody_matches_says_why_and_lists_the_agents(fallback: str, lists:
     text = error_of(run(Finding(None), fallback=fallback)[0])
 
     assert "no agent matches the request (semantic: looks like nobody's)" in text
-    assert ("  billing - Does billing." in text) is lists
+    assert ("  1. billing - Does billing.\n  2. debugger - Does debugger." in text) is lists
     assert "router-agent" not in text
 
 
-def said_by(agent: str) -> Said:
-    text = TextPart(text="something")
-    return Said("a.1", agent, Message(role="model", parts=(text,)) if agent else user_message("go"))
+def test_a_refusal_is_recorded_with_the_stages_and_whom_the_user_may_name() -> None:
+    outcome, leg = run(Finding(None, near=("debugger",)))
+
+    assert isinstance(record := leg.records[-1], Unrouted)
+    assert record.why in error_of(outcome)
+    assert [(stage.stage, stage.note) for stage in record.stages] == [("semantic", "looks like nobody's")]
+    assert record.agents == ("debugger", "billing"), "the likeliest first, as in the list"
+    assert decode_record(encode_record(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("request_", "fallback"), [(JobRequested(prompt="x", agent="biling"), "prompt_user"), (None, "none")]
+)
+def test_a_refusal_that_lists_nobody_offers_nobody(request_: JobRequested | None, fallback: str) -> None:
+    outcome, leg = run(Finding(None), request_, fallback=fallback)
+
+    assert isinstance(record := leg.records[-1], Unrouted)
+    assert record.agents == ()
+    assert error_of(outcome) == record.why
+
+
+def said_by(agent: str, text: str = "something") -> Said:
+    part = TextPart(text=text)
+    return Said("a.1", agent, Message(role="model", parts=(part,)) if agent else user_message(text))
+
+
+def decision_of(leg: Leg) -> tuple[str, str, str]:
+    record = leg.records[-1]
+    assert isinstance(record, Routed)
+    return record.agent, record.stage, record.stages[-1].note if record.stages else ""
+
+
+TALK = [said_by("", "a"), said_by("debugger"), said_by("", "b"), said_by("billing"), said_by("a gone agent")]
+TALK += [said_by("", "c"), said_by("", "d")]
+
+
+def test_a_router_is_told_what_the_user_said_last() -> None:
+    router = Finding("debugger")
+
+    run(router, earlier=TALK)
+
+    assert router.around.earlier == ("b", "c", "d")
+
+
+def test_who_watches_the_leg_sees_the_model_that_routes() -> None:
+    router = Finding("debugger")
+
+    _, leg = run(router)
+
+    assert router.around.watched == leg.watch.model
 
 
 def test_in_a_conversation_the_agent_that_spoke_last_takes_what_nobody_matches() -> None:
-    leg = Leg(JobRequested(prompt="and then?"))
-    leg.earlier = [said_by("debugger"), said_by(""), said_by("billing"), said_by("a gone agent"), said_by("")]
-    handler = DispatchHandler(CATALOG, Finding(None), "prompt_user", default_agent="debugger")
-    outcome = asyncio.run(handler.run(leg))  # type: ignore[arg-type]  # a stand-in
-    assert isinstance(outcome, Transfer)
-    assert outcome.context.to_agent == "billing"
-    assert isinstance(leg.records[0], Routed)
-    assert leg.records[0].stage == "session"
+    outcome, leg = run(Finding(None), earlier=TALK, default_agent="debugger", fallback="default_agent")
+
+    assert agent_of(outcome) == "billing"
+    assert decision_of(leg) == ("billing", "session", "nobody else is sure: it spoke last")
 
 
 def test_in_a_conversation_an_agent_that_matches_is_chosen_all_the_same() -> None:
-    leg = Leg(JobRequested(prompt="why does it fail?"))
-    leg.earlier = [said_by("billing")]
-    outcome = asyncio.run(DispatchHandler(CATALOG, Finding("debugger"), "none").run(leg))  # type: ignore[arg-type]  # a stand-in
-    assert isinstance(outcome, Transfer)
-    assert outcome.context.to_agent == "debugger"
+    outcome, leg = run(Finding("debugger"), earlier=TALK)
+
+    assert agent_of(outcome) == "debugger"
+    assert decision_of(leg)[1] == "semantic"
+
+
+@pytest.mark.parametrize(
+    ("session", "agent", "note"),
+    [
+        (Session("sticky", "debugger"), "billing", "policy sticky: it spoke last"),
+        (Session("entry", "debugger"), "debugger", "policy entry: it got the first message"),
+    ],
+)
+def test_the_sessions_policy_comes_before_the_router(session: Session, agent: str, note: str) -> None:
+    _, leg = run(Finding("debugger" if agent == "billing" else "billing"), sessions=session, earlier=TALK)
+
+    assert decision_of(leg) == (agent, "session", note)
+
+
+@pytest.mark.parametrize("session", [Session("sticky"), Session("entry"), Session("entry", "a gone agent")])
+def test_a_policy_that_names_nobody_leaves_it_to_the_router(session: Session) -> None:
+    assert decision_of(run(Finding("debugger"), sessions=session)[1])[:2] == ("debugger", "semantic")
+
+
+@pytest.mark.parametrize(
+    ("request_", "agent"),
+    [
+        (JobRequested(prompt="x", agent="debugger"), "debugger"),
+        (JobRequested(prompt="x", strategy="auto"), "debugger"),
+        (JobRequested(prompt="x", strategy="rule"), "billing"),
+    ],
+)
+def test_a_request_that_says_who_takes_it_or_how_it_is_routed_overrides_the_policy(
+    request_: JobRequested, agent: str
+) -> None:
+    outcome, _ = run(
+        Finding("debugger"),
+        request_,
+        sessions=Session("sticky"),
+        earlier=[said_by("billing")] if agent == "debugger" else [said_by("debugger")],
+        strategies={"rule": Finding("billing")},
+    )
+
+    assert agent_of(outcome) == agent
+
+
+def test_who_got_the_first_message_is_kept_whoever_gets_the_later_ones() -> None:
+    session = Session()
+
+    run(Finding("debugger"), sessions=session)
+    run(Finding("billing"), sessions=session)
+
+    assert session.first_agent == "debugger"

@@ -13,18 +13,54 @@ then name it in ``workers/tools/registry.py``.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from shared.errors import ToolError
 from shared.llm.base import ToolSpec
 
-__all__ = ["Tool", "ToolContext", "tool"]
+__all__ = ["StateView", "Tool", "ToolContext", "tool"]
+
+_VARIABLE = re.compile(r"[\w.-]{1,100}")
+_MAX_VALUE = 16_384
+"""Characters of a variable's JSON."""
+_MOST_VARIABLES = 200
 
 A = TypeVar("A", bound=BaseModel)
+
+
+class StateView:
+    """The session's variables for one tool call; what it writes counts once the leg is committed."""
+
+    def __init__(self, variables: Mapping[str, Any] | None = None) -> None:
+        self._variables = dict(variables or {})
+        self.changes: dict[str, Any] = {}
+        """What was written; None: taken away."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a variable's value: JSON."""
+        value = {**self._variables, **self.changes}.get(name)
+        return default if value is None else value
+
+    def set(self, name: str, value: Any) -> None:
+        """Write a variable; None takes it away. Raises ``ToolError`` for a name or a value that cannot be kept."""
+        if not _VARIABLE.fullmatch(name):
+            raise ToolError(f"a variable's name is 1-100 letters, digits or any of _ . -, not {name!r}")
+        try:
+            size = len(json.dumps(value))
+        except (TypeError, ValueError):
+            raise ToolError(f"the value of {name!r} must be JSON, not {type(value).__name__}") from None
+        if size > _MAX_VALUE:
+            raise ToolError(f"the value of {name!r} takes {size:,} characters as JSON: {_MAX_VALUE:,} are the most")
+        if value is not None and len({**self._variables, **self.changes} | {name: value}) > _MOST_VARIABLES:
+            raise ToolError(f"a session has {_MOST_VARIABLES} variables at most: take one away first")
+        self.changes[name] = value
 
 
 @dataclass(frozen=True)
@@ -39,6 +75,7 @@ class ToolContext:
     """The job's folder; relative paths start here. Lies inside ``root``."""
     root: Path
     """The worker's workspace root; nothing outside is read or written."""
+    state: StateView = field(default_factory=StateView)
 
     @property
     def idempotency_key(self) -> str:

@@ -10,10 +10,11 @@ from workers.tools.builtin.editing import edit_file
 from workers.tools.builtin.files import ls, read_file
 from workers.tools.builtin.searching import glob, grep
 from workers.tools.builtin.shell import bash
+from workers.tools.builtin.state import set_state
 
 __all__ = ["BUILTIN", "Registry", "builtin_registry"]
 
-BUILTIN: tuple[Tool, ...] = (bash, edit_file, glob, grep, ls, read_file)
+BUILTIN: tuple[Tool, ...] = (bash, edit_file, glob, grep, ls, read_file, set_state)
 
 
 class Registry:

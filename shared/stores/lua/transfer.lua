@@ -2,7 +2,7 @@
 -- KEYS job, journal, catalog, root job, state
 -- ARGV id, fence, leg, commit, kind (route, handoff, return), from, to, max depth, cycles, may return, handoff id, context,
 --      queue, message, catalog, definition, identity, max tokens, max micro-USD, n, variables..., n, agents that have left
---      the chain..., record
+--      the chain..., records...
 local id, job, kind, to = ARGV[1], KEYS[1], ARGV[5], ARGV[7]
 local no = refusal(job, ARGV[2], ARGV[3], ARGV[4])
 if no then return no end
@@ -37,8 +37,9 @@ end
 if ARGV[18] ~= '' then redis.call('HSET', KEYS[4], 'max_tokens', ARGV[18]) end
 if ARGV[19] ~= '' then redis.call('HSET', KEYS[4], 'max_micro', ARGV[19]) end
 local left = set_state(KEYS[5], 20)
-for i = left + 1, left + tonumber(ARGV[left]) do redis.call('HINCRBY', job, 'visits:' .. ARGV[i], -1) end
-record(job, KEYS[2], #ARGV, #ARGV)
+local first = left + 1 + tonumber(ARGV[left])
+for i = left + 1, first - 1 do redis.call('HINCRBY', job, 'visits:' .. ARGV[i], -1) end
+record(job, KEYS[2], first, #ARGV)
 redis.call('HSET', job, 'leg', tonumber(ARGV[3]) + 1, 'agent', to, 'came_from', ARGV[6], 'handoff', ARGV[11], 'context', ARGV[12],
   'queue', ARGV[13], 'message', ARGV[14], 'catalog', ARGV[15], 'attempts', 0, 'used_ms', 0)
 redis.call('HDEL', job, 'owner', 'lease_ms')

@@ -219,6 +219,24 @@ def test_shows_an_agent_its_prompt_and_its_json(project: Path) -> None:
     assert json.loads(fine("show", "mine", "--json"))["tools"]["allow"] == ["read_file"]
 
 
+def test_shows_how_an_agent_works_with_others(project: Path) -> None:
+    write(
+        ours(project),
+        more="handoffs: [{to: reviewer, when: auto, condition: state.ok, return: true}, debugger]\n"
+        "subagents: [documenter, test-writer]\ndelegation: {join: any, timeout: 60}\n"
+        "inputs: {path: {required: true}, depth: {type: integer}}\noutput: {name: report}\ncomplete_task: true\n",
+    )
+
+    said = fine("show", "mine")
+
+    assert "hands over to: reviewer (automatic; if state.ok; returns), debugger\n" in said
+    assert "delegates to:  documenter, test-writer (waits for any, 60 s each)\n" in said
+    assert "inputs:        path (string, required), depth (integer)\n" in said
+    assert "output:        report (must end with it)\n" in said
+    listed = json.loads(fine("list", "--format", "json"))
+    assert next(row for row in listed if row["name"] == "mine")["subagents"] == ["documenter", "test-writer"]
+
+
 def test_an_unknown_agent_is_answered_with_near_names() -> None:
     assert "Did you mean 'debugger'?" in str(refused("show", "debuger"))
 
@@ -335,11 +353,13 @@ def test_an_editor_that_fails_changes_nothing(
 def test_deletes_when_told_to(project: Path) -> None:
     path = write(ours(project))
     write(ours(project), "other", "handoffs: [mine]\n")
+    write(ours(project), "caller", "subagents: [mine]\n")
 
     said = fine("delete", "mine", "--yes")
 
     assert not path.exists()
     assert "'other' still hands over to 'mine'" in said
+    assert "'caller' still delegates to 'mine'" in said
 
 
 def test_does_not_delete_unasked(project: Path) -> None:
@@ -406,6 +426,17 @@ def test_what_comes_with_ekiden_passes_the_strict_check() -> None:
         ("tools: [mcp.linear.list]\n", "warning", "MCP server 'linear' is not configured"),
         ("mcp_servers: [github]\n", "warning", "MCP server 'github' is not configured"),
         ("handoff: [reviewer]\n", "warning", "Did you mean 'handoffs'?"),
+        ("subagents: [reviwer]\n", "error", "delegates to 'reviwer', which does not exist; left out. Did you mean"),
+        ("subagents: mine\n", "error", "delegates to itself"),
+        ("subagents: [{timeout: 5}]\n", "error", "each entry names its agent"),
+        ("handoffs: [{to: reviewer, when: state.n === 1}]\n", "error", "CEL compares with '=='"),
+        ("handoffs: [{to: reviewer, payload: {schema: {type: objct}}}]\n", "error", "must describe an object"),
+        ("handoffs: [{to: reviewer, when: auto}, {to: mine, when: auto}]\n", "error", "hands over to itself"),
+        ("delegation: {join: most}\n", "error", "must be all, any or quorum:<n>"),
+        ("inputs: {depth: {type: int}}\n", "error", "'inputs.depth.type' is 'int'"),
+        ("output: {schema: {type: strin}}\n", "error", "'output': 'schema': no JSON Schema: at type"),
+        ("transfer: both\n", "error", "'transfer' is 'both'"),
+        ("subagent: [reviewer]\n", "warning", "Did you mean 'subagents'?"),
         ("kind: robot\n", "warning", "kind 'robot'"),
     ],
 )
@@ -445,6 +476,17 @@ def test_each_faulty_file_is_told_with_its_line(
     assert (found_severity, found_line) == (severity, line)
     assert said in message
     assert code == (severity == "error")
+
+
+def test_an_endless_round_is_found_in_the_file_that_it_is_broken_in(project: Path) -> None:
+    write(ours(project), "one", "handoffs: [{to: two, when: auto}]\n")
+    write(ours(project), "two", "handoffs: [{to: one, when: auto}]\n")
+
+    code, found = report("one")
+
+    [(severity, line, message)] = findings(found)
+    assert (code, severity, line) == (1, "error", 5)
+    assert "'one' → 'two' → 'one'" in message
 
 
 def test_servers_of_the_settings_and_of_the_file_are_configured(project: Path) -> None:

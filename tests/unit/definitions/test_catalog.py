@@ -82,8 +82,92 @@ def test_of_two_agents_with_one_tool_name_the_second_is_left_out() -> None:
     assert "'Billing Agent'" in edge.message
 
 
+def test_sub_agents_are_references_as_handoffs_are() -> None:
+    agents = [agent("a", subagents=["reviwer", "a", "reviewer"]), agent("reviewer")]
+
+    catalog, [unknown, itself] = build_catalog(agents)
+
+    assert [rule.agent for rule in catalog.definition("a").subagents] == ["reviewer"]
+    assert "'a' delegates to 'reviwer', which does not exist" in unknown.message
+    assert "Did you mean 'reviewer'?" in unknown.message
+    assert "'a' delegates to itself; this sub-agent is left out" in itself.message
+    assert {unknown.aspect, itself.aspect} == {"subagents"}
+
+
+@pytest.mark.parametrize(("name", "tool"), [("agent", "agent"), ("Agent", "agent"), ("parent", "parent")])
+def test_an_agent_whose_tool_is_one_of_all_agents_is_left_out(name: str, tool: str) -> None:
+    catalog, [problem] = build_catalog([agent(name), agent("b")])
+
+    assert catalog.names == ("b",)
+    assert (problem.severity, problem.file, problem.aspect) == ("error", name, "name")
+    assert f"{name!r} would have 'transfer_to_{tool}'" in problem.message
+
+
+def auto(to: str, condition: str = "") -> dict[str, str]:
+    return {"to": to, "when": "auto", "condition": condition}
+
+
+def test_a_round_of_automatic_handoffs_is_broken_where_it_begins() -> None:
+    agents = [agent("b", handoffs=[auto("c"), "a"]), agent("c", handoffs=[auto("a")]), agent("a", handoffs=[auto("b")])]
+
+    catalog, [problem] = build_catalog(agents, {"a": "folder/a.md"})
+
+    assert (problem.severity, problem.file) == ("error", "folder/a.md")
+    assert "'a' → 'b' → 'c' → 'a': these hand over automatically" in problem.message
+    assert [catalog.definition(name).targets for name in "abc"] == [(), ("c", "a"), ("a",)]
+
+
+def test_rounds_that_only_begin_once_one_is_broken_are_broken_too() -> None:
+    catalog, problems = build_catalog(
+        [
+            agent("a", handoffs=[auto("b"), auto("c")]),
+            agent("b", handoffs=[auto("a")]),
+            agent("c", handoffs=[auto("a")]),
+        ]
+    )
+
+    assert len(problems) == 2
+    assert catalog.definition("a").targets == ()
+
+
+@pytest.mark.parametrize(
+    "handoffs",
+    [
+        [auto("b", "state.again")],
+        ["b"],
+        [{"to": "b", "when": "state.again"}],
+        [auto("c"), auto("b")],  # the second never comes to it
+    ],
+)
+def test_a_round_that_something_can_leave_stands(handoffs: list[Any]) -> None:
+    catalog_of(agent("a", handoffs=handoffs), agent("b", handoffs=[auto("a")]), agent("c"))
+
+
+def test_an_agent_that_leads_into_a_round_keeps_its_handoff() -> None:
+    catalog, [problem] = build_catalog(
+        [agent("a", handoffs=[auto("b")]), agent("b", handoffs=[auto("c")]), agent("c", handoffs=[auto("b")])]
+    )
+
+    assert problem.file == "b"
+    assert catalog.definition("a").targets == ("b",)
+
+
 def test_a_catalog_cannot_be_changed() -> None:
     catalog = catalog_of(agent("a"))
 
     with pytest.raises(TypeError):
         catalog.agents["b"] = agent("b")  # type: ignore[index]  # the point of the test
+
+
+def test_agents_that_may_delegate_to_each_other_in_a_round_stay_with_one_warning() -> None:
+    agents = [agent("a", subagents=["b"]), agent("b", subagents=["c"]), agent("c", subagents=["b"]), agent("d")]
+
+    catalog, [problem] = build_catalog(agents, {"b": "folder/b.md"})
+
+    assert (problem.severity, problem.file, problem.aspect) == ("warning", "folder/b.md", "subagents")
+    assert "agents 'b', 'c' may delegate to each other" in problem.message
+    assert [rule.agent for name in "abc" for rule in catalog.definition(name).subagents] == ["b", "c", "b"]
+
+
+def test_agents_that_delegate_without_a_round_are_no_problem() -> None:
+    catalog_of(agent("a", subagents=["b", "c"]), agent("b", subagents=["c"]), agent("c"))

@@ -150,8 +150,8 @@ def test_reads_handoffs_as_names_and_as_rules() -> None:
     assert agent.targets == ("reviewer", "documenter", "tester")
     assert agent.handoffs[0] == HandoffRule(to="reviewer")
     assert agent.handoffs[1].include_context == {"last": 3}
-    assert agent.handoffs[1].model_extra == {"payload": {"a": 1}}
-    assert agent.handoffs[2].when == "state.ready"
+    assert agent.handoffs[1].payload == {"type": "object", "a": 1}
+    assert (agent.handoffs[2].when, agent.handoffs[2].condition) == ("manual", "state.ready")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dispatcher.routing.base import Route, RoutingResult
+from dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
 from dispatcher.routing.evaluation import Case, Outcome, evaluate, read_cases, report
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.errors import InvalidRequest
@@ -70,7 +70,7 @@ def test_what_a_router_learns_first_is_not_in_its_times() -> None:
     class Counting:
         calls = 0
 
-        async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
+        async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
             self.calls += 1
             return RoutingResult()
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dispatcher.routing.base import Route, Router, RoutingResult
+from dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
+from dispatcher.routing.followup import FollowUpRouter
 from dispatcher.routing.hybrid import HybridRouter
+from dispatcher.routing.llm import RouterModel
 from dispatcher.routing.strategies import RoutingValues, routers
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.records import RoutingStage
@@ -24,8 +26,10 @@ class Stage:
     score: float = 60.0
     is_sure: bool = True
     asked: list[str] = field(default_factory=list)
+    around: Surroundings = ALONE
 
-    async def route(self, prompt: str, catalog: Catalog) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+        self.around = around
         self.asked.append(prompt)
         found = self.agent and Route(agent=self.agent, stage=self.name, score=self.score, confidence=self.confidence)
         stage = RoutingStage(stage=self.name, agent=self.agent, confidence=self.confidence, decided=self.is_sure)
@@ -82,11 +86,26 @@ def test_rules_and_meaning_that_hesitate_over_the_same_agent_agree(
     assert (result.route.agent if result.route else None) == agent
 
 
+def test_a_model_is_told_what_the_request_comes_with() -> None:
+    model, around = Stage("llm"), Surroundings(("before",))
+    unsure = Stage("rule", agent=None), Stage("semantic", is_sure=False)
+
+    asyncio.run(HybridRouter(*unsure, model).route("help", EMPTY, around))
+
+    assert model.around is around
+
+
 def test_the_strategies_share_what_they_learned() -> None:
     strategies = routers(RoutingValues(rule_threshold=70))
-    hybrid: Router = strategies["hybrid"]
+    rule, semantic, hybrid = (strategies[name] for name in ("rule", "semantic", "hybrid"))
 
-    assert isinstance(hybrid, HybridRouter)
-    assert (hybrid.rule, hybrid.semantic, hybrid.model) == (strategies["rule"], strategies["semantic"], None)
-    assert hybrid.rule_threshold == 70
+    assert all(isinstance(one, FollowUpRouter) for one in (rule, semantic, hybrid))
+    assert hybrid == FollowUpRouter(HybridRouter(rule.router, semantic.router, None, 70))  # type: ignore[attr-defined]  # see above
     assert "llm" not in strategies
+
+
+def test_a_model_reads_the_conversation_itself() -> None:
+    def nobody(_: Catalog) -> RouterModel:
+        raise AssertionError
+
+    assert isinstance(routers(RoutingValues(model_for=nobody, asks_model=True))["hybrid"], HybridRouter)

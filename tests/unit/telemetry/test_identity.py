@@ -1,6 +1,6 @@
 """The ids of a job's spans."""
 
-from shared.telemetry.identity import new_traceparent, read_traceparent
+from shared.telemetry.identity import child_traceparent, new_traceparent, read_traceparent
 
 
 def test_ids_are_drawn_and_read_back() -> None:
@@ -30,3 +30,18 @@ def test_a_share_of_the_jobs_is_sampled() -> None:
     assert 350 < len(sampled) < 650
     assert all(root.is_below(0.25) for root in sampled), "whoever asks later says the same"
     assert not any(read_traceparent(new_traceparent(0.0)).sampled for _ in range(50))  # type: ignore[union-attr]  # it is one
+
+
+def test_a_delegated_job_has_a_root_of_its_own_in_its_parents_trace() -> None:
+    parent = new_traceparent(1.0)
+    root, child = read_traceparent(parent), read_traceparent(child_traceparent(parent, "abcdefghij234567.1.1"))
+    assert root is not None
+    assert child is not None
+    assert (child.trace_id, child.span_id, child.sampled) == (root.trace_id, root.child("abcdefghij234567.1.1"), True)
+    assert len({root.span_id, child.span_id, root.child("abcdefghij234567.1.2")}) == 3
+    assert root.process(1) != child.process(1), "both count their attempts from one"
+
+
+def test_the_child_of_a_job_that_is_not_traced_is_not_traced() -> None:
+    assert child_traceparent("", "abcdefghij234567.1.1") == ""
+    assert child_traceparent(new_traceparent(0.0), "abcdefghij234567.1.1").endswith("-00")

@@ -51,6 +51,26 @@ def test_a_client_says_once_that_the_collector_is_away_and_not_where_data_goes(t
     assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["collector_away"]
 
 
+COUNTED = """
+from shared.settings import load_settings
+from shared.telemetry.base import telemetry
+from shared.telemetry.starting import start_telemetry
+stop = start_telemetry("test", load_settings())
+telemetry().recovered("abcdefghij234567.1")
+stop()
+"""
+
+
+@pytest.mark.parametrize("traces", ["none", "file"])
+def test_a_process_that_sends_metrics_alone_says_so_as_well(tmp_path: Path, traces: str) -> None:
+    away = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{free_port()}", "OTEL_METRICS_EXPORTER": "otlp"}
+    without = {"EKIDEN_TRACING_BACKEND": traces} if traces == "file" else {"OTEL_TRACES_EXPORTER": traces}
+    done = run(COUNTED, tmp_path, **away, **without)
+    assert done.stderr.splitlines() == [
+        "collector_away: metrics come late until it is back; jobs go on as ever",
+    ]
+
+
 @pytest.mark.parametrize(("rate", "flag"), [("0", "00"), ("1", "01")])
 def test_a_client_that_is_not_traced_chooses_for_those_who_are(tmp_path: Path, rate: str, flag: str) -> None:
     done = run(f"{SUBMITTED}\nprint(trace)", tmp_path, EKIDEN_TRACING_SAMPLE_RATE=rate)

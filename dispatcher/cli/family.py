@@ -1,0 +1,83 @@
+"""A job together with those that were delegated below it: their entries in one order, and who follows them live."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import merge
+from typing import TYPE_CHECKING, NamedTuple
+
+from dispatcher.cli.show import View
+from shared.ids import parent_of
+from shared.records import Delegated, Ended, Entry
+
+if TYPE_CHECKING:
+    from dispatcher.client import Client
+
+__all__ = ["OpenChildren", "Placed", "Views", "in_order"]
+
+MAX_FOLLOWED = 100
+"""Children that are followed live at once; of the others their parent's results tell."""
+
+
+class Placed(NamedTuple):
+    """An entry and the job whose journal it is of."""
+
+    job: str
+    entry: Entry
+
+
+def in_order(journals: Mapping[str, Sequence[Entry]]) -> list[Placed]:
+    """Return the entries of all journals as they came; at the same moment, the first journal's first."""
+    placed = [[Placed(job, entry) for entry in entries] for job, entries in journals.items()]
+    return list(merge(*placed, key=lambda one: one.entry.at_ms))
+
+
+class Views:
+    """The views of a job and of those below it."""
+
+    def __init__(self, job: str, view: View) -> None:
+        self._views = {job: view}
+
+    def of(self, job: str) -> View:
+        """Return the view of ``job``, made by its parent's when it is first asked for."""
+        if job not in self._views:
+            self._views[job] = self.of(parent_of(job) or "").below(job)
+        return self._views[job]
+
+
+class OpenChildren:
+    """The delegated jobs that have not ended, as far as their journals were read."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, int] = {}
+        """Every job that was heard of, and up to which place its journal was read."""
+        self._open: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    @property
+    def jobs(self) -> list[str]:
+        """Their ids, the elder ones first."""
+        return [job for job in self._read if job in self._open]
+
+    def learn(self, placed: Iterable[Placed]) -> list[Placed]:
+        """Take note of entries; return those that are new."""
+        return [one for one in placed if self._is_new(one)]
+
+    async def read(self, client: "Client") -> list[Placed]:
+        """Return what they have now behind what was read."""
+        return in_order(await client.news({job: self._read[job] for job in self.jobs}))
+
+    def _is_new(self, placed: Placed) -> bool:
+        job, entry = placed
+        if entry.seq <= self._read.get(job, 0):
+            return False
+        self._read[job] = entry.seq
+        match entry.record:
+            case Delegated(child=child) if len(self._open) < MAX_FOLLOWED and child not in self._read:
+                self._read[child] = 0
+                self._open.add(child)
+            case Ended():
+                self._open.discard(job)
+            case _:
+                pass
+        return True

@@ -1,0 +1,56 @@
+"""What a job is about just now, in a few words: for people, and for the conditions of agent files."""
+
+from collections.abc import Sequence
+
+from shared.records import Delegated, HandedOff, ModelReplied, Record, ToolFinished, ToolStarted
+
+__all__ = ["last_action_of", "task_of"]
+
+_STATUS = {
+    "waiting": "pending",
+    "queued": "pending",
+    "running": "in_progress",
+    "suspended": "waiting",
+    "done": "completed",
+    "failed": "failed",
+    "dead": "failed",
+    "cancelled": "cancelled",
+}
+
+
+def task_of(summary: str, status: str, agent: str, last_action: str) -> dict[str, str]:
+    """Return the task fields of a session's state.
+
+    Args:
+        summary: What the user wants.
+        status: The job's (``JobStatus``). Between two legs it is queued, and in progress all the same.
+        agent: Who has the job.
+        last_action: What ``last_action_of`` its records is.
+    """
+    word = "in_progress" if status == "queued" and last_action else _STATUS[status]
+    return {"current_task": summary, "task_status": word, "current_agent": agent, "last_action": last_action}
+
+
+def last_action_of(records: Sequence[Record]) -> str:
+    """Return the newest thing that was done: ``tool_call: bash``, ``handoff: reviewer``, ``llm_response``, …
+
+    Empty where nothing was done yet.
+    """
+    return next(filter(None, map(_action, reversed(records))), "")
+
+
+def _action(record: Record) -> str:
+    match record:
+        case ToolStarted(name=name):
+            return f"tool_call: {name}"
+        case ToolFinished(result=result):
+            return f"tool_call: {result.name}"
+        case Delegated(agent=agent):
+            return f"delegation: {agent}"
+        case HandedOff(leg=leg, context=context):
+            word = "return" if context.returned else "handoff" if leg else "route"
+            return f"{word}: {context.to_agent}"
+        case ModelReplied():
+            return "llm_response"
+        case _:
+            return ""

@@ -1,0 +1,54 @@
+"""``--state key=value``."""
+
+from typing import Any
+
+import pytest
+
+from dispatcher.cli.variables import variables_of
+from dispatcher.client import checked_state
+from shared.errors import InvalidRequest
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ("x=4711", 4711),
+        ("x=true", True),
+        ("x=null", None),
+        ('x={"a": [1, "zwei"]}', {"a": [1, "zwei"]}),
+        ('x="4711"', "4711"),
+        ("x=plain text, with = and more", "plain text, with = and more"),
+        ("x=", ""),
+        ("x={broken", "{broken"),
+        ("x=NaN", "NaN"),
+        ("x=-Infinity", "-Infinity"),
+        ("x=修复", "修复"),
+        ("x=\udcff", "?"),
+        ('x="\\udcff"', "?"),
+    ],
+)
+def test_a_value_is_json_where_it_is_json_and_text_elsewhere(given: str, value: Any) -> None:
+    assert variables_of([given]) == {"x": value}
+
+
+def test_the_last_one_of_a_name_counts_and_none_is_none() -> None:
+    assert variables_of(["a=1", "任务.n-1=2", "a=3"]) == {"a": 3, "任务.n-1": 2}
+    assert variables_of(None) == variables_of([]) == {}
+
+
+@pytest.mark.parametrize("given", ["ticket", "", "ticket:4711"])
+def test_what_has_no_equals_sign_is_refused_with_an_example(given: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"no '='.*--state ticket=4711"):
+        variables_of([given])
+
+
+@pytest.mark.parametrize("name", ["", " x", "a b", "a/b", "x\n", "x" * 101, "\udcff"])
+def test_a_name_is_letters_digits_and_a_few_marks(name: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"1-100 letters, digits or any of _ \. -"):
+        variables_of([f"{name}=1"])
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, object()])
+def test_the_python_api_takes_json_alone(value: Any) -> None:
+    with pytest.raises(InvalidRequest, match="must be JSON"):
+        checked_state({"x": value})

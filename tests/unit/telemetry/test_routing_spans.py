@@ -1,0 +1,73 @@
+"""The spans of a routing: one for each stage that looked, one for the model's call."""
+
+import asyncio
+
+import pytest
+
+from dispatcher.routing.base import Surroundings
+from dispatcher.routing.llm import ModelRouter, RouterModel
+from dispatcher.routing.rules import RuleRouter
+from shared.definitions.catalog import build_catalog
+from shared.definitions.forms import definition_from
+from shared.handoff import first_context
+from shared.llm.base import ModelReply, ModelRequest, OnDelta
+from shared.messages import Message, ToolCall, Usage
+from shared.records import Record, Routed, RoutingStage, Unrouted
+from shared.stores.base import Claimed, Lease
+from tests.unit.telemetry.test_recording import JOB, TRACE, World, attributes
+
+CATALOG = build_catalog([definition_from({"name": "debugger", "description": "Finds faults."}, "x")])[0]
+RULE = RoutingStage(stage="rule", note="no keyword or pattern occurs")
+MEANING = RoutingStage(stage="semantic", agent="debugger", score=9.0, note="looks like no agent's work")
+
+
+class Choosing:
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        call = ToolCall(id="c", name="transfer_to_debugger", args={"reason": "it fails"})
+        usage = Usage(input_tokens=70, output_tokens=9)
+        return ModelReply(message=Message(role="model", parts=(call,)), usage=usage, model=request.model)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def routing() -> Claimed:
+    return Claimed(Lease(JOB, 0, "7"), first_context(JOB, TRACE), 1, 1, 0, "", "", None)
+
+
+def test_the_routers_model_call_has_a_span_of_its_own_with_its_tokens(world: World) -> None:
+    router = ModelRouter(lambda _: RouterModel(Choosing(), "gemini-x"), RuleRouter())
+
+    with world.recorder.leg(routing(), "ekiden.dispatch") as watch:
+        result = asyncio.run(router.route("it fails", CATALOG, Surroundings(watched=watch.model)))
+
+    call, delivery = world.one("generate_content gemini-x"), world.one("process ekiden.dispatch")
+    assert call.parent is not None
+    assert delivery.context is not None
+    assert call.parent.span_id == delivery.context.span_id
+    assert attributes(call)["gen_ai.usage.input_tokens"] == 70
+    assert result.stages[0].usage == Usage(input_tokens=70, output_tokens=9)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Routed(agent="a", stage="session", score=0, confidence=0, stages=(RULE, MEANING)),
+        Unrouted(why="no agent matches the request", stages=(RULE, MEANING)),
+    ],
+)
+def test_every_stage_that_looked_has_a_span_whether_or_not_somebody_was_chosen(world: World, record: Record) -> None:
+    with world.recorder.leg(routing(), "ekiden.dispatch") as watch:
+        watch.recorded([record])
+
+    assert world.names[:2] == ["route rule", "route semantic"]
+    assert attributes(world.one("route semantic"))["gen_ai.transfer.target.name"] == "debugger"
+
+
+def test_an_agent_that_the_user_named_has_one_too(world: World) -> None:
+    with world.recorder.leg(routing(), "ekiden.dispatch") as watch:
+        watch.recorded([Routed(agent="a", stage="agent", score=0, confidence=100)])
+
+    assert attributes(world.one("route agent"))["gen_ai.transfer.target.name"] == "a"

@@ -1,0 +1,180 @@
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.conditions import MAX_DEPTH, MAX_ENTRIES, MAX_LENGTH, MAX_TEXT, Condition
+from shared.errors import ConditionFailed, DefinitionError
+
+VARIABLES = {
+    "state": {"n": 4, "f": 3.0, "files": ["a.py", "b.md"], "ready": True, "none": None, "名": "值"},
+    "output": {"summary": "all done", "score": 0.5},
+    "task": {"status": "need-review", "depth": 1},
+}
+
+
+def holds(text: str, variables: dict[str, Any] | None = None) -> bool:
+    return Condition.parse(text).holds(VARIABLES if variables is None else variables)
+
+
+def refused(text: str) -> str:
+    with pytest.raises(DefinitionError) as caught:
+        Condition.parse(text)
+    return str(caught.value)
+
+
+def failed(text: str, variables: dict[str, Any] | None = None) -> str:
+    with pytest.raises(ConditionFailed) as caught:
+        holds(text, variables)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "truth"),
+    [
+        ("task.status == 'need-review'", True),
+        ("task.status != 'need-review' || state.n > 3", True),
+        ("state.ready && !(state.n < 2)", True),
+        ("state.f == 3 && state.n == 4.0 && output.score < 1", True),
+        ("'a.py' in state.files && size(state.files) == 2", True),
+        ("state.files.exists(f, f.endsWith('.md')) && state.files.all(f, f.size() > 3)", True),
+        ("state.files.filter(f, f.contains('py')).size() == 2", False),
+        ("output.summary.matches('^all') && state.none == null && state['名'] == '值'", True),
+        ("has(state.missing)", False),
+        ("has(state.missing) && state.missing > 1", False),
+        ("state.missing > 1 || state.ready", True),
+        ("task.status in ['done', 'failed'] ? true : false", False),
+    ],
+)
+def test_says_whether_it_is_true(text: str, truth: bool) -> None:
+    assert holds(text) is truth
+
+
+def test_the_output_may_be_a_text() -> None:
+    assert holds("output.contains('DONE')", {"output": "It is DONE."})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("task.status === 'x'", "(line 1, column 15). CEL compares with '==' and '!='"),
+        ("task.status !== 'x'", "CEL compares with '==' and '!='"),
+        ("state.n = 4", "(line 1, column 9). CEL compares with '=='"),
+        ("state.a and state.b", "column 9). CEL writes '&&', '||' and '!'"),
+        ("state.files.map(f, f) == []", "'map' does not exist here"),
+        ("states.n == 1", "'states.n' is unknown (line 1, column 7). The variables are output, state, task"),
+        ("state.ok == 1 &&\n  now() > 1", "'now' is unknown (line 2, column 6)"),
+        ("state.n +", "mismatched input '<EOF>' (line 1, column 10)"),
+        ("(", "(line 1, column 2)"),
+        ("", "(line 1, column 1)"),
+        ("1 + 1", "must be true or false; it is of type int"),
+        ("'state.ready'", "it is of type string"),
+        ("\ud800 == 1", "cannot be read as CEL"),
+    ],
+)
+def test_what_is_no_condition_is_refused_with_its_place_and_what_is_meant(text: str, said: str) -> None:
+    message = refused(text)
+
+    assert said in message
+    assert repr(text) in message
+
+
+def test_what_stands_in_a_text_is_no_comparison() -> None:
+    assert "CEL compares" not in refused("state.s == 'a = b' &&")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("state.missing == 1", "Key not found in map"),
+        ("state.n", "is 4, which is neither true nor false"),
+        ("state.files", "neither true nor false"),
+        ("state.n && true", "No matching overloads"),
+        ("state.none > 1", "No matching overloads"),
+        ("state.files[7] == ''", "index=7 size=2"),
+        ("1 / (state.n - 4) == 0", "divide by zero"),
+        ("output.summary.score == 1", "non-message"),
+        ("output.summary.matches('(')", "invalid regular expression"),
+    ],
+)
+def test_what_cannot_be_told_fails_with_the_reason(text: str, said: str) -> None:
+    assert said in failed(text)
+
+
+def test_a_variable_that_is_not_there_fails() -> None:
+    assert "task" in failed("task.status == 'x'", {"state": {}})
+
+
+def test_a_number_that_cel_does_not_have_fails() -> None:
+    assert "out of range" in failed("state.n > 1", {"state": {"n": 2**70}})
+
+
+def test_the_length_of_an_expression_is_bounded() -> None:
+    longest = "true".ljust(MAX_LENGTH)
+
+    assert holds(longest)
+    assert "has 1,001" in refused(longest + " ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "state.l.all(a, state.l.all(b, state.l.all(c, a + b + c >= 0)))",
+        "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, " * 6 + "true" + ")" * 6,
+    ],
+)
+def test_nested_loops_end_early(text: str) -> None:
+    large = {"state": {"l": list(range(MAX_ENTRIES - 10))}}
+    try:
+        condition = Condition.parse(text)
+    except DefinitionError:
+        return
+    with pytest.raises(ConditionFailed, match="budget exceeded"):
+        condition.holds(large)
+
+
+@pytest.mark.parametrize("text", ["(" * 400 + "1" + ")" * 400 + " == 1", "state" + "[0]" * 300 + " == 1", "[" * 900])
+def test_nested_expressions_are_refused(text: str) -> None:
+    assert "cannot be read as CEL" in refused(text)
+
+
+def test_a_value_that_would_overflow_the_stack_is_never_looked_at() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    assert f"{MAX_DEPTH} levels" in failed("size(state) == 1", {"state": deep})
+    assert holds("task.ok", {"state": deep, "task": {"ok": True}})
+
+    while deep:  # Python would take it apart recursively, too
+        deep = deep[0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[0] * (MAX_ENTRIES + 1), {str(n): n for n in range(MAX_ENTRIES)}, "x" * (MAX_TEXT + 1), [{"x" * MAX_TEXT: "y"}]],
+)
+def test_what_is_too_large_is_never_looked_at(value: Any) -> None:
+    assert "too large for a condition" in failed("state.v != 1 && task.ok", {"state": {"v": value}, "task": {"ok": 1}})
+    assert holds("task.ok", {"state": {"v": value}, "task": {"ok": True}})
+
+
+def _json() -> st.SearchStrategy[Any]:
+    leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+    return st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+
+
+@given(st.text(st.sampled_from("state.output[]()!&|=<>'\"0123 +-?:,{}\\\n\ud800名")), _json())
+def test_any_text_and_any_value_end_in_a_truth_or_in_our_errors(text: str, value: Any) -> None:
+    for expression in (text, f"state == {text}", "state.a == output", "state == output", "size(state) > 1"):
+        with suppress(ConditionFailed, DefinitionError):
+            assert Condition.parse(expression).holds({"state": value, "output": value, "task": {}}) in (True, False)
+
+
+def test_importing_it_does_not_load_cel() -> None:
+    code = "import sys, shared.conditions; sys.exit('cel_expr_python' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

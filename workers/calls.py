@@ -1,0 +1,217 @@
+"""What becomes of the calls of a turn: each gets its one answer, or ends the leg. Knows no queue."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from shared.definitions.model import AgentDefinition
+from shared.errors import HandoffRefused, ToolError
+from shared.llm.base import ChatModel
+from shared.messages import ToolCall, ToolResult
+from shared.outcomes import Outcome, Suspended, Transfer
+from shared.prices import Prices
+from shared.records import Noticed, Record, Refused, StateChanged, ToolFinished, ToolStarted
+from shared.relay.leg import Leg
+from shared.telemetry.base import RunsTools
+from workers.completion import Completion
+from workers.conversation import Turn
+from workers.delegation import Delegations, enough, result_of
+from workers.handoffs import Transfers
+from workers.tools.base import StateView, Tool, ToolContext
+
+__all__ = ["Calls", "Equipment"]
+
+OUTCOME_UNKNOWN = "Outcome unknown: the worker was lost while this tool ran. Check what it did before you repeat it."
+BROKEN_OFF = "Outcome unknown: the tool was broken off while it ran. Check what it did before you repeat it."
+ONE_ENDING = "Not executed: one transfer per turn."
+COMPLETED = "Accepted."
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What an agent has in a leg."""
+
+    definition: AgentDefinition
+    model: ChatModel
+    model_name: str
+    tools: dict[str, Tool]
+    gate: RunsTools
+    transfers: Transfers
+    delegations: Delegations
+    completion: Completion
+    prices: Prices
+    root: Path
+    cwd: Path
+
+
+class Calls:
+    """Answers the calls of one leg's turns."""
+
+    def __init__(self, leg: Leg, equipment: Equipment) -> None:
+        self._leg = leg
+        self._has = equipment
+
+    async def answer(self, turn: Turn) -> Outcome | None:
+        """Give every open call its one answer: ordinary tools, then delegations, then the first that ends the leg."""
+        for order, step in enumerate((self._run_ordinary, self._delegate, self._end_by_call)):
+            calls = [call for call in turn.open_calls if self._order_of(call) == order]
+            if calls and (end := await step(turn, calls)) is not None:
+                return end
+        return None
+
+    def _order_of(self, call: ToolCall) -> int:
+        """Return which step answers the call: 0 ordinary, 1 a delegation, 2 an end of the leg."""
+        has = self._has
+        if call.name in has.tools:
+            return 0
+        if has.delegations.is_delegation(call):
+            return 1
+        return 2 if has.completion.is_ending(call) or has.transfers.is_transfer(call) else 0
+
+    async def _run_ordinary(self, turn: Turn, ordinary: list[ToolCall]) -> Outcome | None:
+        for is_safe, calls in groupby(ordinary, key=self._is_safe):
+            batch = list(calls)
+            for group in [batch] if is_safe else [[call] for call in batch]:
+                await self._run_tools(turn, group)
+        return None
+
+    async def _delegate(self, turn: Turn, calls: list[ToolCall]) -> Suspended | None:
+        """Let child jobs run elsewhere, all at once, and hold no worker meanwhile; their results come in call order."""
+        if not turn.children:
+            calls = await self._accepted(turn, calls)
+        jobs = [turn.children[call.id] for call in calls if call.id in turn.children]
+        jobs = jobs or self._has.delegations.next_jobs(len(calls))
+        views = [await self._leg.child(job) for job in jobs] if turn.children else []
+        need = self._has.definition.delegation.needed(len(jobs))
+        if calls and not (views and enough(views, need)):
+            children = [self._has.delegations.child(call, job) for call, job in zip(calls, jobs, strict=True)]
+            names = ", ".join(child.agent for child in children)
+            return Suspended("children", 0.0, names, tuple(children), need)
+        await self._finish_all(turn, [result_of(call, view) for call, view in zip(calls, views, strict=True)])
+        return None
+
+    async def _accepted(self, turn: Turn, calls: list[ToolCall]) -> list[ToolCall]:
+        """Answer the delegations that cannot be begun with why not; return the others."""
+        refused, most = [], self._has.definition.delegation.max_children
+        for at, call in enumerate(calls):
+            try:
+                self._has.delegations.child(call, self._leg.job)
+                if at >= most:
+                    raise ToolError(
+                        f"not executed: {most} delegations in a turn are allowed, ask again in the next one"
+                    )
+            except ToolError as error:
+                refused.append(_error(call, str(error)))
+        await self._finish_all(turn, refused)
+        return [call for call in calls if call.id not in turn.answers]
+
+    async def _end_by_call(self, turn: Turn, endings: list[ToolCall]) -> Outcome | None:
+        first, *others = endings
+        for call in others:  # no model sees these again
+            await self._finish(turn, _error(call, ONE_ENDING), 0, forgotten=True)
+        if self._has.completion.is_ending(first):
+            return await self._complete(turn, first)
+        return await self._transfer(turn, first)
+
+    async def _complete(self, turn: Turn, call: ToolCall) -> None:
+        """Accept the call that ends the leg, or tell the model what is wrong with it."""
+        records: list[Record] = []
+        try:
+            output = self._has.completion.answer(call).output
+            if changes := self._has.completion.variables(output):
+                records = [StateChanged(leg=self._leg.number, changes=changes, by=call.name)]
+            result = ToolResult(call_id=call.id, name=call.name, content=COMPLETED)
+        except ToolError as error:
+            result = _error(call, str(error))
+        await self._leg.record(*records, ToolFinished(leg=self._leg.number, result=result), is_progress=True)
+        turn.answers[call.id] = result
+
+    def _is_safe(self, call: ToolCall) -> bool:
+        """Whether the call may run beside others."""
+        tool = self._has.tools.get(call.name)
+        return tool is not None and tool.read_only
+
+    async def _run_tools(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
+        """Run calls side by side; each is recorded before it starts and when it has ended."""
+        lost = [call for call in calls if call.id in turn.started and not self._may_repeat(call)]
+        for call in lost:
+            await self._finish(turn, _error(call, OUTCOME_UNKNOWN), 0)
+        runnable = [call for call in calls if call not in lost]
+        if not runnable:
+            return
+        await self._leg.record(
+            *(ToolStarted(leg=self._leg.number, call_id=call.id, name=call.name) for call in runnable)
+        )
+        turn.started.update(call.id for call in runnable)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for call in runnable:
+                    group.create_task(self._run_tool(turn, call))
+        except BaseExceptionGroup as failures:  # tools never raise: this is a lost lease or a cancelled job
+            raise failures.exceptions[0] from None
+        for call in runnable:
+            if call.id not in turn.answers:  # cancelled from within, as by a library that lost its connection
+                await self._finish(turn, _error(call, BROKEN_OFF), 0)
+
+    def _may_repeat(self, call: ToolCall) -> bool:
+        tool = self._has.tools.get(call.name)
+        return tool is None or tool.may_repeat
+
+    async def _run_tool(self, turn: Turn, call: ToolCall) -> None:
+        began = time.monotonic()
+        has = self._has
+        state = StateView(self._leg.state)
+        context = ToolContext(self._leg.job, self._leg.number, has.definition.name, call.id, has.cwd, has.root, state)
+        result = await has.gate.run(call, context)
+        await self._finish(turn, result, _ms_since(began), changes=state.changes)
+
+    async def _finish(
+        self,
+        turn: Turn,
+        result: ToolResult,
+        duration_ms: int,
+        *,
+        forgotten: bool = False,
+        changes: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record a result, and the session variables that its tool has written, in one step."""
+        leg = self._leg.number
+        written = [StateChanged(leg=leg, changes=dict(changes), by=result.name)] if changes else []
+        record = ToolFinished(leg=leg, result=result, duration_ms=duration_ms, forgotten=forgotten)
+        await self._leg.record(*written, record, is_progress=True)
+        turn.answers[result.call_id] = result
+        if forgotten:
+            turn.forgotten.add(result.call_id)
+
+    async def _finish_all(self, turn: Turn, results: Sequence[ToolResult]) -> None:
+        if results:
+            records = [ToolFinished(leg=self._leg.number, result=result) for result in results]
+            await self._leg.record(*records, is_progress=True)
+            turn.answers |= {result.call_id: result for result in results}
+
+    async def _transfer(self, turn: Turn, call: ToolCall) -> Transfer | None:
+        """Return the transfer, or answer the call with why it is refused."""
+        try:
+            transfer = self._has.transfers.transfer(call, upto=len(self._leg.entries))
+            if transfer.note:
+                await self._leg.record(Noticed(leg=self._leg.number, text=transfer.note))
+            return transfer
+        except HandoffRefused as refusal:
+            text = str(refusal)
+            record = Refused(leg=self._leg.number, call_id=call.id, name=call.name, code=refusal.code, message=text)
+            await self._leg.record(record)
+            turn.answers[call.id] = _error(call, text)
+            turn.refusal = text
+            return None
+
+
+def _error(call: ToolCall, text: str) -> ToolResult:
+    return ToolResult(call_id=call.id, name=call.name, content=text, is_error=True)
+
+
+def _ms_since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)

@@ -1,0 +1,120 @@
+"""How an agent ends beside a plain answer: ``complete_task``, ``exit``, and what is said to one that only says so."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from shared.definitions.model import AgentDefinition, Output
+from shared.errors import ToolError
+from shared.handoff import HandoffContext
+from shared.llm.base import ToolSpec
+from shared.messages import ToolCall
+from shared.outcomes import Answer
+from shared.schemas import problems
+
+__all__ = ["COMPLETE_TASK", "CONTROLS", "EXIT", "Completion", "says_it_hands_over"]
+
+COMPLETE_TASK = "complete_task"
+EXIT = "exit"
+CONTROLS = frozenset({COMPLETE_TASK, EXIT})
+"""Tools that no registry has: they end the leg, and are offered by what the agent's file says elsewhere."""
+
+_HANDING_OVER = re.compile(
+    r"\b(hand(ing|ed)?\s+(\w+\s+){0,3}(over|off)|transfer(r(ing|ed))?|pass(ing)?\s+(\w+\s+){0,3}to|defer(ring)? to)\b"
+    r"|转交|移交|交接|交给|转给|转接",
+    re.IGNORECASE,
+)
+_MOST_SAID = 2_000
+"""Characters: a longer text is an answer, whatever it says of others."""
+
+
+class Completion:
+    """The ending tools of one agent in one leg."""
+
+    def __init__(self, agent: AgentDefinition, context: HandoffContext) -> None:
+        self._agent = agent
+        self._output = agent.output or (Output() if agent.complete_task else None)
+        named = agent.tools is not None and EXIT in (agent.tools.allow or ())
+        self._may_exit = bool(context.calls) or any(rule.when == "auto" for rule in agent.handoffs) or named
+        self._is_called = bool(context.calls)
+
+    @property
+    def must_complete(self) -> bool:
+        """Whether a plain answer is no end."""
+        return self._agent.complete_task
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """``complete_task`` where the file declares an output, ``exit`` where an answer would not end the job."""
+        specs = []
+        if self._output is not None:
+            specs.append(ToolSpec(name=COMPLETE_TASK, description=self._why_complete(), parameters=self._schema()))
+        if self._may_exit:
+            specs.append(ToolSpec(name=EXIT, description=_WHY_EXIT, parameters=_ANSWER))
+        return tuple(specs)
+
+    def is_ending(self, call: ToolCall) -> bool:
+        """Tell whether the call means to end the leg."""
+        return call.name in {spec.name for spec in self.specs}
+
+    def answer(self, call: ToolCall) -> Answer:
+        """Return the answer that ``call`` gives. Raises ``ToolError`` with a text that lists what is wrong."""
+        schema = _ANSWER if call.name == EXIT else self._schema()
+        if found := problems(dict(call.args), schema):
+            raise ToolError(
+                "\n".join([f"not accepted, mend the arguments of {call.name}:", *(f"- {p}" for p in found)])
+            )
+        if call.name == EXIT:
+            return Answer(str(call.args["answer"]), is_final=True)
+        output = call.args[self._output.name] if self._output else None
+        return Answer(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False), output=output)
+
+    def variables(self, output: Any) -> dict[str, Any]:
+        """Return the session variables that ``output`` sets, as the agent's file maps them."""
+        mapped = self._output.state if self._output else {}
+        found = {name: _at(output, path) for name, path in mapped.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _schema(self) -> dict[str, Any]:
+        assert self._output is not None
+        value = self._output.schema_ or {"type": "string", "description": "The result of the task."}
+        return {"type": "object", "properties": {self._output.name: value}, "required": [self._output.name]}
+
+    def _why_complete(self) -> str:
+        said = self._output.description if self._output else ""
+        return f"End the task with its result; the only way to end it. {said}".strip()
+
+
+_WHY_EXIT = (
+    "End the whole job with this answer to the user: nobody else takes a turn. Use it when nothing is left to do."
+)
+_ANSWER: dict[str, Any] = {
+    "type": "object",
+    "properties": {"answer": {"type": "string", "description": "The final answer to the user."}},
+    "required": ["answer"],
+}
+
+
+def says_it_hands_over(text: str, targets: Iterable[str]) -> bool:
+    """Tell whether a reply without a call only says that another agent, which it names, will go on."""
+    if len(text) > _MOST_SAID or not _HANDING_OVER.search(text):
+        return False
+    said = _plain(text)
+    return any(_plain(target) in said for target in targets)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[-_\s]+", " ", text).casefold()
+
+
+def _at(value: Any, path: str) -> Any:
+    """Return what stands at a dotted path, or None."""
+    for step in filter(None, path.split(".")):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value

@@ -182,7 +182,7 @@ class Client:
         return found
 
     async def news(self, read: Mapping[str, int]) -> dict[str, list[Entry]]:
-        """Return, of each of these jobs, a page of what its journal has now behind the place up to which it was read."""
+        """Return what the journals of jobs have behind the places up to which each was read; a page at most."""
         pages = await _each(lambda job: self.journal(job, read[job], 0.0), read)
         return dict(zip(read, pages, strict=True))
 

@@ -91,7 +91,8 @@ class Calls:
             children = [self._has.delegations.child(call, job) for call, job in zip(calls, jobs, strict=True)]
             names = ", ".join(child.agent for child in children)
             return Suspended("children", 0.0, names, tuple(children), need)
-        await self._finish_all(turn, [result_of(call, view) for call, view in zip(calls, views, strict=True)])
+        fence = self._leg.context.metadata.handoff_id
+        await self._finish_all(turn, [result_of(call, view, fence) for call, view in zip(calls, views, strict=True)])
         return None
 
     async def _accepted(self, turn: Turn, calls: list[ToolCall]) -> list[ToolCall]:

@@ -16,6 +16,7 @@ from shared.records import Delegated
 from shared.relay.leg import Leg
 from shared.schemas import problems
 from shared.stores.base import JobView
+from workers.prompt import quoted_result
 
 __all__ = ["Delegations", "enough", "result_of"]
 
@@ -140,15 +141,16 @@ class Delegations:
         )
 
 
-def result_of(call: ToolCall, view: JobView) -> ToolResult:
-    """Return what a child job's end is for the call that began it."""
+def result_of(call: ToolCall, view: JobView, fence: str) -> ToolResult:
+    """Return what a child job's end is for the call that began it; its words stand between marks with ``fence``."""
+    is_error = view.status != "done"
+    text = view.result or ""
     if not view.is_over:
         text = "Not needed any more: enough of the others have succeeded."
-    elif view.status == "done":
-        text = view.result or ""
-    else:
-        text = f"Agent {view.agent!r} ended without a result ({view.status}, {view.reason}): {view.result}"
-    return ToolResult(call_id=call.id, name=call.name, content=text, is_error=view.status != "done")
+    elif is_error:
+        text = f"ended without a result ({view.status}, {view.reason}): {text}"
+    content = quoted_result(view.agent, text, fence=fence, is_error=is_error)
+    return ToolResult(call_id=call.id, name=call.name, content=content, is_error=is_error)
 
 
 def _tool_for(agent: str) -> str:

@@ -93,9 +93,12 @@ class Executor:
         except ModelError as error:
             log.warning("no_summary", error=str(error))
             return
+        if reply.finish != "stop":
+            log.warning("no_summary", finish=reply.finish)
+            return
         summary = Summarised(
             leg=self._leg.number,
-            text=reply.message.text,
+            text=storable(reply.message).text,
             model=reply.model,
             usage=reply.usage,
             cost_usd=self._has.prices.cost_usd(reply.model, reply.usage),

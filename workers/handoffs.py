@@ -17,6 +17,7 @@ from shared.messages import ToolCall
 from shared.outcomes import Transfer
 from shared.relay.leg import Leg
 from shared.schemas import problems
+from shared.task import last_action_of, task_of
 from workers.targets import (
     AGENT_NAME,
     MOST_TOOLS,
@@ -138,10 +139,13 @@ class Transfers:
 
     def _variables(self, output: Any) -> dict[str, Any]:
         state, request, metadata = self._leg.state, self._leg.request, self._leg.context.metadata
+        records = [entry.record for entry in self._leg.entries]
+        known = task_of(request.prompt, "running", self._agent.name, last_action_of(records))
         task = {
+            **(known | {name: state[name] for name in known if name in state}),  # who writes one of these means it
             "prompt": request.prompt,
             "inputs": request.inputs or {},
-            "status": state.get("task_status"),
+            "status": state.get("task_status", known["task_status"]),
             "agent": self._agent.name,
             "chain": list(metadata.handoff_chain),
             "depth": metadata.chain_depth,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dispatcher.cli.output import one_line
 from shared.records import HandedOff, Nudged, Refused, StateChanged, Summarised
 
-__all__ = ["Notice", "Notices"]
+__all__ = ["Notice", "Notices", "on_completion"]
 
 _LONGEST = 120
 """Characters of what an agent said elsewhere."""
@@ -23,6 +23,11 @@ class Notice(NamedTuple):
     style: str = ""
 
 
+def on_completion(reason: str) -> str:
+    """Return what an automatic handoff's reason says more than that the agent has completed its task."""
+    return reason.removeprefix("completed").removeprefix(": ")
+
+
 class Notices:
     """Words the notices, with the symbols that can be shown."""
 
@@ -30,8 +35,11 @@ class Notices:
         self._symbols = symbols
 
     def move(self, record: HandedOff, agent: str) -> Notice:
-        """Say that ``agent`` handed over or gave control back."""
+        """Say that ``agent`` handed over, gave control back, or (leg 0) had this job begun by another one."""
         context = record.context
+        if record.leg == 0:
+            edge = f"{context.from_agent} {self._symbols['calls']} {context.to_agent}"
+            return Notice("child", f"{edge}: {self.cut(context.reason)}", "bold cyan")
         if context.returned is not None:
             word = " without a result" if context.returned.is_error else ""
             said = self.cut(context.returned.text)
@@ -39,7 +47,7 @@ class Notices:
             return Notice("return", f"{agent} returned to {context.to_agent}{word}: {said}", style)
         edge = f"{context.from_agent} {self._symbols['arrow']} {context.to_agent}"
         if record.call_id is None:
-            why = context.reason.removeprefix("completed").removeprefix(": ")
+            why = on_completion(context.reason)
             return Notice("handoff", f"{edge} (on completion){f': {why}' if why else ''}", "bold cyan")
         return Notice("handoff", f"{edge}: {context.reason}", "bold cyan")
 

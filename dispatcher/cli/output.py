@@ -10,10 +10,10 @@ __all__ = ["Output", "fitted", "one_line", "printable", "speaks_unicode"]
 
 _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
 _UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
-_UNICODE |= {"child": "🧩", "calls": "⇒", "return": "↩"}
+_UNICODE |= {"child": "🧩", "calls": "⇒", "return": "↩", "fork": "├─ ", "last": "└─ ", "bar": "│  "}
 _ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
 _ASCII |= {"ok": "+", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
-_ASCII |= {"child": "&", "calls": "==>", "return": "<-"}
+_ASCII |= {"child": "&", "calls": "==>", "return": "<-", "fork": "|- ", "last": "`- ", "bar": "|  "}
 
 _NARROW = 70
 """Columns of a terminal below which a table would be cut to pieces."""
@@ -40,6 +40,11 @@ class Output:
     def is_terminal(self) -> bool:
         """Whether a person looks at it."""
         return self._console is not None
+
+    @property
+    def drawing(self) -> Mapping[str, str]:
+        """The symbols for drawings: plain ones where there is no terminal, for files and other programs."""
+        return self.symbols if self.is_terminal else _ASCII
 
     def line(self, text: str = "", style: str = "") -> None:
         """Write ``text``, as one line or several, at once."""

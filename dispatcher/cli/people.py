@@ -9,6 +9,7 @@ from dispatcher.cli.notices import Notice, Notices
 from dispatcher.cli.output import Output, one_line
 from dispatcher.cli.show import chain_text
 from dispatcher.cli.utterance import Utterance
+from shared.ids import parent_of
 from shared.messages import ToolCall, ToolResult, Usage
 from shared.records import (
     Delegated,
@@ -240,7 +241,7 @@ class PeopleView:
         self._line("tool", f"{about} ({record.duration_ms} ms){failure}", "red" if result.is_error else "dim")
 
     def _handed_off(self, record: HandedOff, _: Entry) -> None:
-        if record.leg:  # else it is the route, which is told with its figures
+        if record.leg or parent_of(self._job) is not None:  # else it is the route, which is told with its figures
             self._say(self._notices.move(record, self._agent(record.leg)))
 
     def _refused(self, record: Refused, _: Entry) -> None:
@@ -303,6 +304,7 @@ class _ChildView(PeopleView):
     def __init__(self, job: str, output: Output, spend: Callable[[Usage], None], indent: str) -> None:
         super().__init__(job, output, indent=indent)
         self._spend_above = spend
+        self._name = "agent"
         self.is_over = False
         self._is_end_told = False
         self._shows = {
@@ -317,6 +319,8 @@ class _ChildView(PeopleView):
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
         super().learn(entry)
+        if isinstance(entry.record, JobRequested):
+            self._name = entry.record.agent or self._name
         self.is_over |= isinstance(entry.record, Ended)
 
     def spend(self, usage: Usage) -> None:
@@ -335,7 +339,11 @@ class _ChildView(PeopleView):
         self._is_end_told = self.is_over = True
 
     def _requested(self, record: JobRequested, _: Entry) -> None:
-        self._say(self._notices.child(record.agent or "agent", record.prompt, self._job))
+        self._say(self._notices.child(self._name, record.prompt, self._job))
+
+    def _handed_off(self, record: HandedOff, entry: Entry) -> None:
+        if record.leg:
+            super()._handed_off(record, entry)
 
     def _paused(self, record: Paused, entry: Entry) -> None:
         if record.cause == "children":
@@ -346,8 +354,8 @@ class _ChildView(PeopleView):
             super()._tool_finished(record, entry)
 
     def _ended(self, record: Ended, _: Entry) -> None:
-        agent, said = self._agent(record.leg), record.answer or record.error or ""
-        self._end(self._notices.end_of_child(agent, record.status, record.reason, said))
+        said = record.answer or record.error or ""
+        self._end(self._notices.end_of_child(self._name, record.status, record.reason, said))
 
 
 def _why(record: Routed) -> str:

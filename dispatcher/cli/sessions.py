@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Redis
+from dispatcher.cli.sessions_state import state
 from shared.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(help="Look at conversations, say who goes on with them, clear or export them.", no_args_is_help=True)
+
+app.command()(state)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or a unique beginning of it.")]
 T = TypeVar("T")

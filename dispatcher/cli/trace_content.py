@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from dispatcher.cli.trace_story import Step
+from shared.definitions.names import PREFIX, transfer_tool_name
 from shared.definitions.toolrules import BUILTIN_TOOLS
 from shared.messages import Message, TextPart, ToolCall, ToolResult
 from shared.records import ModelReplied, ToolFinished
@@ -17,16 +18,19 @@ def error_of(step: Step, *, content: bool) -> str | None:
     """Return what went wrong: a word of ours, with ``content`` what the tool or the relay said; None: nothing did."""
     if not step.is_error:
         return None
-    if content and step.detail:
-        return redact(step.detail)
+    if content and (said := result_of(step) if step.kind == "delegated" else step.detail):
+        return redact(said)
     if step.is_lost:
         return "worker_lost"
     words = {"tool": "tool_error", "refused": step.detail.partition(":")[0], "route": "NO_ROUTE"}
+    words |= {"delegated": "tool_error", "returned": "no_result"}
     return words.get(step.kind, step.detail)
 
 
 def tool_of(step: Step, *, content: bool) -> str:
     """Return a tool's name; without ``content`` not one that a model made up, which is its word and no name."""
+    if step.kind == "delegated":  # as the relay offers it, however the model wrote it
+        return f"delegate_to_{transfer_tool_name(step.name).removeprefix(PREFIX)}"
     is_known = step.name in BUILTIN_TOOLS or step.name.startswith("transfer_to_") or not step.is_error
     return redact(step.name) if content or is_known else names.OTHER
 

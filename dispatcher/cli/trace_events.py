@@ -1,5 +1,6 @@
 """A story as a list of trace events: calls of models and tools, routes and handoffs, each with what it took."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from dispatcher.cli.trace_content import error_of, reply_of, result_of, tool_of
@@ -10,13 +11,24 @@ from shared.redaction import redact_all
 __all__ = ["trace_events"]
 
 _TYPES: dict[StepKind, str] = {"route": "route", "model": "llm_call", "tool": "tool_call"}
-_TYPES |= {"handoff": "handoff", "refused": "handoff"}
+_TYPES |= {"handoff": "handoff", "refused": "handoff", "returned": "handoff", "delegated": "tool_call"}
 
 
 def trace_events(story: Story, *, content: bool) -> list[dict[str, Any]]:
-    """Return the events, oldest first; times are ms. ``content``: also what was asked, said and handed over."""
-    steps = [(leg, step) for leg in story.legs for step in leg.steps if step.kind in _TYPES]
-    return [_event(story, leg, step, content=content) for leg, step in steps]
+    """Return the events, oldest first, those of a child job behind its delegation; times are ms.
+
+    ``content``: also what was asked, said and handed over.
+    """
+    return list(_events(story, content=content))
+
+
+def _events(story: Story, *, content: bool) -> Iterator[dict[str, Any]]:
+    for leg in story.legs:
+        for step in leg.steps:
+            if step.kind in _TYPES:
+                yield _event(story, leg, step, content=content)
+            if (child := story.children.get(step.child)) is not None:
+                yield from _events(child, content=content)
 
 
 def _event(story: Story, leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
@@ -55,6 +67,10 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
             }
         case "handoff":
             return {"from_agent": leg.agent, "to_agent": step.name}
+        case "returned":
+            return {"from_agent": leg.agent, "to_agent": step.name, "returned": True}
+        case "delegated":
+            return {"tool_name": tool_of(step, content=content), "to_agent": step.name, "child_job": step.child}
         case _:
             return {"from_agent": leg.agent, "tool_name": tool_of(step, content=content)}
 
@@ -76,12 +92,14 @@ def _words(step: Step) -> dict[str, Any]:
             reply = reply_of(step)
             prompt = "\n".join(message.text for message in step.heard if message.role == "user")
             return {"prompt": prompt, "response": reply.text if reply else ""}
-        case "tool":
+        case "tool" | "delegated":
             result = result_of(step)
             given = {"tool_error" if step.is_error else "tool_result": result} if result is not None else {}
             return {"tool_args": step.call.args if step.call else {}} | given
         case "handoff":
             return {"handoff_reason": step.detail}
+        case "returned":
+            return {"handoff_result": step.detail}
         case "refused":
             return {"tool_args": step.call.args if step.call else {}}
         case _:

@@ -6,40 +6,49 @@ exporter posts, so that tools which read those traces read these.
 
 import hashlib
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from dispatcher.cli.trace_content import arguments_of, error_of, message_parts, reply_of, result_of, tool_of
 from dispatcher.cli.trace_story import Attempt, Leg, Step, StepKind, Story
+from shared.ids import root_of
 from shared.messages import Message
 
 __all__ = ["openai_trace"]
 
-_SHOWN: tuple[StepKind, ...] = ("model", "tool", "handoff", "refused", "route")
+_SHOWN: tuple[StepKind, ...] = ("model", "tool", "handoff", "returned", "delegated", "refused", "route")
 
 
 def openai_trace(story: Story, *, content: bool) -> dict[str, Any]:
     """Return the trace and its spans, the outer ones first. ``content``: also what was asked, said and returned."""
     trace = {
         "object": "trace",
-        "id": f"trace_{_digest(story.job)[:32]}",
+        "id": f"trace_{_digest(root_of(story.job))[:32]}",
         "workflow_name": "ekiden",
         "group_id": story.session,
         "metadata": {"job": story.job, "status": story.end.status if story.end else "running"},
     }
-    spans = [
-        span for leg in story.legs for attempt in leg.attempts for span in _spans(story, leg, attempt, content=content)
-    ]
-    return {"data": [trace, *({**span, "trace_id": trace["id"]} for span in spans)]}
+    return {"data": [trace, *({**span, "trace_id": trace["id"]} for span in _job(story, None, content=content))]}
 
 
-def _spans(story: Story, leg: Leg, attempt: Attempt, *, content: bool) -> list[dict[str, Any]]:
+def _job(story: Story, above: str | None, *, content: bool) -> Iterator[dict[str, Any]]:
+    """Yield the spans of a job below span ``above``, and those of its children below their calls."""
+    for leg in story.legs:
+        for attempt in leg.attempts:
+            yield from _spans(story, leg, attempt, above, content=content)
+        for step in leg.steps:
+            if (child := story.children.get(step.child)) is not None:
+                yield from _job(child, _span_id(story, f"seq {step.seq}"), content=content)
+
+
+def _spans(story: Story, leg: Leg, attempt: Attempt, above: str | None, *, content: bool) -> list[dict[str, Any]]:
     agent_id = _span_id(story, f"leg {leg.number} {attempt.number}")
     handoffs = [step.name for step in attempt.steps if step.kind == "handoff"]
-    tools = sorted({tool_of(step, content=content) for step in attempt.steps if step.kind == "tool"})
+    tools = sorted({tool_of(step, content=content) for step in attempt.steps if step.kind in ("tool", "delegated")})
     data = {"type": "agent", "name": leg.agent, "handoffs": handoffs, "tools": tools, "output_type": "str"}
     error = "worker_lost" if attempt.end == "lost" else None
-    agent = _span(agent_id, None, attempt.start_ms, attempt.end_ms, data, error)
+    agent = _span(agent_id, above, attempt.start_ms, attempt.end_ms, data, error)
     return [agent] + [
         _span(
             _span_id(story, f"seq {step.seq}"),
@@ -82,8 +91,9 @@ def _data(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
                 "model_config": None,
                 "usage": usage,
             }
-        case "handoff" | "route":
-            return {"type": "handoff", "from_agent": leg.agent, "to_agent": None if step.is_error else step.name}
+        case "handoff" | "returned" | "route":
+            nobody = step.kind == "route" and step.is_error
+            return {"type": "handoff", "from_agent": leg.agent, "to_agent": None if nobody else step.name}
         case _:
             return {
                 "type": "function",

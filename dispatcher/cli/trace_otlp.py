@@ -11,6 +11,7 @@ from typing import Any
 
 from dispatcher.cli.trace_content import arguments_of, error_of, message_parts, reply_of, result_of, tool_of
 from dispatcher.cli.trace_story import Attempt, Leg, Step, Story
+from shared.ids import root_of
 from shared.records import Routed
 from shared.redaction import redact_all
 from shared.telemetry import names
@@ -24,14 +25,7 @@ _ERROR = 2
 
 def otlp_trace(story: Story, *, content: bool) -> dict[str, Any]:
     """Return a document as OTLP/HTTP takes it. ``content``: also what was asked, said and returned."""
-    spans = [_root(story)]
-    cause: str | None = None
-    for leg in story.legs:
-        for attempt in leg.attempts:
-            spans += _Spans(story, leg, attempt, content=content).all(cause)
-            cause = _span_id(story, f"leg {leg.number} {attempt.number}")
-        handed = [step for step in leg.steps if step.kind in ("handoff", "route")]
-        cause = _span_id(story, f"seq {handed[-1].seq}") if handed else cause
+    spans = list(_job(story, None, content=content))
     return {
         "resourceSpans": [
             {
@@ -40,6 +34,25 @@ def otlp_trace(story: Story, *, content: bool) -> dict[str, Any]:
             }
         ]
     }
+
+
+def _job(story: Story, call: str | None, *, content: bool) -> Iterator[dict[str, Any]]:
+    """Yield the spans of a job, and of its children below their calls; ``call`` is the span of its own, if it has one.
+
+    Each attempt is linked to what caused it.
+    """
+    root = _root(story)
+    yield root if call is None else {**root, "parentSpanId": call}
+    cause = call
+    for leg in story.legs:
+        for attempt in leg.attempts:
+            yield from _Spans(story, leg, attempt, content=content).all(cause)
+            cause = _span_id(story, f"leg {leg.number} {attempt.number}")
+        for step in leg.steps:
+            if step.kind in ("handoff", "returned", "route"):
+                cause = _span_id(story, f"seq {step.seq}")
+            if (child := story.children.get(step.child)) is not None:
+                yield from _job(child, _span_id(story, f"seq {step.seq}"), content=content)
 
 
 def _root(story: Story) -> dict[str, Any]:
@@ -127,6 +140,12 @@ class _Spans:
                 return "route none", {names.ROUTE_DECIDED: False}
             case "suspended":
                 return f"suspended {step.name}", {names.PAUSE_CAUSE: step.name, names.LEG: self._leg.number}
+            case "returned":
+                returned = {"ekiden.handoff.result": redact_all(step.detail)} if self._content else {}
+                return f"return {step.name}", {names.AGENT: self._leg.agent, names.TARGET: step.name} | returned
+            case "delegated":
+                tool = tool_of(step, content=self._content)
+                return f"execute_tool {tool}", self._tool(step, tool) | {names.CHILD: step.child}
             case "handoff":
                 tool = step.call.name if step.call else f"transfer_to_{step.name}"
                 transfer = {names.TRANSFER_MODE: "pass_control", names.TARGET: step.name}
@@ -185,7 +204,7 @@ def _span(
     error: str | None,
 ) -> dict[str, Any]:
     span: dict[str, Any] = {
-        "traceId": _digest(story.job)[:32],
+        "traceId": _digest(root_of(story.job))[:32],
         "spanId": _span_id(story, key),
         "parentSpanId": "" if parent is None else _span_id(story, parent),
         "name": name,

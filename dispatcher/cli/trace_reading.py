@@ -160,10 +160,13 @@ class _Teller:
                 self._add(self._moment("route", agent, entry, detail=how))
             case Unrouted(why=why):
                 self._add(self._moment("route", "nobody", entry, detail=why, is_error=True))
-            case Noticed(text=text) | Nudged(text=text):
-                self._add(self._moment("notice", record.type, entry, detail=text))
+            case Noticed(text=text):
+                self._add(self._moment("notice", "notice", entry, detail=text))
+            case Nudged(text=text):
+                self._add(self._moment("notice", "nudged", entry, detail=f"is told: {text}"))
             case StateChanged(changes=changes):
-                self._add(self._moment("notice", "state", entry, detail=json.dumps(changes, ensure_ascii=False)))
+                detail = f"state: {json.dumps(changes, ensure_ascii=False)}"
+                self._add(self._moment("notice", "state", entry, detail=detail))
 
     def _model(self, record: ModelReplied | Summarised, entry: Entry) -> None:
         attempt = self._attempt
@@ -208,8 +211,10 @@ class _Teller:
         if record.leg:
             call = self._calls.get((record.leg, record.call_id or ""))
             kind: StepKind = "returned" if how == "return" else "handoff"
-            detail = context.returned.text if context.returned else context.reason
-            self._add(self._moment(kind, context.to_agent, entry, detail=detail, call=call))
+            back = context.returned
+            step = self._moment(kind, context.to_agent, entry, detail=back.text if back else context.reason, call=call)
+            step.is_error = back is not None and back.is_error
+            self._add(step)
         else:
             self._story.above = context.metadata.handoff_chain[:-1]
         if how == "delegation":

@@ -3,16 +3,21 @@
 from typing import Any
 
 from dispatcher.cli.trace_story import Attempt, Leg, Step, Story
+from shared.ids import parent_of
 from shared.redaction import redact, redact_all
 
 __all__ = ["story_json"]
 
 
 def story_json(story: Story) -> dict[str, Any]:
-    """Return the job, its legs, their attempts and steps. ``end_ms`` is null for what goes on."""
+    """Return the job, its legs, their attempts and steps, and its children just so. ``end_ms``: null while it goes on.
+
+    Tokens and costs are the job's own, without its children's.
+    """
     end = story.end
     return {
         "job": story.job,
+        "parent": parent_of(story.job),
         "session": story.session,
         "status": end.status if end else "running",
         "reason": end.reason if end else None,
@@ -24,6 +29,7 @@ def story_json(story: Story) -> dict[str, Any]:
         "output_tokens": story.usage.output_tokens,
         "cost_usd": story.cost_usd,
         "legs": [_leg(leg) for leg in story.legs],
+        "children": [story_json(child) for child in story.children.values()],
     }
 
 
@@ -31,6 +37,7 @@ def _leg(leg: Leg) -> dict[str, Any]:
     return {
         "leg": leg.number,
         "agent": leg.agent,
+        "how": leg.how,
         "ready_ms": leg.ready_ms,
         "wait_ms": leg.wait_ms,
         "end_ms": leg.end_ms,
@@ -63,5 +70,6 @@ def _step(step: Step) -> dict[str, Any]:
         "error": step.is_error,
         "lost": step.is_lost,
         **(tokens if step.kind == "model" else {}),
+        **({"child": step.child} if step.child else {}),
         **({"stages": [redact_all(stage.model_dump(mode="json")) for stage in step.stages]} if step.stages else {}),
     }

@@ -30,6 +30,9 @@ _SCOPE_SHARPNESS = 4.0
 _SCOPE_RIDGE = 0.1
 _ENOUGH = 10
 """Texts of an agent, in the mean, from which on the mixture is chosen by them."""
+_SHARPNESSES = (1.0, 3.0)
+_SHARES_OF_WORDS = (0.3, 0.6)
+"""The mixtures to choose from."""
 _CERTAINTY = 12.0
 """Turns a head's values into odds, to compare mixtures by."""
 
@@ -128,7 +131,8 @@ def _choice(
         return Mixture(), fit_nearest(owners)
     agents = int(owners[-1]) + 1
     each = len(owners) / agents
-    mixtures = [Mixture(*both) for both in product((1.0, 3.0), (0.3, 0.6))] if each > _ENOUGH else [Mixture()]
+    grid = product(_SHARPNESSES, _SHARES_OF_WORDS) if each > _ENOUGH else ()
+    mixtures = [Mixture(*both) for both in grid] or [Mixture()]
     alike = words.kernel()
     ridge = _RIDGE + 1 / each**2  # with a text each, it is simply the nearest
     fitted = [

@@ -122,6 +122,12 @@ def _value(value: Any) -> bytes:
             return pack("<Bd", 0x21, value)
         case tuple() | list():
             return _sized(b"\x2a", b"".join([_sized(b"\x0a", _value(inner)) for inner in value]))
+        case _:
+            return _rare_value(value)
+
+
+def _rare_value(value: Any) -> bytes:
+    match value:
         case None:
             return b""
         case bytes():

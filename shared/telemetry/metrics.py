@@ -4,15 +4,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import structlog
-from opentelemetry.metrics import Histogram, Observation
+from opentelemetry.metrics import Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     ConsoleMetricExporter,
     MetricExporter,
-    MetricReader,
     PeriodicExportingMetricReader,
 )
 from opentelemetry.sdk.resources import Resource
@@ -20,6 +20,14 @@ from opentelemetry.sdk.resources import Resource
 from shared.messages import Usage
 from shared.telemetry.config import TelemetryConfig
 from shared.telemetry.exporting import timeout_s
+from shared.telemetry.histograms import (
+    FixedHistogram,
+    Histogram,
+    Labels,
+    SdkHistogram,
+    TellsHistograms,
+    sdk_is_asked_for,
+)
 from shared.telemetry.names import (
     AGENT,
     ERROR,
@@ -51,14 +59,21 @@ class Meters:
     def __init__(
         self, config: TelemetryConfig, env: Mapping[str, str], resource: Resource, clean: Callable[[str], str]
     ):
-        self._clean = clean
+        self._cleaned = lru_cache(maxsize=4_096)(_cleaning(clean))
         self._server: Any = None
         self._adding = threading.Lock()
-        self._provider = MeterProvider(self._readers(config, env), resource, shutdown_on_exit=False)
+        readers = self._readers(config, env)
+        self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
         meter = self._provider.get_meter(SCOPE, VERSION)
+        fixed: list[FixedHistogram] = []
 
-        def histogram(name: str, unit: str, text: str, buckets: Sequence[float] = _DURATIONS_S) -> Histogram:
-            return meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=buckets)
+        def histogram(name: str, unit: str, text: str, bounds: Sequence[float] = _DURATIONS_S) -> Histogram:
+            if sdk_is_asked_for(env):
+                return SdkHistogram(
+                    meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=bounds)
+                )
+            fixed.append(FixedHistogram(name, unit, text, bounds))
+            return fixed[-1]
 
         self._durations = histogram("gen_ai.client.operation.duration", "s", "Model calls.")
         self._usage = histogram("gen_ai.client.token.usage", "{token}", "Tokens of a model call.", _TOKENS)
@@ -70,29 +85,31 @@ class Meters:
         self._model_waits = histogram(
             "ekiden.model.waits", "s", "Pauses of legs because a model is away or limits the rate."
         )
-        self._totals: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+        for reader in readers:
+            reader.histograms = fixed
+        self._totals: dict[str, dict[Labels, float]] = {}
         for name, (unit, text) in _TOTALS.items():
             totals = self._totals[name] = {}
             make = meter.create_observable_up_down_counter if name in _UP_AND_DOWN else meter.create_observable_counter
-            make(f"ekiden.{name}", [_observer(totals, self._clean)], unit, text)
+            make(f"ekiden.{name}", [_observer(totals)], unit, text)
 
     def count(self, what: str, by: float = 1, /, **labels: str) -> None:
         """Add to one of ``_TOTALS``: kept here until somebody asks, at a tenth of what a counter's ``add`` costs."""
         totals = self._totals[what]
-        key = tuple(labels.items())
+        key = self._cleaned(tuple(labels.items()))
         with self._adding:
             totals[key] = totals.get(key, 0) + by
 
     def model_called(self, agent: str, asked: str, took_s: float, error: str | None) -> None:
         """Take note of a model call."""
-        labels = self._model_labels(asked)
-        self._durations.record(took_s, {**labels, AGENT: self._clean(agent), **({ERROR: error} if error else {})})
+        failed = ((ERROR, error),) if error else ()
+        self._durations.record(took_s, self._cleaned((*_model_labels(asked), (AGENT, agent), *failed)))
 
     def tokens_used(self, agent: str, model: str, usage: Usage, cost_usd: float | None) -> None:
         """Take note of what a reply took."""
-        labels = self._model_labels(model)
+        labels = _model_labels(model)
         for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-            self._usage.record(tokens, {**labels, TOKEN_TYPE: kind})
+            self._usage.record(tokens, self._cleaned((*labels, (TOKEN_TYPE, kind))))
             self.count("tokens", tokens, agent=agent, model=model, type=kind)
         if cost_usd is not None:
             self.count("cost", cost_usd, agent=agent, model=model)
@@ -111,16 +128,16 @@ class Meters:
 
     def waited(self, agent: str, wait_s: float) -> None:
         """Take note of how long a leg waited for a worker."""
-        self._waits.record(wait_s, self._labels({"agent": agent}))
+        self._waits.record(wait_s, self._cleaned((("agent", agent),)))
 
     def model_waited(self, agent: str, delay_s: float) -> None:
         """Take note of a pause that a model asked for."""
-        self._model_waits.record(delay_s, self._labels({"agent": agent}))
+        self._model_waits.record(delay_s, self._cleaned((("agent", agent),)))
 
     def job_ended(self, status: str, reason: str, took_s: float) -> None:
         """Take note of the end of a job."""
         self.count("jobs.ended", status=status, reason=reason)
-        self._lives.record(took_s, {"status": status})
+        self._lives.record(took_s, (("status", status),))
 
     def renewed_late(self, late_s: float) -> None:
         """Take note of leases that were renewed late."""
@@ -128,7 +145,7 @@ class Meters:
 
     def queue(self, agent: str, depth: int, age_s: float) -> None:
         """Take note of a queue's state."""
-        labels = self._labels({"agent": agent})
+        labels = dict(self._cleaned((("agent", agent),)))
         self._depth.set(depth, labels)
         self._age.set(age_s, labels)
 
@@ -139,25 +156,22 @@ class Meters:
             self._server.shutdown()
             self._server.server_close()
 
-    def _labels(self, labels: Mapping[str, str]) -> dict[str, str]:
-        return {name: self._clean(value) for name, value in labels.items()}
-
-    def _model_labels(self, model: str) -> dict[str, str]:
-        return {OPERATION: operation_of(model), PROVIDER: provider_of(model), REQUEST_MODEL: self._clean(model)}
-
-    def _readers(self, config: TelemetryConfig, env: Mapping[str, str]) -> list[MetricReader]:
-        readers: list[MetricReader] = []
+    def _readers(self, config: TelemetryConfig, env: Mapping[str, str]) -> list[TellsHistograms]:
+        readers: list[TellsHistograms] = []
         if config.metrics in ("otlp", "console"):
             every_ms = None if "OTEL_METRIC_EXPORT_INTERVAL" in env else EXPORT_EVERY_MS
-            readers.append(PeriodicExportingMetricReader(_exporter(config, env), every_ms))
+            readers.append(_Sending(_exporter(config, env), every_ms))
         if config.metrics_port is not None:
             readers += self._prometheus(config.metrics_port, env)
         return readers
 
-    def _prometheus(self, port: int, env: Mapping[str, str]) -> list[MetricReader]:
+    def _prometheus(self, port: int, env: Mapping[str, str]) -> list[TellsHistograms]:
         """Offer the metrics at ``port``; where it is taken, say so and go on: no job is worth less for it."""
         from opentelemetry.exporter.prometheus import PrometheusMetricReader
         from prometheus_client import CollectorRegistry, start_http_server
+
+        class Offering(TellsHistograms, PrometheusMetricReader):
+            """Offers metrics to whoever fetches them."""
 
         registry = CollectorRegistry()
         host = env.get("OTEL_EXPORTER_PROMETHEUS_HOST", "127.0.0.1")
@@ -168,7 +182,11 @@ class Meters:
             log.error("metrics_not_offered", host=host, port=port, problem=error.strerror, hint=hint)
             return []
         log.info("metrics_offered", host=host, port=self._server.server_port)
-        return [PrometheusMetricReader(registry=registry)]
+        return [Offering(registry=registry)]
+
+
+class _Sending(TellsHistograms, PeriodicExportingMetricReader):
+    """Sends metrics every so often."""
 
 
 _TOTALS: dict[str, tuple[str, str]] = {
@@ -190,19 +208,17 @@ _TOTALS: dict[str, tuple[str, str]] = {
 _UP_AND_DOWN = {"legs.in_flight"}
 
 
-def _observer(
-    totals: Mapping[tuple[tuple[str, str], ...], float], clean: Callable[[str], str]
-) -> Callable[[Any], Iterable[Observation]]:
-    """Return what tells the totals: labels are cleaned here, once for each export and not for each count."""
+@lru_cache
+def _model_labels(model: str) -> Labels:
+    return (OPERATION, operation_of(model)), (PROVIDER, provider_of(model)), (REQUEST_MODEL, model)
 
-    def observed(_: Any) -> Iterable[Observation]:
-        told: dict[tuple[tuple[str, str], ...], float] = {}
-        for labels, value in list(totals.items()):
-            key = tuple((name, clean(text)) for name, text in labels)
-            told[key] = told.get(key, 0) + value  # two secrets look the same when they are masked
-        return [Observation(value, dict(labels)) for labels, value in told.items()]
 
-    return observed
+def _cleaning(clean: Callable[[str], str]) -> Callable[[Labels], Labels]:
+    return lambda labels: tuple((name, clean(value)) for name, value in labels)
+
+
+def _observer(totals: Mapping[Labels, float]) -> Callable[[Any], Iterable[Observation]]:
+    return lambda _: [Observation(value, dict(labels)) for labels, value in list(totals.items())]
 
 
 def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> MetricExporter:

@@ -1,6 +1,6 @@
 """What parents cost that wait for their children.
 
-    python -m tests.benchmarks.parents [--parents 200] [--children 3] [--work-s 5.0]
+    python -m tests.benchmarks.parents [--parents 200] [--children 3] [--work-s 20.0]
 
 Two worker processes: one serves the parents with room for ONE leg, the other the children. Every parent delegates to
 its children and waits. While all of them wait, the parents' worker is looked at: legs that it holds, and its memory
@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parents", type=int, default=200)
     parser.add_argument("--children", type=int, default=3)
-    parser.add_argument("--work-s", type=float, default=5.0)
+    parser.add_argument("--work-s", type=float, default=20.0)
     options = parser.parse_args()
     with stack(TEAM, script(options.children, options.work_s)) as made:
         asyncio.run(measure(made, options.parents, options.children))
@@ -83,8 +83,14 @@ async def all_wait(client: Client, ids: list[str]) -> int:
 
 
 async def legs_held(client: Client) -> int:
-    """How many legs the parents' worker holds, by its own account."""
-    return sum(pool.in_flight for pool in await client.pools() if "ekiden.agent.lead" in pool.queues)
+    """How many legs the parents' worker holds, by its own account, which may be some seconds old."""
+    held = 0
+    for _ in range(20):
+        held = sum(pool.in_flight for pool in await client.pools() if "ekiden.agent.lead" in pool.queues)
+        if not held:
+            break
+        await asyncio.sleep(0.5)
+    return held
 
 
 def memory(pid: int) -> float:

@@ -64,6 +64,33 @@ def test_a_session_remembers_what_was_said_in_its_jobs_in_order_and_by_whom(back
     backend.run(scenario)
 
 
+def test_a_session_keeps_its_policy_and_who_got_its_first_message(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        session = session_of(await stores.jobs.reserve(None, "r", "ada", "entry"))
+        for agent in ("debugger", "reviewer"):
+            await stores.sessions.note_first_agent(session, agent)
+        view = await stores.sessions.session(session)
+        assert (view.policy, view.first_agent) == ("entry", "debugger")
+        await stores.jobs.reserve(session, "again", "ada", "sticky")
+        assert (await stores.sessions.session(session)).policy == "entry", "that of new sessions only"
+        await stores.sessions.set_policy(session, "sticky")
+        assert [one.policy for one in await stores.sessions.sessions()] == ["sticky"]
+        with pytest.raises(UnknownJob):
+            await stores.sessions.set_policy("0" * 16, "route")
+
+    backend.run(scenario)
+
+
+def test_a_session_of_an_earlier_version_is_routed(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        session = session_of(await begun(stores, "x"))
+        await as_any(stores.client.hdel(keys.session(session), "policy"))
+        view = await stores.sessions.session(session)
+        assert (view.policy, view.first_agent) == ("route", "")
+
+    backend.run(scenario)
+
+
 def test_the_newest_messages_are_kept_when_there_are_more_than_asked_for(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         session = await talked(stores, "one", "1")

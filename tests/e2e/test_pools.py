@@ -39,9 +39,9 @@ def test_a_chain_crosses_three_worker_processes(ekiden: Program, redis_url: str,
 
     job = json.loads(ekiden.run("jobs", "--status", "done", "--json").stdout)["id"]
     assert job == ekiden.run("job", "show", job, "--json").stdout.split('"')[3]
-    hops = json.loads(ekiden.run("job", "chain", job, "--json").stdout)
-    assert [hop["to_agent"] for hop in hops] == ["debugger", "code-fixer", "reviewer"]
-    assert all(hop["duration_ms"] >= 0 for hop in hops)
+    legs = json.loads(ekiden.run("job", "chain", job, "--json").stdout)["legs"]
+    assert [leg["agent"] for leg in legs] == ["debugger", "code-fixer", "reviewer"]
+    assert all(leg["duration_ms"] >= 0 for leg in legs)
     assert "🔀 code-fixer → reviewer: " in ekiden.run("job", "events", job).stdout
     status = ekiden.run("status").stdout
     assert "ekiden.agent.code-fixer" in status

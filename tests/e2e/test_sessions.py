@@ -4,6 +4,7 @@ import asyncio
 import json
 
 from dispatcher.client import Client
+from shared.records import Routed
 from tests.e2e.program import Program, Running
 
 SCRIPT = """
@@ -129,32 +130,32 @@ def test_a_failed_job_goes_on_where_it_was_when_it_is_retried(ekiden: Program, r
 
 def test_a_sessions_policy_says_who_gets_the_next_message_and_can_be_changed(ekiden: Program, redis_url: str) -> None:
     serve(ekiden)
+    first = ekiden.run("submit", "a TypeError", "--session-policy", "entry", "--wait", "--json")
+    session = json.loads(first.stdout)["job"].partition(".")[0]
 
-    def ask(prompt: str, *options: str) -> tuple[str, str]:
-        done = ekiden.run("submit", prompt, "--wait", "--json", *options)
-        assert done.returncode == 0, done.stderr
-        job = json.loads(done.stdout)["job"]
-        return job.partition(".")[0], routed(job)
+    def ask(prompt: str, **options: str) -> tuple[str, str, str]:
+        return asyncio.run(routed(redis_url, session, prompt, options))
 
-    def routed(job: str) -> str:
-        events = map(json.loads, ekiden.run("job", "events", job, "--json").stdout.splitlines())
-        record = next(event for event in events if event.get("type") == "routed")
-        return f"{record['agent']} {record['stage']} {record['stages'][-1]['note'] if record['stages'] else ''}".strip()
-
-    session, first = ask("the tests fail with a TypeError", "--session-policy", "entry")
-    assert first.startswith("debugger rule")
-    there = ("--session", session)
-    assert ask("@reviewer have a look", *there)[1] == "reviewer agent"
-    assert ask("review my change", *there)[1] == "debugger session policy entry: it got the first message"
-    assert ask("@auto review my change", *there)[1].startswith("reviewer rule")
+    assert ask("have a look", agent="reviewer")[:2] == ("reviewer", "agent")
+    assert ask("review my change") == ("debugger", "session", "policy entry: it got the first message")
+    assert ask("review my change", strategy="auto")[:2] == ("reviewer", "rule")
     changed = ekiden.run("sessions", "policy", session[:8], "sticky")
     assert changed.stdout == f"session {session}: policy sticky: reviewer gets the next message\n"
-    assert ask("the tests fail with a TypeError", *there)[1] == "reviewer session policy sticky: it spoke last"
+    assert ask("a TypeError") == ("reviewer", "session", "policy sticky: it spoke last")
     assert json.loads(ekiden.run("sessions", "list", "--json").stdout)["policy"] == "sticky"
     assert "policy sticky: reviewer gets the next message" in ekiden.run("sessions", "show", session).stdout
     assert "route: the next message is routed" in ekiden.run("sessions", "policy", session, "route").stdout
-    assert ask("the tests fail with a TypeError", *there)[1].startswith("debugger rule")
-    assert ask("and?", *there)[1] == "debugger session nobody else is sure: it spoke last"
+    assert ask("a TypeError")[:2] == ("debugger", "rule")
+    assert ask("and?") == ("debugger", "session", "nobody else is sure: it spoke last")
+
+
+async def routed(redis_url: str, session: str, prompt: str, options: dict[str, str]) -> tuple[str, str, str]:
+    """Ask in ``session``; return who got it, by which stage, and what the last stage noted."""
+    async with Client(redis_url) as client:
+        job = await client.submit(prompt, session=session, agent=options.get("agent"), strategy=options.get("strategy"))
+        await client.wait(job)
+        record = next(entry.record for entry in await client.entries(job) if isinstance(entry.record, Routed))
+    return record.agent, record.stage, record.stages[-1].note if record.stages else ""
 
 
 def test_new_sessions_have_the_policy_of_the_settings(ekiden: Program, redis_url: str) -> None:

@@ -53,7 +53,7 @@ def team(*agents: Mapping[str, Any]) -> Catalog:
         for agent in agents
     ]
     catalog, problems = build_catalog(made)
-    assert not problems, problems
+    assert not [problem for problem in problems if problem.severity == "error"], problems
     return catalog
 
 

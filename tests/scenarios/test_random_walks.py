@@ -23,7 +23,7 @@ MAX_TURNS = 5
 
 def walkers(seed: int) -> Catalog:
     """Fifty agents with random edges of every kind."""
-    rng = random.Random(seed)  # noqa: S311  # no secret
+    rng = random.Random(seed)
     return team(*[_walker(name, rng) for name in AGENTS])
 
 
@@ -45,7 +45,7 @@ class Drunkard:
     """A model that calls at random what it is offered, what it is not, and what makes no sense."""
 
     def __init__(self, seed: int) -> None:
-        self._rng = random.Random(seed)  # noqa: S311  # as above
+        self._rng = random.Random(seed)
         self._calls = 0
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:

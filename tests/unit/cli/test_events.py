@@ -2,7 +2,7 @@
 
 import io
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
@@ -11,6 +11,7 @@ from dispatcher.cli.events import JsonView, event_schema, event_type
 from shared.handoff import first_context
 from shared.messages import Message, TextPart, ToolCall, ToolResult
 from shared.records import (
+    Delegated,
     Ended,
     Entry,
     HandedOff,
@@ -18,13 +19,17 @@ from shared.records import (
     LegStarted,
     ModelReplied,
     Noticed,
+    Nudged,
     Paused,
     Record,
     Refused,
     Retried,
     Routed,
+    StateChanged,
+    Summarised,
     ToolFinished,
     ToolStarted,
+    Unrouted,
 )
 from shared.stores.base import LivePiece
 
@@ -37,6 +42,11 @@ ONE_OF_EACH: list[Record] = [
     ToolFinished(leg=1, result=ToolResult(call_id="c", name="t", content="")),
     HandedOff(leg=1, context=first_context("abcdefghijklmnop.1").advance("b", "so"), call_id="c"),
     Refused(leg=1, call_id="c", name="t", code="X", message="no"),
+    Delegated(leg=1, call_id="c", child="abcdefghijklmnop.1.1", agent="scout", objective="look"),
+    Nudged(leg=1, text="call it"),
+    StateChanged(leg=1, changes={"gone": None, "x": [1, {"y": None}]}, by="set_state"),
+    Summarised(leg=1, text="so far"),
+    Unrouted(why="nobody"),
     Noticed(text="look"),
     Paused(cause="retry", delay_s=1),
     Retried(),
@@ -46,7 +56,7 @@ ONE_OF_EACH: list[Record] = [
 
 def lines_of(*, records: list[Record], pieces: list[LivePiece], notes: list[str]) -> list[dict[str, Any]]:
     stream = io.StringIO()
-    view = JsonView(stream)
+    view = JsonView("abcdefghijklmnop.1", stream)
     for number, record in enumerate(records, 1):
         view.show(Entry(seq=number, at_ms=1_000 * number, record=record))
     for piece in pieces:
@@ -54,6 +64,10 @@ def lines_of(*, records: list[Record], pieces: list[LivePiece], notes: list[str]
     for note in notes:
         view.note(note)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_no_kind_of_record_is_left_out_here() -> None:
+    assert {type(record) for record in ONE_OF_EACH} == set(get_args(get_args(Record)[0]))
 
 
 def test_every_event_is_one_object_on_a_line_and_fits_the_schema() -> None:
@@ -64,7 +78,8 @@ def test_every_event_is_one_object_on_a_line_and_fits_the_schema() -> None:
         assert event.model_dump(mode="json", exclude_none=True).items() >= line.items()
     assert len(lines) == len(ONE_OF_EACH) + 2
     assert lines[0] == {
-        "event": "record", "seq": 1, "at_ms": 1000, "leg": 0, "type": "request", "prompt": "zwei\nZeilen"
+        "event": "record", "job": "abcdefghijklmnop.1", "seq": 1, "at_ms": 1000, "run_path": ["user"], "leg": 0,
+        "type": "request", "prompt": "zwei\nZeilen", "state": {}, "bounds": [],
     }  # fmt: skip
     assert lines[-2:] == [
         {"event": "live", "leg": 1, "fence": "2", "turn": 1, "text": "piece", "thought": True, "restart": False},
@@ -90,7 +105,8 @@ def test_the_schema_describes_every_event_as_it_is_written() -> None:
     definitions = event_schema()["$defs"]
     for record in ONE_OF_EACH:
         fields = definitions[f"{type(record).__name__}Event"]
-        assert fields["properties"].keys() >= {"event", "seq", "at_ms", "type", *type(record).model_fields}
-        assert {"seq", "at_ms"} <= set(fields["required"])
+        place = {"job", "seq", "at_ms", "run_path"}
+        assert fields["properties"].keys() >= {"event", "type", *place, *type(record).model_fields}
+        assert place <= set(fields["required"])
         assert "description" in fields
     assert definitions.keys() >= {"LiveEvent", "NoteEvent"}

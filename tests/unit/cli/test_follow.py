@@ -9,11 +9,12 @@ import pytest
 from dispatcher.cli.follow import Follower, waits_behind
 from dispatcher.client import Client
 from shared.errors import StoreUnavailable, UnknownJob
-from shared.records import Entry
-from shared.stores.base import Claimed, LivePiece
+from shared.records import Delegated, Entry, Paused
+from shared.stores.base import ChildSubmission, Claimed, LivePiece
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, done, moved, reply, submission, submitted
+from tests.contract.test_children import FAILED, children_of, end
 
 T = TypeVar("T")
 
@@ -21,11 +22,12 @@ T = TypeVar("T")
 class Seen:
     """A view that keeps what it is shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: asyncio.Event | None = None) -> None:
         self.events: list[str] = []
         self.notes: list[str] = []
         self.learnt: list[str] = []
-        self._changed = asyncio.Event()
+        self.children: dict[str, Seen] = {}
+        self._changed = changed or asyncio.Event()
 
     def show(self, entry: Entry) -> None:
         self._add(entry.record.type)
@@ -33,19 +35,28 @@ class Seen:
     def learn(self, entry: Entry) -> None:
         self.learnt.append(entry.record.type)
 
+    def below(self, job: str) -> "Seen":
+        self.children[job] = Seen(self._changed)
+        return self.children[job]
+
     def live(self, piece: LivePiece) -> None:
         self._add(piece.text)
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+        self._changed.set()
 
     def tick(self) -> None:
         pass
 
     async def until(self, event: str) -> None:
         """Return when ``event`` was shown."""
+        await self.until_so(lambda: event in self.events)
+
+    async def until_so(self, condition: Callable[[], object]) -> None:
+        """Return when something was shown that makes ``condition`` true."""
         async with asyncio.timeout(10):
-            while event not in self.events:
+            while not condition():
                 self._changed.clear()
                 await self._changed.wait()
 
@@ -206,5 +217,78 @@ def test_a_job_that_is_gone_is_not_waited_for(valkey_url: str) -> None:
     async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
         with pytest.raises(UnknownJob):
             await Follower(client, "aaaaaaaaaaaaaaaa.1", seen).run()
+
+    run(valkey_url, scenario)
+
+
+async def delegated(stores: Stores, leg: Claimed, count: int) -> list[str]:
+    """Suspend ``leg`` on so many children, as the relay does; their ids."""
+    children: list[ChildSubmission] = children_of(leg, count)
+    calls = [
+        Delegated(leg=leg.lease.leg, call_id=one.child.call_id, child=one.child.job, agent="scout") for one in children
+    ]
+    pause = Paused(leg=leg.lease.leg, cause="children", delay_s=0)
+    token = f"{leg.lease.fence}.s"
+    assert await stores.jobs.suspend(leg.lease, token, [*calls, pause], 0.0, children=children) == ("ok", "")
+    return [one.child.job for one in children]
+
+
+def test_children_are_followed_while_they_go_on_and_before_their_parent_does(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "lead")
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        first, second = await delegated(stores, leg, 2)
+        await seen.until("suspended")
+        child = await claimed(stores, first)
+        await seen.until_so(lambda: first in seen.children)
+        await seen.children[first].until("leg_started")
+        assert seen.children[first].events == ["request", "handoff", "leg_started"]
+        [grandchild] = await delegated(stores, child, 1)
+        await end(stores, grandchild)
+        await end(stores, first, FAILED)
+        await end(stores, second)
+        again = await claimed(stores, leg.lease.job)
+        await stores.jobs.finish(again.lease, "end", [done()], [])
+        await following
+        assert seen.children[first].events[-1] == "ended"
+        assert seen.children[second].events == ["request", "handoff", "leg_started", "ended"]
+        assert seen.children[first].children[grandchild].events[-1] == "ended"
+        assert seen.events[-2:] == ["leg_started", "ended"]
+
+    run(valkey_url, scenario)
+
+
+def test_a_late_follower_sees_each_entry_of_parent_and_children_once(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "lead")
+        [child] = await delegated(stores, leg, 1)
+        running = await claimed(stores, child)
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        await seen.until("suspended")
+        await stores.jobs.finish(running.lease, "e", [done()], [])
+        again = await claimed(stores, leg.lease.job)
+        await stores.jobs.finish(again.lease, "end", [done()], [])
+        await following
+        assert seen.children[child].events == ["request", "handoff", "leg_started", "ended"]
+        assert seen.events.count("suspended") == 1
+        tail = Seen()
+        await Follower(client, leg.lease.job, tail, tail=3).run()
+        assert (tail.children[child].events, tail.events) == (["ended"], ["leg_started", "ended"])
+        assert tail.children[child].learnt == ["request", "handoff", "leg_started"]
+
+    run(valkey_url, scenario)
+
+
+def test_a_child_that_nobody_serves_is_said_so(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "lead")
+        await delegated(stores, leg, 1)
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen).run())
+        await seen.until_so(lambda: seen.notes)
+        assert seen.notes == [
+            "the job waits: no running pool serves agent 'scout'; start one with `ekiden worker --agents scout`"
+        ]
+        await client.cancel(leg.lease.job)
+        await following
 
     run(valkey_url, scenario)

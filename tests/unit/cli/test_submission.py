@@ -69,3 +69,57 @@ def test_a_busy_session_is_refused_or_freed_on_request(valkey_url: str) -> None:
 def test_both_ways_to_name_a_session_at_once_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="exclude each other"):
         Conversation("ada", "abc", is_continued=True)
+
+
+def test_a_policy_is_of_new_sessions_alone() -> None:
+    with pytest.raises(InvalidRequest, match="`ekiden sessions policy abc sticky`"):
+        Conversation("ada", "abc", policy="sticky")
+
+
+def test_a_new_session_begins_with_its_policy_and_one_that_is_continued_keeps_its_own(valkey_url: str) -> None:
+    async def scenario(client: Client, notes: list[str]) -> None:
+        session = await ask(client, notes, Conversation("ada", policy="sticky"))
+        assert (await client.session(session)).policy == "sticky"
+        assert await ask(client, notes, Conversation("ada", is_continued=True, policy="entry")) == session
+        assert notes == [f"session {session} keeps its policy sticky: `ekiden sessions policy` changes it"]
+        await client.set_policy(session, "entry")
+        assert (await client.session(session)).policy == "entry"
+        with pytest.raises(UnknownJob):
+            await client.set_policy("0" * 16, "entry")
+
+    run(valkey_url, scenario)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "agent", "strategy"),
+    [
+        ("help", "reviewer", None),
+        ("@debugger help", "debugger", None),
+        ("@auto help", None, "auto"),
+        ("@auto --strategy=rule help", None, "rule"),
+    ],
+)
+def test_what_a_message_says_of_its_routing_comes_before_whom_one_talks_to(
+    prompt: str, agent: str | None, strategy: str | None
+) -> None:
+    asked = Asked(prompt, Conversation("ada")).overridden(None).by_default("reviewer")
+
+    assert (asked.prompt, asked.agent, asked.strategy) == ("help", agent, strategy)
+
+
+def test_an_agent_named_in_the_message_does_not_choose_the_session(valkey_url: str) -> None:
+    async def scenario(client: Client, notes: list[str]) -> None:
+        session = await ask(client, notes, Conversation("ada"))
+        named = Asked("@debugger x", Conversation("ada", is_continued=True)).overridden(None)
+        assert session_of(await named.submit(client, notes.append)) == session
+
+    run(valkey_url, scenario)
+
+
+def test_a_refused_request_goes_to_whom_the_user_names_in_the_same_session() -> None:
+    asked = Asked("x", Conversation("ada", policy="entry"), strategy="rule", request_id="r")
+
+    instead = asked.instead("debugger", "s")
+
+    assert (instead.agent, instead.strategy, instead.request_id) == ("debugger", None, None), "a request of its own"
+    assert instead.conversation == Conversation("ada", "s")

@@ -23,8 +23,8 @@ from tests.unit.cli.test_trace_replay import Watching
 def stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every command read the stored journal."""
 
-    async def read(*_: object) -> tuple[Story, list[Entry]]:
-        return story_of(JOB, stored_journal()), stored_journal()
+    async def read(*_: object) -> tuple[Story, dict[str, list[Entry]]]:
+        return story_of(JOB, stored_journal()), {JOB: stored_journal()}
 
     monkeypatch.setattr(trace, "_read", read)
 

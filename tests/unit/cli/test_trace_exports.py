@@ -16,12 +16,13 @@ from dispatcher.cli.trace import told
 from dispatcher.cli.trace_events import trace_events
 from dispatcher.cli.trace_openai import openai_trace
 from dispatcher.cli.trace_otlp import otlp_trace
-from dispatcher.cli.trace_reading import story_of
+from dispatcher.cli.trace_reading import family_story, story_of
 from dispatcher.cli.trace_story import Story
 from dispatcher.cli.trace_summary import story_json
-from shared.handoff import first_context
+from shared.handoff import Frame, first_context
 from shared.messages import Message, TextPart, ToolCall, ToolResult
 from shared.records import (
+    Delegated,
     Ended,
     Entry,
     HandedOff,
@@ -29,14 +30,18 @@ from shared.records import (
     LegStarted,
     ModelReplied,
     Noticed,
+    Nudged,
     Paused,
     Record,
     Refused,
     Routed,
+    StateChanged,
+    Summarised,
     ToolFinished,
     ToolStarted,
 )
 from shared.redaction import configure_redaction
+from tests.unit.cli.families import DIGGER, ROOT, SCOUT, TESTER, family
 from tests.unit.cli.journals import JOB, stored_journal
 
 Export = Callable[..., Any]
@@ -63,6 +68,9 @@ def planted(word: str) -> Story:
     )
     context = first_context(JOB).advance("debugger", f"because {word}", is_route=True)
     onward = context.advance("fixer", f"reason {word}", context=word, summary=word, payload={"a": word})
+    frame = Frame(agent="fixer", leg=2, call_id="c6", from_agent="debugger", chain_length=3)
+    called = onward.advance("checker", f"reason {word}", call=frame)
+    back = called.come_back(f"failed {word}", is_error=True, upto=1)
     result = ToolResult(call_id="c1", name="bash", content=f"result {word}", is_error=True)
     records: list[Record] = [
         JobRequested(prompt=f"prompt {word}", cwd=f"/srv/{word}"),
@@ -80,7 +88,18 @@ def planted(word: str) -> Story:
         LegStarted(leg=1, agent="debugger", attempt=1, worker="w"),
         HandedOff(leg=1, context=onward, call_id="c3"),
         LegStarted(leg=2, agent="fixer", attempt=1, worker="w"),
-        Ended(leg=2, status="failed", reason="ERROR", answer=word, error=f"error {word}"),
+        Summarised(leg=2, text=f"summary {word}", model="scripted"),
+        Nudged(leg=2, text=f"nudge {word}"),
+        StateChanged(leg=2, changes={word: word}, by="set_state"),
+        Delegated(leg=2, call_id="c5", child=f"{JOB}.1", agent="scout", objective=f"objective {word}"),
+        Paused(leg=2, cause="children", delay_s=0, detail="scout"),
+        LegStarted(leg=2, agent="fixer", attempt=1, worker="w"),
+        ToolFinished(leg=2, result=ToolResult(call_id="c5", name=word, content=f"child {word}", is_error=True)),
+        HandedOff(leg=2, context=called, call_id="c6"),
+        LegStarted(leg=3, agent="checker", attempt=1, worker="w"),
+        HandedOff(leg=3, context=back),
+        LegStarted(leg=4, agent="fixer", attempt=1, worker="w"),
+        Ended(leg=4, status="failed", reason="ERROR", answer=word, error=f"error {word}"),
     ]
     return story_of(JOB, [Entry(seq=seq, at_ms=1_000 * seq, record=one) for seq, one in enumerate(records, 1)])
 
@@ -240,10 +259,76 @@ def test_the_settings_patterns_and_prices_count(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("EKIDEN_REDACT", '["cart[.]py"]')
     monkeypatch.setenv("EKIDEN_PRICES", '{"gemini-2.5-flash": [1000000, 0]}')
     try:
-        story = told(JOB, stored_journal())
+        story = told(JOB, {JOB: stored_journal()})
         assert story.cost_usd == 10_064
         text = json.dumps(trace_events(story, content=True))
         assert "cart.py" not in text
         assert "[redacted]:23: the price may be None" in text
     finally:
         configure_redaction(())
+
+
+def family_told() -> Story:
+    return family_story(ROOT, family())
+
+
+def test_the_summary_of_a_parent_holds_those_of_its_children() -> None:
+    found = story_json(family_told())
+    assert [child["job"] for child in found["children"]] == [SCOUT, TESTER]
+    assert [child["job"] for child in found["children"][0]["children"]] == [DIGGER]
+    assert found["children"][0]["parent"] == ROOT
+    assert found["children"][0]["chain"] == ["user", "lead", "scout", "helper"]
+    steps = [step for leg in found["legs"] for attempt in leg["attempts"] for step in attempt["steps"]]
+    assert [step["child"] for step in steps if step["kind"] == "delegated"] == [SCOUT, TESTER]
+    assert [leg["how"] for leg in found["legs"]] == ["route", "route", "handoff", "return", "automatic"]
+
+
+def test_events_of_a_child_stand_behind_its_delegation() -> None:
+    events = trace_events(family_told(), content=True)
+    assert len({event["event_id"] for event in events}) == len(events)
+    assert {event["event_type"] for event in events} <= TYPES
+    order = [event["event_id"].rpartition(":")[0] for event in events]
+    scout = order.index(SCOUT)
+    delegation = events[scout - 1]
+    assert delegation["details"] == {
+        "tool_name": "delegate_to_scout", "to_agent": "scout", "child_job": SCOUT,
+        "tool_args": {"objective": "x"}, "tool_result": "found it\nin line 42",
+    }  # fmt: skip
+    assert delegation["duration_ms"] == 1_000, "as long as the child took"
+    failed = next(event for event in events if event["details"].get("child_job") == TESTER)
+    assert (failed["error"], failed["duration_ms"]) == ("ended without a result", 3_000)
+    back = next(event for event in events if event["details"].get("returned"))
+    assert back["details"] == {
+        "from_agent": "checker", "to_agent": "lead", "returned": True, "handoff_result": "looks fine\nreally"
+    }  # fmt: skip
+    assert {event["correlation_id"] for event in events} == {ROOT}
+
+
+def test_otlp_of_a_family_is_one_trace_with_the_children_below_their_calls() -> None:
+    (resource,) = otlp_trace(family_told(), content=False)["resourceSpans"]
+    found = resource["scopeSpans"][0]["spans"]
+    by_id = {span["spanId"]: span for span in found}
+    assert len(by_id) == len(found)
+    assert len({span["traceId"] for span in found}) == 1
+    assert sum(not span["parentSpanId"] for span in found) == 1
+    assert {span["parentSpanId"] for span in found if span["parentSpanId"]} <= by_id.keys()
+    assert {link["spanId"] for span in found for link in span.get("links", [])} <= by_id.keys()
+    roots = {attributes(span)["ekiden.job.id"]: span for span in found if span["name"].startswith("invoke_workflow")}
+    assert set(roots) == {ROOT, SCOUT, TESTER, DIGGER}
+    call = by_id[roots[DIGGER]["parentSpanId"]]
+    assert (call["name"], attributes(call)["ekiden.child.id"]) == ("execute_tool delegate_to_digger", DIGGER)
+    alone = otlp_trace(family_told().children[SCOUT], content=False)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert {span["spanId"] for span in alone} < by_id.keys(), "imported twice, a span is one"
+    assert {span["traceId"] for span in alone} == {found[0]["traceId"]}
+
+
+def test_openai_of_a_family_has_the_children_below_their_calls() -> None:
+    trace, *found = openai_trace(family_told(), content=True)["data"]
+    by_id = {span["id"]: span for span in found}
+    assert len(by_id) == len(found)
+    assert {span["trace_id"] for span in found} == {trace["id"]}
+    agents = {span["span_data"]["name"]: span for span in found if span["span_data"]["type"] == "agent"}
+    call = by_id[agents["digger"]["parent_id"]]
+    assert (call["span_data"]["name"], call["span_data"]["output"]) == ("delegate_to_digger", "dug")
+    assert agents["reviewer"]["parent_id"] is None
+    assert agents["checker"]["span_data"]["handoffs"] == [], "a return is no handoff of its own"

@@ -1,5 +1,6 @@
 """A journal played again, in its own time."""
 
+from dispatcher.cli.family import in_order
 from dispatcher.cli.trace_reading import story_of
 from dispatcher.cli.trace_replay import replay, totals
 from shared.records import Entry
@@ -23,6 +24,9 @@ class Watching:
 
     def learn(self, entry: Entry) -> None: ...
 
+    def below(self, job: str) -> "Watching":
+        return self
+
     def live(self, piece: LivePiece) -> None: ...
 
     def note(self, text: str) -> None: ...
@@ -33,7 +37,8 @@ class Watching:
 
 def played(speed: float, longest_s: float) -> Watching:
     view = Watching()
-    replay(stored_journal(), view, speed=speed, longest_s=longest_s, sleep=view.sleep)
+    placed = in_order({JOB: stored_journal()})
+    replay(JOB, placed, view, speed=speed, longest_s=longest_s, sleep=view.sleep)
     return view
 
 
@@ -55,7 +60,7 @@ def test_long_pauses_are_cut() -> None:
 
 def test_an_empty_journal_plays_nothing() -> None:
     view = Watching()
-    replay([], view, speed=1, longest_s=1, sleep=view.sleep)
+    replay(JOB, [], view, speed=1, longest_s=1, sleep=view.sleep)
     assert view.shown == []
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from dispatcher.cli.trace_reading import story_of
+from dispatcher.cli.trace_reading import family_story, story_of
 from dispatcher.cli.trace_waterfall import ASCII, UNICODE, Glyphs, duration, waterfall
 from shared.handoff import first_context
 from shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Record
+from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family
 from tests.unit.cli.journals import JOB, stored_journal
 
 README = Path(__file__).parents[3] / "README.md"
@@ -143,3 +144,53 @@ def test_an_empty_journal_draws_something() -> None:
 )
 def test_durations_are_short(ms: int, text: str) -> None:
     assert duration(ms) == text
+
+
+def drawn_family(width: int = 130, glyphs: Glyphs = UNICODE, upto: int = 10_000) -> list[str]:
+    journals = {
+        job: [entry for entry in entries if entry.at_ms <= BEGIN_MS + upto] for job, entries in family().items()
+    }
+    told = family_story(ROOT, {job: entries for job, entries in journals.items() if entries}, BEGIN_MS + upto)
+    return [line.text for line in waterfall(told, width, glyphs)]
+
+
+def test_children_are_drawn_below_their_delegation_on_the_same_axis() -> None:
+    lines = drawn_family()
+    assert lines[0].endswith("10 model calls · 1 tool call · 3 handoffs · 1 return · 1 refusal · 3 child jobs"), (
+        "counted with all below"
+    )
+    assert lines[1] == "user → lead → checker → lead → reviewer · 1040 tokens, $0.0115"
+    labels = [line.split("  ▓")[0].split("│")[0].rstrip() for line in lines]
+    order = [next(i for i, label in enumerate(labels) if label.startswith(begin)) for begin in (
+        f"  ⇒ scout ({SCOUT}): look at the logs",
+        "    scout (waited 100 ms)",
+        "      → helper: bug identified at line 42",
+        "    helper (waited 0 ms",
+        f"      ⇒ digger ({DIGGER}): dig",
+        "        digger (waited 100 ms)",
+        f"  ⇒ tester ({TESTER}): run the tests",
+        "    tester (waited 200 ms)",
+        "checker (waited 400 ms)",
+        "  ↩ lead: looks fine really",
+    )]  # fmt: skip
+    assert order == sorted(order)
+    assert not any(label.lstrip().startswith("router") for label in labels[4:]), "a child is not routed"
+    scout, tester = line_of(f"⇒ scout ({SCOUT})", lines), line_of(f"⇒ tester ({TESTER})", lines)
+    assert columns(scout)[0] == columns(tester)[0]
+    assert columns(scout)[1] < columns(tester)[1] == columns(line_of("tester (waited", lines))[1]
+    assert "1.0 s" in scout
+    assert "3.1 s" in line_of("suspended, children: scout, tester", lines), "until the leg was taken again"
+
+
+def test_a_family_that_goes_on_is_drawn_up_to_now() -> None:
+    lines = drawn_family(upto=2_550)
+    assert "goes on · 2.5 s" in lines[0]
+    last = columns(line_of("suspended, children: scout, tester", lines))[1]
+    assert last == columns(line_of("digger (waits for a worker)", lines))[1]
+
+
+@pytest.mark.parametrize("width", [61, 80, 130])
+def test_no_line_of_a_family_is_wider_than_asked(width: int) -> None:
+    for glyphs in (UNICODE, ASCII):
+        assert max(map(cell_len, drawn_family(width, glyphs))) <= width
+    assert "\n".join(drawn_family(width, ASCII)).isascii()

@@ -37,13 +37,15 @@ class Author:
         self._words = (f"w{n}x" for n in count())
         self.told: dict[int, list[str]] = {}
         """What every leg's agent said for others to read: texts, and the words of its handoff."""
+        self._forgotten: list[str] = []
         self._openings: dict[int, list[Message]] = {}
         self._calls: Iterator[int] = count()
         is_child = self.flip()
-        inputs = {"objective": self.word(), "more": [self.word()]} if is_child else None
+        prompt = self.word()
+        inputs = {"objective": prompt, "more": [self.word()]} if is_child else None
         earlier = [] if is_child else [self._earlier() for _ in range(self.number(5))]
         parent = self._random.choice([*AGENTS, "boss"]) if is_child else "user"
-        self.job = Job(self.other(""), self.word(), inputs=inputs, parent=parent, earlier=earlier)
+        self.job = Job(self.other(""), prompt, inputs=inputs, parent=parent, earlier=earlier)
 
     def flip(self) -> bool:
         return self._random.random() < 0.5
@@ -95,6 +97,7 @@ class Author:
         self.job.turn(*made, text=self.text(), results=False)
         first, second = made
         self.job.add(self.job.finished(second, forgotten=True))
+        self._forgotten.append(str(second.args["context"]))
         leg = self.job.leg
         self.job.add(Refused(leg=leg, call_id=first.id, name=first.name, code="UNKNOWN_AGENT", message=self.word()))
 
@@ -174,13 +177,16 @@ class Author:
             assert size(opened) <= max(budget, least)
             assert_well_formed(request(opened))
             assert_no_fact_twice(opened)
+            assert set(FACT.findall(job.leg_now.request.model_dump_json())) <= set(composed(opened))
 
     def check_turns(self) -> None:
         """Before every further turn."""
         leg = self.job.leg_now
         opened = opening(leg, PLENTY)
         assert opened == self._openings[leg.number]
-        assert_well_formed(request([*opened, *(one for turn in turns_of(leg.records) for one in turn.messages())]))
+        read = [*opened, *(one for turn in turns_of(leg.records) for one in turn.messages())]
+        assert_well_formed(request(read))
+        assert not [text for text in self._forgotten if text in str(read)]
 
     def agent_of(self, leg: int) -> str:
         return next(

@@ -32,6 +32,14 @@ def told(
     return on_fakeredis(scenario), model
 
 
+def given(content: str) -> str:
+    """What stands between the marks of a child's result."""
+    first, *lines, last = content.split("\n")
+    assert first.startswith("«fence ")
+    assert last.startswith("«end of fence ")
+    return "\n".join(lines)
+
+
 def delegate(id_: str, agent: str, objective: str = "look") -> Any:
     """A call of an agent's own tool."""
     return call(id_, f"delegate_to_{agent}", objective=objective)
@@ -50,7 +58,7 @@ def test_children_run_and_their_results_come_in_call_order() -> None:
     )
     assert (story.view.status, story.view.result) == ("done", "all is well")
     assert [(one.call_id, one.agent) for one in story.of(Delegated)] == [("c1", "scout"), ("c2", "tester")]
-    assert [one.result.content for one in story.of(ToolFinished)] == ["found it", "it works"]
+    assert [given(one.result.content) for one in story.of(ToolFinished)] == ["found it", "it works"]
     [child] = model.asked("tester")
     assert "test it" in child.messages[0].text
     assert "do it" not in child.messages[0].text, "a child knows what it was given and nothing else"
@@ -59,7 +67,7 @@ def test_children_run_and_their_results_come_in_call_order() -> None:
 def test_the_single_tool_delegates_too() -> None:
     asked = call("c1", "delegate_to_agent", agent_name="scout", objective="look")
     story, model = told({"lead": [calls(asked), said("done")], "scout": [said("found")]}, LEAD, SCOUT, TESTER)
-    assert story.results == {"c1": "found"}
+    assert given(story.results["c1"]) == "found"
     assert {"delegate_to_scout", "delegate_to_tester"} <= {tool.name for tool in model.asked("lead")[0].tools}
     single = {**LEAD, "transfer": "single"}
     _, model = told({"lead": [calls(asked), said("done")], "scout": [said("found")]}, single, SCOUT, TESTER)
@@ -160,7 +168,7 @@ def test_delegation_ends_where_the_depth_does() -> None:
         deep,
         TESTER,
     )
-    assert story.results == {"c1": "alone"}
+    assert given(story.results["c1"]) == "alone"
     told_scout = "\n".join(result.content for message in model.asked("scout")[2].messages for result in message.results)
     assert told_scout.count("MAX_DEPTH_EXCEEDED") == 2
 
@@ -196,7 +204,7 @@ def test_a_structured_result_is_validated_and_comes_back_as_json() -> None:
         strict,
         TESTER,
     )
-    assert json.loads(story.results["c1"]) == {"files": ["a.py"]}
+    assert json.loads(given(story.results["c1"])) == {"files": ["a.py"]}
     mended = model.asked("scout")[1].messages[-1].results[0]
     assert mended.is_error
     assert "files[1]" in mended.content

@@ -131,6 +131,16 @@ def test_what_could_mean_two_agents_means_none(style: str) -> None:
     assert refused.code == "UNKNOWN_AGENT"
 
 
+def test_an_agent_that_is_allowed_is_meant_before_one_that_is_not(style: str) -> None:
+    transfers = lead(style, "代码-修复", strangers=("代码 修复",))
+    assert transfers.transfer(asking(style, "代码_修复"), upto=3).context.to_agent == "代码-修复"
+
+
+def test_an_agent_that_is_not_allowed_is_recognised_all_the_same(style: str) -> None:
+    refused = refusal(lead(style, "helper", strangers=("code-fixer",)), asking(style, "Code Fixer"))
+    assert (refused.code, "may not hand over to 'code-fixer'" in str(refused)) == ("PERMISSION_DENIED", True)
+
+
 def test_of_two_agents_with_the_same_tool_the_one_that_has_it_is_meant(style: str) -> None:
     """The other is left out of the catalog, with an error that names both."""
     transfer = lead(style, "billing-agent").transfer(asking("tools", "billing_agent"), upto=3)

@@ -172,6 +172,12 @@ class TestReturn:
         assert "Helping." not in str(opened)
         assert "From agent" not in str(opened)
 
+    def test_whoever_has_control_meanwhile_is_told_who_waits(self) -> None:
+        job = self.called()
+        assert job.opened()[-1].text.endswith("with the request. Agent lead waits for your answer.")
+        job.hand_over("writer", "h1")
+        assert job.opened()[-1].text.endswith("Agent lead waits for your answer.")
+
     def test_a_failure_is_an_error_in_the_same_place(self) -> None:
         job = self.called()
         job.turn(call("h1", "look"))

@@ -206,3 +206,9 @@ def test_the_single_tool_takes_a_payload_that_the_instruction_declares() -> None
 )
 def test_a_payload_is_found_wherever_the_model_has_put_it(arguments: dict[str, Any], payload: Any) -> None:
     assert payload_of(FILES, arguments) == payload
+
+
+def test_the_texts_of_a_handoff_are_no_payload_though_a_field_is_named_like_one() -> None:
+    schema = {"type": "object", "properties": {"summary": {"type": "integer"}}}
+    assert payload_of(schema, {"reason": "x", "summary": "all done"}) == {}
+    assert payload_of(schema, {"summary": "all done", "payload": {"summary": 3}}) == {"summary": 3}

@@ -1,0 +1,195 @@
+"""``ekiden jobs``, ``job …`` and ``sessions state`` on jobs that delegate."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+from typer.testing import CliRunner
+
+from dispatcher.cli.main import app
+from dispatcher.client import Client
+from shared.errors import InvalidRequest
+from shared.records import JobRequested, Record
+from shared.stores.base import Spent
+from shared.stores.opening import Stores, open_stores
+from shared.stores.redis import as_any
+from tests.contract.relay_world import claimed, done, moved, reply, submitted
+from tests.contract.test_children import FAILED, end, waiting_parent
+from tests.unit.cli.test_follow import delegated
+
+T = TypeVar("T")
+
+
+def there(url: str, scenario: Callable[[Stores, Client], Awaitable[T]]) -> T:
+    """Run ``scenario`` on an emptied server."""
+
+    async def whole() -> T:
+        stores = open_stores(url)
+        await as_any(stores.client.flushall())
+        async with Client(url) as client:
+            try:
+                return await scenario(stores, client)
+            finally:
+                await stores.close()
+
+    return asyncio.run(whole())
+
+
+def ekiden(url: str, *args: str) -> str:
+    done = CliRunner().invoke(app, [*args, "--redis", url], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def parent(valkey_url: str) -> tuple[str, list[str]]:
+    """A parent that waits for three children, of which the second has failed; an ordinary job is there, too."""
+
+    async def scenario(stores: Stores, _: Client) -> tuple[str, list[str]]:
+        await submitted(stores, request_id="alone")
+        job, children = await waiting_parent(stores, 3)
+        await end(stores, children[1], FAILED)
+        return job, children
+
+    return there(valkey_url, scenario)
+
+
+def test_jobs_counts_the_children_of_root_jobs(valkey_url: str, parent: tuple[str, list[str]]) -> None:
+    job, children = parent
+    rows = [line.split() for line in ekiden(valkey_url, "jobs").splitlines()]
+    assert rows[0][:5] == ["JOB", "STATUS", "AGENT", "LEG", "CHILDREN"]
+    assert rows[1][:5] == [job, "suspended", "lead", "1", "3"]
+    assert children[0] not in ekiden(valkey_url, "jobs")
+    found = [json.loads(line) for line in ekiden(valkey_url, "jobs", "--json").splitlines()]
+    assert [(one["id"], one["child_count"], one["parent"]) for one in found[:1]] == [(job, 3, None)]
+    assert found[1]["child_count"] == 0
+
+
+def test_without_any_child_there_is_no_column_for_them(valkey_url: str) -> None:
+    there(valkey_url, lambda stores, _: submitted(stores))
+    assert "CHILDREN" not in ekiden(valkey_url, "jobs")
+
+
+def test_a_parent_names_its_children_and_a_child_its_parent(valkey_url: str, parent: tuple[str, list[str]]) -> None:
+    job, children = parent
+    text = ekiden(valkey_url, "job", "show", job)
+    assert f"child        {children[0]} scout queued" in text
+    assert f"child        {children[1]} scout failed" in text
+    assert f"parent       {job}" in ekiden(valkey_url, "job", "show", children[0])
+    found = json.loads(ekiden(valkey_url, "job", "show", job, "--json"))
+    assert [(one["id"], one["status"]) for one in found["children"]] == [
+        (children[0], "queued"),
+        (children[1], "failed"),
+        (children[2], "queued"),
+    ]
+    assert json.loads(ekiden(valkey_url, "job", "show", children[0], "--json"))["parent"] == job
+
+
+def test_what_was_spent_is_shown_on_the_root(valkey_url: str) -> None:
+    async def scenario(stores: Stores, _: Client) -> str:
+        leg = await moved(stores, await submitted(stores), "lead")
+        spent = Spent(tokens=1_234, micro_usd=5_600)
+        await stores.jobs.append(leg.lease, "t", [reply()], used_ms=1, is_progress=True, spent=spent)
+        return leg.lease.job
+
+    job = there(valkey_url, scenario)
+    assert "spent        1234 tokens, $0.0056" in ekiden(valkey_url, "job", "show", job)
+    found = json.loads(ekiden(valkey_url, "job", "show", job, "--json"))
+    assert found["spent"] == {"tokens": 1_234, "micro_usd": 5_600}
+
+
+def test_a_cancelled_parent_says_how_many_children_end_with_it(valkey_url: str, parent: tuple[str, list[str]]) -> None:
+    job, _ = parent
+    assert ekiden(valkey_url, "job", "cancel", job) == f"job {job} is cancelled; its 2 child jobs end with it\n"
+    assert ekiden(valkey_url, "job", "cancel", job) == f"job {job} had ended before\n"
+
+
+def test_children_are_found_by_their_exact_ids(valkey_url: str) -> None:
+    async def scenario(stores: Stores, _: Client) -> str:
+        leg = await moved(stores, await submitted(stores), "lead")
+        [child] = await delegated(stores, leg, 1)
+        return child
+
+    child = there(valkey_url, scenario)
+    for words in (["events"], ["chain"], ["chain", "--mermaid"], ["show"]):
+        assert "scout" in ekiden(valkey_url, "job", words[0], child, *words[1:])
+    assert "scout" in ekiden(valkey_url, "trace", "show", child)
+    parent = child.rpartition(".")[0]
+    found = [json.loads(line) for line in ekiden(valkey_url, "job", "events", parent, "--json").splitlines()]
+    assert {event["job"] for event in found} == {parent, child}
+    assert ["user", "lead", "scout"] not in [event["run_path"] for event in found], "it has not begun"
+    assert ekiden(valkey_url, "job", "cancel", child) == f"job {child} is cancelled\n"
+
+
+def test_a_family_is_read_whole_parents_first(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client) -> None:
+        leg = await moved(stores, await submitted(stores), "lead")
+        first, second = await delegated(stores, leg, 2)
+        [grandchild] = await delegated(stores, await claimed(stores, first), 1)
+        journals = await client.journals(leg.lease.job)
+        assert list(journals) == [leg.lease.job, first, second, grandchild]
+        assert all(isinstance(entries[0].record, JobRequested) for entries in journals.values())
+        assert [view.id for view in await client.children(leg.lease.job)] == [first, second]
+        assert await client.count_children([leg.lease.job, first, grandchild]) == [2, 1, 0]
+
+    there(valkey_url, scenario)
+
+
+def state(url: str, session: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(ekiden(url, "sessions", "state", session, "--json"))
+    return found
+
+
+def test_the_state_of_a_session_follows_its_job(valkey_url: str) -> None:
+    async def begun(_: Stores, client: Client) -> str:
+        return await client.submit("repair the cart", state={"ticket": 4711, "任务": ["x"]})
+
+    job = there(valkey_url, begun)
+    session = job.partition(".")[0]
+    assert state(valkey_url, session[:6]) == {
+        "session": session, "job": job, "current_task": "repair the cart", "task_status": "pending",
+        "current_agent": "router", "last_action": "", "variables": {},
+    }  # fmt: skip
+
+    async def routed_and_answered() -> list[Record]:
+        stores = open_stores(valkey_url)
+        leg = await moved(stores, job, "lead")
+        records = [entry.record for entry in await stores.jobs.journal(job)]
+        await stores.jobs.finish(leg.lease, "f", [done()], [], state={"ticket": 4711})
+        await stores.close()
+        return records
+
+    request = asyncio.run(routed_and_answered())[0]
+    assert isinstance(request, JobRequested)
+    assert request.state == {"ticket": 4711, "任务": ["x"]}
+    found = state(valkey_url, job)
+    assert (found["task_status"], found["current_agent"]) == ("completed", "lead")
+    assert (found["last_action"], found["variables"]) == ("route: lead", {"ticket": 4711})
+    text = ekiden(valkey_url, "sessions", "state", session)
+    assert "task status    completed" in text
+    assert "ticket = 4711" in text
+
+
+def test_the_state_is_of_the_job_that_runs_not_of_one_that_waits_behind_it(valkey_url: str) -> None:
+    async def scenario(_: Stores, client: Client) -> str:
+        first = await client.submit("the first")
+        await client.submit("the second", session=first.partition(".")[0])
+        return first
+
+    first = there(valkey_url, scenario)
+    found = state(valkey_url, first)
+    assert (found["job"], found["current_task"]) == (first, "the first")
+    assert "no variables" in ekiden(valkey_url, "sessions", "state", first)
+
+
+def test_a_variable_that_cannot_be_kept_is_refused_before_anything_happens(valkey_url: str) -> None:
+    async def scenario(_: Stores, client: Client) -> int:
+        with pytest.raises(InvalidRequest, match="letters, digits"):
+            await client.submit("x", state={"a b": 1})
+        return len(await client.jobs())
+
+    assert there(valkey_url, scenario) == 0
+    refused = CliRunner().invoke(app, ["submit", "x", "--state", "ticket", "--redis", valkey_url])
+    assert "has no '='" in str(refused.exception)

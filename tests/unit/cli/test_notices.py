@@ -1,0 +1,124 @@
+"""What people are told while a job is handed over, delegated, given back."""
+
+import io
+
+import pytest
+
+from dispatcher.cli.family import in_order
+from dispatcher.cli.follow import show_family
+from dispatcher.cli.output import Output
+from dispatcher.cli.people import PeopleView
+from shared.handoff import Frame, first_context
+from shared.messages import ToolResult
+from shared.records import Delegated, Ended, Entry, HandedOff, LegStarted, Paused, Record, Refused, ToolFinished
+from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family
+
+
+def shown(journals: dict[str, list[Entry]], *, verbose: bool = False, tail: int | None = None) -> list[str]:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    show_family(ROOT, in_order(journals), PeopleView(ROOT, Output(stream), verbose=verbose), tail)
+    stream.seek(0)
+    return stream.read().splitlines()
+
+
+def lines(*records: Record) -> list[str]:
+    return shown({ROOT: [Entry(seq=seq, at_ms=1_000 * seq, record=record) for seq, record in enumerate(records, 1)]})
+
+
+def test_a_family_reads_like_a_story() -> None:
+    assert shown(family()) == [
+        "🎯 Routing via rule-match to: lead (27% confidence)",
+        "💡 Model: scripted stand-in for a model: no key is needed",
+        "⛔ lead: transfer_to_x refused (UNKNOWN_AGENT): Not executed.",
+        "advice",
+        "🧩 lead ⇒ scout, tester (2 child jobs)",
+        f"  🧩 scout: look at the logs · job {SCOUT}",
+        f"  🧩 tester: run the tests · job {TESTER}",
+        "  🔀 scout → helper: bug identified at line 42",
+        "  🧩 helper ⇒ digger (1 child job)",
+        f"    🧩 digger: dig · job {DIGGER}",
+        "    ✅ digger: dug",
+        "  ✅ scout: found it",
+        "  ❌ tester failed (TIMEOUT): too slow",
+        "🔀 lead → checker: bug identified at line 42",
+        "💡 checker gets a summary of what came before (4 words)",
+        "checker: checker says so",
+        "↩ checker returned to lead: looks fine",
+        "💡 lead is told: you only wrote it",
+        "🔧 set_state (0 ms)",
+        "🔀 lead → reviewer (on completion): after the fix",
+        "reviewer: reviewer says so",
+        "",
+        "✅ reviewer: All is well.",
+        f"user → lead → reviewer · 7.0 s · 1040 tokens · 2 child jobs · job {ROOT}",
+    ]
+
+
+def test_state_is_shown_to_those_who_ask_for_it() -> None:
+    quiet, verbose = shown(family()), shown(family(), verbose=True)
+    assert [line for line in verbose if line not in quiet] == [
+        '💡 state: ticket taken away, done = [1, "zwei"] (set_state)'
+    ]
+
+
+def test_a_child_that_nobody_followed_is_told_of_by_its_result() -> None:
+    found = shown({ROOT: family()[ROOT]})
+    assert [line for line in found if line.startswith("  ")] == [
+        "  ✅ scout: found it",
+        "  ❌ tester: ended without a result",
+    ]
+
+
+def test_an_end_is_told_once_whoever_tells_it_first() -> None:
+    journals = family()
+    late = [
+        entry.model_copy(update={"at_ms": BEGIN_MS + 9_000}) if isinstance(entry.record, Ended) else entry
+        for entry in journals[TESTER]
+    ]
+    found = shown(journals | {TESTER: late})
+    assert [line for line in found if "❌ tester" in line] == ["  ❌ tester: ended without a result"]
+
+
+@pytest.mark.parametrize("tail", [1, 5, 20, 30])
+def test_a_tail_tells_the_same_end(tail: int) -> None:
+    assert shown(family(), tail=tail)[-2:] == shown(family())[-2:]
+
+
+def test_a_return_without_a_result_and_a_refused_automatic_handoff_are_told() -> None:
+    route = first_context(ROOT).advance("lead", "routed", is_route=True)
+    frame = Frame(agent="lead", leg=1, call_id="c", from_agent="user", chain_length=2)
+    back = route.advance("checker", "check", call=frame).come_back("max turns\nreached", is_error=True, upto=1)
+    plain = route.advance("writer", "completed")
+    found = lines(
+        LegStarted(leg=2, agent="checker", attempt=1, worker="w"),
+        HandedOff(leg=2, context=back),
+        Refused(leg=3, name="writer", code="CIRCULAR_HANDOFF", message="it had it"),
+        HandedOff(leg=3, context=plain),
+    )
+    assert found == [
+        "↩ checker returned to lead without a result: max turns",
+        "⛔ lead: writer refused (CIRCULAR_HANDOFF): it had it",
+        "🔀 lead → writer (on completion)",
+    ]
+
+
+def test_who_waits_again_for_children_does_not_call_them_anew() -> None:
+    call = Delegated(leg=1, call_id="c", child=SCOUT, agent="scout", objective="look")
+    start = LegStarted(leg=1, agent="lead", attempt=1, worker="w")
+    pause = Paused(leg=1, cause="children", delay_s=0)
+    done = ToolFinished(leg=1, result=ToolResult(call_id="c", name="delegate_to_scout", content="\n\n found \nmore"))
+    assert lines(start, call, pause, start, pause, start, done) == [
+        "🧩 lead ⇒ scout (1 child job)",
+        "⏳ lead waits for its child jobs",
+        "  ✅ scout: found",
+    ]
+
+
+def test_a_parent_that_waits_shows_what_its_children_do() -> None:
+    view = PeopleView(ROOT, Output(io.StringIO()))
+    placed = [one for one in in_order(family()) if one.entry.at_ms <= BEGIN_MS + 2_600]
+    show_family(ROOT, placed, view, None)
+    assert view.activity == "2 of 2 child jobs go on | 1 of 1 child jobs go on | digger thinks | tester thinks"
+    later = PeopleView(ROOT, Output(io.StringIO()))
+    show_family(ROOT, [one for one in in_order(family()) if one.entry.at_ms <= BEGIN_MS + 3_000], later, None)
+    assert later.activity == "1 of 2 child jobs go on | tester thinks"

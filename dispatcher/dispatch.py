@@ -11,7 +11,6 @@ from dispatcher.routing.followup import SESSION
 from dispatcher.routing.overrides import AUTO
 from shared.definitions.catalog import Catalog
 from shared.definitions.model import AgentDefinition
-from shared.definitions.model import AgentDefinition
 from shared.errors import UnknownAgent
 from shared.handoff import History
 from shared.ids import session_of

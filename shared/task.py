@@ -32,10 +32,7 @@ def task_of(summary: str, status: str, agent: str, last_action: str) -> dict[str
 
 
 def last_action_of(records: Sequence[Record]) -> str:
-    """Return the newest thing that was done: ``tool_call: bash``, ``handoff: reviewer``, ``llm_response``, …
-
-    Empty where nothing was done yet.
-    """
+    """Return the newest thing that was done, such as ``tool_call: bash``; empty where nothing was done yet."""
     return next(filter(None, map(_action, reversed(records))), "")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -115,7 +115,8 @@ class Calls:
         for call in others:  # no model sees these again
             await self._finish(turn, _error(call, ONE_ENDING), 0, forgotten=True)
         if self._has.completion.is_ending(first):
-            return await self._complete(turn, first)
+            await self._complete(turn, first)
+            return None
         return await self._transfer(turn, first)
 
     async def _complete(self, turn: Turn, call: ToolCall) -> None:

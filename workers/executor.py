@@ -79,7 +79,7 @@ class Executor:
             await self._ask()
 
     async def _summarise(self) -> None:
-        """Let a model sum up what other agents said, once, where the handoff asks for it; without, all of it is read."""
+        """Let a model sum up what other agents said, once, where the handoff asks for it; else all of it is read."""
         asked = None if self._turns else summary_request(self._leg, budget_for(self._has.model_name))
         if asked is None:
             return

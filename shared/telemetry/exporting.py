@@ -121,22 +121,22 @@ class RedactingExporter(SpanExporter):
     def _cleaned(self, spans: Sequence[ReadableSpan]) -> list[ReadableSpan]:
         """Return the spans as they may leave: most as they are, which one look at all their texts together tells."""
         texts = [_texts_of(span) for span in spans]
-        is_clean = not self._finds(chain.from_iterable(texts))
+        are_clean = not self._finds(chain.from_iterable(texts))
         return [
-            span if is_clean and self._may_leave(span, own) else self._rewritten(span, is_clean or not self._finds(own))
+            self._cleaned_span(span, own, are_clean or not self._finds(own))
             for span, own in zip(spans, texts, strict=True)
         ]
+
+    def _cleaned_span(self, span: ReadableSpan, texts: Sequence[str], is_clean: bool) -> ReadableSpan:
+        is_short = max(map(len, texts)) <= MAX_TEXT
+        if is_clean and is_short and not span.events and self._dropped.isdisjoint(span.attributes or ()):
+            return span
+        return self._rewritten(span, _cut if is_clean else self._clean)
 
     def _finds(self, texts: Iterable[str]) -> bool:
         return self._redactor.finds("\n".join(texts).encode("utf-8", "replace").decode())  # RE2 takes no lone surrogate
 
-    def _may_leave(self, span: ReadableSpan, texts: Sequence[str]) -> bool:
-        """Tell whether a span in which no secret is holds nothing else that has to go."""
-        return not span.events and max(map(len, texts)) <= MAX_TEXT and self._dropped.isdisjoint(span.attributes or ())
-
-    def _rewritten(self, span: ReadableSpan, is_clean: bool) -> ReadableSpan:
-        clean = _cut if is_clean else self._clean
-
+    def _rewritten(self, span: ReadableSpan, clean: Callable[[Any], Any]) -> ReadableSpan:
         def cleaned(values: Mapping[str, Any] | None) -> dict[str, Any]:
             return {key: clean(value) for key, value in (values or {}).items() if key not in self._dropped}
 
@@ -173,12 +173,18 @@ def _texts_of(span: ReadableSpan) -> list[str]:
 
 
 def _texts(attributes: Mapping[str, Any] | None) -> list[str]:
+    return _texts_in(attributes.values()) if attributes else []
+
+
+def _texts_in(values: Iterable[Any]) -> list[str]:
     texts: list[str] = []
-    for value in (attributes or {}).values():
+    for value in values:
         if isinstance(value, str):
             texts.append(value)
         elif isinstance(value, list | tuple):
-            texts += [one for one in value if isinstance(one, str)]
+            texts += _texts_in(value)
+        elif isinstance(value, dict):
+            texts += [f"{key}={text}" for key, inner in value.items() for text in _texts_in([inner])]
     return texts
 
 

@@ -4,13 +4,16 @@ from typing import Any
 
 import pytest
 
+from shared.errors import InvalidRequest
 from shared.handoff import Frame, HandoffContext
 from shared.ids import root_of
 from shared.outcomes import Budget, Child
-from shared.records import Ended, HandedOff, JobRequested, Paused, Record
+from shared.records import Ended, HandedOff, JobRequested, Paused, Record, Retried
 from shared.relay.message import outbox, queue_for
-from shared.stores.base import ChildSubmission, Claimed, Spent
+from shared.stores import keys
+from shared.stores.base import ChildSubmission, Claimed, Lease, Spent
 from shared.stores.opening import Stores
+from shared.stores.redis import as_any
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted
 
@@ -60,7 +63,7 @@ async def status_of(stores: Stores, job: str) -> str:
 
 async def sends_of(stores: Stores, job: str) -> int:
     """How many messages of the job have been pushed."""
-    return int(await stores.client.hget(f"ekiden:{{{job.partition('.')[0]}}}:job:{job}", "sends"))
+    return int(await as_any(stores.client.hget(keys.job(job), "sends")))
 
 
 def test_a_suspension_begins_its_children_at_their_agents(backend: Backend) -> None:
@@ -107,10 +110,9 @@ def test_however_a_child_ends_its_parent_wakes(backend: Backend, how: str) -> No
                 late = FAILED.model_copy(update={"reason": "TIMEOUT"})
                 assert await stores.jobs.stop(child, "deadline", [late], ()) == "ok"
             case _:
-                leg = await claimed(stores, child, lease_s=0.0)
+                await claimed(stores, child, lease_s=0.0)
                 dead = Ended(leg=1, status="dead", reason="ERROR", error="gone")
-                lease = leg.lease.__class__(child, 1, "")
-                assert (await stores.jobs.finish(lease, "d", [dead], []))[0] == "ok"
+                assert (await stores.jobs.finish(Lease(child, 1, ""), "d", [dead], []))[0] == "ok"
         assert await status_of(stores, job) == "queued"
         await claimed(stores, job)
 
@@ -191,7 +193,7 @@ def test_a_cancelled_job_begins_no_children(backend: Backend) -> None:
         children = children_of(leg, 1)
         verdict = await stores.jobs.suspend(leg.lease, "s", records, 0.0, children=children)
         assert verdict == ("cancelled", "user")
-        assert not await stores.client.exists(f"ekiden:{{{job.partition('.')[0]}}}:job:{job}.1")
+        assert not await stores.client.exists(keys.job(f"{job}.1"))
 
     backend.run(scenario)
 
@@ -210,9 +212,6 @@ def test_a_repeated_suspension_begins_no_child_twice(backend: Backend) -> None:
 
 def test_a_delegated_job_cannot_be_retried(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
-        from shared.errors import InvalidRequest
-        from shared.records import Retried
-
         _, [child] = await waiting_parent(stores, 1)
         await end(stores, child, FAILED)
         box = children_of(await claimed(stores, child.rpartition(".")[0]), 1)[0].outbox

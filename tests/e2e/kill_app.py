@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 import dispatcher.bootstrap
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
+from shared.prices import Prices
 from shared.records import ModelReplied, Record, ToolFinished
 from shared.relay.celery_app import make_app
 from shared.relay.leg import Leg
@@ -116,9 +117,8 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
     registry = Registry([pay, print_receipt])
     models = KillingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     with_points(stores)
-    handler = NotingHandler(
-        Definitions(stores.catalogs), registry, ToolGate(registry), models, workspace_root=settings.workspace_root
-    )
+    tools, root = ToolGate(registry), settings.workspace_root
+    handler = NotingHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root)
     return Served(handler, registry.names())
 
 

@@ -28,6 +28,7 @@ import workers.executor
 from shared.children import watch_parent
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
+from shared.prices import Prices
 from shared.records import ModelReplied
 from shared.relay.celery_app import make_app
 from shared.relay.leases import Leases
@@ -117,9 +118,8 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
     builtin = builtin_registry(workspace=settings.workspace_root is not None)
     registry = Registry([pay, print_receipt, poison, *builtin.offered_to(lambda _: True)])
     models = CountingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
-    handler = NotingHandler(
-        Definitions(stores.catalogs), registry, ToolGate(registry), models, workspace_root=settings.workspace_root
-    )
+    tools, root = ToolGate(registry), settings.workspace_root
+    handler = NotingHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root)
     return Served(handler, registry.names())
 
 

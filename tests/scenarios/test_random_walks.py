@@ -97,7 +97,8 @@ def assert_answered_once(story: Story) -> None:
     """Every call has exactly one response."""
     asked = [call.id for record in story.of(ModelReplied) for call in record.message.calls]
     answered = [record.result.call_id for record in story.of(ToolFinished)]
-    answered += [str(record.call_id) for record in (*story.of(HandedOff), *story.of(Refused)) if record.call_id]
+    answered += [str(record.call_id) for record in story.of(HandedOff) if record.call_id]
+    answered += [str(record.call_id) for record in story.of(Refused) if record.call_id]
     assert Counter(answered) == Counter(asked)
     for leg, count in Counter(record.leg for record in story.of(ModelReplied)).items():
         assert count <= MAX_TURNS, f"leg {leg} had {count} turns"

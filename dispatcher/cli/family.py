@@ -39,7 +39,9 @@ class Views:
     def of(self, job: str) -> View:
         """Return the view of ``job``, made by its parent's when it is first asked for."""
         if job not in self._views:
-            self._views[job] = self.of(parent_of(job) or "").below(job)
+            parent = parent_of(job)
+            assert parent is not None, f"job {job!r} is not below the one that is shown"
+            self._views[job] = self.of(parent).below(job)
         return self._views[job]
 
 

@@ -141,6 +141,23 @@ def test_a_family_of_jobs_from_its_submission_to_its_chart(stack: Program) -> No
     assert sum(span["name"].startswith("invoke_workflow") for span in spans) == 3
 
 
+def test_variables_are_set_by_whatever_begins_a_job(stack: Program) -> None:
+    def variables() -> dict[str, Any]:
+        job = json.loads(stack.run("jobs", "--limit", "1", "--json").stdout)["id"]
+        found: dict[str, Any] = json.loads(stack.run("sessions", "state", job, "--json").stdout)["variables"]
+        return found
+
+    talked = stack.run("chat", "helper", "--state", "a=1", stdin="one\ntwo\n")
+    assert talked.stdout.count("helper: found it") == 2, talked.stdout
+    assert variables() == {"a": 1}
+    assert stack.run("agents", "run", "helper", "-p", "x", "--state", 'b={"c": null}').returncode == 0
+    assert variables() == {"b": {"c": None}}
+    assert stack.run("run", "x", "--agent", "helper", "--state", "d=text").returncode == 0
+    assert variables() == {"d": "text"}
+    refused = stack.run("run", "x", "--agent", "helper", "--state", "d")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
 def test_ctrl_c_ends_a_parent_that_waits_and_its_children_with_it(stack: Program) -> None:
     with Terminal(stack, "submit", "wait for it", "--agent", "waiter", "--follow") as terminal:
         terminal.wait_for("sleeper thinks")

@@ -21,7 +21,7 @@ COMMANDS = [
     *(["job", name] for name in ("show", "result", "events", "follow", "chain", "cancel", "retry")),
     ["chat"],
     ["sessions"],
-    *(["sessions", name] for name in ("list", "show", "clear", "export")),
+    *(["sessions", name] for name in ("list", "show", "state", "clear", "export")),
     ["agents", "run"],
     ["status"],
     ["config"],

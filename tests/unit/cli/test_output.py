@@ -4,8 +4,9 @@ import io
 import re
 
 import pytest
+from rich.cells import cell_len
 
-from dispatcher.cli.output import Output, one_line, speaks_unicode
+from dispatcher.cli.output import Output, fitted, one_line, speaks_unicode
 
 
 class Terminal(io.TextIOWrapper):
@@ -67,3 +68,17 @@ def test_a_narrow_terminal_wraps_lines_and_tables(monkeypatch: pytest.MonkeyPatc
 def test_one_line_cuts_what_is_too_long() -> None:
     assert one_line("a\n b", 10) == "a b"
     assert one_line("x" * 20, 10) == "xxxxxxx..."
+
+
+@pytest.mark.parametrize("text", ["short", "a long text of many words", "代码修复代码修复", "two\nlines\x1b[2J", ""])
+@pytest.mark.parametrize("width", [5, 8, 40])
+def test_a_fitted_text_is_one_line_of_so_many_columns(text: str, width: int) -> None:
+    line = fitted(text, width, "…")
+    assert cell_len(line) <= width
+    assert not set(line) & set("\n\x1b")
+    assert width < 40 or line == " ".join(text.replace("\x1b", "").split())
+
+
+def test_drawings_are_plain_off_a_terminal() -> None:
+    assert "".join(Output(stream_of("utf-8")).drawing.values()).isascii()
+    assert Output(stream_of("utf-8")).symbols["arrow"] == "→"

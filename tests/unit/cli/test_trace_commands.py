@@ -8,13 +8,16 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dispatcher.cli import trace
+from dispatcher.cli.family import in_order
+from dispatcher.cli.follow import show_family
 from dispatcher.cli.main import app
 from dispatcher.cli.show import View
-from dispatcher.cli.trace_reading import story_of
+from dispatcher.cli.trace_reading import family_story, story_of
 from dispatcher.cli.trace_story import Story
 from dispatcher.cli.trace_view import TracedView
 from shared.errors import InvalidRequest
 from shared.records import Entry
+from tests.unit.cli.families import ROOT, family
 from tests.unit.cli.journals import JOB, stored_journal
 from tests.unit.cli.test_trace_replay import Watching
 
@@ -110,3 +113,24 @@ def test_a_traced_view_shows_as_before_and_draws_at_the_end(capsys: pytest.Captu
     assert len(inner.shown) == len(rest)
     assert inner.ticks == 1
     assert f"job {JOB} done" in capsys.readouterr().out
+
+
+def test_a_traced_view_draws_the_children_with_their_parent(capsys: pytest.CaptureFixture[str]) -> None:
+    show_family(ROOT, in_order(family()), TracedView(ROOT, Watching()), None)
+    text = capsys.readouterr().out
+    assert text.count(f"job {ROOT} done") == 1
+    assert "        digger (waited 100 ms)" in text
+
+
+def test_a_replay_plays_the_children_below_their_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read(*_: object) -> tuple[Story, dict[str, list[Entry]]]:
+        return family_story(ROOT, family()), family()
+
+    monkeypatch.setattr(trace, "_read", read)
+    lines = invoked("replay", ROOT, "--max-pause", "0").stdout.splitlines()
+    assert any(line.endswith("digger: dug") and line.startswith("    ") for line in lines)
+    assert lines[-1].endswith(
+        "Total: 7 agents, 10 model calls, 1 tool call, 3 handoffs, 1 return, 1 refused handoff, 3 child jobs"
+    )
+    events = [json.loads(line) for line in invoked("replay", ROOT, "--max-pause", "0", "--json").stdout.splitlines()]
+    assert len(events) == sum(map(len, family().values()))

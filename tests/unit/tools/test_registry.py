@@ -51,13 +51,13 @@ def test_names_the_tools_that_are_missing_once_and_in_order() -> None:
 
 def test_a_workspace_brings_the_file_and_shell_tools() -> None:
     registry = builtin_registry(workspace=True)
-    assert registry.names() == ("bash", "edit_file", "glob", "grep", "ls", "read_file")
-    assert {tool.name for tool in registry if tool.may_repeat} == {"glob", "grep", "ls", "read_file"}
-    assert all(tool.needs_workspace for tool in registry)
+    assert registry.names() == ("bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state")
+    assert {tool.name for tool in registry if tool.may_repeat} == {"glob", "grep", "ls", "read_file", "set_state"}
+    assert {tool.name for tool in registry if not tool.needs_workspace} == {"set_state"}
 
 
 def test_without_a_workspace_no_file_tool_is_there() -> None:
-    assert builtin_registry(workspace=False).names() == ()
+    assert builtin_registry(workspace=False).names() == ("set_state",)
 
 
 def test_every_builtin_tool_tells_a_model_what_it_and_its_arguments_are_for() -> None:

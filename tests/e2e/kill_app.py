@@ -152,9 +152,9 @@ def with_points(stores: Stores) -> None:
 
 
 def _round(commit: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    async def killing_commit(lease: Lease, *args: Any) -> Any:
+    async def killing_commit(lease: Lease, *args: Any, **options: Any) -> Any:
         die_at("before_commit", lease.job, lease.leg)
-        verdict = await commit(lease, *args)
+        verdict = await commit(lease, *args, **options)
         die_at("after_commit", lease.job, lease.leg)
         return verdict
 

@@ -28,7 +28,7 @@ _BELIEF_WEIGHT = 2.0
 """Examples that a belief weighs as much as."""
 _LEARNED = 10.0
 """Examples of an agent that weigh as much as its file's word."""
-_STRANGENESS = 4.2
+_STRANGENESS = 4.6
 """What a request of which the examples know no word takes from the evidence."""
 _MOST_EXAMPLES = 5_000
 

@@ -1,7 +1,7 @@
 """Routing in stages: by rule where that is sure, else by meaning, else by a model.
 
-A stage that is not sure passes the request on. Where the rules and the meaning each hesitate over the same agent, that
-agrees well enough.
+A stage that is not sure passes the request on. That rules and meaning hesitate over the same agent is no choice: it
+keeps fewer requests than it lets in of those that are nobody's.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,6 @@ from shared.records import RoutingStage
 __all__ = ["RULE_THRESHOLD", "HybridRouter"]
 
 RULE_THRESHOLD = 80.0
-_INCLINED = 50.0
-"""How sure rules must be for their agreement to count."""
-_THINKABLE = 25.0
-"""How much a request must look like anybody's work for that; half of the calibrated threshold."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +30,7 @@ class HybridRouter:
         by_rule = self._judged(await self.rule.route(prompt, catalog))
         if by_rule.route is not None:
             return by_rule
-        by_meaning = await self.semantic.route(prompt, catalog)
-        so_far = _agreed(_joined([by_rule, by_meaning]), by_rule, by_meaning)
+        so_far = _joined([by_rule, await self.semantic.route(prompt, catalog)])
         if so_far.route is not None or self.model is None:
             return so_far
         return _joined([so_far, await self.model.route(prompt, catalog, around)])
@@ -50,18 +45,6 @@ class HybridRouter:
         is_sure = stage.agent is not None and stage.confidence >= self.rule_threshold
         note = stage.note or ("" if is_sure else "too unsure to decide alone")
         return stage.model_copy(update={"threshold": self.rule_threshold, "decided": is_sure, "note": note})
-
-
-def _agreed(joined: RoutingResult, by_rule: RoutingResult, by_meaning: RoutingResult) -> RoutingResult:
-    """Choose the agent that is the first of both, though neither was sure."""
-    if joined.route is not None or not by_rule.candidates or not by_meaning.candidates:
-        return joined
-    ruled, meant = by_rule.candidates[0], by_meaning.candidates[0]
-    if ruled.agent != meant.agent or ruled.confidence < _INCLINED or meant.score < _THINKABLE:
-        return joined
-    route = ruled.model_copy(update={"confidence": max(ruled.confidence, meant.confidence)})
-    stage = joined.stages[-1].model_copy(update={"decided": True, "note": "rules and meaning agree"})
-    return joined.model_copy(update={"route": route, "stages": (*joined.stages[:-1], stage)})
 
 
 def _joined(results: Sequence[RoutingResult]) -> RoutingResult:

@@ -1,4 +1,4 @@
-"""Where four constants of the routing come from: cross-validation over the train rows, and nothing else.
+"""Where the constants of the routing come from: cross-validation over the train rows, and nothing else.
 
     python -m tests.benchmarks.routing_constants [--data ../shared/corpus/routing/dev] [--only lost …]
 
@@ -8,11 +8,13 @@ agents that have not seen it. Of the values below, that one is taken with which 
 aim is farthest from it; the other constants stay as they are meanwhile. The aims are those of the benchmark:
 
 * ``lost`` (``calibration._LOST``): 93 % of in-scope rows kept and 85 % of the others refused, on every set;
-* ``thinkable`` (``hybrid._THINKABLE``): the same, by agents with examples and keywords;
 * ``strangeness`` (``evidence._STRANGENESS``): rules that decide alone are right nine times in ten on every set, and
   decide 30 % of the in-scope rows of three;
 * ``grid`` (``meaning._SHARPNESSES`` x ``_SHARES_OF_WORDS``), whose aims differ by set: the right agent most often,
   refusals ignored, in the mean of the sets.
+
+There was another: how much a request must look like anybody's work for rules and meaning, both unsure, to agree on an
+agent. The best was that they never do, so the rule is gone.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dispatcher.routing import calibration, evidence, hybrid, meaning
+from dispatcher.routing import calibration, evidence, meaning
 from dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors
 from dispatcher.routing.evaluation import NOBODY, Case, Outcome, read_cases, report, run
 from dispatcher.routing.hybrid import RULE_THRESHOLD
@@ -116,15 +118,8 @@ def best_grid(folds: Sequence[Fold]) -> str:
 def best_loss(folds: Sequence[Fold]) -> str:
     """Return what part of its own examples a catalog may refuse."""
     values = (0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08)
-    margins = {value: _margin(folds, calibration, "_LOST", value, has_keywords=False) for value in values}
+    margins = {value: _margin(folds, value) for value in values}
     return f"{max(margins, key=margins.__getitem__)}; in force {calibration._LOST}"
-
-
-def best_thinkable(folds: Sequence[Fold]) -> str:
-    """Return how much of the threshold a request must reach for rules and meaning to agree on it."""
-    values = (0.0, 10.0, 20.0, 25.0, 30.0, 40.0, 50.0)
-    margins = {value: _margin(folds, hybrid, "_THINKABLE", value, has_keywords=True) for value in values}
-    return f"{max(margins, key=margins.__getitem__)}; in force {hybrid._THINKABLE}"
 
 
 def best_strangeness(folds: Sequence[Fold]) -> str:
@@ -138,7 +133,6 @@ CONSTANTS = {
     "grid": best_grid,
     "lost": best_loss,
     "strangeness": best_strangeness,
-    "thinkable": best_thinkable,
 }
 
 
@@ -151,10 +145,10 @@ def routed(folds: Iterable[Fold], strategy: str, *, has_keywords: bool) -> dict[
     return found
 
 
-def _margin(folds: Sequence[Fold], module: Any, name: str, value: float, *, has_keywords: bool) -> float:
+def _margin(folds: Sequence[Fold], value: float) -> float:
     """Return how far the worst set is from failing the aims."""
-    with patch.object(module, name, value):
-        found = routed(folds, "hybrid", has_keywords=has_keywords)
+    with patch.object(calibration, "_LOST", value):
+        found = routed(folds, "hybrid", has_keywords=False)
     reports = {name: report(ones) for name, ones in found.items()}
     kept = {name: one["in_scope_kept"] for name, one in reports.items()}
     refused = {name: one["oos_refused"] for name, one in reports.items()}

@@ -3,8 +3,6 @@
 import asyncio
 from dataclasses import dataclass, field
 
-import pytest
-
 from dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
 from dispatcher.routing.followup import FollowUpRouter
 from dispatcher.routing.hybrid import HybridRouter
@@ -77,13 +75,8 @@ def test_without_a_model_nobody_is_chosen_and_the_candidates_stay() -> None:
     assert [route.agent for route in result.candidates] == ["b", "a"]
 
 
-@pytest.mark.parametrize(("confidence", "score", "agent"), [(60.0, 30.0, "a"), (40.0, 30.0, None), (60.0, 10.0, None)])
-def test_rules_and_meaning_that_hesitate_over_the_same_agent_agree(
-    confidence: float, score: float, agent: str | None
-) -> None:
-    result = routed(Stage("rule", confidence=confidence), Stage("semantic", score=score, is_sure=False))
-
-    assert (result.route.agent if result.route else None) == agent
+def test_that_rules_and_meaning_hesitate_over_the_same_agent_is_no_choice() -> None:
+    assert chosen(routed(Stage("rule", confidence=79), Stage("semantic", score=49, is_sure=False))) is None
 
 
 def test_a_model_is_told_what_the_request_comes_with() -> None:

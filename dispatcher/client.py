@@ -8,9 +8,7 @@ async with Client("redis://localhost") as client:
 """
 
 import asyncio
-import contextlib
 import json
-import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -19,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, UnknownAgent, UnknownJob
+from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, UnknownAgent
 from shared.handoff import first_context
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
@@ -31,6 +29,7 @@ from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.sessions import Said, SessionView
 from shared.telemetry.starting import LateTelemetry
+from shared.variables import problem_of
 
 __all__ = ["Client", "checked_state"]
 
@@ -41,9 +40,10 @@ MAX_FOLLOWED = 1_000
 """Jobs that one client follows at once: each holds a connection while it waits."""
 MAX_FAMILY = 2_000
 """Jobs below one whose journals are read with its own."""
+_PAGE = 20
+"""How many jobs are asked for in one question."""
 _AT_ONCE = 20
 """How many questions are put to the server side by side."""
-_VARIABLE = re.compile(r"[\w.-]{1,100}")
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -189,10 +189,11 @@ class Client:
     async def children(self, job: str) -> list[JobView]:
         """Return the jobs that ``job`` has delegated, oldest first."""
         found: list[JobView] = []
-        with contextlib.suppress(UnknownJob):  # they are counted from 1
-            while True:
-                found.append(await self.job(f"{job}.{len(found) + 1}"))
-        return found
+        while True:  # they are counted from 1
+            behind = len(found)
+            found += await self._stores.jobs.views([f"{job}.{behind + n}" for n in range(1, _PAGE + 1)])
+            if len(found) < behind + _PAGE:
+                return found
 
     async def count_children(self, jobs: Iterable[str]) -> list[int]:
         """Return how many jobs each of ``jobs`` has delegated."""
@@ -307,13 +308,10 @@ class Client:
 
 def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return session variables as they can be stored. Raises ``InvalidRequest``."""
-    for name in state:
-        if not _VARIABLE.fullmatch(name):
-            raise InvalidRequest(f"a variable's name is 1-100 letters, digits or any of _ . -, not {name!r}")
-    try:
-        return dict(json.loads(_storable(json.dumps(state, ensure_ascii=False, allow_nan=False))))
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(f"the values of session variables must be JSON: {error}") from error
+    for name, value in state.items():
+        if (problem := problem_of(name, value)) is not None:
+            raise InvalidRequest(problem)
+    return dict(json.loads(_storable(json.dumps(state, ensure_ascii=False))))
 
 
 async def _each(ask: Callable[[Q], Awaitable[A]], questions: Iterable[Q]) -> list[A]:

@@ -13,7 +13,7 @@ from shared.definitions.catalog import Catalog
 from shared.definitions.model import AgentDefinition
 from shared.errors import UnknownAgent
 from shared.handoff import History
-from shared.ids import session_of
+from shared.ids import is_first_of_session, session_of
 from shared.outcomes import Budget, Failed, Outcome, Transfer
 from shared.records import Routed, RoutingStage, Unrouted
 from shared.relay.leg import Leg
@@ -33,10 +33,6 @@ class Sessions(Protocol):
 
     async def session(self, session: str) -> SessionView:
         """Return a session, for its policy."""
-        ...
-
-    async def note_first_agent(self, session: str, agent: str) -> None:
-        """Keep who got the session's first message, unless that is known."""
         ...
 
 
@@ -62,7 +58,6 @@ class DispatchHandler:
                 return await self._refuse(leg, result)
             routed = Routed(leg=leg.number, **route.model_dump(), stages=result.stages)
             await leg.record(routed, is_progress=True)
-        await self.sessions.note_first_agent(session_of(leg.job), routed.agent)
         context = leg.context.advance(
             routed.agent, f"routed by {routed.stage}", is_route=True, history=History(upto=len(leg.entries))
         )
@@ -104,7 +99,9 @@ class DispatchHandler:
         return RoutingResult(route=Route(agent=agent, stage="agent", score=0, confidence=100))
 
     async def _kept(self, leg: Leg) -> RoutingStage | None:
-        """Return whom the session's policy names, if it names anybody who is there."""
+        """Return whom the session's policy names, if it names anybody who is there: nobody for its first message."""
+        if is_first_of_session(leg.job):
+            return None
         session = await self.sessions.session(session_of(leg.job))
         agent, why = None, ""
         if session.policy == "sticky":

@@ -10,6 +10,7 @@ import re
 
 __all__ = [
     "ancestors_of",
+    "is_first_of_session",
     "is_job_id",
     "is_session_id",
     "new_session_id",
@@ -58,6 +59,11 @@ def parent_of(job: str) -> str | None:
 def root_of(job: str) -> str:
     """Return the job of the user's request that ``job`` serves: itself, or the first above it."""
     return ".".join(job.split(".")[:2])
+
+
+def is_first_of_session(job: str) -> bool:
+    """Tell whether ``job`` is the first request of its session."""
+    return job.split(".")[1:] == ["1"]
 
 
 def ancestors_of(job: str) -> list[str]:

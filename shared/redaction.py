@@ -62,7 +62,7 @@ class Redactor:
         self._whole = _compiled("|".join(f"(?:{pattern})" for pattern in whole))
         parts = [*whole, _URL, _SCHEME, _QUOTED, _NAMED]
         self._url, self._scheme, self._quoted, self._named = map(_compiled, parts[-4:])
-        self._any = _compiled("|".join(f"(?:{pattern})" for pattern in parts))
+        self._any = _compiled("(?m)" + "|".join(f"(?:{pattern})" for pattern in parts))  # many texts, a line each
         self._cached = lru_cache(maxsize=4_096)(self._masked)
 
     def redact(self, text: str) -> str:
@@ -72,7 +72,7 @@ class Redactor:
         return self._masked(text)
 
     def finds(self, text: str) -> bool:
-        """Tell whether there may be anything to mask: much cheaper than to mask."""
+        """Tell whether there may be anything to mask in ``text``, or in one of its lines: much cheaper than to mask."""
         return self._any.search(text) is not None
 
     def _masked(self, text: str) -> str:

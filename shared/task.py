@@ -1,6 +1,6 @@
 """What a job is about just now, in a few words: for people, and for the conditions of agent files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from shared.records import Delegated, HandedOff, ModelReplied, Record, ToolFinished, ToolStarted
 
@@ -25,15 +25,15 @@ def task_of(summary: str, status: str, agent: str, last_action: str) -> dict[str
         summary: What the user wants.
         status: The job's (``JobStatus``). Between two legs it is queued, and in progress all the same.
         agent: Who has the job.
-        last_action: What ``last_action_of`` its records is.
+        last_action: What ``last_action_of`` its records says.
     """
     word = "in_progress" if status == "queued" and last_action else _STATUS[status]
     return {"current_task": summary, "task_status": word, "current_agent": agent, "last_action": last_action}
 
 
-def last_action_of(records: Sequence[Record]) -> str:
+def last_action_of(newest_first: Iterable[Record]) -> str:
     """Return the newest thing that was done, such as ``tool_call: bash``; empty where nothing was done yet."""
-    return next(filter(None, map(_action, reversed(records))), "")
+    return next(filter(None, map(_action, newest_first)), "")
 
 
 def _action(record: Record) -> str:

@@ -83,17 +83,19 @@ class Calls:
         """Let child jobs run elsewhere, all at once, and hold no worker meanwhile; their results come in call order."""
         if not turn.children:
             calls = await self._accepted(turn, calls)
-        jobs = [turn.children[call.id] for call in calls if call.id in turn.children]
-        jobs = jobs or self._has.delegations.next_jobs(len(calls))
-        views = [await self._leg.child(job) for job in jobs] if turn.children else []
-        need = self._has.definition.delegation.needed(len(jobs))
-        if calls and not (views and enough(views, need)):
-            children = [self._has.delegations.child(call, job) for call, job in zip(calls, jobs, strict=True)]
-            names = ", ".join(child.agent for child in children)
-            return Suspended("children", 0.0, names, tuple(children), need)
+            return self._waiting(calls, self._has.delegations.next_jobs(len(calls))) if calls else None
+        views = await self._leg.children([turn.children[call.id] for call in calls])
+        if not enough(views, self._has.definition.delegation.needed(len(calls))):
+            return self._waiting(calls, [turn.children[call.id] for call in calls])
         fence = self._leg.context.metadata.handoff_id
         await self._finish_all(turn, [result_of(call, view, fence) for call, view in zip(calls, views, strict=True)])
         return None
+
+    def _waiting(self, calls: Sequence[ToolCall], jobs: Sequence[str]) -> Suspended:
+        """Return the suspension that begins the children ``jobs``, or waits for them again."""
+        children = [self._has.delegations.child(call, job) for call, job in zip(calls, jobs, strict=True)]
+        need = self._has.definition.delegation.needed(len(children))
+        return Suspended("children", 0.0, ", ".join(child.agent for child in children), tuple(children), need)
 
     async def _accepted(self, turn: Turn, calls: list[ToolCall]) -> list[ToolCall]:
         """Answer the delegations that cannot be begun with why not; return the others."""

@@ -37,7 +37,6 @@ class Completion:
         self._output = agent.output or (Output() if agent.complete_task else None)
         named = agent.tools is not None and EXIT in (agent.tools.allow or ())
         self._may_exit = bool(context.calls) or any(rule.when == "auto" for rule in agent.handoffs) or named
-        self._is_called = bool(context.calls)
 
     @property
     def must_complete(self) -> bool:

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shared.definitions.model import AgentDefinition, Subagent
-from shared.definitions.names import PREFIX, agent_meant, transfer_tool_name
+from shared.definitions.model import AgentDefinition, Subagent, ToolRules
+from shared.definitions.names import DELEGATION_PREFIX, agent_meant, delegation_tool_name
 from shared.errors import ToolError
 from shared.handoff import History
 from shared.llm.base import ToolSpec
@@ -17,13 +17,11 @@ from shared.relay.leg import Leg
 from shared.schemas import problems
 from shared.stores.base import JobView
 from workers.prompt import quoted_result
+from workers.targets import AGENT_NAME, shares_a_tool
 
 __all__ = ["Delegations", "enough", "result_of"]
 
-DELEGATE_TO = "delegate_to_"
 SINGLE = "delegate_to_agent"
-MOST_TOOLS = 20
-"""Sub-agents above which they share one tool, as handoff targets do."""
 MAX_OBJECTIVE = 100_000
 """Characters of an objective that are kept."""
 
@@ -37,9 +35,8 @@ class Delegations:
         self._leg = leg
         self._rules = {rule.agent: rule for rule in agent.subagents if rule.agent in subagents}
         self._definitions = subagents
-        self._tools = {_tool_for(name): name for name in self._rules}
-        few = "tools" if len(self._rules) <= MOST_TOOLS else "single"
-        self._is_single = (agent.transfer or few) == "single"
+        self._tools = {delegation_tool_name(name): name for name in self._rules}
+        self._is_single = shares_a_tool(agent, len(self._rules))
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -55,7 +52,7 @@ class Delegations:
 
     def is_delegation(self, call: ToolCall) -> bool:
         """Tell whether the call means to delegate, to whomever."""
-        return bool(self._rules) and _bare(call.name).startswith(DELEGATE_TO)
+        return bool(self._rules) and _bare(call.name).startswith(DELEGATION_PREFIX)
 
     def child(self, call: ToolCall, job: str) -> Child:
         """Return the child ``job`` that ``call`` asks for. Raises ``ToolError`` with a text for the model."""
@@ -82,9 +79,9 @@ class Delegations:
 
     def _permitted(self, call: ToolCall) -> str:
         if _bare(call.name) == SINGLE:
-            asked = str(call.args.get("agent_name") or "")
+            asked = str(call.args.get(AGENT_NAME) or "")
         else:
-            asked = self._tools.get(_bare(call.name)) or _bare(call.name).removeprefix(DELEGATE_TO)
+            asked = self._tools.get(_bare(call.name)) or _bare(call.name).removeprefix(DELEGATION_PREFIX)
         name = asked if asked in self._rules else agent_meant(asked, self._rules)
         if name is None:
             raise ToolError(f"you may delegate to no agent {asked!r}: {', '.join(map(repr, self._rules))} are there")
@@ -112,7 +109,7 @@ class Delegations:
             raise ToolError(f"MAX_DEPTH_EXCEEDED: a chain is at most {most} agents deep here, do it yourself")
         return most
 
-    def _bounds(self) -> tuple[Any, ...]:
+    def _bounds(self) -> tuple[ToolRules, ...]:
         above = self._leg.request.bounds
         return above if self._agent.tools is None else (*above, self._agent.tools)
 
@@ -129,14 +126,14 @@ class Delegations:
             parameters={
                 "type": "object",
                 "properties": {
-                    "agent_name": {"type": "string", "enum": list(self._rules)},
+                    AGENT_NAME: {"type": "string", "enum": list(self._rules)},
                     "objective": {
                         "type": "string",
                         "description": "What the agent is to achieve; it knows nothing else.",
                     },
                     "inputs": {"type": "object", "description": "Further inputs of the agent, by name."},
                 },
-                "required": ["agent_name", "objective"],
+                "required": [AGENT_NAME, "objective"],
             },
         )
 
@@ -151,10 +148,6 @@ def result_of(call: ToolCall, view: JobView, fence: str) -> ToolResult:
         text = f"ended without a result ({view.status}, {view.reason}): {text}"
     content = quoted_result(view.agent, text, fence=fence, is_error=is_error)
     return ToolResult(call_id=call.id, name=call.name, content=content, is_error=is_error)
-
-
-def _tool_for(agent: str) -> str:
-    return DELEGATE_TO + transfer_tool_name(agent).removeprefix(PREFIX)
 
 
 def _objective(inputs: Mapping[str, Any]) -> str:

@@ -20,11 +20,11 @@ from shared.schemas import problems
 from shared.task import last_action_of, task_of
 from workers.targets import (
     AGENT_NAME,
-    MOST_TOOLS,
     SINGLE,
     Target,
     instruction_for,
     payload_of,
+    shares_a_tool,
     single_tool,
     targets_of,
     tool_for,
@@ -68,8 +68,7 @@ class Transfers:
             for rule in targets_of(agent, leg)
             if rule.to in agents
         }
-        few = "tools" if len(self._targets) <= MOST_TOOLS else "single"
-        self._is_single = (agent.transfer or few) == "single"
+        self._is_single = shares_a_tool(agent, len(self._targets))
         self._warned: set[str] = set()
 
     @property
@@ -139,8 +138,8 @@ class Transfers:
 
     def _variables(self, output: Any) -> dict[str, Any]:
         state, request, metadata = self._leg.state, self._leg.request, self._leg.context.metadata
-        records = [entry.record for entry in self._leg.entries]
-        known = task_of(request.prompt, "running", self._agent.name, last_action_of(records))
+        done = last_action_of(entry.record for entry in reversed(self._leg.entries))
+        known = task_of(request.prompt, "running", self._agent.name, done)
         task = {
             **(known | {name: state[name] for name in known if name in state}),  # who writes one of these means it
             "prompt": request.prompt,

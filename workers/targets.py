@@ -17,6 +17,7 @@ __all__ = [
     "Target",
     "instruction_for",
     "payload_of",
+    "shares_a_tool",
     "single_tool",
     "targets_of",
     "tool_for",
@@ -50,6 +51,11 @@ class Target:
     """The name of its own tool, also where the single one is offered."""
     about: str
     """What the agent is for."""
+
+
+def shares_a_tool(agent: AgentDefinition, targets: int) -> bool:
+    """Tell whether so many targets (or sub-agents) have one tool: as the file says, else where they are many."""
+    return agent.transfer == "single" or (agent.transfer is None and targets > MOST_TOOLS)
 
 
 def targets_of(agent: AgentDefinition, leg: Leg) -> list[HandoffRule]:

@@ -53,8 +53,8 @@ async def state_of(client: "Client", session: str) -> dict[str, Any]:
             found = await client.job(job)
         except UnknownJob:
             continue
-        records = [entry.record for entry in await client.entries(job)]
-        task = {"job": job, **task_of(found.summary, found.status, found.agent, last_action_of(records))}
+        done = last_action_of(entry.record for entry in reversed(await client.entries(job)))
+        task = {"job": job, **task_of(found.summary, found.status, found.agent, done)}
         break
     return {"session": session, **task, "variables": await client.state(session)}
 

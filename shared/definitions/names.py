@@ -7,9 +7,18 @@ from collections.abc import Iterable
 
 from shared.errors import UnknownAgent
 
-__all__ = ["MAX_TOOL_NAME", "PREFIX", "ToolNames", "agent_meant", "transfer_tool_name"]
+__all__ = [
+    "DELEGATION_PREFIX",
+    "MAX_TOOL_NAME",
+    "PREFIX",
+    "ToolNames",
+    "agent_meant",
+    "delegation_tool_name",
+    "transfer_tool_name",
+]
 
 PREFIX = "transfer_to_"
+DELEGATION_PREFIX = "delegate_to_"
 _PREFIXES = re.compile(r"(transfer|handoff|hand_off|delegate)_to_(?=.)")
 MAX_TOOL_NAME = 64
 """What Gemini and OpenAI accept."""
@@ -30,6 +39,11 @@ def transfer_tool_name(agent: str) -> str:
         digits = _digits(agent)
         stem = f"{stem[: room - len(digits) - 1]}_{digits}"
     return PREFIX + stem
+
+
+def delegation_tool_name(agent: str) -> str:
+    """Return the name of the tool that calls ``agent`` and gets its result."""
+    return DELEGATION_PREFIX + transfer_tool_name(agent).removeprefix(PREFIX)
 
 
 class ToolNames:

@@ -55,7 +55,7 @@ class Appends(Protocol):
 class ReadsJobs(Protocol):
     """What a leg reads of other jobs."""
 
-    async def job(self, job: str) -> JobView:
+    async def views(self, jobs: Sequence[str]) -> list[JobView]:
         """See ``JobStore``."""
         ...
 
@@ -93,6 +93,10 @@ class Leg:
         self._store = store
         self._jobs = jobs
         self._state = dict(state or {})
+        self.changes: dict[str, Any] = dict(self.request.state) if self.number == 0 and entries else {}
+        """Session variables that the next commit of this leg writes; None takes one away."""
+        for record in self.records:
+            self._note(record)
         self._until_progress = until_progress
         self._has_progressed = False
         self._writes = 0
@@ -128,28 +132,14 @@ class Leg:
         return [entry.record for entry in self.entries if entry.record.leg == self.number]
 
     @property
-    def changes(self) -> dict[str, Any]:
-        """Session variables that the next commit of this leg writes; None takes one away."""
-        changes = dict(self.request.state) if self.number == 0 and self.entries else {}
-        for record in self.records:
-            match record:
-                case Paused(cause="children"):
-                    changes = {}  # committed with that pause, and somebody else's since
-                case StateChanged():
-                    changes |= record.changes
-                case _:
-                    pass
-        return changes
-
-    @property
     def state(self) -> dict[str, Any]:
         """The session's variables as this leg sees them."""
         return {name: value for name, value in (self._state | self.changes).items() if value is not None}
 
-    async def child(self, job: str) -> JobView:
-        """Return a job that this leg delegated, as it is now. Raises ``UnknownJob``."""
+    async def children(self, jobs: Sequence[str]) -> list[JobView]:
+        """Return jobs that this leg delegated, as they are now: they live as long as it does."""
         assert self._jobs is not None, "this leg was opened without a reader of jobs"
-        return await self._jobs.job(job)
+        return await self._jobs.views(jobs)
 
     @property
     def used_ms(self) -> int:
@@ -182,7 +172,19 @@ class Leg:
             now_ms = round(time.time() * 1000)
             first = seq - len(records) + 1
             self.entries += [Entry(seq=first + i, at_ms=now_ms, record=record) for i, record in enumerate(records)]
+            for record in records:
+                self._note(record)
         self.watch.recorded(records)
+
+    def _note(self, record: Record) -> None:
+        """Keep the variables that a record writes."""
+        match record:
+            case Paused(cause="children"):
+                self.changes = {}  # committed with that pause, and somebody else's since
+            case StateChanged():
+                self.changes |= record.changes
+            case _:
+                pass
 
 
 class Handler(Protocol):

@@ -15,7 +15,7 @@ import structlog
 from pydantic import ValidationError
 
 from shared.errors import EkidenError, JobCancelled, LostLease, StopFlag, Transient
-from shared.ids import parent_of, session_of
+from shared.ids import is_first_of_session, parent_of, session_of
 from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Answer, Cancelled, Child, Failed, Outcome, Suspended, Transfer
 from shared.records import Delegated, Ended, HandedOff, JobRequested, Paused, Record, Refused
@@ -189,7 +189,7 @@ class Runner:
 
     async def _earlier(self, job: str) -> list[Said]:
         """Return what was said in the session before this job; the first job of a session and a child need not look."""
-        if self._sessions is None or job.split(".")[1:] == ["1"] or parent_of(job) is not None:
+        if self._sessions is None or is_first_of_session(job) or parent_of(job) is not None:
             return []
         return await self._sessions.said(session_of(job), before_job=job)
 

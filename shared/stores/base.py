@@ -357,6 +357,10 @@ class JobStore(Protocol):
         """Return a job; raises ``UnknownJob``."""
         ...
 
+    async def views(self, jobs: Sequence[str]) -> list[JobView]:
+        """Return those of ``jobs`` that there are, in their order."""
+        ...
+
     async def jobs(self, limit: int = 20, status: str | None = None) -> list[JobView]:
         """Return the newest root jobs, newest first, of one status or of all."""
         ...

@@ -1,7 +1,7 @@
 """Reading jobs and journals on Redis: nothing here changes anything."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob
@@ -39,14 +39,16 @@ class RedisJobReader:
         start = 0
         while len(found) < limit and (ids := await as_any(self._redis.zrevrange(keys.JOBS, start, start + 99))):
             start += len(ids)
-            found += [view for view in await self._views(ids) if status in (None, view.status)]
+            found += [view for view in await self.views(ids) if status in (None, view.status)]
         return found[:limit]
 
-    async def _views(self, ids: list[str]) -> list[JobView]:
+    @translated
+    async def views(self, jobs: Sequence[str]) -> list[JobView]:
+        """See ``JobStore``."""
         pipeline = self._redis.pipeline(transaction=False)
-        for job in ids:
+        for job in jobs:
             pipeline.hgetall(keys.job(job))
-        return [_view(job, fields) for job, fields in zip(ids, await pipeline.execute(), strict=True) if fields]
+        return [_view(job, fields) for job, fields in zip(jobs, await pipeline.execute(), strict=True) if fields]
 
     @translated
     async def resolve(self, prefix: str) -> str:

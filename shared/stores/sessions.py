@@ -118,11 +118,6 @@ class RedisSessionStore:
         await self.session(session)
         await as_any(self._redis.hset(keys.session(session), "policy", policy))
 
-    @translated
-    async def note_first_agent(self, session: str, agent: str) -> None:
-        """Keep who got the session's first message, unless that is known. To be called while a job of it runs."""
-        await as_any(self._redis.hsetnx(keys.session(session), "first_agent", agent))
-
     async def _first_session(self, low: str, prefix: str) -> str | None:
         """Return the session of the first job id from ``low`` on, in the order of the alphabet."""
         jobs = await as_any(self._redis.zrangebylex(keys.JOB_IDS, low, f"[{prefix}\xff", 0, 1))

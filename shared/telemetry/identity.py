@@ -6,15 +6,18 @@ to the send that caused it, and to the attempt that died, without having been to
 """
 
 import hashlib
+import os
 import random
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-__all__ = ["Root", "child_traceparent", "new_traceparent", "read_traceparent"]
+__all__ = ["Root", "child_traceparent", "draw_id", "new_traceparent", "read_traceparent"]
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _SAMPLED = 1
+_ids = random.Random()  # noqa: S311  # no secrets; our own, for a program that seeds Python's draws the same ids again
+os.register_at_fork(after_in_child=_ids.seed)
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,14 @@ class Root:
         return (self.trace_id & 0xFFFF_FFFF_FFFF_FFFF) < rate * 2.0**64
 
 
+def draw_id(bits: int = 64) -> int:
+    """Draw the id of a span, or of a trace; the system's own source costs more than all the rest of a span."""
+    return _ids.getrandbits(bits) or 1
+
+
 def new_traceparent(rate: float) -> str:
     """Draw the ids of a job; a share ``rate`` of all jobs is marked to be traced, each as a whole."""
-    trace_id, span_id = random.getrandbits(128) or 1, random.getrandbits(64) or 1  # no secrets
+    trace_id, span_id = draw_id(128), draw_id()
     sampled = Root(trace_id, span_id, sampled=True).is_below(rate)
     return f"00-{trace_id:032x}-{span_id:016x}-{int(sampled):02x}"
 

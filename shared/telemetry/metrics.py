@@ -8,11 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 import structlog
-from opentelemetry.metrics import Observation
+from opentelemetry.metrics import Histogram, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     ConsoleMetricExporter,
     MetricExporter,
+    MetricReader,
     PeriodicExportingMetricReader,
 )
 from opentelemetry.sdk.resources import Resource
@@ -20,14 +21,6 @@ from opentelemetry.sdk.resources import Resource
 from shared.messages import Usage
 from shared.telemetry.config import TelemetryConfig
 from shared.telemetry.exporting import timeout_s
-from shared.telemetry.histograms import (
-    FixedHistogram,
-    Histogram,
-    Labels,
-    SdkHistogram,
-    TellsHistograms,
-    sdk_is_asked_for,
-)
 from shared.telemetry.names import (
     AGENT,
     ERROR,
@@ -50,6 +43,9 @@ _DURATIONS_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.2
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 """Buckets that the GenAI conventions ask for."""
 
+Labels = tuple[tuple[str, str], ...]
+"""Names and values, always in the same order."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -62,18 +58,11 @@ class Meters:
         self._cleaned = lru_cache(maxsize=4_096)(_cleaning(clean))
         self._server: Any = None
         self._adding = threading.Lock()
-        readers = self._readers(config, env)
-        self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
+        self._provider = MeterProvider(self._readers(config, env), resource, shutdown_on_exit=False)
         meter = self._provider.get_meter(SCOPE, VERSION)
-        fixed: list[FixedHistogram] = []
 
         def histogram(name: str, unit: str, text: str, bounds: Sequence[float] = _DURATIONS_S) -> Histogram:
-            if sdk_is_asked_for(env):
-                return SdkHistogram(
-                    meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=bounds)
-                )
-            fixed.append(FixedHistogram(name, unit, text, bounds))
-            return fixed[-1]
+            return meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=bounds)
 
         self._durations = histogram("gen_ai.client.operation.duration", "s", "Model calls.")
         self._usage = histogram("gen_ai.client.token.usage", "{token}", "Tokens of a model call.", _TOKENS)
@@ -85,8 +74,6 @@ class Meters:
         self._model_waits = histogram(
             "ekiden.model.waits", "s", "Pauses of legs because a model is away or limits the rate."
         )
-        for reader in readers:
-            reader.histograms = fixed
         self._totals: dict[str, dict[Labels, float]] = {}
         for name, (unit, text) in _TOTALS.items():
             totals = self._totals[name] = {}
@@ -103,13 +90,13 @@ class Meters:
     def model_called(self, agent: str, asked: str, took_s: float, error: str | None) -> None:
         """Take note of a model call."""
         failed = ((ERROR, error),) if error else ()
-        self._durations.record(took_s, self._cleaned((*_model_labels(asked), (AGENT, agent), *failed)))
+        self._durations.record(took_s, self._labels(*_model_labels(asked), (AGENT, agent), *failed))
 
     def tokens_used(self, agent: str, model: str, usage: Usage, cost_usd: float | None) -> None:
         """Take note of what a reply took."""
         labels = _model_labels(model)
         for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-            self._usage.record(tokens, self._cleaned((*labels, (TOKEN_TYPE, kind))))
+            self._usage.record(tokens, self._labels(*labels, (TOKEN_TYPE, kind)))
             self.count("tokens", tokens, agent=agent, model=model, type=kind)
         if cost_usd is not None:
             self.count("cost", cost_usd, agent=agent, model=model)
@@ -128,16 +115,16 @@ class Meters:
 
     def waited(self, agent: str, wait_s: float) -> None:
         """Take note of how long a leg waited for a worker."""
-        self._waits.record(wait_s, self._cleaned((("agent", agent),)))
+        self._waits.record(wait_s, self._labels(("agent", agent)))
 
     def model_waited(self, agent: str, delay_s: float) -> None:
         """Take note of a pause that a model asked for."""
-        self._model_waits.record(delay_s, self._cleaned((("agent", agent),)))
+        self._model_waits.record(delay_s, self._labels(("agent", agent)))
 
     def job_ended(self, status: str, reason: str, took_s: float) -> None:
         """Take note of the end of a job."""
         self.count("jobs.ended", status=status, reason=reason)
-        self._lives.record(took_s, (("status", status),))
+        self._lives.record(took_s, {"status": status})
 
     def renewed_late(self, late_s: float) -> None:
         """Take note of leases that were renewed late."""
@@ -145,7 +132,7 @@ class Meters:
 
     def queue(self, agent: str, depth: int, age_s: float) -> None:
         """Take note of a queue's state."""
-        labels = dict(self._cleaned((("agent", agent),)))
+        labels = self._labels(("agent", agent))
         self._depth.set(depth, labels)
         self._age.set(age_s, labels)
 
@@ -156,22 +143,22 @@ class Meters:
             self._server.shutdown()
             self._server.server_close()
 
-    def _readers(self, config: TelemetryConfig, env: Mapping[str, str]) -> list[TellsHistograms]:
-        readers: list[TellsHistograms] = []
+    def _labels(self, *labels: tuple[str, str]) -> dict[str, str]:
+        return dict(self._cleaned(labels))
+
+    def _readers(self, config: TelemetryConfig, env: Mapping[str, str]) -> list[MetricReader]:
+        readers: list[MetricReader] = []
         if config.metrics in ("otlp", "console"):
             every_ms = None if "OTEL_METRIC_EXPORT_INTERVAL" in env else EXPORT_EVERY_MS
-            readers.append(_Sending(_exporter(config, env), every_ms))
+            readers.append(PeriodicExportingMetricReader(_exporter(config, env), every_ms))
         if config.metrics_port is not None:
             readers += self._prometheus(config.metrics_port, env)
         return readers
 
-    def _prometheus(self, port: int, env: Mapping[str, str]) -> list[TellsHistograms]:
+    def _prometheus(self, port: int, env: Mapping[str, str]) -> list[MetricReader]:
         """Offer the metrics at ``port``; where it is taken, say so and go on: no job is worth less for it."""
         from opentelemetry.exporter.prometheus import PrometheusMetricReader
         from prometheus_client import CollectorRegistry, start_http_server
-
-        class Offering(TellsHistograms, PrometheusMetricReader):
-            """Offers metrics to whoever fetches them."""
 
         registry = CollectorRegistry()
         host = env.get("OTEL_EXPORTER_PROMETHEUS_HOST", "127.0.0.1")
@@ -182,11 +169,7 @@ class Meters:
             log.error("metrics_not_offered", host=host, port=port, problem=error.strerror, hint=hint)
             return []
         log.info("metrics_offered", host=host, port=self._server.server_port)
-        return [Offering(registry=registry)]
-
-
-class _Sending(TellsHistograms, PeriodicExportingMetricReader):
-    """Sends metrics every so often."""
+        return [PrometheusMetricReader(registry=registry)]
 
 
 _TOTALS: dict[str, tuple[str, str]] = {

@@ -5,7 +5,6 @@ Not made by a ``Tracer``: a job's root is begun in one process and recorded in a
 is current becomes its child.
 """
 
-import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from shared.telemetry.identity import Root
+from shared.telemetry.identity import Root, draw_id
 from shared.telemetry.names import ERROR, SCOPE
 from shared.version import VERSION
 
@@ -27,11 +26,6 @@ __all__ = ["Span", "SpanKind", "Spans"]
 _SCOPE = InstrumentationScope(SCOPE, VERSION)
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _UNSET = Status()
-
-
-def _new_id() -> int:
-    """Draw an id; the system's own source of randomness costs more than all the rest of a span."""
-    return random.getrandbits(64) or 1  # no secret
 
 
 @dataclass(slots=True)
@@ -43,7 +37,7 @@ class Span:
     parent_id: int | None
     attributes: dict[str, Any]
     kind: SpanKind = SpanKind.INTERNAL
-    span_id: int = field(default_factory=_new_id)
+    span_id: int = field(default_factory=draw_id)
     began_ns: int = field(default_factory=time.time_ns)
     events: list[Event] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)

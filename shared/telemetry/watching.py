@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.definitions.model import AgentDefinition
-from shared.definitions.names import PREFIX, transfer_tool_name
+from shared.definitions.names import delegation_tool_name
 from shared.ids import session_of
 from shared.llm.base import ChatModel
 from shared.messages import ToolResult
@@ -199,7 +199,7 @@ class RecordingWatch(LegWatch):
     def _finished(self, record: ToolFinished) -> None:
         """Count a call. What was delegated ran elsewhere: its span is written here, where its result is."""
         result, delegated = record.result, self._delegated.pop(record.result.call_id, None)
-        name = self.tool_name(result.name) if delegated is None else _delegation_tool(delegated[0].agent)
+        name = self.tool_name(result.name) if delegated is None else delegation_tool_name(delegated[0].agent)
         if self._to.meters:
             self._to.meters.tool_called(self._agent, name, "error" if result.is_error else "success")
         if delegated is not None:
@@ -366,11 +366,6 @@ def _open_delegations(entries: Sequence[Entry], leg: int) -> dict[str, tuple[Del
         elif found and isinstance(record, ToolFinished):
             found.pop(record.result.call_id, None)
     return found
-
-
-def _delegation_tool(agent: str) -> str:
-    """Return the name of the call that delegates to ``agent``, however the model wrote it."""
-    return f"delegate_to_{transfer_tool_name(agent).removeprefix(PREFIX)}"
 
 
 def _count(fence: str) -> int:

@@ -10,8 +10,9 @@ aim is farthest from it; the other constants stay as they are meanwhile. The aim
 * ``lost`` (``calibration._LOST``): 93 % of in-scope rows kept and 85 % of the others refused, on every set;
 * ``strangeness`` (``evidence._STRANGENESS``): rules that decide alone are right nine times in ten on every set, and
   decide 30 % of the in-scope rows of three;
-* ``grid`` (``meaning._SHARPNESSES`` x ``_SHARES_OF_WORDS``), whose aims differ by set: the right agent most often,
-  refusals ignored, in the mean of the sets.
+* ``grid`` (``meaning._SHARPNESSES`` x ``_SHARES_OF_WORDS``): another one only if it chooses the right agent, refusals
+  ignored, more often in the mean of the sets by two standard errors of the difference. None does: which mixtures there
+  are to choose from matters little, as each catalog's own examples choose among them.
 
 There was another: how much a request must look like anybody's work for rules and meaning, both unsure, to agree on an
 agent. The best was that they never do, so the rule is gone.
@@ -20,27 +21,32 @@ agent. The best was that they never do, so the rule is gone.
 import argparse
 import asyncio
 import json
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 
 from dispatcher.routing import calibration, evidence, meaning
 from dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors
-from dispatcher.routing.evaluation import NOBODY, Case, Outcome, read_cases, report, run
+from dispatcher.routing.evaluation import Case, Outcome, read_cases, run
 from dispatcher.routing.hybrid import RULE_THRESHOLD
+from dispatcher.routing.kernels import fit_ridge
 from dispatcher.routing.strategies import RoutingValues, routers
+from dispatcher.routing.words import WordIndex
 from shared.definitions.catalog import Catalog
 from tests.benchmarks.routing import DATA, mined, written
 
 FOLDS = 10
 KEPT, REFUSED, RIGHT, DECIDED = 0.93, 0.85, 0.9, 0.3
 DECIDED_SETS = ("cs_clinc", "travel_zh", "assistant_zh")
+SURE = 2.0
+"""Standard errors by which another grid must be better."""
+Mixture = tuple[float, float]
 GRIDS = [
     (sharpnesses, shares)
     for sharpnesses in combinations((0.5, 1.0, 2.0, 3.0, 5.0), 2)
@@ -101,24 +107,40 @@ def dealt(data: Path, name: str, agents: Mapping[str, Mapping[str, str]]) -> Ite
 
 
 def best_grid(folds: Sequence[Fold]) -> str:
-    """Return the mixtures that tell the agents apart best."""
-    looked = [_looked(fold) for fold in folds]
-    means = {}
+    """Return the mixtures that tell the agents apart best, if they do so surely better than those in force."""
+    looked = [(fold.set, _looked(fold)) for fold in folds]
+    in_force = meaning._SHARPNESSES, meaning._SHARES_OF_WORDS
+    now = _rights(looked, in_force)
+    better = {}
     for grid in GRIDS:
-        right: dict[str, list[bool]] = defaultdict(list)
-        for fold, found in zip(folds, looked, strict=True):
-            right[fold.set] += min((found[mixture] for mixture in product(*grid)), key=lambda pair: pair[0])[1]
-        means[grid] = sum(sum(rows) / len(rows) for rows in right.values()) / len(right)
-    ranked = sorted(means, key=means.__getitem__, reverse=True)
+        gains = {name: np.subtract(right, now[name], dtype=float) for name, right in _rights(looked, grid).items()}
+        gain = float(np.mean([each.mean() for each in gains.values()]))
+        error = math.sqrt(sum(each.var() / len(each) for each in gains.values())) / len(gains)
+        better[grid] = gain - SURE * error, gain, error
+    ranked = sorted(better, key=lambda grid: better[grid][1], reverse=True)
     for grid in (*ranked[:5], ranked[-1]):
-        print(f"    {grid}  right {means[grid]:.4f}")
-    return f"{ranked[0]}; in force {meaning._SHARPNESSES}, {meaning._SHARES_OF_WORDS}: {_in_force(means):.4f}"
+        print(f"    {grid}  {better[grid][1]:+.4f} against {in_force}, standard error {better[grid][2]:.4f}")
+    best = max(better, key=lambda grid: better[grid][0])
+    return f"{best if better[best][0] > 0 else in_force}; in force {in_force}"
 
 
 def best_loss(folds: Sequence[Fold]) -> str:
     """Return what part of its own examples a catalog may refuse."""
-    values = (0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08)
-    margins = {value: _margin(folds, value) for value in values}
+    values = [step / 200 for step in range(4, 21)]
+    judged = [(fold.set, *_judged(fold)) for fold in folds]
+    margins = {}
+    for value in values:
+        kept: dict[str, list[bool]] = defaultdict(list)
+        refused: dict[str, list[bool]] = defaultdict(list)
+        for name, calibrated_with, inside, outside in judged:
+            threshold = calibrated_with(value)
+            kept[name] += [belonging >= threshold for belonging in inside]
+            refused[name] += [belonging < threshold for belonging in outside]
+        shares = [{name: sum(ones) / len(ones) for name, ones in some.items()} for some in (kept, refused)]
+        margins[value] = min(
+            *(one - KEPT for one in shares[0].values()), *(one - REFUSED for one in shares[1].values())
+        )
+        print(f"    {value:g}  margin {margins[value]:+.3f}  kept {_line(shares[0])}  refused {_line(shares[1])}")
     return f"{max(margins, key=margins.__getitem__)}; in force {calibration._LOST}"
 
 
@@ -145,18 +167,6 @@ def routed(folds: Iterable[Fold], strategy: str, *, has_keywords: bool) -> dict[
     return found
 
 
-def _margin(folds: Sequence[Fold], value: float) -> float:
-    """Return how far the worst set is from failing the aims."""
-    with patch.object(calibration, "_LOST", value):
-        found = routed(folds, "hybrid", has_keywords=False)
-    reports = {name: report(ones) for name, ones in found.items()}
-    kept = {name: one["in_scope_kept"] for name, one in reports.items()}
-    refused = {name: one["oos_refused"] for name, one in reports.items()}
-    margin = min(*(share - KEPT for share in kept.values()), *(share - REFUSED for share in refused.values()))
-    print(f"    {value:g}  margin {margin:+.3f}  kept {_line(kept)}  refused {_line(refused)}", flush=True)
-    return float(margin)
-
-
 def _rules_margin(folds: Sequence[Fold], value: float) -> float:
     """Return how far the worst set is from failing the aims of the rules."""
     with patch.object(evidence, "_STRANGENESS", value):
@@ -170,39 +180,51 @@ def _rules_margin(folds: Sequence[Fold], value: float) -> float:
     return margin
 
 
-def _looked(fold: Fold) -> dict[tuple[float, float], tuple[float, list[bool]]]:
+def _judged(fold: Fold) -> tuple[Callable[[float], float], list[float], list[float]]:
+    """Return what makes the fold's threshold of a loss, and how much its held rows belong: in scope, out of scope."""
+    with patch("dispatcher.routing.meaning.calibrated", wraps=calibration.calibrated) as calibrated:
+        learned = meaning.learn(list(fold.plain.agents.values()), ENCODER)
+    arguments = calibrated.call_args.args
+
+    def threshold(lost: float) -> float:
+        with patch.object(calibration, "_LOST", lost):
+            return calibration.calibrated(*arguments).threshold
+
+    rows = [(case, learned.judge(case.text, ENCODER).belonging) for case in fold.held if case.is_clear]
+    inside, outside = ([found for case, found in rows if case.is_in_scope is wanted] for wanted in (True, False))
+    return threshold, inside, outside
+
+
+def _rights(
+    looked: Sequence[tuple[str, Mapping[Mixture, tuple[float, list[bool]]]]], grid: tuple[Mixture, Mixture]
+) -> dict[str, list[bool]]:
+    """Return for each set where it is right when every fold takes the mixture of ``grid`` that surprises it least."""
+    right: dict[str, list[bool]] = defaultdict(list)
+    for name, found in looked:
+        right[name] += min((found[mixture] for mixture in product(*grid)), key=lambda pair: pair[0])[1]
+    return right
+
+
+def _looked(fold: Fold) -> dict[Mixture, tuple[float, list[bool]]]:
     """Return for each mixture its surprise at the known rows, each left out, and where it is right on the held ones."""
     agents = list(fold.plain.agents.values())
-    held = [case for case in fold.held if case.label != NOBODY and case.is_clear]
-    found: dict[tuple[float, float], tuple[float, list[bool]]] = {}
-    for mixture in sorted({pair for grid in GRIDS for pair in product(*grid)}):
-        with (
-            patch.object(meaning, "_SHARPNESSES", mixture[:1]),
-            patch.object(meaning, "_SHARES_OF_WORDS", mixture[1:]),
-            _kept_surprises() as surprises,
-        ):
-            learned = meaning.learn(agents, ENCODER)
-        right = [learned.names[learned.judge(case.text, ENCODER).order[0]] == case.label for case in held]
-        found[mixture] = (surprises[0], right)
+    several = [meaning.texts_of(agent) for agent in agents]
+    texts = [text for own in several for text in own]
+    owners = np.repeat(np.arange(len(agents)), [len(own) for own in several])
+    is_example = np.diff(owners, prepend=-1) == 0
+    held = [case for case in fold.held if case.is_in_scope and case.is_clear]
+    labels = [case.label for case in held]
+    vectors, held_vectors, words = ENCODER.encode(texts), ENCODER.encode([case.text for case in held]), WordIndex(texts)
+    alike, held_alike = words.kernel(), np.array([words.similarities(case.text)[0] for case in held])
+    ridge = meaning._RIDGE + (len(agents) / len(texts)) ** 2
+    found: dict[Mixture, tuple[float, list[bool]]] = {}
+    for pair in sorted({pair for grid in GRIDS for pair in product(*grid)}):
+        one = meaning.Mixture(*pair)
+        head = fit_ridge(one.meant(vectors, vectors) + one.words * alike, np.eye(len(agents))[owners], ridge)
+        best = head.scores(one.meant(held_vectors, vectors) + one.words * held_alike).argmax(axis=1)
+        right = [agents[number].name == label for number, label in zip(best, labels, strict=True)]
+        found[pair] = meaning._surprise(head.left_out[is_example], owners[is_example]), right
     return found
-
-
-@contextmanager
-def _kept_surprises() -> Iterator[list[float]]:
-    """Keep what the mixtures are compared by."""
-    kept: list[float] = []
-    compared = meaning._surprise
-
-    def surprise(scores: Any, owners: Any) -> float:
-        kept.append(compared(scores, owners))
-        return kept[-1]
-
-    with patch.object(meaning, "_surprise", surprise):
-        yield kept
-
-
-def _in_force(means: Mapping[Any, float]) -> float:
-    return means[meaning._SHARPNESSES, meaning._SHARES_OF_WORDS]
 
 
 def _is_sure(outcome: Outcome) -> bool:

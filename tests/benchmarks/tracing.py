@@ -5,9 +5,8 @@
 Chains of three hops behind a routing. What counts is the CPU (not the time, which is the neighbours') of all that runs
 the legs: dispatcher, worker and server, until the last span has reached the collector; every one has to. The collector
 is in this process, whose CPU does not count, like the client's. An untraced and a traced stack run at the same time, so
-that what else the machine does
-costs them the same, and the ratio is the median of the rounds' ratios. ``--null`` traces neither: what is left is the
-benchmark's own noise.
+that what else the machine does costs them the same, and the ratio is the median of the rounds' ratios. ``--null``
+traces neither: what is left is the benchmark's own noise.
 """
 
 import argparse

@@ -10,6 +10,7 @@ from shared.ids import root_of
 from shared.outcomes import Budget, Child
 from shared.records import Ended, HandedOff, JobRequested, Paused, Record, Retried
 from shared.relay.message import outbox, queue_for
+from shared.relay.sweeper import end_overdue
 from shared.stores import keys
 from shared.stores.base import ChildSubmission, Claimed, Lease, Spent
 from shared.stores.opening import Stores
@@ -316,6 +317,25 @@ def test_a_lost_lease_writes_no_variables(backend: Backend) -> None:
         await claimed(stores, job, owner="w2#1")
         assert (await stores.jobs.finish(leg.lease, "f", [done(leg=0)], [], state={"x": 1}))[0] == "fenced"
         assert await stores.sessions.state(job.partition(".")[0]) == {}
+
+    backend.run(scenario)
+
+
+def test_a_child_that_passes_its_deadline_is_ended_and_wakes_its_parent(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job, [child, other] = await waiting_parent(stores, 2, timeout_s=0.0)
+        assert await end_overdue(stores.jobs) == 2
+        assert await status_of(stores, job) == "queued"
+        assert [(await stores.jobs.job(one)).reason for one in (child, other)] == ["TIMEOUT"] * 2
+
+    backend.run(scenario)
+
+
+def test_children_are_read_in_one_question(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        _, children = await waiting_parent(stores, 3)
+        views = await stores.jobs.views([children[2], "nobody.1", children[0]])
+        assert [view.id for view in views] == [children[2], children[0]]
 
     backend.run(scenario)
 

@@ -18,7 +18,7 @@ from shared.stores.live import MAX_PIECES
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from tests.conftest import Backend
-from tests.contract.relay_world import done, moved
+from tests.contract.relay_world import done, moved, submission
 
 
 async def begun(
@@ -66,9 +66,12 @@ def test_a_session_remembers_what_was_said_in_its_jobs_in_order_and_by_whom(back
 
 def test_a_session_keeps_its_policy_and_who_got_its_first_message(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
-        session = session_of(await stores.jobs.reserve(None, "r", "ada", "entry"))
-        for agent in ("debugger", "reviewer"):
-            await stores.sessions.note_first_agent(session, agent)
+        session = session_of(first := await stores.jobs.reserve(None, "r", "ada", "entry"))
+        second = await stores.jobs.reserve(session, "r2")
+        for job, agent in ((first, "debugger"), (second, "reviewer")):
+            await stores.jobs.submit(submission(job))
+            leg = await moved(stores, job, agent)
+            await stores.jobs.finish(leg.lease, "end", [done()], [])
         view = await stores.sessions.session(session)
         assert (view.policy, view.first_agent) == ("entry", "debugger")
         await stores.jobs.reserve(session, "again", "ada", "sticky")

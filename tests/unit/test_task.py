@@ -45,7 +45,7 @@ def test_the_last_action_is_the_newest_thing_that_was_done(record: Record, actio
         Nudged(leg=1, text="call it"),
         Ended(leg=1, status="done", reason="GOAL"),
     ]
-    assert last_action_of([*before, record, *after]) == action
+    assert last_action_of(reversed([*before, record, *after])) == action
 
 
 def test_a_job_that_was_only_asked_for_has_no_action() -> None:

@@ -13,8 +13,6 @@ then name it in ``workers/tools/registry.py``.
 """
 
 import inspect
-import json
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,12 +22,10 @@ from pydantic import BaseModel
 
 from shared.errors import ToolError
 from shared.llm.base import ToolSpec
+from shared.variables import problem_of
 
 __all__ = ["StateView", "Tool", "ToolContext", "tool"]
 
-_VARIABLE = re.compile(r"[\w.-]{1,100}")
-_MAX_VALUE = 16_384
-"""Characters of a variable's JSON."""
 _MOST_VARIABLES = 200
 
 A = TypeVar("A", bound=BaseModel)
@@ -50,14 +46,8 @@ class StateView:
 
     def set(self, name: str, value: Any) -> None:
         """Write a variable; None takes it away. Raises ``ToolError`` for a name or a value that cannot be kept."""
-        if not _VARIABLE.fullmatch(name):
-            raise ToolError(f"a variable's name is 1-100 letters, digits or any of _ . -, not {name!r}")
-        try:
-            size = len(json.dumps(value))
-        except (TypeError, ValueError):
-            raise ToolError(f"the value of {name!r} must be JSON, not {type(value).__name__}") from None
-        if size > _MAX_VALUE:
-            raise ToolError(f"the value of {name!r} takes {size:,} characters as JSON: {_MAX_VALUE:,} are the most")
+        if (problem := problem_of(name, value)) is not None:
+            raise ToolError(problem)
         if value is not None and len({**self._variables, **self.changes} | {name: value}) > _MOST_VARIABLES:
             raise ToolError(f"a session has {_MOST_VARIABLES} variables at most: take one away first")
         self.changes[name] = value

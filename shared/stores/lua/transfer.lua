@@ -1,5 +1,5 @@
 -- Move control on: check depth, cycles and budget, advance the chain, push the next leg's message. One step, no window.
--- KEYS job, journal, catalog, root job, state
+-- KEYS job, journal, catalog, root job, state, session
 -- ARGV id, fence, leg, commit, kind (route, handoff, return), from, to, max depth, cycles, may return, handoff id, context,
 --      queue, message, catalog, definition, identity, max tokens, max micro-USD, n, variables..., n, agents that have left
 --      the chain..., records...
@@ -34,6 +34,7 @@ if kind ~= 'return' then   -- which is no new visit
   redis.call('HINCRBY', job, edge, 1)
   redis.call('HINCRBY', job, 'visits:' .. to, 1)
 end
+if kind == 'route' then redis.call('HSETNX', KEYS[6], 'first_agent', to) end   -- who got the session's first message
 if ARGV[18] ~= '' then redis.call('HSET', KEYS[4], 'max_tokens', ARGV[18]) end
 if ARGV[19] ~= '' then redis.call('HSET', KEYS[4], 'max_micro', ARGV[19]) end
 local left = set_state(KEYS[5], 20)

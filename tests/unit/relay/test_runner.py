@@ -173,7 +173,7 @@ def test_a_server_that_is_gone_at_the_claim_leaves_the_leg_queued(backend: Backe
 
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
-        runner = runner_of(stores, store=Instead(stores.jobs, claim=gone))
+        runner = runner_of(stores, store=Instead(stores.jobs, claim=gone), lease_s=0.5)
         assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "interrupted"
         assert (await stores.jobs.job(job)).status == "queued"
 

@@ -5,13 +5,14 @@ import asyncio
 import fakeredis
 import pytest
 
-from shared.records import Ended, Paused
+from shared.handoff import Frame
+from shared.records import Ended, HandedOff, Paused
 from shared.relay.message import DISPATCH_QUEUE, queue_for
 from shared.relay.sweeper import sweep
 from shared.stores import keys
 from shared.stores.opening import Stores
 from tests.conftest import Backend
-from tests.contract.relay_world import claimed, moved, reply, submitted
+from tests.contract.relay_world import claimed, moved, reply, step_to, submitted
 from tests.unit.relay.legs import expire
 
 GRACE_S = 2.0
@@ -98,6 +99,30 @@ def test_a_timer_that_rang_is_found(backend: Backend) -> None:
         leg = await claimed(stores, job)
         await stores.jobs.suspend(leg.lease, "c", [Paused(cause="retry", delay_s=0)], 0)
         assert await swept(stores) == 1
+
+    backend.run(scenario)
+
+
+def test_control_comes_back_from_an_agent_that_dies_again_and_again(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        lead = await moved(stores, job, "lead")
+        frame = Frame(agent="lead", leg=1, call_id="c1", from_agent="user", chain_length=2)
+        context = lead.context.advance("helper", "please", call=frame)
+        step = step_to(lead, "helper", context=context, records=(HandedOff(leg=1, context=context, call_id="c1"),))
+        assert await stores.jobs.transfer(lead.lease, "t", step) == ("ok", "")
+        await claimed(stores, job)
+        for attempt in range(2):
+            await expire(stores, job)
+            assert await swept(stores, max_attempts=3) == 1
+            await claimed(stores, job, f"w{attempt}#1")
+        await expire(stores, job)
+        await swept(stores, max_attempts=3)
+        leg = await claimed(stores, job)
+        assert (leg.context.to_agent, leg.lease.leg) == ("lead", 3)
+        assert leg.context.returned is not None
+        assert leg.context.returned.is_error
+        assert "took its worker along 3 times" in leg.context.returned.text
 
     backend.run(scenario)
 

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from shared.redaction import Redactor
@@ -51,6 +52,53 @@ def test_secrets_leave_nowhere_in_a_span() -> None:
     assert one.attributes is not None
     assert one.attributes["n"] == 1
     assert one.name == "execute_tool [redacted]"
+
+
+def all_exported(*spans: Span, patterns: Sequence[str] = ()) -> list[ReadableSpan]:
+    """The spans of one batch as they leave."""
+    kept, exporting = Kept(), Gathering()
+    for span in spans:
+        Spans(exporting, Resource({})).write(span)
+    RedactingExporter(kept, Redactor(patterns), with_content=False).export(exporting.spans)
+    return kept.spans
+
+
+class Gathering(SpanProcessor):
+    """Gathers a batch."""
+
+    def __init__(self) -> None:
+        self.spans: list[ReadableSpan] = []
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.spans.append(span)
+
+
+def test_a_secret_in_one_span_of_a_batch_changes_that_one_alone() -> None:
+    spans = [Span(ROOT, "chat x", 3, {"a": text}) for text in ("fine", f"key {SECRET}", "fine, too")]
+    assert [attributes(span)["a"] for span in all_exported(*spans)] == ["fine", "key [redacted]", "fine, too"]
+
+
+def test_a_pattern_for_a_whole_value_finds_it_among_others() -> None:
+    spans = [Span(ROOT, "chat x", 3, {"a": "first", "b": text, "c": "last"}) for text in ("ACME-12", "no ACME-12")]
+    left = all_exported(*spans, patterns=["^ACME-[0-9]+$"])
+    assert [attributes(span)["b"] for span in left] == ["[redacted]", "no ACME-12"]
+
+
+@pytest.mark.parametrize("hidden", [[["a", SECRET]], {"in": {"there": SECRET}}, {"password": "hunter2hunter2"}])
+def test_secrets_are_found_however_deep_another_library_puts_them(hidden: Any) -> None:
+    (span,) = all_exported(Span(ROOT, "tool", 3, {"hidden": hidden}))
+    assert "[redacted]" in str(attributes(span))
+    assert not any(secret in str(attributes(span)) for secret in (SECRET, "hunter2"))
+
+
+def test_half_a_surrogate_pair_hides_no_secret_and_stops_no_batch() -> None:
+    broken, whole = all_exported(Span(ROOT, "chat", 3, {"a": f"\ud83d {SECRET}"}), Span(ROOT, "chat", 3, {"a": "fine"}))
+    assert "[redacted]" in str(attributes(broken)["a"])
+    assert attributes(whole)["a"] == "fine"
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
 
 
 def test_content_and_the_texts_of_errors_stay_unless_asked_for() -> None:

@@ -1,5 +1,8 @@
 """The ids of a job's spans."""
 
+import os
+import random
+
 from shared.telemetry.identity import child_traceparent, new_traceparent, read_traceparent
 
 
@@ -9,6 +12,20 @@ def test_ids_are_drawn_and_read_back() -> None:
     assert root is not None
     assert text == f"00-{root.trace}-{root.span_id:016x}-01"
     assert new_traceparent(1.0) != text
+
+
+def test_a_program_that_seeds_its_chance_or_forks_draws_other_ids_each_time() -> None:
+    drawn = []
+    for _ in range(2):
+        random.seed(1)
+        drawn.append(new_traceparent(1.0))
+    ours, theirs = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(theirs, new_traceparent(1.0).encode())
+        os._exit(0)
+    drawn += [os.read(ours, 100).decode(), new_traceparent(1.0)]
+    os.waitpid(child, 0)
+    assert len(set(drawn)) == 4
 
 
 def test_derived_ids_are_the_same_for_whoever_derives_them() -> None:

@@ -29,7 +29,7 @@ def test_what_is_written_is_read_again_and_none_takes_a_variable_away() -> None:
         ("a b", 1, "1-100 letters"),
         ("x" * 101, 1, "1-100 letters"),
         ("big", "x" * 20_000, "16,384 are the most"),
-        ("odd", {1, 2}, "must be JSON, not set"),
+        ("odd", {1, 2}, "must be JSON"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_with_a_reason(name: str, value: Any, says: str) -> None:

@@ -11,7 +11,6 @@ from shared.errors import HandoffRefused
 from shared.handoff import Frame, History
 from shared.messages import ToolCall
 from shared.outcomes import Transfer
-from shared.records import Entry, StateChanged
 from tests.scenarios.relay import team
 from tests.unit.workers.offered import STYLES, asking, leg_of, transfers_of
 from tests.unit.workers.world import call
@@ -326,7 +325,7 @@ def test_a_gate_is_looked_at_in_every_turn(style: str) -> None:
     leg = leg_of("lead", state={"ready": False})
     transfers = transfers_of(led_by(style, {"to": "helper", "when": "state.ready"}, "writer"), leg)
     assert offered(transfers) == ["writer"]
-    leg.entries.append(Entry(seq=3, at_ms=0, record=StateChanged(leg=leg.number, changes={"ready": True})))
+    leg.changes["ready"] = True
     assert offered(transfers) == ["helper", "writer"]
 
 

@@ -1,0 +1,70 @@
+"""What a sweeper asks and changes, on Redis."""
+
+from typing import cast
+
+from shared.stores import keys
+from shared.stores.redis import Redis, as_any, translated
+from shared.stores.scripts import Scripts
+
+__all__ = ["RedisJobSweeper"]
+
+
+class RedisJobSweeper:
+    """The sweeping part of ``JobStore``."""
+
+    _redis: Redis
+    _scripts: Scripts
+
+    @translated
+    async def overdue(self, grace_s: float, limit: int = 100) -> list[str]:
+        """See ``JobStore``. Of each queue only the oldest message is looked at: the others are younger."""
+        now = await self._now_ms()
+        queues = sorted(await as_any(self._redis.smembers(keys.QUEUES)))
+        pipeline = self._redis.pipeline(transaction=False)
+        for index in (keys.LEASES, keys.TIMERS):
+            pipeline.zrangebyscore(index, "-inf", now, start=0, num=limit)
+        for queue in queues:
+            pipeline.zrangebyscore(keys.queued(queue), "-inf", now - round(grace_s * 1000), start=0, num=1)
+        return [job for found in await pipeline.execute() for job in found]
+
+    @translated
+    async def past_deadline(self, limit: int = 100) -> list[str]:
+        """See ``JobStore``."""
+        now = await self._now_ms()
+        return cast(list[str], await as_any(self._redis.zrangebyscore(keys.DEADLINES, "-inf", now, start=0, num=limit)))
+
+    @translated
+    async def requeue(self, job: str, grace_s: float, max_attempts: int) -> str:
+        """See ``JobStore``."""
+        queue = await as_any(self._redis.hget(keys.job(job), "queue"))
+        if queue is None:
+            await self.forget(job)
+            return "gone"
+        verdict = await self._scripts.run(
+            "requeue", [keys.job(job), queue], [job, queue, round(grace_s * 1000), max_attempts]
+        )
+        return " ".join(verdict)
+
+    @translated
+    async def forget(self, job: str) -> None:
+        """See ``JobStore``."""
+        indexes = [keys.queued(queue) for queue in await as_any(self._redis.smembers(keys.QUEUES))]
+        pipeline = self._redis.pipeline(transaction=False)
+        for index in (keys.LEASES, keys.TIMERS, keys.DEADLINES, keys.JOBS, keys.JOB_IDS, *indexes):
+            pipeline.zrem(index, job)
+        await pipeline.execute()
+
+    @translated
+    async def tidy(self, limit: int = 100) -> int:
+        """See ``JobStore``."""
+        cutoff = await self._now_ms() - keys.SESSION_TTL_S * 1000
+        old = await as_any(self._redis.zrangebyscore(keys.JOBS, "-inf", cutoff, start=0, num=limit))
+        gone = [job for job in old if not await as_any(self._redis.exists(keys.job(job)))]
+        for job in gone:
+            await self.forget(job)
+        await as_any(self._redis.zremrangebyscore(keys.SESSIONS, "-inf", cutoff))
+        return len(gone)
+
+    async def _now_ms(self) -> int:
+        seconds, micros = await as_any(self._redis.time())
+        return int(seconds) * 1000 + int(micros) // 1000

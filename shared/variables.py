@@ -1,0 +1,24 @@
+"""Session variables: what one may be called, and what it may hold."""
+
+import json
+import re
+from typing import Any
+
+__all__ = ["problem_of"]
+
+_NAME = re.compile(r"[\w.-]{1,100}")
+_MAX_VALUE = 16_384
+"""Characters of a value's JSON."""
+
+
+def problem_of(name: str, value: Any) -> str | None:
+    """Say why a variable cannot be kept, for whoever sets it; None when it can. ``value`` None takes it away."""
+    if not _NAME.fullmatch(name):
+        return f"a variable's name is 1-100 letters, digits or any of _ . -, not {name!r}"
+    try:
+        size = len(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        return f"the value of {name!r} must be JSON: {error}"
+    if size > _MAX_VALUE:
+        return f"the value of {name!r} takes {size:,} characters as JSON: {_MAX_VALUE:,} are the most"
+    return None

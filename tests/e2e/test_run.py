@@ -1,14 +1,13 @@
 """``ekiden run``: everything for one request, and nothing left behind."""
 
 import json
-import os
-import pty
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.program import EKIDEN, SLOW_SCRIPT, Program, wait_until
+from tests.e2e.program import SLOW_SCRIPT, Program, wait_until
+from tests.e2e.terminal import Terminal
 
 BROKEN = {
     "shared/__init__.py": "",  # a folder that is named like a package of ours must not get in the way
@@ -159,30 +158,13 @@ def test_a_killed_programs_job_is_not_resumed_while_its_processes_still_end(ekid
 
 def test_on_a_terminal_the_user_is_asked_what_becomes_of_an_abandoned_job(ekiden: Program) -> None:
     abandon_a_job(ekiden)
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "r+b", buffering=0) as terminal:
-        running = subprocess.Popen(
-            [*EKIDEN, "run", "--demo"],
-            cwd=ekiden.folder,
-            env={**ekiden.env, "COLUMNS": "40", "TERM": "xterm"},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        terminal.write(b"perhaps\ncancel\n")
-        output = b""
-        try:
-            while chunk := terminal.read(4096):
-                output += chunk
-        except OSError:  # Linux says so when the other side has closed
-            pass
-        assert running.wait(20) == 0, output.decode()
-    text = output.decode()
-    assert text.count("resume or cancel them?") == 2
-    assert "\x1b[" in text, "colours"
-    assert "code-fixer" in text
+    with Terminal(ekiden, "run", "--demo", env={"COLUMNS": "40"}) as terminal:
+        for answer in ("perhaps\n", "cancel\n"):
+            terminal.wait_for("resume or cancel them?")
+            terminal.type(answer)
+        terminal.wait_for("code-fixer")
+        assert terminal.ends() == 0, terminal.text
+        assert "\x1b[" in terminal.output, "colours"
 
 
 def test_the_projects_own_agents_are_used_and_their_mistakes_shown(ekiden: Program, tmp_path: Path) -> None:

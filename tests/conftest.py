@@ -18,8 +18,9 @@ from shared.stores.redis import as_any, connect
 
 T = TypeVar("T")
 
-for name in [name for name in os.environ if name.startswith(("EKIDEN_", "GEMINI_"))]:
-    del os.environ[name]  # the tests' settings are their own
+_OURS = ("EKIDEN_", "GEMINI_", "LC_", "COLUMNS", "LINES")
+for name in [name for name in os.environ if name.startswith(_OURS)]:
+    del os.environ[name]  # the tests' settings, language and size of the terminal are their own
 
 
 @pytest.fixture(scope="session")

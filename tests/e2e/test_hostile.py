@@ -145,7 +145,7 @@ def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (folder / ".gemini" / "agents" / f"{number}.md").write_text(text, "utf-8")
     (folder / "说明.txt").write_text("内容 🎉 完\n", "utf-8")
     with GeminiServer() as gemini, attach(root / "server") as server:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("EKIDEN_", "LC_"))}
+        env = {**os.environ}
         env |= {"HOME": str(root), "LANG": "C.UTF-8", "TERM": "xterm-256color", "EKIDEN_DATA_DIR": str(root / "data")}
         env |= {"EKIDEN_REDIS_URL": server.url, "GEMINI_API_KEY": "test", "GEMINI_BASE_URL": gemini.url}
         ekiden = Program(folder, env)

@@ -24,6 +24,7 @@ from shared.definitions.model import AgentDefinition
 from shared.definitions.patterns import compile_pattern
 from shared.definitions.plain import plain
 from shared.definitions.problems import AgentFileError
+from shared.definitions.remarks import remarks_on
 from shared.definitions.teamforms import FORMS
 from shared.definitions.toolrules import RulesReader
 from shared.errors import DefinitionError
@@ -74,7 +75,7 @@ def read_definition(fields: Mapping[str, Any], body: str, scope: str = "project"
         definition = AgentDefinition(**{key: value for key, value in values.items() if value is not None})
     except ValidationError as error:
         raise _translated(error, origins) from None
-    return Reading(definition, notes)
+    return Reading(definition, [*notes, *remarks_on(definition)])
 
 
 def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str]]) -> dict[str, str]:

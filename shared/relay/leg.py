@@ -22,7 +22,8 @@ from shared.records import (
     ToolStarted,
 )
 from shared.relay.live import Live
-from shared.stores.base import NOTHING, Appended, Claimed, JobStore, JobView, Lease, Spent, UsedUp
+from shared.relay.patience import Patience
+from shared.stores.base import Appends, Claimed, JobStore, JobView, Lease, ReadsJobs, Spent, UsedUp
 from shared.stores.sessions import Said
 from shared.telemetry.base import LegWatch
 
@@ -35,31 +36,6 @@ class MadeProgress(Exception):  # no error: the leg goes on elsewhere
     """The leg was to run alone until it made progress, and has."""
 
 
-class Appends(Protocol):
-    """What a leg writes with."""
-
-    async def append(
-        self,
-        lease: Lease,
-        token: str,
-        records: Sequence[Record],
-        *,
-        used_ms: int,
-        is_progress: bool,
-        spent: Spent = NOTHING,
-    ) -> Appended:
-        """See ``JobStore``."""
-        ...
-
-
-class ReadsJobs(Protocol):
-    """What a leg reads of other jobs."""
-
-    async def views(self, jobs: Sequence[str]) -> list[JobView]:
-        """See ``JobStore``."""
-        ...
-
-
 class Leg:
     """What a handler works with. Every step is recorded through ``record`` before the next one begins."""
 
@@ -69,6 +45,7 @@ class Leg:
         entries: list[Entry],
         store: Appends,
         *,
+        patiently: Patience | None = None,
         earlier: list[Said] | None = None,
         jobs: ReadsJobs | None = None,
         state: Mapping[str, Any] | None = None,
@@ -91,6 +68,7 @@ class Leg:
         self.watch = watch or LegWatch()
         """Is told what happens."""
         self._store = store
+        self._patiently = patiently or Patience(0.0)
         self._jobs = jobs
         self._state = dict(state or {})
         self.changes: dict[str, Any] = dict(self.request.state) if self.number == 0 and entries else {}
@@ -159,7 +137,8 @@ class Leg:
         if self._until_progress and self._has_progressed and any(isinstance(one, ToolStarted) for one in records):
             raise MadeProgress
         async with self._appending:
-            seq, used_up = await self._store.append(
+            seq, used_up = await self._patiently(
+                self._store.append,
                 self.lease,
                 self.next_write(),
                 records,

@@ -24,7 +24,7 @@ from shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journa
 from shared.relay.live import Live
 from shared.relay.message import LegMessage, outbox, queue_for
 from shared.relay.moving import GIVEN_BACK, return_of, step_of
-from shared.relay.patience import PatientWriter
+from shared.relay.patience import Patience
 from shared.relay.refusing import why_refused
 from shared.stores.base import ChildSubmission, Claim, Claimed, CommitVerdict, JobStore
 from shared.stores.live import RedisLiveStore
@@ -91,7 +91,7 @@ class Runner:
             until_progress: Give a leg back once it has made progress: in quarantine others wait behind it.
         """
         self._store = store
-        self._writer = PatientWriter(store, leases.lease_s)
+        self._patiently = Patience(leases.lease_s)
         self._leases = leases
         self._handler = handler
         self._cycles = cycles
@@ -129,7 +129,9 @@ class Runner:
             worker=PROCESS,
         )
         aside_s = random.uniform(*ASIDE_S) if self._alone and self._alone.is_full else 0.0  # noqa: S311  # no secret
-        claimed = await self._writer.claim(claim, self._leases.lease_s, alone_from=self._alone_from, aside_s=aside_s)
+        claimed = await self._patiently(
+            self._store.claim, claim, self._leases.lease_s, alone_from=self._alone_from, aside_s=aside_s
+        )
         if claimed == "poisonous" and self._alone is not None:
             return await self._alone.run(message.model_dump(mode="json"), queue)
         if isinstance(claimed, str):
@@ -154,12 +156,12 @@ class Runner:
             held.stop = "lost"
             log.warning("lease_lost", error=str(error))
         except MadeProgress:
-            return await self._commit(leg or Leg(claimed, [], self._writer), Suspended("retry", 0.0, "ran alone"))
+            return await self._commit(leg or Leg(claimed, [], self._store), Suspended("retry", 0.0, "ran alone"))
         except JobCancelled as stopped:
             held.stop, flag = "cancelled", stopped.flag  # so that nobody stops us while we commit it
         except asyncio.CancelledError:
             if held.stop is None:  # the pool shuts down
-                await self._give_back(leg or Leg(claimed, [], self._writer))
+                await self._give_back(leg or Leg(claimed, [], self._store))
                 raise
         if held.stop == "lost":
             return "lost"
@@ -178,7 +180,8 @@ class Runner:
         return Leg(
             claimed,
             entries,
-            self._writer,
+            self._store,
+            patiently=self._patiently,
             earlier=earlier,
             jobs=self._store,
             state=state,
@@ -250,7 +253,9 @@ class Runner:
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
         state = {} if isinstance(outcome, Cancelled) else leg.changes
-        verdict, detail = await self._writer.finish(leg.lease, leg.next_write(), records, _said(leg, end), state=state)
+        verdict, detail = await self._patiently(
+            self._store.finish, leg.lease, leg.next_write(), records, _said(leg, end), state=state
+        )
         if verdict == "ok":
             telemetry().ended(leg.job, leg.entries, records)
         return verdict, detail
@@ -264,7 +269,8 @@ class Runner:
         ]
         records.append(Paused(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail))
         children = [_submission(leg, child) for child in outcome.children]
-        verdict, detail = await self._writer.suspend(
+        verdict, detail = await self._patiently(
+            self._store.suspend,
             leg.lease,
             leg.next_write(),
             records,
@@ -281,7 +287,7 @@ class Runner:
         step = step_of(leg.job, leg.number, leg.context, transfer, catalog=leg.catalog, cycles=self._cycles)
         closing = closing_records(leg.entries, leg.number, GIVEN_BACK) if transfer.context.returned else []
         step = replace(step, records=(*closing, *step.records), state=leg.changes)
-        verdict, code = await self._writer.transfer(leg.lease, leg.next_write(), step)
+        verdict, code = await self._patiently(self._store.transfer, leg.lease, leg.next_write(), step)
         if verdict == "ok":
             leg.watch.transferred(transfer, step.outbox.queue)
         if verdict == "refused":

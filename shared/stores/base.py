@@ -14,6 +14,7 @@ from shared.records import Entry, JobRequested, Record
 __all__ = [
     "NOTHING",
     "Appended",
+    "Appends",
     "ChildSubmission",
     "Claim",
     "ClaimVerdict",
@@ -27,6 +28,7 @@ __all__ = [
     "OnBusy",
     "Outbox",
     "PoolView",
+    "ReadsJobs",
     "Spent",
     "Step",
     "StopFlag",
@@ -230,7 +232,35 @@ class PoolView:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
-class JobStore(Protocol):
+class Appends(Protocol):
+    """What a leg writes with."""
+
+    async def append(
+        self,
+        lease: Lease,
+        token: str,
+        records: Sequence[Record],
+        *,
+        used_ms: int,
+        is_progress: bool,
+        spent: Spent = NOTHING,
+    ) -> Appended:
+        """Record steps. The same ``token`` again changes nothing.
+
+        Raises ``LostLease``, and ``JobCancelled`` once somebody stopped the job.
+        """
+        ...
+
+
+class ReadsJobs(Protocol):
+    """What a leg reads of other jobs."""
+
+    async def views(self, jobs: Sequence[str]) -> list[JobView]:
+        """Return those of ``jobs`` that there are, in their order."""
+        ...
+
+
+class JobStore(Appends, ReadsJobs, Protocol):
     """Jobs, their journals and their queues. Every method may raise ``StoreUnavailable``.
 
     Writes of a running leg are fenced: they raise ``LostLease`` (or answer ``fenced``) once another worker owns it.
@@ -260,22 +290,6 @@ class JobStore(Protocol):
         """
         ...
 
-    async def append(
-        self,
-        lease: Lease,
-        token: str,
-        records: Sequence[Record],
-        *,
-        used_ms: int,
-        is_progress: bool,
-        spent: Spent = NOTHING,
-    ) -> Appended:
-        """Record steps. The same ``token`` again changes nothing.
-
-        Raises ``LostLease``, and ``JobCancelled`` once somebody stopped the job.
-        """
-        ...
-
     async def transfer(self, lease: Lease, commit_id: str, step: Step) -> tuple[CommitVerdict, str]:
         """Commit a move of control; the second value is the code of a refusal, or who stopped the job."""
         ...
@@ -302,7 +316,7 @@ class JobStore(Protocol):
         lease: Lease,
         commit_id: str,
         records: Sequence[Record],
-        messages: Iterable[str],
+        messages: Sequence[str],
         *,
         state: Mapping[str, Any] | None = None,
     ) -> tuple[CommitVerdict, str]:
@@ -355,10 +369,6 @@ class JobStore(Protocol):
 
     async def job(self, job: str) -> JobView:
         """Return a job; raises ``UnknownJob``."""
-        ...
-
-    async def views(self, jobs: Sequence[str]) -> list[JobView]:
-        """Return those of ``jobs`` that there are, in their order."""
         ...
 
     async def jobs(self, limit: int = 20, status: str | None = None) -> list[JobView]:

@@ -231,7 +231,7 @@ class RedisJobStore(RedisJobReader, RedisJobSweeper):
         lease: Lease,
         commit_id: str,
         records: Sequence[Record],
-        messages: Iterable[str],
+        messages: Sequence[str],
         *,
         state: Mapping[str, Any] | None = None,
     ) -> tuple[CommitVerdict, str]:

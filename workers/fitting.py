@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from shared.llm.windows import tokens_in, tokens_of, window_of
 from shared.messages import Message
-from workers.prompt import left_out
+from workers.prompt import LATER, left_out
 
 __all__ = ["MAX_TOKENS", "Block", "Item", "Quote", "budget_for", "fitted"]
 
@@ -74,4 +74,4 @@ def _tokens(item: Item) -> int:
         case str():
             return tokens_of(item) + 1  # the line ends between it and the next one
         case Message():
-            return tokens_in(item)
+            return tokens_in(item) + (tokens_of(LATER) if item.role == "model" else 0)  # which may have to precede it

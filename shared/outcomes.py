@@ -7,7 +7,18 @@ from typing import Any, Literal
 from shared.definitions.model import ToolRules
 from shared.handoff import HandoffContext
 
-__all__ = ["Answer", "Budget", "Cancelled", "Child", "Failed", "Outcome", "Suspended", "TerminationReason", "Transfer"]
+__all__ = [
+    "Answer",
+    "Budget",
+    "Cancelled",
+    "Child",
+    "Failed",
+    "Outcome",
+    "PauseCause",
+    "Suspended",
+    "TerminationReason",
+    "Transfer",
+]
 
 TerminationReason = Literal[
     "GOAL",
@@ -23,6 +34,7 @@ TerminationReason = Literal[
     "GUARDRAIL",
     "NO_ROUTE",
 ]
+PauseCause = Literal["missing_tools", "retry", "children"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,7 @@ class Child:
 class Suspended:
     """The leg gives up its worker and is woken after ``delay_s``, or by its ``children``."""
 
-    cause: Literal["missing_tools", "retry", "children"]
+    cause: PauseCause
     delay_s: float
     detail: str = ""
     children: tuple[Child, ...] = ()

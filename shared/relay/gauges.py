@@ -1,4 +1,7 @@
-"""How full the queues are, for metrics. Every pool looks; dashboards take the largest of what they say."""
+"""How full the queues are and who waits without a worker, for metrics.
+
+Every pool looks; dashboards take the largest of what they say.
+"""
 
 import re
 import time
@@ -14,9 +17,10 @@ _PUSHED = re.compile(r'"ekiden_ms": ?(\d+)')
 
 
 async def tell_queues(stores: Stores) -> None:
-    """Tell whoever listens how full the queues are; look only if somebody does."""
+    """Tell whoever listens how full the queues are and how many jobs are suspended; look only if somebody does."""
     if not telemetry().wants_queues:
         return
+    telemetry().suspended(await stores.pools.suspended())
     queues = await stores.pools.queues()
     oldest = await stores.pools.oldest([queue.name for queue in queues])
     telemetry().queues(

@@ -9,7 +9,7 @@ from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, 
 from shared.handoff import VERSION, HandoffContext
 from shared.ids import new_session_id, root_of, session_id_for, session_of
 from shared.outcomes import Budget
-from shared.records import Ended, LegStarted, Record, encode_record
+from shared.records import Ended, LegStarted, Paused, Record, encode_record
 from shared.stores import keys
 from shared.stores.base import (
     NOTHING,
@@ -194,12 +194,15 @@ class RedisJobStore(RedisJobReader, RedisJobSweeper):
         state: Mapping[str, Any] | None = None,
     ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
+        pause = records[-1]
+        assert isinstance(pause, Paused), "the last record of a leg that suspends is its pause"
         begun = [field for child in children for field in await self._begun(child)]
         verdict = await self._scripts.run(
             "suspend",
             [*_session_keys(lease.job), keys.catalog(lease.catalog)],
             [
                 *_commit(lease, commit_id),
+                pause.cause,
                 _ms(delay_s),
                 need,
                 *_variables(state or {}),

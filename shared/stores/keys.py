@@ -1,10 +1,14 @@
 """Every Redis key, and how long it lives. All of one session share the hash tag ``{<session>}``."""
 
+from typing import get_args
+
 from shared.ids import session_of
+from shared.outcomes import PauseCause
 
 __all__ = [
     "CATALOG",
     "CATALOG_TTL_S",
+    "CAUSES",
     "DEADLINES",
     "JOBS",
     "JOB_IDS",
@@ -32,6 +36,7 @@ __all__ = [
     "request",
     "session",
     "state",
+    "suspended",
 ]
 
 DAY_S = 86_400
@@ -62,6 +67,8 @@ TIMERS = "ekiden:timers"
 """Sorted set: suspended jobs by the time that wakes them, in ms."""
 QUEUES = "ekiden:queues"
 """Set: every queue that a job was ever pushed to."""
+CAUSES = (*get_args(PauseCause), "quarantine")
+"""Why a job can be suspended; ``quarantine``: it is to run alone, and waits until there is room for that."""
 POOLS = "ekiden:pools"
 """Sorted set: announced pool processes by the time of their last word, in ms."""
 
@@ -123,6 +130,11 @@ def queued(queue: str) -> str:
     return f"ekiden:queued:{queue}"
 
 
+def suspended(cause: str) -> str:
+    """Sorted set: jobs that are suspended for this cause, by the time since when, in ms."""
+    return f"ekiden:suspended:{cause}"
+
+
 def catalog(digest: str) -> str:
     """Hash: ``manifest``, the catalog's JSON map name -> digest, and every definition's JSON by its digest.
 
@@ -140,7 +152,7 @@ def is_permanent(key: str) -> bool:
     """Tell whether ``key`` may be without a TTL: indexes, queues (Celery's and kombu's), the current catalog."""
     return (
         key in _PERMANENT
-        or key.startswith(("ekiden:queued:", "ekiden.agent.", "_kombu."))
+        or key.startswith(("ekiden:queued:", "ekiden:suspended:", "ekiden.agent.", "_kombu."))
         or key in ("ekiden.dispatch", "ekiden.idle")
         or key.endswith(".reply.celery.pidbox")
     )

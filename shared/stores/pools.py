@@ -75,6 +75,14 @@ class RedisPoolStore:
         lengths = await pipeline.execute() if names else []
         return [QueueView(name, n, tuple(served[name])) for name, n in zip(names, lengths, strict=True)]
 
+    @translated
+    async def suspended(self) -> dict[str, int]:
+        """Return how many jobs are suspended now, by cause."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for cause in keys.CAUSES:
+            pipeline.zcard(keys.suspended(cause))
+        return dict(zip(keys.CAUSES, await pipeline.execute(), strict=True))
+
 
 def _pool(fields: dict[str, Any]) -> PoolView:
     known = {field.name for field in dataclasses.fields(PoolView)}

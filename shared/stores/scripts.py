@@ -24,6 +24,7 @@ _NAMES = {
     "QUEUES": keys.QUEUES,
     "SESSIONS": keys.SESSIONS,
     "STOPPED": keys.STOPPED,
+    "SUSPENDED": keys.suspended(""),
     "TIMERS": keys.TIMERS,
 }
 """The indexes, which are no session's own: scripts know them by these names."""

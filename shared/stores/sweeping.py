@@ -48,9 +48,10 @@ class RedisJobSweeper:
     @translated
     async def forget(self, job: str) -> None:
         """See ``JobStore``."""
+        suspended = map(keys.suspended, keys.CAUSES)
         indexes = [keys.queued(queue) for queue in await as_any(self._redis.smembers(keys.QUEUES))]
         pipeline = self._redis.pipeline(transaction=False)
-        for index in (keys.LEASES, keys.TIMERS, keys.DEADLINES, keys.JOBS, keys.JOB_IDS, *indexes):
+        for index in (keys.LEASES, keys.TIMERS, keys.DEADLINES, keys.JOBS, keys.JOB_IDS, *indexes, *suspended):
             pipeline.zrem(index, job)
         await pipeline.execute()
 

@@ -4,7 +4,7 @@ One seam for spans and metrics alike: the relay calls ``telemetry()`` where a jo
 record is written, a job ends. Whoever is installed makes of it what the settings ask for.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -92,6 +92,9 @@ class Telemetry:
 
     def queues(self, gauges: Sequence[QueueGauge]) -> None:
         """Take note of how full the queues are."""
+
+    def suspended(self, jobs: Mapping[str, int]) -> None:
+        """Take note of how many jobs are suspended, by cause."""
 
     def close(self) -> None:
         """Send what is left, for a few seconds at most."""

@@ -70,6 +70,7 @@ class Meters:
         self._lives = histogram("ekiden.job.duration", "s", "From submit to end.")
         self._depth = meter.create_gauge("ekiden.queue.depth", "{leg}", "Legs that wait for a worker.")
         self._age = meter.create_gauge("ekiden.queue.age", "s", "How long the oldest of them has waited.")
+        self._suspended = meter.create_gauge("ekiden.jobs.suspended", "{job}", "Jobs that wait without a worker.")
         self._late = histogram("ekiden.leases.renewed_late", "s", "By how much renewals came too late.")
         self._model_waits = histogram(
             "ekiden.model.waits", "s", "Pauses of legs because a model is away or limits the rate."
@@ -136,6 +137,10 @@ class Meters:
         self._depth.set(depth, labels)
         self._age.set(age_s, labels)
 
+    def suspended(self, cause: str, jobs: int) -> None:
+        """Take note of how many jobs are suspended for ``cause``."""
+        self._suspended.set(jobs, {"cause": cause})
+
     def close(self) -> None:
         """Send what is left, and stop offering it."""
         self._provider.shutdown()
@@ -183,7 +188,6 @@ _TOTALS: dict[str, tuple[str, str]] = {
     "routes": ("{job}", "Choices of the first agent, by stage."),
     "tool.calls": ("{call}", "Tool calls by outcome."),
     "legs.suspended": ("{leg}", "Legs that gave up their worker, by cause."),
-    "legs.resumed": ("{leg}", "Suspended legs that go on, or end: what is left of suspended is suspended now."),
     "recoveries": ("{leg}", "Legs that were taken over from a worker that died."),
     "messages.republished": ("{message}", "Wake-ups that had to be pushed again."),
 }

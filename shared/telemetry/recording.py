@@ -1,7 +1,7 @@
 """Listens to the relay, and makes spans and metrics of what it hears."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from shared.ids import session_of
@@ -67,8 +67,6 @@ class Recorder(Telemetry):
         last = entries[-1]
         if self._to.meters:
             self._to.meters.job_ended(end.status, end.reason, max(0.0, now_ns / 1e9 - began_ms / 1e3))
-            if isinstance(last.record, Paused):
-                self._to.meters.count("legs.resumed", cause=last.record.cause)
         if (root := self._sampled(first.traceparent)) is None:
             return
         if isinstance(last.record, Paused):
@@ -130,6 +128,13 @@ class Recorder(Telemetry):
         if self._to.meters:
             for gauge in gauges:
                 self._to.meters.queue(gauge.agent, gauge.depth, gauge.age_s)
+
+    @harmless
+    def suspended(self, jobs: Mapping[str, int]) -> None:
+        """See ``Telemetry``."""
+        if self._to.meters:
+            for cause, count in jobs.items():
+                self._to.meters.suspended(cause, count)
 
     def close(self) -> None:
         """See ``Telemetry``."""

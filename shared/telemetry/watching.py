@@ -149,8 +149,6 @@ class RecordingWatch(LegWatch):
             self._delivery.link(self._root.process(_count(self._claimed.lease.fence) - 1), "resume")
             span = suspension(self._root, self._job, self._leg, cause, from_ms)
             self._to.spans.write(span, to_ms * 1_000_000)
-        if self._to.meters:
-            self._to.meters.count("legs.resumed", cause=cause)
 
     @harmless
     def equipped(self, definition: AgentDefinition, model_name: str) -> None:

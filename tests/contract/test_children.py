@@ -58,8 +58,11 @@ async def end(stores: Stores, job: str, record: Ended | None = None) -> None:
 
 
 async def status_of(stores: Stores, job: str) -> str:
-    """The job's status."""
-    return (await stores.jobs.job(job)).status
+    """The job's status; while it is suspended, and only then, it is listed with its cause."""
+    status = (await stores.jobs.job(job)).status
+    is_listed = await as_any(stores.client.zscore(keys.suspended("children"), job)) is not None
+    assert is_listed == (status == "suspended")
+    return status
 
 
 async def sends_of(stores: Stores, job: str) -> int:

@@ -192,6 +192,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert {name for name, score in indexed.items() if score is not None} <= {view.status}
             if view.status in indexed:
                 assert indexed[view.status] is not None
+            causes = [cause for cause in keys.CAUSES if self.do(as_any(client.zscore(keys.suspended(cause), view.id)))]
+            assert len(causes) == (view.status == "suspended")
             deadline = self.do(as_any(client.zscore(keys.DEADLINES, view.id)))
             assert (deadline is None) == (view.is_over or view.stop is not None)
 

@@ -397,7 +397,7 @@ def test_metrics_tell_the_same_story(chain: Chain) -> None:
         "ekiden.tool.calls",
         "ekiden.legs.in_flight",
         "ekiden.legs.suspended",
-        "ekiden.legs.resumed",
+        "ekiden.jobs.suspended",
         "ekiden.recoveries",
         "ekiden.jobs.ended",
         "ekiden.queue.depth",

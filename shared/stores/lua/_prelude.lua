@@ -25,9 +25,24 @@ local function record(job, journal, from, to)
   return seq
 end
 
+-- Suspend the job, and take it out of that index again.
+local function suspend(id, job, cause)
+  redis.call('HSET', job, 'status', 'suspended', 'cause', cause)
+  redis.call('HDEL', job, 'owner', 'lease_ms')
+  redis.call('ZADD', SUSPENDED .. cause, now, id)
+end
+
+local function resume(id, job)
+  local cause = redis.call('HGET', job, 'cause')
+  if not cause then return end
+  redis.call('ZREM', SUSPENDED .. cause, id)
+  redis.call('HDEL', job, 'cause')
+end
+
 -- Push the job's Celery message and note when. \1 and \2 stand for what must be new at each push: JSON never holds raw
 -- control characters, so they cannot be in the text itself.
 local function push(id, job)
+  resume(id, job)
   local sends = redis.call('HINCRBY', job, 'sends', 1)
   local h = redis.call('HMGET', job, 'message', 'queue')
   local message = string.gsub(string.gsub(h[1], '\1', tostring(sends)), '\2', whole(now))
@@ -39,6 +54,7 @@ end
 
 -- Take the job out of every index that would wake it.
 local function forget(id, job)
+  resume(id, job)
   redis.call('ZREM', LEASES, id)
   redis.call('ZREM', TIMERS, id)
   redis.call('ZREM', QUEUED .. (redis.call('HGET', job, 'queue') or ''), id)

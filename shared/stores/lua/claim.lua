@@ -13,8 +13,7 @@ if h[1] == 'running' and not mine and tonumber(h[5]) > now then return {'busy'} 
 if tonumber(h[7]) >= tonumber(ARGV[7]) and not mine and not h[9] then
   if ARGV[8] == '0' then return {'poisonous'} end
   forget(ARGV[1], job)   -- nobody has room to run it alone: it waits where it costs nothing
-  redis.call('HSET', job, 'status', 'suspended')
-  redis.call('HDEL', job, 'owner', 'lease_ms')
+  suspend(ARGV[1], job, 'quarantine')
   redis.call('ZADD', TIMERS, now + ARGV[8], ARGV[1])
   return {'aside'}
 end

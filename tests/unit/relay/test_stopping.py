@@ -20,7 +20,10 @@ from tests.contract.relay_world import claim_of, claimed, moved, submission, sub
 from tests.unit.relay.legs import expire, runner_of, take
 
 ROUNDS = 200
-INDEXES = (keys.DEADLINES, keys.LEASES, keys.TIMERS, keys.queued(DISPATCH_QUEUE), keys.queued(queue_for("debugger")))
+INDEXES = (
+    *(keys.DEADLINES, keys.LEASES, keys.TIMERS, keys.queued(DISPATCH_QUEUE), keys.queued(queue_for("debugger"))),
+    *map(keys.suspended, keys.CAUSES),
+)
 
 
 def calling(call_id: str, leg: int) -> ModelReplied:
@@ -151,9 +154,11 @@ def test_a_leg_that_must_run_alone_waits_on_a_timer_when_there_is_no_room(backen
         claim = await claim_of(stores, job, "c#1")
         assert await stores.jobs.claim(claim, 5.0, alone_from=2, aside_s=60) == "aside"
         assert (await stores.jobs.job(job)).status == "suspended"
+        assert (await stores.pools.suspended())["quarantine"] == 1
         assert await stores.jobs.requeue(job, 0, 5) == "busy"
         await stores.client.zadd(keys.TIMERS, {job: 1})
         assert await stores.jobs.requeue(job, 0, 5) == "ok"
+        assert not any((await stores.pools.suspended()).values())
         assert await stores.jobs.claim(claim, 5.0, alone_from=2) == "poisonous"
         assert isinstance(await stores.jobs.claim(claim, 5.0), Claimed)
 

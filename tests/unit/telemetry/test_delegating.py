@@ -264,7 +264,6 @@ def test_metrics_know_what_is_suspended_and_who_hands_over(world: World) -> None
     port = free_port()
     meters = Meters(telemetry_config(load_settings(metrics_port=port), {}), {}, Resource({}), str)
     recorder = Recorder(Outlets(EVENTS, Prices(), Spans(world.kept, Resource({})), meters))
-    paused = Paused(leg=1, cause="children", delay_s=0)
     automatic = Transfer(claimed().context.advance("second", "on completion"))
     try:
         with recorder.leg(claimed(), "q") as watch:
@@ -272,12 +271,12 @@ def test_metrics_know_what_is_suspended_and_who_hands_over(world: World) -> None
             watch.recorded([RESULT, SUMMARY])
             watch.transferred(automatic, "r")
             watch.committed(Suspended("children", 0.0), "ok")
-        recorder.ended(JOB, journal(STARTED, paused), [DONE])
+        recorder.suspended({"children": 2, "retry": 0})
         seen: dict[str, Any] = fetched(f"http://127.0.0.1:{port}/metrics")
     finally:
         meters.close()
     assert seen['ekiden_legs_suspended_total{cause="children"}'] == 1
-    assert seen['ekiden_legs_resumed_total{cause="children"}'] == 2, "one goes on, one ends"
+    assert (seen['ekiden_jobs_suspended{cause="children"}'], seen['ekiden_jobs_suspended{cause="retry"}']) == (2, 0)
     assert seen['ekiden_handoffs_total{source="first",target="second"}'] == 1
     assert (
         seen['ekiden_tool_calls_total{agent="first",gen_ai_tool_name="delegate_to_scout_team",outcome="success"}'] == 1

@@ -1,12 +1,12 @@
 """Whoever ends a job tells of it, once: the worker, a client, the sweeper, the deadline."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 import pytest
 
 from shared.outcomes import Answer, Outcome, Transfer
-from shared.records import Ended, Entry, JobRequested, Record
+from shared.records import Ended, Entry, JobRequested, Paused, Record
 from shared.relay.gauges import tell_queues
 from shared.relay.leg import Leg
 from shared.relay.message import DISPATCH_QUEUE, queue_for
@@ -28,6 +28,7 @@ class Listening(Telemetry):
     def __init__(self) -> None:
         self.ends: list[tuple[str, str]] = []
         self.gauges: Sequence[QueueGauge] = ()
+        self.jobs: list[Mapping[str, int]] = []
 
     def ended(self, job: str, entries: Sequence[Entry], records: Sequence[Record]) -> None:
         assert isinstance(entries[0].record, JobRequested)
@@ -35,6 +36,9 @@ class Listening(Telemetry):
 
     def queues(self, gauges: Sequence[QueueGauge]) -> None:
         self.gauges = gauges
+
+    def suspended(self, jobs: Mapping[str, int]) -> None:
+        self.jobs.append(jobs)
 
 
 @pytest.fixture
@@ -101,3 +105,22 @@ def test_queues_are_told_with_the_age_of_their_oldest_message(valkey: Backend, l
     (gauge,) = listening.gauges
     assert (gauge.agent, gauge.depth) == ("router", 2)
     assert 0.04 < gauge.age_s < 30
+
+
+@pytest.mark.parametrize("way_out", ["its timer", "its end"])
+def test_a_job_counts_as_suspended_for_as_long_as_it_is(valkey: Backend, listening: Listening, way_out: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        lease = (await claimed(stores, job)).lease
+        await tell_queues(stores)
+        await stores.jobs.suspend(lease, "c1", [Paused(leg=0, cause="retry", delay_s=0.0)], 0.0)
+        await tell_queues(stores)
+        if way_out == "its end":
+            await stop_job(stores.jobs, job, "user")
+        else:
+            assert await sweep(stores.jobs, grace_s=30.0, max_attempts=5) == 1
+        await tell_queues(stores)
+
+    valkey.run(scenario)
+    assert [jobs["retry"] for jobs in listening.jobs] == [0, 1, 0]
+    assert {sum(jobs.values()) for jobs in listening.jobs} == {0, 1}

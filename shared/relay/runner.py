@@ -26,7 +26,7 @@ from shared.relay.message import LegMessage, outbox, queue_for
 from shared.relay.moving import GIVEN_BACK, return_of, step_of
 from shared.relay.patience import Patience
 from shared.relay.refusing import why_refused
-from shared.stores.base import ChildSubmission, Claim, Claimed, CommitVerdict, JobStore
+from shared.stores.base import ChildSubmission, Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
 from shared.telemetry.base import LegWatch, telemetry
@@ -128,12 +128,11 @@ class Runner:
             owner=f"{PROCESS}#{next(_claims)}",
             worker=PROCESS,
         )
-        aside_s = random.uniform(*ASIDE_S) if self._alone and self._alone.is_full else 0.0  # noqa: S311  # no secret
-        claimed = await self._patiently(
-            self._store.claim, claim, self._leases.lease_s, alone_from=self._alone_from, aside_s=aside_s
-        )
-        if claimed == "poisonous" and self._alone is not None:
-            return await self._alone.run(message.model_dump(mode="json"), queue)
+        claimed = await self._claim(claim)
+        while claimed == "poisonous" and self._alone is not None:
+            if not self._alone.is_full:
+                return await self._alone.run(message.model_dump(mode="json"), queue)
+            claimed = await self._claim(claim)  # others have taken the room meanwhile
         if isinstance(claimed, str):
             log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
             return claimed
@@ -143,6 +142,12 @@ class Runner:
             structlog.contextvars.bound_contextvars(**_log_fields(claimed)),
         ):
             return await self._run_leg(claimed, held, watch)
+
+    async def _claim(self, claim: Claim) -> Claimed | ClaimVerdict:
+        aside_s = random.uniform(*ASIDE_S) if self._alone and self._alone.is_full else 0.0  # noqa: S311  # no secret
+        return await self._patiently(
+            self._store.claim, claim, self._leases.lease_s, alone_from=self._alone_from, aside_s=aside_s
+        )
 
     async def _run_leg(self, claimed: Claimed, held: Held, watch: LegWatch) -> str:
         leg: Leg | None = None

@@ -116,6 +116,7 @@ def test_a_leg_in_quarantine_is_given_back_when_its_worker_stops(team: Team) -> 
         assert team.ask(lambda client: client.job(job)).attempts == 2, "to stop is no failed attempt"
 
 
+@pytest.mark.timeout(240)
 def test_a_poisonous_leg_dies_alone_and_every_neighbour_finishes(
     team: Team, capsys: pytest.CaptureFixture[str]
 ) -> None:

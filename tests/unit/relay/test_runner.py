@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import Any
 
 import fakeredis
@@ -428,6 +429,31 @@ class Room:
     async def run(self, message: dict[str, Any], queue: str) -> str:
         self.ran.append(message["job"])
         return "died_alone"
+
+
+def test_poisonous_legs_that_come_all_at_once_fill_the_room_and_no_more(backend: Backend) -> None:
+    class Narrow(Room):
+        async def run(self, message: dict[str, Any], queue: str) -> str:
+            self.ran.append(message["job"])
+            self.is_full = len(self.ran) >= 2
+            await asyncio.Event().wait()
+            raise AssertionError("nobody lets it go on")
+
+    async def scenario(stores: Stores) -> None:
+        jobs = [await submitted(stores, request_id=f"r{n}") for n in range(10)]
+        for job in jobs:
+            await stores.client.hset(keys.job(job), "attempts", 2)
+        room = Narrow(is_full=False)
+        runner = Runner(stores.jobs, Leases(30), Playing(), cycles="parent", alone=room, alone_from=2)
+        messages = [await take(stores, DISPATCH_QUEUE) for _ in jobs]
+        running = [asyncio.create_task(runner.run(message, DISPATCH_QUEUE)) for message in messages]
+        async with asyncio.timeout(10):
+            assert [await verdict for verdict in islice(asyncio.as_completed(running), 8)] == ["aside"] * 8
+        assert len(room.ran) == 2
+        for task in running:
+            task.cancel()
+
+    backend.run(scenario)
 
 
 @pytest.mark.parametrize("is_full", [True, False])

@@ -114,7 +114,7 @@ def test_pieces_of_an_earlier_attempt_are_void(valkey_url: str) -> None:
         old = leg.lease.fence
         pieces = [piece("void", leg), piece("valid", leg).model_copy(update={"fence": str(int(old) + 1)})]
         await stores.live.append(leg.lease.job, pieces)
-        await stores.jobs.suspend(leg.lease, "s", [], 0.0)
+        await stores.jobs.suspend(leg.lease, "s", [Paused(leg=leg.lease.leg, cause="retry", delay_s=0.0)], 0.0)
         await stores.jobs.requeue(leg.lease.job, 0.0, 5)
         again = await claimed(stores, leg.lease.job)
         following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())

@@ -9,8 +9,10 @@ from shared.definitions.model import AgentDefinition
 
 __all__ = ["remarks_on"]
 
-_OTHER_NAMES = {"intents": "", "returns": "return"}
-"""Keys of files that the model lacks or calls otherwise; empty: there for other programs."""
+_OF_OTHERS = frozenset({"intents"})
+"""Kept for other programs that read the same files."""
+_IN_FILES = {"returns": "return"}
+"""What files call otherwise than the model does."""
 
 
 def remarks_on(agent: AgentDefinition) -> Iterator[tuple[str, str]]:
@@ -28,11 +30,9 @@ def remarks_on(agent: AgentDefinition) -> Iterator[tuple[str, str]]:
 
 
 def _unknown(nested: BaseModel, where: str) -> Iterator[str]:
-    names = [info.alias or name for name, info in type(nested).model_fields.items()]
-    known = [_OTHER_NAMES.get(name, name) for name in names]
-    for key in nested.model_extra or {}:
-        if key in _OTHER_NAMES:
-            continue
+    fields = type(nested).model_fields.items()
+    known = [_IN_FILES.get(name, info.alias or name) for name, info in fields]
+    for key in sorted((nested.model_extra or {}).keys() - _OF_OTHERS):
         near = get_close_matches(key.casefold(), known, n=1)
         advice = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}"
         yield f"{key!r} of {where} is not known and has no effect. {advice}"

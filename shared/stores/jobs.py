@@ -28,20 +28,14 @@ from shared.stores.base import (
     Submission,
     UsedUp,
 )
-from shared.stores.reading import RedisJobReader
-from shared.stores.redis import Redis, translated
-from shared.stores.scripts import Scripts
+from shared.stores.redis import ms, translated
 from shared.stores.sweeping import RedisJobSweeper
 
 __all__ = ["RedisJobStore"]
 
 
-class RedisJobStore(RedisJobReader, RedisJobSweeper):
+class RedisJobStore(RedisJobSweeper):
     """Implements ``JobStore`` on Redis 7+ or Valkey, with broker and state in one database."""
-
-    def __init__(self, client: Redis) -> None:
-        super().__init__(client)
-        self._scripts = Scripts(client)
 
     @translated
     async def reserve(self, session: str | None, request_id: str, user: str = "", policy: str = "route") -> str:
@@ -96,11 +90,11 @@ class RedisJobStore(RedisJobReader, RedisJobSweeper):
         """See ``JobStore``."""
         started = LegStarted(leg=claim.leg, agent=claim.agent, attempt=0, worker=claim.worker)
         record = encode_record(started).replace('"attempt":0', '"attempt":\x01')
-        owner, times = claim.owner, (alone_from, _ms(aside_s))
+        owner, times = claim.owner, (alone_from, ms(aside_s))
         verdict = await self._scripts.run(
             "claim",
             [*_session_keys(claim.job), keys.job(root_of(claim.job))],
-            [claim.job, claim.leg, claim.handoff_id, owner, _ms(lease_s), VERSION, *times, record],
+            [claim.job, claim.leg, claim.handoff_id, owner, ms(lease_s), VERSION, *times, record],
         )
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])
@@ -203,7 +197,7 @@ class RedisJobStore(RedisJobReader, RedisJobSweeper):
             [
                 *_commit(lease, commit_id),
                 pause.cause,
-                _ms(delay_s),
+                ms(delay_s),
                 need,
                 *_variables(state or {}),
                 len(children),
@@ -224,7 +218,7 @@ class RedisJobStore(RedisJobReader, RedisJobSweeper):
             box.message,
             _summary(child.objective),
             child.agent,
-            _ms(child.timeout_s),
+            ms(child.timeout_s),
             *await self._stored(child.job, submission.records),
         ]
 
@@ -285,7 +279,7 @@ class RedisJobStore(RedisJobReader, RedisJobSweeper):
         stop = await self._scripts.run(
             "renew",
             [keys.job(lease.job) for lease in leases],
-            [_ms(lease_s), *(text for lease in leases for text in (lease.job, lease.fence))],
+            [ms(lease_s), *(text for lease in leases for text in (lease.job, lease.fence))],
         )
         found = (line.split(" ", 1) for line in stop)
         return {job: cast(Literal["lost", "cancelled"], why) for why, job in found}
@@ -343,10 +337,6 @@ def _identity(context: HandoffContext) -> str:
 
 def _verdict(verdict: list[str]) -> tuple[CommitVerdict, str]:
     return cast(CommitVerdict, verdict[0]), verdict[1] if len(verdict) > 1 else ""
-
-
-def _ms(seconds: float) -> int:
-    return round(seconds * 1000)
 
 
 def _summary(prompt: str) -> str:

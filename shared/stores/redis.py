@@ -12,7 +12,7 @@ from redis.backoff import ExponentialBackoff
 
 from shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
 
-__all__ = ["Redis", "broker_url", "connect", "translated", "without_password"]
+__all__ = ["Redis", "broker_url", "connect", "ms", "translated", "without_password"]
 
 Redis = redis.Redis
 
@@ -123,6 +123,11 @@ def _state_told_by(error: Exception, text: str) -> str | None:
     }
     by_class = (state for known, state in classes.items() if isinstance(error, known))
     return next(by_class, None) or next((state for state in _NOT_READY if text.startswith(state)), None)
+
+
+def ms(seconds: float) -> int:
+    """Return whole milliseconds, in which scripts and indexes count."""
+    return round(seconds * 1000)
 
 
 def as_any(value: Any) -> Any:

@@ -3,17 +3,19 @@
 from typing import cast
 
 from shared.stores import keys
-from shared.stores.redis import Redis, as_any, translated
+from shared.stores.reading import RedisJobReader
+from shared.stores.redis import Redis, as_any, ms, translated
 from shared.stores.scripts import Scripts
 
 __all__ = ["RedisJobSweeper"]
 
 
-class RedisJobSweeper:
-    """The sweeping part of ``JobStore``."""
+class RedisJobSweeper(RedisJobReader):
+    """The reading and the sweeping part of ``JobStore``."""
 
-    _redis: Redis
-    _scripts: Scripts
+    def __init__(self, client: Redis) -> None:
+        super().__init__(client)
+        self._scripts = Scripts(client)
 
     @translated
     async def overdue(self, grace_s: float, limit: int = 100) -> list[str]:
@@ -24,7 +26,7 @@ class RedisJobSweeper:
         for index in (keys.LEASES, keys.TIMERS):
             pipeline.zrangebyscore(index, "-inf", now, start=0, num=limit)
         for queue in queues:
-            pipeline.zrangebyscore(keys.queued(queue), "-inf", now - round(grace_s * 1000), start=0, num=1)
+            pipeline.zrangebyscore(keys.queued(queue), "-inf", now - ms(grace_s), start=0, num=1)
         return [job for found in await pipeline.execute() for job in found]
 
     @translated
@@ -40,9 +42,7 @@ class RedisJobSweeper:
         if queue is None:
             await self.forget(job)
             return "gone"
-        verdict = await self._scripts.run(
-            "requeue", [keys.job(job), queue], [job, queue, round(grace_s * 1000), max_attempts]
-        )
+        verdict = await self._scripts.run("requeue", [keys.job(job), queue], [job, queue, ms(grace_s), max_attempts])
         return " ".join(verdict)
 
     @translated

@@ -63,8 +63,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     agents.mkdir(parents=True)
     for name, front in AGENTS.items():
         (agents / f"{name}.md").write_text(f"---\nname: {name}\ndescription: Is {name}.\n{front}\n---\nYou: {name}.\n")
-    env = {**os.environ}
-    env |= {"HOME": str(root), "LANG": "C.UTF-8", "EKIDEN_DATA_DIR": str(root / "data")}
+    env = {**os.environ, "HOME": str(root), "LANG": "C.UTF-8", "EKIDEN_DATA_DIR": str(root / "data")}
     program = Program(root / "folder", env)
     with attach(root / "server") as attachment:
         program.env |= program.scripts(SCRIPT) | {"EKIDEN_REDIS_URL": attachment.url}

@@ -164,6 +164,7 @@ def test_on_a_terminal_the_user_is_asked_what_becomes_of_an_abandoned_job(ekiden
             terminal.type(answer)
         terminal.wait_for("code-fixer")
         assert terminal.ends() == 0, terminal.text
+        assert terminal.text.count("resume or cancel them?") == 2
         assert "\x1b[" in terminal.output, "colours"
 
 

@@ -25,7 +25,7 @@ local function record(job, journal, from, to)
   return seq
 end
 
--- Suspend the job, and take it out of that index again.
+-- Let the job wait without a worker, listed with its cause; resume takes it off that list, whatever comes next.
 local function suspend(id, job, cause)
   redis.call('HSET', job, 'status', 'suspended', 'cause', cause)
   redis.call('HDEL', job, 'owner', 'lease_ms')
@@ -54,7 +54,6 @@ end
 
 -- Take the job out of every index that would wake it.
 local function forget(id, job)
-  resume(id, job)
   redis.call('ZREM', LEASES, id)
   redis.call('ZREM', TIMERS, id)
   redis.call('ZREM', QUEUED .. (redis.call('HGET', job, 'queue') or ''), id)
@@ -172,6 +171,7 @@ local function finish(id, k, at)
   record(k.job, k.journal, first, #ARGV)
   for i = said + 1, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
   forget(id, k.job)
+  resume(id, k.job)
   redis.call('ZREM', DEADLINES, id)
   if redis.call('HGET', k.job, 'status') == 'waiting' then redis.call('LREM', k.inbox, 1, id) end
   redis.call('HSET', k.job, 'status', ARGV[at], 'reason', ARGV[at + 1], 'result', ARGV[at + 2], 'ended_ms', whole(now))

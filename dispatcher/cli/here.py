@@ -132,7 +132,7 @@ class _Relay:
     async def _submit(self, client: Client, asked: Asked) -> str:
         if asked.agent is not None:  # the catalog in force must be our dispatcher's, not one from yesterday
             await self._stack.ready(client)
-        return await asked.submit(client, _say)
+        return await asked.submit(client, _say, is_served=True)
 
     async def _see_through(self, follower: Follower) -> int:
         stack = self._stack

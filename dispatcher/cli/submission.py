@@ -107,9 +107,13 @@ class Asked:
         conversation = Conversation(self.conversation.user, session)
         return replace(self, agent=agent, strategy=None, conversation=conversation, request_id=None)
 
-    async def submit(self, client: "Client", note: Callable[[str], None]) -> str:
-        """Create the job and return its id."""
-        if self.cwd is not None:
+    async def submit(self, client: "Client", note: Callable[[str], None], *, is_served: bool = False) -> str:
+        """Create the job and return its id.
+
+        ``is_served``: by pools of our own, which may not have announced themselves yet, where others' that have just
+        been killed still are.
+        """
+        if self.cwd is not None and not is_served:
             await require_reachable(client, self.cwd)
         return await client.submit(
             self.prompt,

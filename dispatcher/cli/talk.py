@@ -133,7 +133,7 @@ class _Talk:
         asked = Asked(text, self._conversation, cwd=chat.cwd, deadline_s=chat.deadline_s, state=self._state)
         asked = asked.overridden(None).by_default(self._agent)
         while True:
-            job = await asked.submit(self._client, self._note)
+            job = await asked.submit(self._client, self._note, is_served=self._stack is not None)
             self._session, self._state = session_of(job), {}
             code = await self._see_through(job)
             agent = await choose_instead(self._client, job, code) if is_on_terminal() else None

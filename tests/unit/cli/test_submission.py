@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from dispatcher.cli.submission import Asked, Conversation
 from dispatcher.client import Client
 from shared.errors import InvalidRequest, SessionBusy, UnknownJob
 from shared.ids import session_of
+from shared.stores.base import PoolView
 from shared.stores.opening import open_stores
 from shared.stores.redis import as_any
 
@@ -50,6 +52,20 @@ def test_a_session_is_named_by_the_beginning_of_its_id(valkey_url: str) -> None:
         assert await ask(client, notes, Conversation("ada", session[:5])) == session
         with pytest.raises(UnknownJob):
             await ask(client, notes, Conversation("ada", "000"))
+
+    run(valkey_url, scenario)
+
+
+def test_pools_of_our_own_serve_a_folder_whatever_a_killed_commands_pools_had(valkey_url: str, tmp_path: Path) -> None:
+    async def scenario(client: Client, notes: list[str]) -> None:
+        stores = open_stores(valkey_url)
+        await stores.pools.announce(PoolView("vm.1", "worker", (), workspace_root=str(tmp_path / "theirs")))
+        await stores.close()
+        asked = Asked("x", Conversation("ada"), cwd=tmp_path / "ours")
+        with pytest.raises(InvalidRequest, match="lies outside of what the running workers may touch"):
+            await asked.submit(client, notes.append)
+        job = await asked.submit(client, notes.append, is_served=True)
+        assert (await client.job(job)).cwd == str(tmp_path / "ours")
 
     run(valkey_url, scenario)
 

@@ -1,7 +1,7 @@
 """Which pieces of answers in the making still count."""
 
 from shared.records import Ended, LegStarted, ModelReplied, Record
-from shared.stores.base import LivePiece
+from shared.stores.base import LivePiece, claims_in
 
 __all__ = ["Drafts"]
 
@@ -33,4 +33,4 @@ class Drafts:
 
     def is_open(self, piece: LivePiece) -> bool:
         """Tell whether ``piece`` belongs to the turn that is being written."""
-        return not self._is_over and (piece.leg, piece.turn) > self._done and int(piece.fence) >= self._claims
+        return not self._is_over and (piece.leg, piece.turn) > self._done and claims_in(piece.fence) >= self._claims

@@ -1,6 +1,7 @@
 """One leg in the hands of a worker: its lease, its context and the job's journal, kept in memory while it runs."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -30,6 +31,9 @@ from shared.telemetry.base import LegWatch
 __all__ = ["Handler", "Leg", "MadeProgress", "closing_records", "journal_of"]
 
 PAGE = 500
+
+_writes = itertools.count(1)
+"""Of the whole process: a leg that is opened a second time under one lease must not use an id again."""
 
 
 class MadeProgress(Exception):  # no error: the leg goes on elsewhere
@@ -75,9 +79,10 @@ class Leg:
         """Session variables that the next commit of this leg writes; None takes one away."""
         for record in self.records:
             self._note(record)
+        self.may_be_behind = False
+        """Whether a write was broken off: it may have been carried out all the same."""
         self._until_progress = until_progress
         self._has_progressed = False
-        self._writes = 0
         self._used_before_ms = claimed.used_ms
         self._began = time.monotonic()
         self._appending = asyncio.Lock()  # a repeated append is recognised as the last one: one at a time
@@ -126,8 +131,7 @@ class Leg:
 
     def next_write(self) -> str:
         """Return an id for one append or commit: the same when its transmission is repeated, new for any other."""
-        self._writes += 1
-        return f"{self.lease.fence}.{self._writes}"
+        return f"{self.lease.fence}.{next(_writes)}"
 
     async def record(self, *records: Record, is_progress: bool = False) -> None:
         """Append ``records``. Raises ``LostLease`` or ``JobCancelled``: then nothing was written.
@@ -137,6 +141,7 @@ class Leg:
         if self._until_progress and self._has_progressed and any(isinstance(one, ToolStarted) for one in records):
             raise MadeProgress
         async with self._appending:
+            self.may_be_behind = True
             seq, used_up = await self._patiently(
                 self._store.append,
                 self.lease,
@@ -146,14 +151,20 @@ class Leg:
                 is_progress=is_progress,
                 spent=_spent(records),
             )
+            self.may_be_behind = False
             self.used_up = used_up or self.used_up
             self._has_progressed |= is_progress
             now_ms = round(time.time() * 1000)
             first = seq - len(records) + 1
-            self.entries += [Entry(seq=first + i, at_ms=now_ms, record=record) for i, record in enumerate(records)]
-            for record in records:
-                self._note(record)
+            self.take([Entry(seq=first + i, at_ms=now_ms, record=record) for i, record in enumerate(records)])
         self.watch.recorded(records)
+
+    def take(self, entries: Sequence[Entry]) -> None:
+        """Go on behind ``entries``, which the journal has got."""
+        self.entries += entries
+        for entry in entries:
+            self.lease.seq = entry.seq
+            self._note(entry.record)
 
     def _note(self, record: Record) -> None:
         """Keep the variables that a record writes."""

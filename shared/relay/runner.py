@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import itertools
 import os
 import random
+import secrets
 import socket
 import time
 import uuid
@@ -35,9 +35,7 @@ from shared.telemetry.identity import child_traceparent, read_traceparent
 __all__ = ["PROCESS", "Runner"]
 
 PROCESS = f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:6]}"
-"""This process, for owners of leases and announcements."""
-
-_claims = itertools.count(1)  # of the whole process: an owner that asks twice is given the same lease
+"""This process, for journals, logs and announcements."""
 
 GIVE_BACK_S = 2.0
 """How long a stopping worker tries to give a leg back: less than it is given to stop."""
@@ -125,7 +123,7 @@ class Runner:
             leg=message.leg,
             handoff_id=handoff.metadata.handoff_id,
             agent=handoff.to_agent,
-            owner=f"{PROCESS}#{next(_claims)}",
+            owner=secrets.token_hex(8),
             worker=PROCESS,
         )
         claimed = await self._claim(claim)
@@ -170,12 +168,16 @@ class Runner:
                 raise
         if held.stop == "lost":
             return "lost"
-        return await self._commit(leg or await self._open(claimed, watch), _stopped(flag))
+        leg = leg or await self._open(claimed, watch)
+        await self._catch_up(leg)
+        return await self._commit(leg, _stopped(flag))
 
     async def _open(self, claimed: Claimed, watch: LegWatch) -> Leg:
         """Read what the leg goes on from: once per claim, never per turn."""
         lease = claimed.lease
-        entries = await journal_of(self._store, lease.job, claimed.seq)
+        entries = await journal_of(self._store, lease.job, lease.seq)
+        if len(entries) < lease.seq:
+            raise LostLease(f"the server has forgotten steps of job {lease.job!r} since it was claimed")
         live = Live(self._live, lease) if self._live else None
         earlier = await self._earlier(lease.job)
         sessions = self._sessions if claimed.has_state else None
@@ -205,8 +207,14 @@ class Runner:
         """Let another worker go on at once; where that fails, it waits for the end of our lease."""
         with contextlib.suppress(EkidenError, TimeoutError):
             async with asyncio.timeout(GIVE_BACK_S):
+                await self._catch_up(leg)
                 verdict = await self._commit(leg, Suspended("retry", 0.0, "worker stopping"))
                 log.info("leg_given_back", verdict=verdict)
+
+    async def _catch_up(self, leg: Leg) -> None:
+        """Take in what a write that was broken off has left."""
+        if leg.may_be_behind:
+            leg.take(await self._patiently(self._store.journal, leg.job, after=leg.lease.seq))
 
     async def _until_committed(self, leg: Leg) -> str:
         """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
@@ -214,7 +222,8 @@ class Runner:
             outcome = await self._outcome_of(leg)
             verdict = await self._commit(leg, outcome)
             if verdict != "refused":
-                log.info("leg_ended", outcome=type(outcome).__name__, verdict=verdict)
+                say = log.warning if verdict == "moved" else log.info
+                say("leg_ended", outcome=type(outcome).__name__, verdict=verdict)
                 return verdict
 
     async def _outcome_of(self, leg: Leg) -> Outcome:

@@ -65,7 +65,8 @@ async def _bury(store: JobStore, job: JobView, leg: int, max_attempts: int) -> N
     except ValidationError:  # a newer program wrote it
         entries = []
     records = records_that_close(entries, end)
-    lease, commit = Lease(job.id, leg, ""), f"dead.{leg}"
+    # Named by the position, for a job that is retried may die on the same leg again, and that is another death.
+    lease, commit = Lease(job.id, leg, "", seq=job.seq), f"dead.{leg}.{job.seq}"
     if (current := _context_of(entries)) is not None and current.calls:
         back = return_of(current, Failed("ERROR", error), len(entries))
         step = step_of(job.id, leg, current, back, catalog=job.catalog, cycles="deny")

@@ -34,6 +34,7 @@ __all__ = [
     "StopFlag",
     "Submission",
     "UsedUp",
+    "claims_in",
 ]
 
 JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
@@ -41,7 +42,8 @@ JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed
 ClaimVerdict = Literal["gone", "too_new", "finished", "stale", "suspended", "waiting", "busy", "poisonous", "aside"]
 """Why a leg is not ours. ``poisonous``: it took workers along before and must run alone in its process; ``aside``:
 it must, and waits on a timer until there is room for it."""
-CommitVerdict = Literal["ok", "fenced", "gone", "cancelled", "refused", "finished", "stale"]
+CommitVerdict = Literal["ok", "fenced", "moved", "gone", "cancelled", "refused", "finished", "stale"]
+"""What became of a commit. ``moved``: the journal is not where the writer believed: the server went back in time."""
 OnBusy = Literal["queue", "reject", "interrupt"]
 """What becomes of a submission to a session that has an unfinished job; ``interrupt`` puts it in front."""
 
@@ -97,19 +99,27 @@ class ChildSubmission:
     """Its request, and the move of control to its agent."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lease:
-    """The right to write a running leg. ``fence`` is new with every claim; ``''`` is the sweeper's, for dead legs."""
+    """The right to write a running leg, from where its writer believes that the journal stands."""
 
     job: str
     leg: int
     fence: str
+    """``<claims so far>.<owner>``: of one claim alone, also on a server that went back; ``''`` is the sweeper's."""
     catalog: str = ""
+    seq: int = 0
+    """The journal's last position. Each append moves it on; a server that stands elsewhere refuses every write."""
+
+
+def claims_in(fence: str) -> int:
+    """Return how many claims of its job there had been with the one that ``fence`` is of."""
+    return int(fence.partition(".")[0] or 0)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Who wants to run which leg. ``owner`` is unique per attempt, so that a repeated claim is recognised."""
+    """Who wants to run which leg. ``owner`` is drawn anew for each claim: nobody else can have it."""
 
     job: str
     leg: int
@@ -126,8 +136,6 @@ class Claimed:
     lease: Lease
     context: HandoffContext
     attempt: int
-    seq: int
-    """The journal's last position."""
     used_ms: int
     """Time that earlier attempts at this leg consumed."""
     catalog: str
@@ -186,6 +194,8 @@ class JobView:
     """Who stopped the job, if anybody did."""
     spent: Spent = NOTHING
     """By the job and everything below it; counted on root jobs."""
+    seq: int = 0
+    """The journal's last position."""
 
     @property
     def is_over(self) -> bool:
@@ -245,7 +255,7 @@ class Appends(Protocol):
         is_progress: bool,
         spent: Spent = NOTHING,
     ) -> Appended:
-        """Record steps. The same ``token`` again changes nothing.
+        """Record steps, and move ``lease.seq`` on. The same ``token`` again changes nothing.
 
         Raises ``LostLease``, and ``JobCancelled`` once somebody stopped the job.
         """
@@ -263,7 +273,8 @@ class ReadsJobs(Protocol):
 class JobStore(Appends, ReadsJobs, Protocol):
     """Jobs, their journals and their queues. Every method may raise ``StoreUnavailable``.
 
-    Writes of a running leg are fenced: they raise ``LostLease`` (or answer ``fenced``) once another worker owns it.
+    Writes of a running leg are fenced: they raise ``LostLease`` (or answer ``fenced``) once another worker owns it, and
+    so they do (or answer ``moved``) once the server knows less of the journal than the lease's ``seq`` says.
     """
 
     async def reserve(self, session: str | None, request_id: str, user: str = "", policy: str = "route") -> str:

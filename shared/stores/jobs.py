@@ -100,10 +100,9 @@ class RedisJobStore(RedisJobSweeper):
             return cast(ClaimVerdict, verdict[0])
         _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up = verdict
         return Claimed(
-            lease=Lease(claim.job, claim.leg, fence, catalog),
+            lease=Lease(claim.job, claim.leg, fence, catalog, int(seq)),
             context=HandoffContext.decode(context),
             attempt=int(attempt),
-            seq=int(seq),
             used_ms=int(used_ms),
             catalog=catalog,
             cwd=cwd,
@@ -127,13 +126,23 @@ class RedisJobStore(RedisJobSweeper):
         verdict = await self._scripts.run(
             "append",
             [keys.job(lease.job), keys.journal(lease.job), keys.job(root_of(lease.job))],
-            [lease.fence, lease.leg, token, int(is_progress), used_ms, *spent, *await self._stored(lease.job, records)],
+            [
+                lease.fence,
+                lease.leg,
+                lease.seq,
+                token,
+                int(is_progress),
+                used_ms,
+                *spent,
+                *await self._stored(lease.job, records),
+            ],
         )
         if verdict[0] == "cancelled":
             raise JobCancelled(f"job {lease.job!r} is to stop ({verdict[1]})", cast(StopFlag, verdict[1]))
         if verdict[0] != "ok":
             raise LostLease(f"leg {lease.leg} of job {lease.job!r} is not ours any more ({verdict[0]})")
-        return Appended(int(verdict[1]), cast(UsedUp, verdict[2]))
+        lease.seq = int(verdict[1])
+        return Appended(lease.seq, cast(UsedUp, verdict[2]))
 
     @translated
     async def transfer(self, lease: Lease, commit_id: str, step: Step) -> tuple[CommitVerdict, str]:
@@ -279,7 +288,7 @@ class RedisJobStore(RedisJobSweeper):
         stop = await self._scripts.run(
             "renew",
             [keys.job(lease.job) for lease in leases],
-            [ms(lease_s), *(text for lease in leases for text in (lease.job, lease.fence))],
+            [ms(lease_s), *(field for lease in leases for field in (lease.job, lease.fence, lease.seq))],
         )
         found = (line.split(" ", 1) for line in stop)
         return {job: cast(Literal["lost", "cancelled"], why) for why, job in found}
@@ -320,7 +329,7 @@ def _session_keys(job: str) -> list[str]:
 
 
 def _commit(lease: Lease, commit_id: str) -> list[str | int]:
-    return [lease.job, lease.fence, lease.leg, commit_id]
+    return [lease.job, lease.fence, lease.leg, lease.seq, commit_id]
 
 
 def _variables(state: Mapping[str, Any]) -> list[str | int]:

@@ -131,4 +131,5 @@ def _view(job: str, fields: Mapping[str, str]) -> JobView:
         result=fields.get("result"),
         stop=cast("StopFlag | None", fields.get("cancel")),
         spent=Spent(int(fields.get("spent_tokens", 0)), int(fields.get("spent_micro", 0))),
+        seq=int(fields.get("seq", 0)),
     )

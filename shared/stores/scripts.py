@@ -16,6 +16,7 @@ _FOLDER = Path(__file__).parent / "lua"
 
 
 _NAMES = {
+    "CATALOGS": keys.catalog(""),
     "DEADLINES": keys.DEADLINES,
     "JOBS": keys.JOBS,
     "JOB_IDS": keys.JOB_IDS,

@@ -30,7 +30,7 @@ from shared.records import (
     Unrouted,
 )
 from shared.settings import TracingEvent
-from shared.stores.base import ChildSubmission, Claimed, CommitVerdict
+from shared.stores.base import ChildSubmission, Claimed, CommitVerdict, claims_in
 from shared.telemetry import names
 from shared.telemetry.base import LegWatch, RunsTools
 from shared.telemetry.calls import WatchedGate, WatchedModel
@@ -99,7 +99,9 @@ class RecordingWatch(LegWatch):
             names.LEG: self._leg,
             names.ATTEMPT: self._claimed.attempt,
         }
-        span = Span(root, f"process {queue}", root.span_id, attributes, SpanKind.CONSUMER, root.process(_count(fence)))
+        span = Span(
+            root, f"process {queue}", root.span_id, attributes, SpanKind.CONSUMER, root.process(claims_in(fence))
+        )
         span.link(root.send(handoff_id), "send")
         return span
 
@@ -137,7 +139,7 @@ class RecordingWatch(LegWatch):
     def _took_over(self, last: Record) -> None:
         """The attempt before this one left a record and no outcome: its worker is gone."""
         if self._delivery is not None and self._root is not None:
-            self._delivery.link(self._root.process(_count(self._claimed.lease.fence) - 1), "takeover")
+            self._delivery.link(self._root.process(claims_in(self._claimed.lease.fence) - 1), "takeover")
             self._delivery.event(
                 "ekiden.takeover", {names.ATTEMPT: self._claimed.attempt, "ekiden.last_record": last.type}
             )
@@ -146,7 +148,7 @@ class RecordingWatch(LegWatch):
 
     def _resumed(self, cause: str, from_ms: int, to_ms: int) -> None:
         if self._root is not None and self._delivery is not None and self._to.spans is not None:
-            self._delivery.link(self._root.process(_count(self._claimed.lease.fence) - 1), "resume")
+            self._delivery.link(self._root.process(claims_in(self._claimed.lease.fence) - 1), "resume")
             span = suspension(self._root, self._job, self._leg, cause, from_ms)
             self._to.spans.write(span, to_ms * 1_000_000)
 
@@ -364,9 +366,3 @@ def _open_delegations(entries: Sequence[Entry], leg: int) -> dict[str, tuple[Del
         elif found and isinstance(record, ToolFinished):
             found.pop(record.result.call_id, None)
     return found
-
-
-def _count(fence: str) -> int:
-    """Return the counter in a fence."""
-    digits = fence[: len(fence) - len(fence.lstrip("0123456789"))]
-    return int(digits or 0)

@@ -6,7 +6,7 @@ from shared.handoff import HandoffContext, first_context
 from shared.messages import Message, TextPart
 from shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record
 from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from shared.stores.base import Claim, Claimed, Step, Submission
+from shared.stores.base import Claim, Claimed, Lease, Step, Submission
 from shared.stores.opening import Stores
 
 LEASE_S = 30.0
@@ -36,6 +36,12 @@ async def claimed(stores: Stores, job: str, owner: str = "w1#1", lease_s: float 
     got = await stores.jobs.claim(await claim_of(stores, job, owner), lease_s)
     assert isinstance(got, Claimed), got
     return got
+
+
+async def sweepers(stores: Stores, job: str) -> Lease:
+    """The sweeper's right to end the leg of a worker that is gone."""
+    view = await stores.jobs.job(job)
+    return Lease(job, view.leg, "", seq=view.seq)
 
 
 def step_to(leg: Claimed, to: str, **changes: object) -> Step:

@@ -12,11 +12,11 @@ from shared.records import Ended, HandedOff, JobRequested, Paused, Record, Retri
 from shared.relay.message import outbox, queue_for
 from shared.relay.sweeper import end_overdue
 from shared.stores import keys
-from shared.stores.base import ChildSubmission, Claimed, Lease, Spent
+from shared.stores.base import ChildSubmission, Claimed, Spent
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from tests.conftest import Backend
-from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted
+from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted, sweepers
 
 FAILED = Ended(leg=1, status="failed", reason="ERROR", error="broke")
 CANCELLED = Ended(leg=1, status="cancelled", reason="ABORTED", error="cancelled")
@@ -116,7 +116,7 @@ def test_however_a_child_ends_its_parent_wakes(backend: Backend, how: str) -> No
             case _:
                 await claimed(stores, child, lease_s=0.0)
                 dead = Ended(leg=1, status="dead", reason="ERROR", error="gone")
-                assert (await stores.jobs.finish(Lease(child, 1, ""), "d", [dead], []))[0] == "ok"
+                assert (await stores.jobs.finish(await sweepers(stores, child), "d", [dead], []))[0] == "ok"
         assert await status_of(stores, job) == "queued"
         await claimed(stores, job)
 

@@ -11,12 +11,12 @@ from shared.handoff import first_context
 from shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
 from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from shared.stores import keys
-from shared.stores.base import Claim, Lease
+from shared.stores.base import Claim
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from shared.stores.scripts import source_of
 from tests.conftest import Backend
-from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted
+from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted, sweepers
 
 
 async def queue_of(stores: Stores, queue: str) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def test_a_claim_takes_the_lease_and_returns_the_stored_context(backend: Backend
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await claimed(stores, job)
-        assert (leg.attempt, leg.seq, leg.context.from_agent) == (1, 2, "user")
+        assert (leg.attempt, leg.lease.seq, leg.context.from_agent) == (1, 2, "user")
         assert (await stores.jobs.journal(job))[-1].record == LegStarted(agent="router", attempt=1, worker="w1")
         assert (await stores.jobs.job(job)).status == "running"
 
@@ -360,8 +360,8 @@ def test_a_leg_whose_attempts_are_used_up_is_dead_until_somebody_buries_it(backe
             await claimed(stores, job, f"w{attempt}#1", lease_s=0.0)
         assert await stores.jobs.requeue(job, 0, 3) == "dead 0"
         end = Ended(leg=0, status="dead", reason="ERROR", error="poison")
-        assert (await stores.jobs.finish(Lease(job, 0, ""), "d", [end], []))[0] == "ok"
-        assert (await stores.jobs.finish(Lease(job, 0, ""), "e", [end], []))[0] == "finished"
+        assert (await stores.jobs.finish(await sweepers(stores, job), "d", [end], []))[0] == "ok"
+        assert (await stores.jobs.finish(await sweepers(stores, job), "e", [end], []))[0] == "finished"
         assert (await stores.jobs.job(job)).status == "dead"
 
     backend.run(scenario)
@@ -372,7 +372,7 @@ def test_the_sweeper_cannot_end_a_leg_that_somebody_holds(backend: Backend) -> N
         job = await submitted(stores)
         await claimed(stores, job)
         end = Ended(leg=0, status="dead", reason="ERROR", error="poison")
-        assert (await stores.jobs.finish(Lease(job, 0, ""), "d", [end], []))[0] == "stale"
+        assert (await stores.jobs.finish(await sweepers(stores, job), "d", [end], []))[0] == "stale"
 
     backend.run(scenario)
 

@@ -10,6 +10,7 @@ from shared.stores import scripts
 from tests.conftest import Backend
 from tests.contract import test_children as children
 from tests.contract import test_job_store as contract
+from tests.contract import test_rewind as rewound
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,27 @@ class Mutation:
 MUTATIONS = [
     Mutation(
         "fence check",
-        "elseif h[1] ~= 'running' or h[2] ~= fence or h[3] ~= leg then",
+        "elseif h[1] ~= 'running' or fence_of(h[2], h[7]) ~= fence or h[3] ~= leg then",
         "elseif false then",
         contract.test_after_the_lease_another_worker_takes_over_and_the_first_cannot_write,
+    ),
+    Mutation(
+        "drawn part of the fence",
+        "(count or '') .. '.' .. (owner or '')",
+        "(count or '') .. '.'",
+        rewound.test_two_workers_whose_claims_were_counted_alike_never_look_alike,
+    ),
+    Mutation(
+        "journal's position",
+        "if h[6] ~= seq then return {'moved'} end",
+        "",
+        rewound.test_a_writer_that_remembers_more_than_the_server_stops_and_the_leg_goes_on_from_there,
+    ),
+    Mutation(
+        "renewal's look at the position",
+        "and tonumber(h[5]) >= seq then",
+        "then",
+        rewound.test_a_writer_that_remembers_more_than_the_server_stops_and_the_leg_goes_on_from_there,
     ),
     Mutation(
         "stored verdict",
@@ -37,19 +56,19 @@ MUTATIONS = [
     ),
     Mutation(
         "append's token",
-        "if h[2] == ARGV[3] then return {'ok', h[3], used_up(KEYS[3])} end",
-        "",
+        "local again = h[2] == ARGV[4]",
+        "local again = false",
         contract.test_appends_are_numbered_and_a_repeated_one_is_recognised,
     ),
     Mutation(
         "append's cancel check",
-        "if h[1] then return {'cancelled', h[1]} end\nif h[2]",
-        "if h[2]",
+        "if h[1] then return {'cancelled', h[1]} end\nif again",
+        "if again",
         contract.test_a_running_job_that_was_cancelled_can_only_end_as_cancelled,
     ),
     Mutation(
         "finish's cancel check",
-        "if cancel and ARGV[5] ~= fits[cancel]",
+        "if cancel and ARGV[6] ~= fits[cancel]",
         "if false",
         contract.test_a_running_job_that_was_cancelled_can_only_end_as_cancelled,
     ),
@@ -85,7 +104,7 @@ MUTATIONS = [
     ),
     Mutation(
         "depth check",
-        "if depth + 1 > tonumber(ARGV[8]) then",
+        "if depth + 1 > tonumber(ARGV[9]) then",
         "if false then",
         contract.test_n_handoffs_are_allowed_and_one_more_is_refused,
     ),

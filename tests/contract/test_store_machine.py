@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, StopFlag
 from shared.handoff import first_context
-from shared.records import Ended, Paused, Retried
+from shared.records import Ended, Entry, Paused, Retried
 from shared.relay.message import outbox
 from shared.relay.sweeper import sweep
 from shared.stores import keys
@@ -19,6 +19,7 @@ from shared.stores.base import Claimed, JobView, OnBusy
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from tests.contract.relay_world import claim_of, done, reply, step_to, submission
+from tests.contract.rewinding import Memory, remembered, rewind
 
 T = TypeVar("T")
 
@@ -41,6 +42,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.jobs: list[str] = []
         self.held: list[Claimed] = []
         self.ended: dict[str, str] = {}
+        self.read: dict[str, list[Entry]] = {}
+        """The journal as each writer knows it, by its fence."""
+        self.past: tuple[Memory, list[str], dict[str, str]] | None = None
         self.count = 0
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -118,20 +122,23 @@ class StoreMachine(RuleBasedStateMachine):
         got = self.do(self.stores.jobs.claim(self.do(claim_of(self.stores, job, self.name())), 60))
         if isinstance(got, Claimed):
             self.held.append(got)
+            assert got.lease.fence not in self.read, "no two claims look alike"
+            self.read[got.lease.fence] = self.do(self.stores.jobs.journal(job))
 
     @precondition(lambda self: self.held)
     @rule(pick=st.integers(0, 99), progress=st.booleans())
     def append(self, pick: int, progress: bool) -> None:
         leg = self.some_leg(pick)
-        before = self.view(leg.lease.job)
-        fence = self.fence(leg.lease.job)
+        record = reply(self.name(), leg.lease.leg)
         try:
-            record = reply(leg=leg.lease.leg)
             self.do(self.stores.jobs.append(leg.lease, self.name(), [record], used_ms=1, is_progress=progress))
         except (LostLease, JobCancelled):
             return
-        assert before.status == "running"
-        assert (fence, before.leg) == (leg.lease.fence, leg.lease.leg), "only the owner writes"
+        entries = self.do(self.stores.jobs.journal(leg.lease.job))
+        *known, last = entries
+        assert known == self.read[leg.lease.fence], "only the owner writes, and only behind what it knows"
+        assert last.record == record
+        self.read[leg.lease.fence] = entries
 
     @precondition(lambda self: self.held)
     @rule(pick=st.integers(0, 99), to=st.sampled_from(AGENTS))
@@ -175,10 +182,19 @@ class StoreMachine(RuleBasedStateMachine):
     def sweep(self) -> None:
         self.do(sweep(self.stores.jobs, grace_s=0.0, max_attempts=MAX_ATTEMPTS))
 
-    # What always holds.
+    @rule()
+    def remember(self) -> None:
+        self.past = (self.do(remembered(self.stores)), list(self.jobs), dict(self.ended))
 
-    def fence(self, job: str) -> str:
-        return str(self.do(as_any(self.stores.client.hget(keys.job(job), "fence"))))
+    @precondition(lambda self: self.past)
+    @rule()
+    def rewind(self) -> None:
+        assert self.past is not None
+        known, jobs, ended = self.past
+        self.do(rewind(self.stores, known))
+        self.jobs, self.ended = list(jobs), dict(ended)
+
+    # What always holds.
 
     @invariant()
     def every_unfinished_job_can_be_found_by_whoever_must_wake_it(self) -> None:

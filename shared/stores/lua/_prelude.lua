@@ -141,10 +141,16 @@ local function used_up(root)
   return ''
 end
 
--- Does this fence still own the running leg (the sweeper's '': has its lease run out)? Answers nil when it does, else what
--- the caller is told. A commit that was carried out already (its reply was lost) is told its verdict again.
-local function refusal(job, fence, leg, commit)
-  local h = redis.call('HMGET', job, 'status', 'fence', 'leg', 'commit:' .. leg, 'lease_ms')
+-- What a claim may write with: counted, so that people see the order, and drawn by who claimed (the owner), because a
+-- server that went back in time counts to the same number again for another worker.
+local function fence_of(count, owner) return (count or '') .. '.' .. (owner or '') end
+
+-- Does this fence still own the running leg (the sweeper's '': has its lease run out), and is the journal where the writer
+-- believes that it is? Answers nil when both are so, else what the caller is told. A commit that was carried out already
+-- (its reply was lost) is told its verdict again. The position matters because a server can go back in time: a writer that
+-- remembers more than the server does would leave a hole.
+local function refusal(job, fence, leg, seq, commit)
+  local h = redis.call('HMGET', job, 'status', 'fence', 'leg', 'commit:' .. leg, 'lease_ms', 'seq', 'owner')
   if commit ~= '' and h[4] and string.sub(h[4], 1, #commit + 1) == commit .. ' ' then
     return {string.sub(h[4], #commit + 2)}
   end
@@ -152,9 +158,10 @@ local function refusal(job, fence, leg, commit)
   if fence == '' then
     if TERMINAL[h[1]] then return {'finished'} end
     if h[3] ~= leg or h[1] ~= 'running' or tonumber(h[5]) > now then return {'stale'} end
-  elseif h[1] ~= 'running' or h[2] ~= fence or h[3] ~= leg then
+  elseif h[1] ~= 'running' or fence_of(h[2], h[7]) ~= fence or h[3] ~= leg then
     return {'fenced'}
   end
+  if h[6] ~= seq then return {'moved'} end
   return nil
 end
 
@@ -165,11 +172,14 @@ end
 
 -- The one end of every job, whoever causes it. k holds its session's keys; ARGV[at] is the status, +1 the reason, +2 the
 -- result, +3 the session variables; then how many session messages follow, those, and the journal's records to the end.
+-- The first message is the request: a job that is retried after it ended does not say it again.
 local function finish(id, k, at)
   local said = set_state(k.state, at + 3)
   local first = said + 1 + tonumber(ARGV[said])
   record(k.job, k.journal, first, #ARGV)
-  for i = said + 1, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
+  local new = redis.call('HEXISTS', k.job, 'said') == 1 and said + 2 or said + 1
+  for i = new, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
+  if first > said + 1 then redis.call('HSET', k.job, 'said', 1) end
   forget(id, k.job)
   resume(id, k.job)
   redis.call('ZREM', DEADLINES, id)

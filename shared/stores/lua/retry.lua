@@ -1,13 +1,14 @@
 -- Let a job that failed or died go on behind its last record, as the session's next.
 -- KEYS job, journal, blobs, session, messages, inbox, state  ARGV id, message, deadline s, record
-local h = redis.call('HMGET', KEYS[1], 'status', 'ttl', 'parent')
+local h = redis.call('HMGET', KEYS[1], 'status', 'parent', 'catalog')
 if not h[1] then return {'gone'} end
-if h[3] then return {'child', h[3]} end   -- its parent has long been told
+if h[2] then return {'child', h[2]} end   -- its parent has long been told
 if h[1] ~= 'failed' and h[1] ~= 'dead' then return {'refused', h[1]} end
+local ttl = TTL_S + tonumber(ARGV[3])
 record(KEYS[1], KEYS[2], 4, #ARGV)
-redis.call('HSET', KEYS[1], 'message', ARGV[2], 'attempts', 0, 'used_ms', 0)
+redis.call('HSET', KEYS[1], 'message', ARGV[2], 'attempts', 0, 'used_ms', 0, 'ttl', ttl)
 redis.call('HDEL', KEYS[1], 'cancel', 'reason', 'result', 'ended_ms', 'spent_tokens', 'spent_micro')
 redis.call('ZADD', DEADLINES, now + ARGV[3] * 1000, ARGV[1])
 local verdict = enter(ARGV[1], KEYS[1], KEYS[4], KEYS[6], false)
-keep(h[2], unpack(KEYS))
+keep(ttl, CATALOGS .. (h[3] or ''), unpack(KEYS))
 return {verdict}

@@ -1,9 +1,10 @@
 -- Give the lease up until a timer wakes the leg, or its children, which are begun here: one step. A child that exists is
 -- only waited for. Waiting is no failed attempt: it is refunded.
 -- KEYS job, journal, blobs, session, messages, inbox, state, catalog
--- ARGV id, fence, leg, commit, cause, delay ms, need, n, variables..., n children, ten of each child (see below)..., records...
+-- ARGV id, fence, leg, seq, commit, cause, delay ms, need, n, variables..., n children, ten of each child (see below)...,
+--      records...
 local id, job = ARGV[1], KEYS[1]
-local no = refusal(job, ARGV[2], ARGV[3], ARGV[4])
+local no = refusal(job, ARGV[2], ARGV[3], ARGV[4], ARGV[5])
 if no then return no end
 local h = redis.call('HMGET', job, 'cancel', 'ttl', 'attempts', 'cwd', 'catalog', 'depth', 'agent')
 if h[1] then return {'cancelled', h[1]} end
@@ -24,7 +25,7 @@ local function begin(at)
 end
 
 -- A child: id, handoff id, context, queue, message, summary, agent, deadline ms, and its first two records.
-local count = set_state(KEYS[7], 8)
+local count = set_state(KEYS[7], 9)
 local first = count + 1 + 10 * tonumber(ARGV[count])
 record(job, KEYS[2], first, #ARGV)
 for at = count + 1, first - 1, 10 do
@@ -33,14 +34,14 @@ for at = count + 1, first - 1, 10 do
   if not TERMINAL[status] then redis.call('SADD', pending, ARGV[at]) end
   if status == 'done' then joined = joined + 1 end
 end
-suspend(id, job, ARGV[5])
+suspend(id, job, ARGV[6])
 redis.call('HSET', job, 'attempts', math.max(0, h[3] - 1))
 redis.call('ZREM', LEASES, id)
-keep(h[2] + math.ceil(ARGV[6] / 1000), pending, unpack(KEYS))
+keep(h[2] + math.ceil(ARGV[7] / 1000), pending, unpack(KEYS))
 if first > count + 1 then
-  redis.call('HSET', job, 'need', ARGV[7], 'joined', joined)
+  redis.call('HSET', job, 'need', ARGV[8], 'joined', joined)
   join(id, job)
 else
-  redis.call('ZADD', TIMERS, now + ARGV[6], id)
+  redis.call('ZADD', TIMERS, now + ARGV[7], id)
 end
-return settle(job, ARGV[3], ARGV[4], 'ok')
+return settle(job, ARGV[3], ARGV[5], 'ok')

@@ -10,7 +10,7 @@ from dispatcher.cli.follow import Follower, waits_behind
 from dispatcher.client import Client
 from shared.errors import StoreUnavailable, UnknownJob
 from shared.records import Delegated, Entry, Paused
-from shared.stores.base import ChildSubmission, Claimed, LivePiece
+from shared.stores.base import ChildSubmission, Claimed, LivePiece, claims_in
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, done, moved, reply, submission, submitted
@@ -112,7 +112,7 @@ def test_pieces_of_an_earlier_attempt_are_void(valkey_url: str) -> None:
     async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
         leg = await moved(stores, await submitted(stores), "debugger")
         old = leg.lease.fence
-        pieces = [piece("void", leg), piece("valid", leg).model_copy(update={"fence": str(int(old) + 1)})]
+        pieces = [piece("void", leg), piece("valid", leg).model_copy(update={"fence": f"{claims_in(old) + 1}.w2"})]
         await stores.live.append(leg.lease.job, pieces)
         await stores.jobs.suspend(leg.lease, "s", [Paused(leg=leg.lease.leg, cause="retry", delay_s=0.0)], 0.0)
         await stores.jobs.requeue(leg.lease.job, 0.0, 5)

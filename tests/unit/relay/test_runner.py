@@ -10,14 +10,15 @@ import pytest
 
 from shared.errors import DefinitionError, ModelUnavailable, StoreUnavailable
 from shared.handoff import HandoffContext
+from shared.messages import Message, ToolCall, ToolResult
 from shared.outcomes import Answer, Outcome, Suspended, Transfer
-from shared.records import Ended, Noticed, Paused, Refused, ToolStarted
+from shared.records import Ended, ModelReplied, Noticed, Paused, Record, Refused, ToolFinished, ToolStarted
 from shared.relay.leases import Leases
 from shared.relay.leg import Leg
 from shared.relay.message import DISPATCH_QUEUE, queue_for
 from shared.relay.runner import Runner
 from shared.stores import keys
-from shared.stores.base import JobStore
+from shared.stores.base import JobStore, Lease
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from tests.conftest import Backend
@@ -349,6 +350,60 @@ def test_a_job_cancelled_while_its_journal_is_read_ends_as_cancelled(backend: Ba
         await runner._leases.renew(stores.jobs)
         assert await asyncio.wait_for(running, 5) == "ok"
         assert (await stores.jobs.job(job)).status == "cancelled"
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("cause", ["stopping", "cancelled"])
+def test_a_write_that_was_broken_off_is_looked_for_before_the_leg_ends(backend: Backend, cause: str) -> None:
+    written = asyncio.Event()
+    call = ToolCall(id="c1", name="ls", args={})
+    asked = ModelReplied(leg=0, turn=1, message=Message(role="model", parts=(call,)))
+    answer = ToolFinished(leg=0, result=ToolResult(call_id="c1", name="ls", content="a.py"))
+
+    async def scenario(stores: Stores) -> None:
+        async def reply_lost(lease: Lease, token: str, records: list[Record], **options: Any) -> Any:
+            told = await stores.jobs.append(Lease(**vars(lease)), token, records, **options)
+            if answer in records:
+                written.set()
+                await asyncio.sleep(60)
+            return told
+
+        async def calling(leg: Leg) -> Outcome:
+            await leg.record(asked)
+            await leg.record(answer)
+            raise AssertionError
+
+        job = await submitted(stores)
+        runner = runner_of(stores, calling, store=Instead(stores.jobs, append=reply_lost))
+        running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
+        await asyncio.wait_for(written.wait(), 5)
+        if cause == "stopping":
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        else:
+            await stores.jobs.stop(job, "user", [CANCEL], [])
+            await runner._leases.renew(stores.jobs)
+            assert await asyncio.wait_for(running, 5) == "ok"
+        end = {"stopping": "suspended", "cancelled": "ended"}[cause]
+        kinds = ["request", "leg_started", "model_reply", "tool_result", end]
+        assert await types_of(stores, job) == kinds, "one answer to the call, and the end at once"
+
+    backend.run(scenario)
+
+
+def test_a_leg_whose_steps_the_server_has_forgotten_is_lost(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        real = stores.jobs.journal
+
+        async def forgetful(*args: Any, **kwargs: Any) -> Any:
+            return (await real(*args, **kwargs))[:-1]
+
+        runner = runner_of(stores, Answer("42"), store=Instead(stores.jobs, journal=forgetful))
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "lost"
+        assert await types_of(stores, job) == ["request", "leg_started"]
 
     backend.run(scenario)
 

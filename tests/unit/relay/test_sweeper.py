@@ -6,8 +6,8 @@ import fakeredis
 import pytest
 
 from shared.handoff import Frame
-from shared.records import Ended, HandedOff, Paused
-from shared.relay.message import DISPATCH_QUEUE, queue_for
+from shared.records import Ended, HandedOff, Paused, Retried
+from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from shared.relay.sweeper import sweep
 from shared.stores import keys
 from shared.stores.opening import Stores
@@ -146,6 +146,25 @@ def test_a_leg_that_dies_again_and_again_is_buried(backend: Backend) -> None:
         assert (end.leg, end.status) == (1, "dead")
         for index in (keys.LEASES, keys.TIMERS, keys.queued(queue_for("debugger"))):
             assert await stores.client.zcard(index) == 0
+
+    backend.run(scenario)
+
+
+def test_a_retried_job_that_dies_again_on_the_same_leg_is_buried_again(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "debugger")
+        for death in range(2):
+            await expire(stores, job)
+            assert await swept(stores, max_attempts=1) == 0
+            assert (await stores.jobs.job(job)).status == "dead"
+            assert (await stores.jobs.overdue(GRACE_S), await swept(stores, max_attempts=1)) == ([], 0)
+            if death == 0:
+                box = outbox(job, 1, queue_for("debugger"), leg.context)
+                await stores.jobs.retry(job, box, Retried(leg=1), 60.0)
+                await claimed(stores, job, "w2#1")
+        session = await stores.sessions.session(job.partition(".")[0])
+        assert session.active is None, "the next job of the session may run"
 
     backend.run(scenario)
 

@@ -67,7 +67,7 @@ def world() -> World:
 
 def claimed(fence: str = "7", traceparent: str = TRACE) -> Claimed:
     context = first_context(JOB, traceparent).advance("first", "routed", is_route=True)
-    return Claimed(Lease(JOB, 1, fence), context, 1, 3, 0, "", "", None)
+    return Claimed(Lease(JOB, 1, fence), context, 1, 0, "", "", None)
 
 
 def journal(*records: Record, traceparent: str | None = TRACE) -> list[Entry]:

@@ -34,7 +34,7 @@ def world() -> World:
 
 
 def routing() -> Claimed:
-    return Claimed(Lease(JOB, 0, "7"), first_context(JOB, TRACE), 1, 1, 0, "", "", None)
+    return Claimed(Lease(JOB, 0, "7"), first_context(JOB, TRACE), 1, 0, "", "", None)
 
 
 def test_the_routers_model_call_has_a_span_of_its_own_with_its_tokens(world: World) -> None:

@@ -62,7 +62,7 @@ class Job:
     def leg_now(self) -> Leg:
         """The leg that the journal leads to."""
         lease = Lease(JOB, self.leg, "1", "q")
-        claimed = Claimed(lease, self.context, 1, len(self.entries), 0, "cat", "", stop=None)
+        claimed = Claimed(lease, self.context, 1, 0, "cat", "", stop=None)
         return Leg(claimed, list(self.entries), None, earlier=self.earlier)  # type: ignore[arg-type]  # stores nothing
 
     def add(self, *records: Record) -> None:

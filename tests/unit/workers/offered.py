@@ -49,7 +49,7 @@ def leg_with(context: HandoffContext, records: list[Record], state: Mapping[str,
     """A leg behind ``records`` that records nothing itself."""
     entries = [Entry(seq=at, at_ms=0, record=record) for at, record in enumerate(records, 1)]
     lease = Lease(JOB, len(records) - 1, "1", "q")
-    claimed = Claimed(lease, context, 1, len(entries), 0, "cat", "", stop=None)
+    claimed = Claimed(lease, context, 1, 0, "cat", "", stop=None)
     return Leg(claimed, entries, None, state=state)  # type: ignore[arg-type]  # nothing is stored
 
 

@@ -79,7 +79,7 @@ MUTATIONS = [
     ),
     Mutation(
         "claim's lease check",
-        "if h[1] == 'running' and not mine and tonumber(h[5]) > now then return {'busy'} end",
+        "if h[1] == 'running' and not mine and is_leased(ARGV[1]) then return {'busy'} end",
         "",
         contract.test_only_one_of_two_claims_succeeds,
     ),
@@ -97,7 +97,7 @@ MUTATIONS = [
     ),
     Mutation(
         "sweeper's look at the oldest message",
-        "if oldest and (not stamp or stamp <= tonumber(h[4])) then return {'waiting'} end",
+        "if oldest and (not stamp or stamp <= since or stamp > now) then return {'waiting'} end",
         "",
         contract.test_a_lost_message_is_pushed_again_but_one_that_still_waits_is_not,
     ),

@@ -163,8 +163,6 @@ class StoreMachine(RuleBasedStateMachine):
         client = self.stores.client
         for index in (keys.LEASES, keys.TIMERS):
             self.do(as_any(client.zadd(index, {job: 1}, xx=True)))
-        if self.view(job).status == "running":
-            self.do(as_any(client.hset(keys.job(job), "lease_ms", 1)))
 
     @precondition(lambda self: self.jobs)
     @rule(pick=st.integers(0, 99))

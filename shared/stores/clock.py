@@ -1,15 +1,16 @@
-"""Relay time: what leases, timers and deadlines go by. It is the server's time without the jumps of the server's clock.
+"""Relay time: what leases, timers and deadlines go by. It is the server's time without the jumps of its clock.
 
-A clock is set, by NTP, by hand, by a failover to a machine with another one: an hour back, and a dead worker's lease would
-have an hour to go; eight days forward, and every deadline would have passed. Therefore scripts count in relay time, the
-server's time plus an offset that is kept beside the indexes, and whoever sweeps compares it, each time that it asks, with
-its own monotonic clock: both sides of a round trip bound what may have passed. Where they differ by more than
-``TOLERANCE_S``, the offset takes the jump out, once for all pools (compare-and-set on the number of jumps), and what was
-written since it jumped is put right (``lua/jump.lua``). The pools of a server that lost the last of this (it went back in
-time, or a replica took its place) find that relay time has jumped, and take that out too.
+Clocks are set: by NTP, by hand, by a failover to a machine with another one. An hour back, and a dead worker's lease
+has an hour to go; eight days forward, and every deadline has passed. So scripts count in relay time, which is the
+server's time plus an offset that is kept beside the indexes. Whoever sweeps holds it, at each look, against its own
+monotonic clock: question and answer of two looks bound what may have passed between them. A difference of more than
+``TOLERANCE_S`` is a jump. It goes into the offset, once for all pools (compare-and-set on the number of jumps), and
+what was written since the jump is put right (``lua/jump.lua``). A server that has lost that again, because it went
+back in time or a replica took its place, has jumped once more for all who look.
 
-Nobody's clock but the server's goes on while no pool runs: a jump then passes for time that went by, except that relay time
-never goes back. What people read (journals, lists) is the server's own time.
+While no pool runs, nobody can tell a jump from time that goes by, and it counts as such. Only back relay time never
+goes. What people read (journals, lists) is the server's own time, and keys expire by it: a clock that jumps by more
+than a month takes all sessions along.
 """
 
 import time

@@ -74,8 +74,8 @@ CAUSES = (*get_args(PauseCause), "quarantine")
 POOLS = "ekiden:pools"
 """Sorted set: announced pool processes by the time of their last word, in ms of the server's own time."""
 CLOCK = "ekiden:clock"
-"""Hash: what makes relay time of the server's time (``clock.py``): ``offset_ms``; ``followed_ms``, up to when a pool has
-followed it; ``jumps``, how often the server's clock has jumped; ``jump_ms`` and ``jumped_ms``, how far and when it last did.
+"""Hash: what makes relay time of the server's time (``clock.py``): ``offset_ms``; ``followed_ms``, up to when pools
+have followed it; ``jumps``, how often the server's clock has jumped; ``jump_ms`` and ``jumped_ms``, how far and when.
 """
 UNVOUCHED = "ekiden:unvouched"
 """Sorted set: entries of indexes (``<index> <id>``), written at a relay time, in ms, that no pool had followed then."""

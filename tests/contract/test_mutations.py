@@ -9,7 +9,9 @@ import pytest
 from shared.stores import scripts
 from tests.conftest import Backend
 from tests.contract import test_children as children
+from tests.contract import test_clock as clock
 from tests.contract import test_job_store as contract
+from tests.doubles.clocks import let_clock_be_set
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,17 @@ class Mutation:
     old: str
     new: str
     noticed_by: Callable[[Backend], None]
+
+
+def with_a_clock_that_is_set(test: Callable[..., None], *args: object) -> Callable[[Backend], None]:
+    """A test of the clock as one that needs a backend only."""
+
+    def whole(backend: Backend) -> None:
+        with pytest.MonkeyPatch.context() as patching:
+            let_clock_be_set(patching)
+            test(backend, *args)
+
+    return whole
 
 
 MUTATIONS = [
@@ -100,6 +113,40 @@ MUTATIONS = [
         "if oldest and (not stamp or stamp <= since or stamp > now) then return {'waiting'} end",
         "",
         contract.test_a_lost_message_is_pushed_again_but_one_that_still_waits_is_not,
+    ),
+    Mutation(
+        "a lease's safety from clocks that nobody has compared",
+        "return not is_vouched_for or listed_at",
+        "return listed_at",
+        with_a_clock_that_is_set(clock.test_a_lease_cannot_be_taken_by_a_clock_that_nobody_has_compared),
+    ),
+    Mutation(
+        "relay time's standing still",
+        "local now = math.max(ticked, followed)",
+        "local now = ticked",
+        with_a_clock_that_is_set(
+            clock.test_relay_time_does_not_go_back_though_the_clock_was_set_back_while_no_pool_ran
+        ),
+    ),
+    Mutation(
+        "a jump's being taken out once",
+        "if ARGV[1] ~= jumps then return {'known'} end",
+        "",
+        with_a_clock_that_is_set(clock.test_pools_that_notice_at_the_same_time_take_a_jump_out_once, clock.HOUR_S),
+    ),
+    Mutation(
+        "a jump's respect for what others have followed",
+        "now = math.max(ticked - ARGV[2], followed)",
+        "now = ticked - ARGV[2]",
+        with_a_clock_that_is_set(clock.test_a_pool_whose_own_clock_stood_still_holds_up_nobody),
+    ),
+    Mutation(
+        "the putting right of what was written since a jump",
+        "if at > 0 then redis.call('ZADD'",
+        "if false then redis.call('ZADD'",
+        with_a_clock_that_is_set(
+            clock.test_what_was_written_before_anybody_noticed_the_jump_is_put_right, 8 * clock.DAY_S
+        ),
     ),
 ]
 

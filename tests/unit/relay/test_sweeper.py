@@ -69,7 +69,7 @@ def test_messages_that_wait_are_left_alone_however_old(backend: Backend) -> None
             await age(stores, await submitted(stores, request_id=str(n)), DISPATCH_QUEUE)
         messages = await stores.client.lrange(DISPATCH_QUEUE, 0, -1)
         await stores.client.delete(DISPATCH_QUEUE)
-        await stores.client.rpush(DISPATCH_QUEUE, *(pushed_earlier(message, 10_000) for message in messages))
+        await stores.client.rpush(DISPATCH_QUEUE, *(pushed_earlier(str(message), 10_000) for message in messages))
         assert await swept(stores) == 0
 
     backend.run(scenario)

@@ -7,10 +7,13 @@ from typing import Any
 
 from dispatcher.cli.connection import configured, server_address
 from dispatcher.cli.doctor_findings import Finding, error, ok, warning
+from dispatcher.cli.jobs import local_time
+from dispatcher.cli.trace_waterfall import duration
 from shared.errors import ConfigurationError, EkidenError, StoreUnavailable
 from shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
 from shared.stores import keys
 from shared.stores.base import PoolView
+from shared.stores.clock import Jump
 from shared.stores.opening import Stores, open_stores
 from shared.stores.pools import QueueView
 from shared.stores.redis import as_any, translated, without_password
@@ -50,7 +53,7 @@ async def _examine(stores: Stores) -> list[Finding]:
     return [
         ok("server", f"{_product(info)} answers at {without_password(stores.url)}"),
         *await _condition(stores, info),
-        clock(server_ms - here_ms),
+        clock(server_ms - here_ms, await stores.jobs.clock.last_jump()),
         catalog,
         *agents_served(agents, pools),
         *queues_served(await stores.pools.queues()),
@@ -79,13 +82,20 @@ async def _condition(stores: Stores, info: Mapping[str, Any]) -> list[Finding]:
     ]
 
 
-def clock(skew_ms: int) -> Finding:
-    """Judge by how much the server's clock is ahead of this machine's."""
+def clock(skew_ms: int, jump: Jump | None) -> Finding:
+    """Judge by how much the server's clock is ahead of this machine's; tell of its last jump."""
+    jumped = f"; {_jumped(jump)}" if jump else ""
     if abs(skew_ms) <= MAX_SKEW_MS:
-        return ok("clock", f"{abs(skew_ms)} ms apart from the server's")
+        return ok("clock", f"{abs(skew_ms)} ms apart from the server's{jumped}")
     where = "behind" if skew_ms > 0 else "ahead of"
     text = f"this machine is {abs(skew_ms) / 1000:.1f} s {where} the server: traces of several machines do not line up"
-    return warning("clock", text, "let NTP set both clocks")
+    return warning("clock", text + jumped, "let NTP set both clocks")
+
+
+def _jumped(jump: Jump) -> str:
+    where = f"{duration(abs(jump.by_ms))} {'forward' if jump.by_ms > 0 else 'back'}"
+    times = f" (jump {jump.jumps})" if jump.jumps > 1 else ""
+    return f"the server's went {where} to {local_time(jump.at_ms)}{times}: leases, timers and deadlines took no notice"
 
 
 async def _catalog(stores: Stores) -> tuple[Finding, list[str]]:

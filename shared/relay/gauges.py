@@ -4,7 +4,6 @@ Every pool looks; dashboards take the largest of what they say.
 """
 
 import re
-import time
 
 from shared.relay.message import agent_of
 from shared.stores.opening import Stores
@@ -13,7 +12,7 @@ from shared.telemetry.base import QueueGauge, telemetry
 __all__ = ["tell_queues"]
 
 _PUSHED = re.compile(r'"ekiden_ms": ?(\d+)')
-"""When a message was pushed, by the server's clock; it stands before everything that a user wrote."""
+"""When a message was pushed, in relay time; it stands before everything that a user wrote."""
 
 
 async def tell_queues(stores: Stores) -> None:
@@ -23,15 +22,16 @@ async def tell_queues(stores: Stores) -> None:
     telemetry().suspended(await stores.pools.suspended())
     queues = await stores.pools.queues()
     oldest = await stores.pools.oldest([queue.name for queue in queues])
+    now_ms = await stores.jobs.clock.passed_ms()
     telemetry().queues(
         [
-            QueueGauge(agent_of(queue.name) or "router", queue.waiting, _age_s(oldest.get(queue.name, "")))
+            QueueGauge(agent_of(queue.name) or "router", queue.waiting, _age_s(now_ms, oldest.get(queue.name, "")))
             for queue in queues
             if queue.name.startswith("ekiden.")
         ]
     )
 
 
-def _age_s(message: str) -> float:
+def _age_s(now_ms: int, message: str) -> float:
     found = _PUSHED.search(message)
-    return max(0.0, time.time() - int(found.group(1)) / 1000) if found else 0.0
+    return max(0, now_ms - int(found.group(1))) / 1000 if found else 0.0

@@ -19,7 +19,7 @@ IDLE_QUEUE = "ekiden.idle"
 """What a worker without agents consumes: nothing is ever sent there."""
 _AGENT_PREFIX = "ekiden.agent."
 
-# The commit script puts in what must be new at each push: the number of the push, and the server's time in ms.
+# The commit script puts in what must be new at each push: the number of the push, and the relay time in ms.
 _PUSH_NUMBER = "\x01"
 _PUSH_TIME = "\x02"
 

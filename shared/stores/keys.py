@@ -9,6 +9,7 @@ __all__ = [
     "CATALOG",
     "CATALOG_TTL_S",
     "CAUSES",
+    "CLOCK",
     "DEADLINES",
     "JOBS",
     "JOB_IDS",
@@ -22,6 +23,7 @@ __all__ = [
     "SESSION_TTL_S",
     "STOPPED",
     "TIMERS",
+    "UNVOUCHED",
     "blobs",
     "catalog",
     "inbox",
@@ -54,25 +56,31 @@ STOPPED = "ekiden:stopped"
 CATALOG = "ekiden:catalog"
 """The digest of the catalog in force."""
 DEADLINES = "ekiden:deadlines"
-"""Sorted set: unfinished jobs by the time that ends them, in ms."""
+"""Sorted set: unfinished jobs by the time that ends them, in ms of relay time."""
 JOBS = "ekiden:jobs"
-"""Sorted set: root jobs by the time of their submission, in ms."""
+"""Sorted set: root jobs by the time of their submission, in ms of relay time."""
 JOB_IDS = "ekiden:job_ids"
 """Sorted set with equal scores: the same ids in the order of the alphabet, to find a prefix."""
 LEASES = "ekiden:leases"
-"""Sorted set: running jobs by the end of their lease, in ms."""
+"""Sorted set: running jobs by the end of their lease, in ms of relay time."""
 SESSIONS = "ekiden:sessions"
-"""Sorted set: sessions by the time of their last use, in ms."""
+"""Sorted set: sessions by the time of their last use, in ms of relay time."""
 TIMERS = "ekiden:timers"
-"""Sorted set: suspended jobs by the time that wakes them, in ms."""
+"""Sorted set: suspended jobs by the time that wakes them, in ms of relay time."""
 QUEUES = "ekiden:queues"
 """Set: every queue that a job was ever pushed to."""
 CAUSES = (*get_args(PauseCause), "quarantine")
 """Why a job can be suspended; ``quarantine``: it is to run alone, and waits until there is room for that."""
 POOLS = "ekiden:pools"
-"""Sorted set: announced pool processes by the time of their last word, in ms."""
+"""Sorted set: announced pool processes by the time of their last word, in ms of the server's own time."""
+CLOCK = "ekiden:clock"
+"""Hash: what makes relay time of the server's time (``clock.py``): ``offset_ms``; ``followed_ms``, up to when pools
+have followed it; ``jumps``, how often the server's clock has jumped; ``jump_ms`` and ``jumped_ms``, how far and when.
+"""
+UNVOUCHED = "ekiden:unvouched"
+"""Sorted set: entries of indexes (``<index> <id>``), written at a relay time, in ms, that no pool had followed then."""
 
-_PERMANENT = {CATALOG, DEADLINES, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, QUEUES, POOLS}
+_PERMANENT = {CATALOG, CLOCK, DEADLINES, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, QUEUES, POOLS, UNVOUCHED}
 
 
 def session(session_id: str) -> str:
@@ -126,12 +134,12 @@ def inbox(session_id: str) -> str:
 
 
 def queued(queue: str) -> str:
-    """Sorted set: jobs whose message is in ``queue``, by the time it was pushed, in ms."""
+    """Sorted set: jobs whose message is in ``queue``, by the time it was pushed, in ms of relay time."""
     return f"ekiden:queued:{queue}"
 
 
 def suspended(cause: str) -> str:
-    """Sorted set: jobs that are suspended for this cause, by the time since when, in ms."""
+    """Sorted set: jobs that are suspended for this cause, by the time since when, in ms of relay time."""
     return f"ekiden:suspended:{cause}"
 
 

@@ -3,6 +3,7 @@
 from typing import cast
 
 from shared.stores import keys
+from shared.stores.clock import RelayClock
 from shared.stores.reading import RedisJobReader
 from shared.stores.redis import Redis, as_any, ms, translated
 from shared.stores.scripts import Scripts
@@ -16,11 +17,12 @@ class RedisJobSweeper(RedisJobReader):
     def __init__(self, client: Redis) -> None:
         super().__init__(client)
         self._scripts = Scripts(client)
+        self.clock = RelayClock(client, self._scripts)
 
     @translated
     async def overdue(self, grace_s: float, limit: int = 100) -> list[str]:
         """See ``JobStore``. Of each queue only the oldest message is looked at: the others are younger."""
-        now = await self._now_ms()
+        now = await self.clock.passed_ms()
         queues = sorted(await as_any(self._redis.smembers(keys.QUEUES)))
         pipeline = self._redis.pipeline(transaction=False)
         for index in (keys.LEASES, keys.TIMERS):
@@ -32,7 +34,7 @@ class RedisJobSweeper(RedisJobReader):
     @translated
     async def past_deadline(self, limit: int = 100) -> list[str]:
         """See ``JobStore``."""
-        now = await self._now_ms()
+        now = await self.clock.passed_ms()
         return cast(list[str], await as_any(self._redis.zrangebyscore(keys.DEADLINES, "-inf", now, start=0, num=limit)))
 
     @translated
@@ -42,7 +44,8 @@ class RedisJobSweeper(RedisJobReader):
         if queue is None:
             await self.forget(job)
             return "gone"
-        verdict = await self._scripts.run("requeue", [keys.job(job), queue], [job, queue, ms(grace_s), max_attempts])
+        limits = (ms(grace_s), max_attempts, await self.clock.passed_ms())
+        verdict = await self._scripts.run("requeue", [keys.job(job), queue], [job, queue, *limits])
         return " ".join(verdict)
 
     @translated
@@ -58,14 +61,10 @@ class RedisJobSweeper(RedisJobReader):
     @translated
     async def tidy(self, limit: int = 100) -> int:
         """See ``JobStore``."""
-        cutoff = await self._now_ms() - keys.SESSION_TTL_S * 1000
+        cutoff = await self.clock.passed_ms() - keys.SESSION_TTL_S * 1000
         old = await as_any(self._redis.zrangebyscore(keys.JOBS, "-inf", cutoff, start=0, num=limit))
         gone = [job for job in old if not await as_any(self._redis.exists(keys.job(job)))]
         for job in gone:
             await self.forget(job)
         await as_any(self._redis.zremrangebyscore(keys.SESSIONS, "-inf", cutoff))
         return len(gone)
-
-    async def _now_ms(self) -> int:
-        seconds, micros = await as_any(self._redis.time())
-        return int(seconds) * 1000 + int(micros) // 1000

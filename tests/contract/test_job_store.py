@@ -173,7 +173,7 @@ def test_time_consumed_is_kept_for_the_next_attempt(backend: Backend) -> None:
         job = await submitted(stores)
         leg = await claimed(stores, job, "w1#1", lease_s=1.0)
         await stores.jobs.append(leg.lease, "t", [reply(leg=0)], used_ms=1234, is_progress=True)
-        await stores.client.hset(keys.job(job), "lease_ms", 1)
+        await stores.client.zadd(keys.LEASES, {job: 1})
         assert (await claimed(stores, job, "w2#1")).used_ms == 1234
 
     backend.run(scenario)
@@ -334,10 +334,9 @@ def test_a_lost_message_is_pushed_again_but_one_that_still_waits_is_not(backend:
         await asyncio.sleep(0.002)  # the clock of the queue counts milliseconds
         assert await stores.jobs.requeue(lost, 0, 5) == "waiting"
         await stores.client.rpop(DISPATCH_QUEUE)  # as if its worker died before the claim
-        await stores.client.hset(keys.job(waiting), "enqueued_ms", 10**14)
         [newer] = await queue_of(stores, DISPATCH_QUEUE)
         assert newer["headers"]["id"].startswith(waiting)
-        await stores.client.hset(keys.job(lost), "enqueued_ms", newer["headers"]["ekiden_ms"] - 1)
+        await stores.client.zadd(keys.queued(DISPATCH_QUEUE), {lost: newer["headers"]["ekiden_ms"] - 1})
         assert await stores.jobs.requeue(lost, 0, 5) == "ok"
         assert len(await queue_of(stores, DISPATCH_QUEUE)) == 2
 

@@ -11,6 +11,7 @@ from redis import Redis as SyncRedis
 
 from shared.handoff import HandoffContext, first_context
 from shared.relay.message import DISPATCH_QUEUE, TASK, LegMessage, agent_of, outbox, queue_for
+from shared.stores import keys
 from shared.stores.base import Submission
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import broker_url
@@ -156,7 +157,7 @@ def test_any_name_of_an_agent_can_stand_in_a_message(backend: Backend, agent: st
 def test_every_push_has_a_delivery_tag_of_its_own(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
-        await stores.client.hset(f"ekiden:{{{job.partition('.')[0]}}}:job:{job}", "enqueued_ms", "1")
+        await stores.client.zadd(keys.queued(DISPATCH_QUEUE), {job: 1})
         await stores.client.delete(DISPATCH_QUEUE)
         assert await stores.jobs.requeue(job, 0, 5) == "ok"
         [text] = await stores.client.lrange(DISPATCH_QUEUE, 0, -1)

@@ -9,8 +9,10 @@ import pytest
 from shared.stores import scripts
 from tests.conftest import Backend
 from tests.contract import test_children as children
+from tests.contract import test_clock as clock
 from tests.contract import test_job_store as contract
 from tests.contract import test_rewind as rewound
+from tests.doubles.clocks import let_clock_be_set
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,21 @@ class Mutation:
     noticed_by: Callable[[Backend], None]
 
 
+def with_a_clock_that_is_set(test: Callable[..., None], *args: object) -> Callable[[Backend], None]:
+    """A test of the clock as one that needs a backend only."""
+
+    def whole(backend: Backend) -> None:
+        with pytest.MonkeyPatch.context() as patching:
+            let_clock_be_set(patching)
+            test(backend, *args)
+
+    return whole
+
+
 MUTATIONS = [
     Mutation(
         "fence check",
-        "elseif h[1] ~= 'running' or fence_of(h[2], h[7]) ~= fence or h[3] ~= leg then",
+        "elseif h[1] ~= 'running' or fence_of(h[2], h[6]) ~= fence or h[3] ~= leg then",
         "elseif false then",
         contract.test_after_the_lease_another_worker_takes_over_and_the_first_cannot_write,
     ),
@@ -38,7 +51,7 @@ MUTATIONS = [
     ),
     Mutation(
         "journal's position",
-        "if h[6] ~= seq then return {'moved'} end",
+        "if h[5] ~= seq then return {'moved'} end",
         "",
         rewound.test_a_writer_that_remembers_more_than_the_server_stops_and_the_leg_goes_on_from_there,
     ),
@@ -98,7 +111,7 @@ MUTATIONS = [
     ),
     Mutation(
         "claim's lease check",
-        "if h[1] == 'running' and not mine and tonumber(h[5]) > now then return {'busy'} end",
+        "if h[1] == 'running' and not mine and is_leased(ARGV[1]) then return {'busy'} end",
         "",
         contract.test_only_one_of_two_claims_succeeds,
     ),
@@ -116,9 +129,43 @@ MUTATIONS = [
     ),
     Mutation(
         "sweeper's look at the oldest message",
-        "if oldest and (not stamp or stamp <= tonumber(h[4])) then return {'waiting'} end",
+        "if oldest and (not stamp or stamp <= since or stamp > now) then return {'waiting'} end",
         "",
         contract.test_a_lost_message_is_pushed_again_but_one_that_still_waits_is_not,
+    ),
+    Mutation(
+        "a lease's safety from clocks that nobody has compared",
+        "return not is_vouched_for or listed_at",
+        "return listed_at",
+        with_a_clock_that_is_set(clock.test_a_lease_cannot_be_taken_by_a_clock_that_nobody_has_compared),
+    ),
+    Mutation(
+        "relay time's standing still",
+        "local now = math.max(ticked, followed)",
+        "local now = ticked",
+        with_a_clock_that_is_set(
+            clock.test_relay_time_does_not_go_back_though_the_clock_was_set_back_while_no_pool_ran
+        ),
+    ),
+    Mutation(
+        "a jump's being taken out once",
+        "if ARGV[1] ~= jumps then return {'known'} end",
+        "",
+        with_a_clock_that_is_set(clock.test_pools_that_notice_at_the_same_time_take_a_jump_out_once, clock.HOUR_S),
+    ),
+    Mutation(
+        "a jump's respect for what others have followed",
+        "now = math.max(ticked - ARGV[2], followed)",
+        "now = ticked - ARGV[2]",
+        with_a_clock_that_is_set(clock.test_a_pool_whose_own_clock_stood_still_holds_up_nobody),
+    ),
+    Mutation(
+        "the putting right of what was written since a jump",
+        "if at > 0 then redis.call('ZADD'",
+        "if false then redis.call('ZADD'",
+        with_a_clock_that_is_set(
+            clock.test_what_was_written_before_anybody_noticed_the_jump_is_put_right, 8 * clock.DAY_S
+        ),
     ),
 ]
 

@@ -73,7 +73,7 @@ def test_a_writer_that_remembers_more_than_the_server_stops_and_the_leg_goes_on_
         assert (await stores.jobs.suspend(leg.lease, "c", pause, 0.0))[0] == "moved"
         assert (await stores.jobs.transfer(leg.lease, "c", step_to(leg, "x")))[0] == "moved"
         assert (await stores.jobs.finish(leg.lease, "c", [done(leg=0)], []))[0] == "moved"
-        await as_any(stores.client.hset(keys.job(job), "lease_ms", 1))
+        await as_any(stores.client.zadd(keys.LEASES, {job: 1}))
         second = await claimed(stores, job, "B#1")
         await note(stores, second, "3", "B: 2")
         assert await texts_of(stores, job) == ["A starts", "A: 1", "B starts", "B: 2"]

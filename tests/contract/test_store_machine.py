@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import fakeredis
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -13,13 +14,14 @@ from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, 
 from shared.handoff import first_context
 from shared.records import Ended, Entry, Paused, Retried
 from shared.relay.message import outbox
-from shared.relay.sweeper import sweep
+from shared.relay.sweeper import end_overdue, sweep
 from shared.stores import keys
 from shared.stores.base import Claimed, JobView, OnBusy
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from tests.contract.relay_world import claim_of, done, reply, step_to, submission
 from tests.contract.rewinding import Memory, remembered, rewind
+from tests.doubles.clocks import let_clock_be_set, set_clock
 
 T = TypeVar("T")
 
@@ -38,14 +40,20 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.Runner()
+        self.patching = pytest.MonkeyPatch()
+        let_clock_be_set(self.patching)
         self.stores = Stores.on(fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
         self.jobs: list[str] = []
         self.held: list[Claimed] = []
         self.ended: dict[str, str] = {}
         self.read: dict[str, list[Entry]] = {}
         """The journal as each writer knows it, by its fence."""
-        self.past: tuple[Memory, list[str], dict[str, str]] | None = None
+        self.past: tuple[Memory, list[str], dict[str, str], set[str]] | None = None
+        self.is_due: set[str] = set()
+        """Jobs whose lease has run out, or whose timer has rung."""
         self.count = 0
+        for _ in range(2):  # a pool has watched the clock before anything begins
+            self.do(self.stores.jobs.clock.passed_ms())
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.loop.run(coroutine)
@@ -63,6 +71,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert all(self.view(job).is_over for job in self.jobs)
         self.do(self.stores.close())
         self.loop.close()
+        self.patching.undo()
 
     async def _finish_if_claimable(self, job: str) -> None:
         leg = await self.stores.jobs.claim(await claim_of(self.stores, job, self.name()), 60)
@@ -124,6 +133,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.held.append(got)
             assert got.lease.fence not in self.read, "no two claims look alike"
             self.read[got.lease.fence] = self.do(self.stores.jobs.journal(job))
+            self.is_due.discard(job)
 
     @precondition(lambda self: self.held)
     @rule(pick=st.integers(0, 99), progress=st.booleans())
@@ -151,7 +161,9 @@ class StoreMachine(RuleBasedStateMachine):
     def suspend(self, pick: int, delay_s: float) -> None:
         leg = self.some_leg(pick)
         record = Paused(leg=leg.lease.leg, cause="retry", delay_s=delay_s)
-        self.do(self.stores.jobs.suspend(leg.lease, self.name(), [record], delay_s))
+        verdict, _ = self.do(self.stores.jobs.suspend(leg.lease, self.name(), [record], delay_s))
+        if verdict == "ok":
+            (self.is_due.discard if delay_s else self.is_due.add)(leg.lease.job)
 
     @precondition(lambda self: self.held)
     @rule(pick=st.integers(0, 99), end=st.sampled_from([done(), FAILED, *ENDS.values()]))
@@ -168,31 +180,39 @@ class StoreMachine(RuleBasedStateMachine):
 
     def expire(self, job: str) -> None:
         client = self.stores.client
+        self.is_due.add(job)
         for index in (keys.LEASES, keys.TIMERS):
             self.do(as_any(client.zadd(index, {job: 1}, xx=True)))
-        if self.view(job).status == "running":
-            self.do(as_any(client.hset(keys.job(job), "lease_ms", 1)))
 
     @precondition(lambda self: self.jobs)
     @rule(pick=st.integers(0, 99))
     def message_is_lost(self, pick: int) -> None:
         self.do(as_any(self.stores.client.rpop(self.view(self.some_job(pick)).queue)))
 
+    @rule(ahead_s=st.sampled_from([0, 3_600, -3_600, 8 * 86_400]))
+    def clock_is_set(self, ahead_s: int) -> None:
+        self.do(set_clock(self.stores, ahead_s))
+
     @rule()
     def sweep(self) -> None:
+        before = {view.id: view.status for view in map(self.view, self.jobs)}
+        assert self.do(end_overdue(self.stores.jobs)) == 0, "no deadline passes, whatever the clock says"
         self.do(sweep(self.stores.jobs, grace_s=0.0, max_attempts=MAX_ATTEMPTS))
+        for job in self.jobs:
+            if before[job] in ("running", "suspended") and job not in self.is_due:
+                assert self.view(job).status == before[job], "and what is not due is left alone"
 
     @rule()
     def remember(self) -> None:
-        self.past = (self.do(remembered(self.stores)), list(self.jobs), dict(self.ended))
+        self.past = (self.do(remembered(self.stores)), list(self.jobs), dict(self.ended), set(self.is_due))
 
     @precondition(lambda self: self.past)
     @rule()
     def rewind(self) -> None:
         assert self.past is not None
-        known, jobs, ended = self.past
+        known, jobs, ended, is_due = self.past
         self.do(rewind(self.stores, known))
-        self.jobs, self.ended = list(jobs), dict(ended)
+        self.jobs, self.ended, self.is_due = list(jobs), dict(ended), set(is_due)
 
     # What always holds.
 

@@ -1,11 +1,31 @@
--- Put before every script, behind the names of the indexes (scripts.py writes them from keys.py). Time is the server's;
--- JSON is opaque: what a script decides by is a hash field.
+-- Put before every script, behind the names of the indexes (scripts.py writes them from keys.py). JSON is opaque: what a
+-- script decides by is a hash field or the score of an index.
+--
+-- Time is the server's. Its own time (wall) is for people; indexes count in relay time (now), from which the pools take the
+-- jumps of the server's clock (clock.py). Behind what they have followed it never falls, and what is far ahead of that is
+-- not vouched for: the clock has jumped, or no pool runs.
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local wall = clock[1] * 1000 + math.floor(clock[2] / 1000)
+clock = redis.call('HMGET', CLOCK, 'offset_ms', 'followed_ms')
+local ticked = wall + tonumber(clock[1] or '0')
+local followed = tonumber(clock[2] or '0')
+local now = math.max(ticked, followed)
+local is_vouched_for = followed == 0 or (ticked >= followed and ticked - followed <= VOUCHED_MS)
 
 local TERMINAL = {done = true, failed = true, cancelled = true, dead = true}
 
 local function whole(number) return string.format('%.0f', number) end
+
+-- List id in an index that is read by time, so many ms from now; and remember it, should that time turn out to be wrong.
+local function enlist(index, id, ms)
+  redis.call('ZADD', index, now + ms, id)
+  if not is_vouched_for then redis.call('ZADD', UNVOUCHED, now, index .. ' ' .. id) end
+end
+
+local function listed_at(index, id) return tonumber(redis.call('ZSCORE', index, id) or '0') end
+
+-- Does somebody own the running job? No clock but one that is vouched for can take it away.
+local function is_leased(id) return not is_vouched_for or listed_at(LEASES, id) > now end
 
 -- Keep everything that an unfinished job needs for at least ttl seconds more; never shorten.
 local function keep(ttl, ...)
@@ -19,7 +39,7 @@ local function record(job, journal, from, to)
   local seq = tonumber(redis.call('HGET', job, 'seq') or '0')
   for i = from, to do
     seq = seq + 1
-    redis.call('XADD', journal, seq .. '-0', 't', whole(now), 'r', ARGV[i])
+    redis.call('XADD', journal, seq .. '-0', 't', whole(wall), 'r', ARGV[i])
   end
   redis.call('HSET', job, 'seq', seq)
   return seq
@@ -28,8 +48,8 @@ end
 -- Let the job wait without a worker, listed with its cause; resume takes it off that list, whatever comes next.
 local function suspend(id, job, cause)
   redis.call('HSET', job, 'status', 'suspended', 'cause', cause)
-  redis.call('HDEL', job, 'owner', 'lease_ms')
-  redis.call('ZADD', SUSPENDED .. cause, now, id)
+  redis.call('HDEL', job, 'owner')
+  enlist(SUSPENDED .. cause, id, 0)
 end
 
 local function resume(id, job)
@@ -46,8 +66,8 @@ local function push(id, job)
   local sends = redis.call('HINCRBY', job, 'sends', 1)
   local h = redis.call('HMGET', job, 'message', 'queue')
   local message = string.gsub(string.gsub(h[1], '\1', tostring(sends)), '\2', whole(now))
-  redis.call('HSET', job, 'status', 'queued', 'enqueued_ms', whole(now))
-  redis.call('ZADD', QUEUED .. h[2], now, id)
+  redis.call('HSET', job, 'status', 'queued')
+  enlist(QUEUED .. h[2], id, 0)
   redis.call('SADD', QUEUES, h[2])
   redis.call('LPUSH', h[2], message)
 end
@@ -98,7 +118,7 @@ local function abandon(id, job)
     local status = redis.call('HGET', prefix .. child, 'status')
     if status and not TERMINAL[status] then
       redis.call('HSETNX', prefix .. child, 'cancel', 'parent')
-      if status == 'running' then redis.call('PUBLISH', STOPPED, child) else redis.call('ZADD', DEADLINES, now, child) end
+      if status == 'running' then redis.call('PUBLISH', STOPPED, child) else enlist(DEADLINES, child, 0) end
     end
   end
   redis.call('DEL', pending)
@@ -150,18 +170,18 @@ local function fence_of(count, owner) return (count or '') .. '.' .. (owner or '
 -- (its reply was lost) is told its verdict again. The position matters because a server can go back in time: a writer that
 -- remembers more than the server does would leave a hole.
 local function refusal(job, fence, leg, seq, commit)
-  local h = redis.call('HMGET', job, 'status', 'fence', 'leg', 'commit:' .. leg, 'lease_ms', 'seq', 'owner')
+  local h = redis.call('HMGET', job, 'status', 'fence', 'leg', 'commit:' .. leg, 'seq', 'owner')
   if commit ~= '' and h[4] and string.sub(h[4], 1, #commit + 1) == commit .. ' ' then
     return {string.sub(h[4], #commit + 2)}
   end
   if not h[1] then return {'gone'} end
   if fence == '' then
     if TERMINAL[h[1]] then return {'finished'} end
-    if h[3] ~= leg or h[1] ~= 'running' or tonumber(h[5]) > now then return {'stale'} end
-  elseif h[1] ~= 'running' or fence_of(h[2], h[7]) ~= fence or h[3] ~= leg then
+    if h[3] ~= leg or h[1] ~= 'running' or is_leased(string.match(job, '[^:]+$')) then return {'stale'} end
+  elseif h[1] ~= 'running' or fence_of(h[2], h[6]) ~= fence or h[3] ~= leg then
     return {'fenced'}
   end
-  if h[6] ~= seq then return {'moved'} end
+  if h[5] ~= seq then return {'moved'} end
   return nil
 end
 
@@ -184,8 +204,8 @@ local function finish(id, k, at)
   resume(id, k.job)
   redis.call('ZREM', DEADLINES, id)
   if redis.call('HGET', k.job, 'status') == 'waiting' then redis.call('LREM', k.inbox, 1, id) end
-  redis.call('HSET', k.job, 'status', ARGV[at], 'reason', ARGV[at + 1], 'result', ARGV[at + 2], 'ended_ms', whole(now))
-  redis.call('HDEL', k.job, 'message', 'owner', 'lease_ms')
+  redis.call('HSET', k.job, 'status', ARGV[at], 'reason', ARGV[at + 1], 'result', ARGV[at + 2], 'ended_ms', whole(wall))
+  redis.call('HDEL', k.job, 'message', 'owner')
   keep(TTL_S, k.session, k.messages, k.job, k.journal, k.blobs, k.state)
   abandon(id, k.job)
   report(id, k.job, ARGV[at])

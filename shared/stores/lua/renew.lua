@@ -2,13 +2,11 @@
 -- A job whose journal is shorter than its writer remembers is lost: the server went back in time, and forgot its steps.
 -- KEYS job...  ARGV lease ms, then id, fence and seq of each job
 local stop = {}
-local until_ms = whole(now + ARGV[1])
 for i = 1, #KEYS do
   local id, fence, seq = ARGV[3 * i - 1], ARGV[3 * i], tonumber(ARGV[3 * i + 1])
   local h = redis.call('HMGET', KEYS[i], 'status', 'fence', 'owner', 'cancel', 'seq')
   if h[1] == 'running' and fence_of(h[2], h[3]) == fence and tonumber(h[5]) >= seq then
-    redis.call('HSET', KEYS[i], 'lease_ms', until_ms)
-    redis.call('ZADD', LEASES, until_ms, id)
+    enlist(LEASES, id, ARGV[1])
     if h[4] then stop[#stop + 1] = 'cancelled ' .. id end
   else
     stop[#stop + 1] = 'lost ' .. id

@@ -1,8 +1,9 @@
 -- Make a leg ready again whose worker died, whose timer rang or whose message was lost. Harmless when there was no need:
 -- the claim decides.
--- KEYS job, queue  ARGV id, queue, grace ms, max attempts
+-- KEYS job, queue  ARGV id, queue, grace ms, max attempts, passed ms: the relay time that the sweeper has followed
+local passed = tonumber(ARGV[5])
 local id, job = ARGV[1], KEYS[1]
-local h = redis.call('HMGET', job, 'status', 'queue', 'lease_ms', 'enqueued_ms', 'attempts', 'leg', 'cancel')
+local h = redis.call('HMGET', job, 'status', 'queue', 'attempts', 'leg', 'cancel')
 if not h[1] or TERMINAL[h[1]] then
   redis.call('ZREM', QUEUED .. ARGV[2], id)
   forget(id, job)
@@ -12,22 +13,24 @@ if h[2] ~= ARGV[2] then
   redis.call('ZREM', QUEUED .. ARGV[2], id)
   return {'moved'}
 end
-if h[1] == 'running' and tonumber(h[3]) > now then return {'busy'} end
-if h[7] then return {'stopped', h[7]} end   -- who was to see the flag is gone: the sweeper ends the job
+if h[1] == 'running' and listed_at(LEASES, id) > passed then return {'busy'} end
+if h[5] then return {'stopped', h[5]} end   -- who was to see the flag is gone: the sweeper ends the job
 if h[1] == 'running' then
-  if tonumber(h[5]) >= tonumber(ARGV[4]) then return {'dead', h[6]} end
+  if tonumber(h[3]) >= tonumber(ARGV[4]) then return {'dead', h[4]} end
 elseif h[1] == 'suspended' then
   local due = redis.call('ZSCORE', TIMERS, id)
   if not due then return {'waiting'} end   -- for its children: the last of them wakes it
-  if tonumber(due) > now then return {'busy'} end
+  if tonumber(due) > passed then return {'busy'} end
 elseif h[1] == 'waiting' then
   return {'waiting'}
 else
-  if tonumber(h[4]) + ARGV[3] > now then return {'busy'} end
-  -- Lists are first in, first out: while the oldest message is not younger than ours, ours may still be in the list.
+  local since = listed_at(QUEUED .. ARGV[2], id)
+  if since + ARGV[3] > passed then return {'busy'} end
+  -- Lists are first in, first out: while the oldest message is not younger than ours, ours may still be in the list. One
+  -- from a time that has not come yet (pushed just when the clock jumped) tells nothing.
   local oldest = redis.call('LINDEX', KEYS[2], -1)
   local stamp = oldest and tonumber(string.match(oldest, '"ekiden_ms": ?(%d+)'))
-  if oldest and (not stamp or stamp <= tonumber(h[4])) then return {'waiting'} end
+  if oldest and (not stamp or stamp <= since or stamp > now) then return {'waiting'} end
 end
 forget(id, job)
 push(id, job)

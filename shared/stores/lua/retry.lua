@@ -8,7 +8,7 @@ local ttl = TTL_S + tonumber(ARGV[3])
 record(KEYS[1], KEYS[2], 4, #ARGV)
 redis.call('HSET', KEYS[1], 'message', ARGV[2], 'attempts', 0, 'used_ms', 0, 'ttl', ttl)
 redis.call('HDEL', KEYS[1], 'cancel', 'reason', 'result', 'ended_ms', 'spent_tokens', 'spent_micro')
-redis.call('ZADD', DEADLINES, now + ARGV[3] * 1000, ARGV[1])
+enlist(DEADLINES, ARGV[1], ARGV[3] * 1000)
 local verdict = enter(ARGV[1], KEYS[1], KEYS[4], KEYS[6], false)
 keep(ttl, CATALOGS .. (h[3] or ''), unpack(KEYS))
 return {verdict}

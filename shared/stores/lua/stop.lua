@@ -2,16 +2,16 @@
 -- next step.
 -- KEYS job, journal, blobs, session, messages, inbox, state
 -- ARGV id, flag, seq ('': any), status, reason, result, n, variables..., n, messages..., records...
-local h = redis.call('HMGET', KEYS[1], 'status', 'lease_ms', 'seq', 'cancel')
+local h = redis.call('HMGET', KEYS[1], 'status', 'seq', 'cancel')
 if not h[1] then return {'gone'} end
 if TERMINAL[h[1]] then return {'finished'} end
 redis.call('HSETNX', KEYS[1], 'cancel', ARGV[2])
 redis.call('ZREM', DEADLINES, ARGV[1])
-if h[1] == 'running' and tonumber(h[2]) > now then
+if h[1] == 'running' and listed_at(LEASES, ARGV[1]) > now then
   redis.call('PUBLISH', STOPPED, ARGV[1])
   return {'flagged'}
 end
 -- The records close what was open in the journal that the caller read, for the reason that it knows: both must be so still.
-if (ARGV[3] ~= '' and ARGV[3] ~= h[3]) or (h[4] and h[4] ~= ARGV[2]) then return {'moved'} end
+if (ARGV[3] ~= '' and ARGV[3] ~= h[2]) or (h[3] and h[3] ~= ARGV[2]) then return {'moved'} end
 finish(ARGV[1], ending_keys(), 4)
 return {'ok'}

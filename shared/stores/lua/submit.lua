@@ -8,14 +8,14 @@ if active and ARGV[10] == 'reject' then return {'busy', active} end
 local ttl = TTL_S + tonumber(ARGV[11])
 redis.call('HSET', KEYS[1], 'v', ARGV[8], 'leg', 0, 'handoff', ARGV[2], 'context', ARGV[3], 'queue', ARGV[4], 'message', ARGV[5],
   'summary', ARGV[6], 'cwd', ARGV[7], 'agent', 'router', 'entry', ARGV[9], 'fence', 0, 'attempts', 0, 'seq', 0, 'depth', 0,
-  'used_ms', 0, 'ttl', ttl, 'created_ms', whole(now))
+  'used_ms', 0, 'ttl', ttl, 'created_ms', whole(wall))
 if redis.call('HGET', KEYS[4], 'title') == false then
   redis.call('HSET', KEYS[4], 'title', ARGV[6], 'entry', ARGV[9])
 end
 record(KEYS[1], KEYS[2], 12, #ARGV)
-redis.call('ZADD', JOBS, now, ARGV[1])
+enlist(JOBS, ARGV[1], 0)
 redis.call('ZADD', JOB_IDS, 0, ARGV[1])
-redis.call('ZADD', DEADLINES, now + ARGV[11] * 1000, ARGV[1])
+enlist(DEADLINES, ARGV[1], ARGV[11] * 1000)
 local verdict = enter(ARGV[1], KEYS[1], KEYS[4], KEYS[6], ARGV[10] == 'interrupt')
 keep(ttl, unpack(KEYS))
 return {verdict, active or ''}

@@ -17,9 +17,9 @@ local function begin(at)
   redis.call('HSET', child, 'v', redis.call('HGET', job, 'v'), 'leg', 1, 'handoff', ARGV[at + 1], 'context', ARGV[at + 2],
     'queue', ARGV[at + 3], 'message', ARGV[at + 4], 'summary', ARGV[at + 5], 'agent', ARGV[at + 6], 'cwd', h[4] or '',
     'catalog', h[5] or '', 'fence', 0, 'attempts', 0, 'seq', 0, 'depth', tonumber(h[6]) + 1, 'used_ms', 0, 'ttl', h[2],
-    'created_ms', whole(now), 'parent', id, 'came_from', h[7], 'visits:' .. ARGV[at + 6], 1)
+    'created_ms', whole(wall), 'parent', id, 'came_from', h[7], 'visits:' .. ARGV[at + 6], 1)
   record(child, journal, at + 8, at + 9)
-  redis.call('ZADD', DEADLINES, now + ARGV[at + 7], child_id)
+  enlist(DEADLINES, child_id, ARGV[at + 7])
   push(child_id, child)
   keep(h[2], child, journal, (string.gsub(child, ':job:', ':blobs:', 1)))
 end
@@ -42,6 +42,6 @@ if first > count + 1 then
   redis.call('HSET', job, 'need', ARGV[8], 'joined', joined)
   join(id, job)
 else
-  redis.call('ZADD', TIMERS, now + ARGV[7], id)
+  enlist(TIMERS, id, ARGV[7])
 end
 return settle(job, ARGV[3], ARGV[5], 'ok')

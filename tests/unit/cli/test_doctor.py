@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from dispatcher.cli.doctor_here import agent_files, collector, mcp_servers, mode
 from dispatcher.cli.doctor_server import agents_served, clock, queues_served, versions
 from shared.settings import load_settings
 from shared.stores.base import PoolView
+from shared.stores.clock import Jump
 from shared.stores.pools import QueueView
 from shared.version import VERSION
 
@@ -27,11 +29,19 @@ def pool(*queues: str, version: str = VERSION) -> PoolView:
 
 
 def test_clocks_that_differ_are_a_warning_that_says_which_way() -> None:
-    assert clock(-400).status == "ok"
-    assert "behind" in clock(5_000).text
-    assert "ahead" in clock(-5_000).text
-    assert clock(5_000).status == "warning"
-    assert clock(5_000).remedy
+    assert clock(-400, None).status == "ok"
+    assert "behind" in clock(5_000, None).text
+    assert "ahead" in clock(-5_000, None).text
+    assert clock(5_000, None).status == "warning"
+    assert clock(5_000, None).remedy
+
+
+def test_a_jump_of_the_servers_clock_is_told_with_its_way_and_that_it_had_no_effect() -> None:
+    at_ms = round(datetime(2026, 11, 28, 10, 0, 0).astimezone().timestamp() * 1000)
+    back = clock(0, Jump(-3_600_000, at_ms, 1))
+    assert back.status == "ok"
+    assert "the server's went 1h00m back to 2026-11-28 10:00:00: leases, timers and deadlines took no" in back.text
+    assert "192h00m forward to 2026-11-28 10:00:00 (jump 3)" in clock(5_000, Jump(8 * 86_400_000, at_ms, 3)).text
 
 
 def test_no_pools_are_a_warning_with_the_command() -> None:

@@ -61,5 +61,4 @@ async def types_of(stores: Stores, job: str) -> list[str]:
 
 async def expire(stores: Stores, job: str) -> None:
     """Let the lease of ``job`` have ended."""
-    await stores.client.hset(keys.job(job), "lease_ms", "1")
     await stores.client.zadd(keys.LEASES, {job: 1})

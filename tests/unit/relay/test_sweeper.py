@@ -1,6 +1,7 @@
 """The sweeper finds what nobody runs though somebody should."""
 
 import asyncio
+import re
 
 import fakeredis
 import pytest
@@ -25,9 +26,12 @@ def backend() -> Backend:
 
 async def age(stores: Stores, job: str, queue: str, by_ms: int = 10_000) -> None:
     """Let the job's message have been pushed ``by_ms`` earlier."""
-    pushed = int(await stores.client.hget(keys.job(job), "enqueued_ms") or 0) - by_ms
-    await stores.client.hset(keys.job(job), "enqueued_ms", str(pushed))
-    await stores.client.zadd(keys.queued(queue), {job: pushed})
+    await stores.client.zincrby(keys.queued(queue), -by_ms, job)
+
+
+def pushed_earlier(message: str, by_ms: int) -> str:
+    """The message as it would be, had it been pushed ``by_ms`` earlier."""
+    return re.sub(r'(?<="ekiden_ms":)\d+', lambda found: str(int(found[0]) - by_ms), message)
 
 
 async def swept(stores: Stores, max_attempts: int = 5) -> int:
@@ -62,9 +66,10 @@ def test_many_lost_messages_of_one_queue_are_found_in_one_sweep(backend: Backend
 def test_messages_that_wait_are_left_alone_however_old(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         for n in range(5):
-            job = await submitted(stores, request_id=str(n))
-            await age(stores, job, DISPATCH_QUEUE, by_ms=-1)  # pushed before what the index says: still in the list
-            await stores.client.zadd(keys.queued(DISPATCH_QUEUE), {job: 1})
+            await age(stores, await submitted(stores, request_id=str(n)), DISPATCH_QUEUE)
+        messages = await stores.client.lrange(DISPATCH_QUEUE, 0, -1)
+        await stores.client.delete(DISPATCH_QUEUE)
+        await stores.client.rpush(DISPATCH_QUEUE, *(pushed_earlier(str(message), 10_000) for message in messages))
         assert await swept(stores) == 0
 
     backend.run(scenario)

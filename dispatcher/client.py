@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, UnknownAgent
+from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, UnknownAgent
 from shared.handoff import first_context
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
@@ -25,6 +25,7 @@ from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_job
 from shared.settings import SessionPolicy
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission
+from shared.stores.confirming import Insisting
 from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.sessions import Said, SessionView
@@ -50,10 +51,15 @@ A = TypeVar("A")
 
 
 class Client:
-    """Talks to one server. Needs neither a model's key nor agent files. One event loop only."""
+    """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
-    def __init__(self, url: str) -> None:
-        self._stores = open_stores(url, retries=3, connections=MAX_FOLLOWED)
+    ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
+    counts as done; where they do not in time, ``NotConfirmed`` is raised: it is done, but may be lost with the server.
+    """
+
+    def __init__(self, url: str, wait_replicas: int = 0) -> None:
+        confirming = Insisting(wait_replicas)
+        self._stores = open_stores(url, retries=3, connections=MAX_FOLLOWED, confirming=confirming)
         self._telemetry = LateTelemetry("ekiden-client")
         self._is_checked = False
 
@@ -104,6 +110,8 @@ class Client:
             UnknownJob: the session does not exist (any more).
             ConfigurationError: the server is too old, or may throw jobs away.
             StoreUnavailable: the server does not answer; the job may exist, so repeat with the same ``request_id``.
+            NotConfirmed: the job is stored and may run, but replicas do not have it; the same ``request_id``, which the
+                error has, is the same job and waits for them again.
         """
         if not prompt.strip():
             raise InvalidRequest("the prompt is empty: say what is to be done")
@@ -114,7 +122,8 @@ class Client:
         if agent is not None:
             await self._require_agent(agent)
         jobs = self._stores.jobs
-        job = await jobs.reserve(session, request_id or uuid.uuid4().hex, user, policy)
+        request_id = request_id or uuid.uuid4().hex
+        job = await jobs.reserve(session, request_id, user, policy)
         running = (await self._stores.sessions.session(session)).active if session else None
         trace, began_ns = self._telemetry.traceparent(), time.time_ns()
         context = first_context(job, trace)
@@ -123,7 +132,14 @@ class Client:
             prompt=_storable(prompt), agent=agent, strategy=strategy, cwd=folder, traceparent=trace, state=variables
         )
         box = outbox(job, 0, DISPATCH_QUEUE, context)
-        if await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy):
+        try:
+            is_new = await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy)
+        except NotConfirmed as error:
+            again = (
+                f"It may yet run: `ekiden job follow {job}` shows it; request id {request_id!r} again is the same job"
+            )
+            raise NotConfirmed(f"{error}. {again}", job, request_id) from error
+        if is_new:
             self._telemetry.started().submitted(job, trace, context.metadata.handoff_id, box.queue, began_ns)
         if on_busy == "interrupt" and running not in (None, job):
             await self.cancel(str(running))
@@ -250,12 +266,18 @@ class Client:
         return await self._stores.jobs.resolve(prefix)
 
     async def cancel(self, job: str) -> Literal["ok", "flagged", "finished"]:
-        """Cancel a job: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before."""
+        """Cancel a job: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before.
+
+        Raises ``UnknownJob``, ``NotConfirmed``.
+        """
         self._telemetry.started()
         return await stop_job(self._stores.jobs, job, "user")
 
     async def retry(self, job: str, deadline_s: float = DEADLINE_S) -> None:
-        """Let a job that failed or died go on behind its last record. Raises ``InvalidRequest`` for any other."""
+        """Let a job that failed or died go on behind its last record.
+
+        Raises ``InvalidRequest`` for any other, ``UnknownJob``, ``NotConfirmed``.
+        """
         view = await self.job(job)
         entries = await journal_of(self._stores.jobs, job)
         moves = [entry.record.context for entry in entries if isinstance(entry.record, HandedOff)]

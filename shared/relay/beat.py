@@ -14,6 +14,7 @@ from shared.relay.leases import Leases
 from shared.relay.sweeper import end_overdue, sweep
 from shared.settings import Settings
 from shared.stores.base import PoolView
+from shared.stores.confirming import Noting
 from shared.stores.opening import Stores, open_stores
 
 __all__ = ["Beat", "Chore"]
@@ -102,7 +103,7 @@ class Beat:
             self._thread.join(5)
 
     async def _beat(self) -> None:
-        stores = open_stores(self._url, retries=0)
+        stores = open_stores(self._url, retries=0, confirming=Noting(self._settings.wait_replicas))
         repeating = [asyncio.create_task(self._repeat(chore, stores)) for chore in self._chores]
         await asyncio.to_thread(self._stopping.wait)
         for task in repeating:

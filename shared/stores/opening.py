@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from shared.stores.catalogs import RedisCatalogStore
 from shared.stores.checks import ailment, check, ping
+from shared.stores.confirming import Confirming
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
@@ -26,12 +27,12 @@ class Stores:
     pools: RedisPoolStore
 
     @classmethod
-    def on(cls, client: Redis, url: str = "") -> "Stores":
+    def on(cls, client: Redis, url: str = "", confirming: Confirming | None = None) -> "Stores":
         """Return the stores that use ``client``."""
         return cls(
             url,
             client,
-            RedisJobStore(client),
+            RedisJobStore(client, confirming),
             RedisSessionStore(client),
             RedisLiveStore(client),
             RedisCatalogStore(client),
@@ -64,7 +65,10 @@ class Stores:
         await self.client.aclose()
 
 
-def open_stores(url: str, *, retries: int = 8, connections: int = 16) -> Stores:
-    """Return the stores at ``url``; they connect at first use. One event loop only."""
+def open_stores(url: str, *, retries: int = 8, connections: int = 16, confirming: Confirming | None = None) -> Stores:
+    """Return the stores at ``url``; they connect at first use. One event loop only.
+
+    ``confirming``: how many replicas must have a change before it counts; None: nobody waits for any.
+    """
     client = connect(url, retries=retries, connections=connections)
-    return Stores.on(client, url)
+    return Stores.on(client, url, confirming)

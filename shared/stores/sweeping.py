@@ -3,6 +3,7 @@
 from typing import cast
 
 from shared.stores import keys
+from shared.stores.confirming import Confirming
 from shared.stores.reading import RedisJobReader
 from shared.stores.redis import Redis, as_any, ms, translated
 from shared.stores.scripts import Scripts
@@ -13,9 +14,9 @@ __all__ = ["RedisJobSweeper"]
 class RedisJobSweeper(RedisJobReader):
     """The reading and the sweeping part of ``JobStore``."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, confirming: Confirming | None = None) -> None:
         super().__init__(client)
-        self._scripts = Scripts(client)
+        self._scripts = Scripts(client, confirming)
 
     @translated
     async def overdue(self, grace_s: float, limit: int = 100) -> list[str]:

@@ -103,7 +103,7 @@ class _Relay:
     async def start(self, bootstrap: str) -> None:
         """Build the handler on the legs' loop, then begin to beat."""
         await self._stores.ping()
-        for advice in await self._stores.check():
+        for advice in await self._stores.check(self._settings.wait_replicas):
             log.warning("server", advice=advice)
         served = await imported(bootstrap)(self._settings, self._stores)
         self._tools = served.tools

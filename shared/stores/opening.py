@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from shared.stores.catalogs import RedisCatalogStore
 from shared.stores.checks import ailment, check, ping
 from shared.stores.confirming import Confirming
+from shared.stores.durability import Durability, durability_of
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
@@ -43,9 +44,13 @@ class Stores:
         """Raise ``StoreUnavailable`` unless the server answers, ``ConfigurationError`` if it wants another address."""
         await ping(self.client, self.url)
 
-    async def check(self) -> list[str]:
+    async def check(self, wait_replicas: int = 0) -> list[str]:
         """Return what to warn those of who run pools; raise ``ConfigurationError`` if the server would lose jobs."""
-        return await check(self.client, self.url)
+        return await check(self.client, self.url, wait_replicas)
+
+    async def durability(self) -> Durability:
+        """Return what the server tells of how it keeps what it has acknowledged."""
+        return await durability_of(self.client)
 
     async def ailment(self) -> str | None:
         """Say why the server takes no writes just now; None when it does."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from dispatcher.cli.doctor_server import examine_server
 from dispatcher.client import Client
 from shared.errors import NotConfirmed, SessionBusy, StoreNotReady
 from shared.ids import session_of
@@ -223,3 +224,39 @@ def test_a_server_that_wants_more_replicas_than_it_has_is_waited_for(pair: Pair)
         await client.submit("x")
 
     with_client(pair, scenario)
+
+
+def test_a_server_tells_how_it_keeps_what_it_acknowledged(pair: Pair) -> None:
+    async def scenario(_: Stores, plain: Stores) -> None:
+        kept = await plain.durability()
+        assert (kept.appendonly, kept.fsync, kept.syncs_in_rewrites, kept.snapshots) == (True, "everysec", True, "")
+        assert (kept.replicas, kept.min_replicas, kept.max_lag_s, kept.lacks_replicas) == (1, 0, 10, False)
+        assert kept.behind_bytes is not None
+        await plain.client.config_set("min-replicas-to-write", 2)
+        assert (await plain.durability()).lacks_replicas
+        assert "too few of its replicas are well" in str(await plain.ailment())
+        await plain.client.config_set("min-replicas-to-write", 0)
+        assert await plain.ailment() is None
+
+    with_stores(pair, Insisting(), scenario)
+
+
+def test_a_pool_that_is_to_wait_for_more_replicas_than_there_are_says_so_at_its_start(pair: Pair) -> None:
+    async def scenario(_: Stores, plain: Stores) -> None:
+        assert await plain.check(1) == []
+        [advice] = await plain.check(2)
+        assert "has 1 replicas, and commits are to wait for 2" in advice
+
+    with_stores(pair, Insisting(), scenario)
+
+
+def test_the_doctor_goes_on_where_a_server_tells_nothing(pair: Pair) -> None:
+    with pair.admin(pair.primary) as primary:
+        login: dict[str, Any] = {"enabled": True, "passwords": ["+p"], "keys": ["*"], "channels": ["*"]}
+        primary.acl_setuser("mute", categories=["+@all"], commands=["-config", "-info"], **login)
+        found = asyncio.run(examine_server(f"redis://mute:p@127.0.0.1:{pair.primary.port}/0", None))
+        primary.acl_deluser("mute")
+    checks = {one.check: one for one in found}
+    assert {one.check for one in found if one.status == "error"} <= {"queues"}, "which other tests have filled"
+    assert {name for name, one in checks.items() if "unknown" in one.text} >= {"crash", "failover"}
+    assert {"clock", "catalog", "pools", "versions"} <= set(checks), "the rest is examined all the same"

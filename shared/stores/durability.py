@@ -8,7 +8,7 @@ from redis import exceptions
 
 from shared.stores.redis import Redis, as_any, translated
 
-__all__ = ["Durability", "durability_of", "info_of"]
+__all__ = ["Durability", "Identity", "durability_of", "identity_of", "info_of"]
 
 _ASKED = ("appendfsync", "no-appendfsync-on-rewrite", "save", "min-replicas-to-write", "min-replicas-max-lag")
 
@@ -43,6 +43,33 @@ class Durability:
     def lacks_replicas(self) -> bool:
         """Whether the server takes no writes because too few replicas are well."""
         return self.good_replicas is not None and self.good_replicas < (self.min_replicas or 0)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which server answers, and how far it has come."""
+
+    run_id: str
+    """New with each start of a server."""
+    replication_id: str
+    """New with each promotion."""
+    offset: int
+    """How much it has replicated."""
+
+    def goes_on_from(self, earlier: "Identity") -> bool:
+        """Tell whether this server has all that it had when it told ``earlier``, for all that it tells."""
+        same = (self.run_id, self.replication_id) == (earlier.run_id, earlier.replication_id)
+        return same and self.offset >= earlier.offset
+
+
+@translated
+async def identity_of(client: Redis) -> Identity | None:
+    """Ask the server who it is; None: it does not tell."""
+    info = await info_of(client, "server", "replication")
+    try:
+        return Identity(str(info["run_id"]), str(info["master_replid"]), int(info["master_repl_offset"]))
+    except KeyError:
+        return None
 
 
 @translated

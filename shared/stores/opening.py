@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from shared.stores.catalogs import RedisCatalogStore
 from shared.stores.checks import ailment, check, ping
 from shared.stores.confirming import Confirming
-from shared.stores.durability import Durability, durability_of
+from shared.stores.durability import Durability, Identity, durability_of, identity_of
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
@@ -47,6 +47,10 @@ class Stores:
     async def check(self, wait_replicas: int = 0) -> list[str]:
         """Return what to warn those of who run pools; raise ``ConfigurationError`` if the server would lose jobs."""
         return await check(self.client, self.url, wait_replicas)
+
+    async def identity(self) -> Identity | None:
+        """Return which server answers, and how far it has come; None: it does not tell."""
+        return await identity_of(self.client)
 
     async def durability(self) -> Durability:
         """Return what the server tells of how it keeps what it has acknowledged."""

@@ -16,8 +16,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
+from dispatcher.places import Place
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, UnknownAgent
+from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, UnknownAgent, WentBack
 from shared.handoff import first_context
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
@@ -148,26 +149,39 @@ class Client:
     async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
         """Yield the journal's entries from the start (or behind ``after``) to the job's end.
 
-        Yields None every ``WAIT_S`` in which nothing happens. Goes on by itself after a lost connection.
+        Yields None every ``WAIT_S`` in which nothing happens. Goes on by itself after a lost connection. Where a server
+        comes back with less than it had, entries come again: what was yielded from the first of them on is void.
+
+        Raises ``UnknownJob``, also when the server has lost the whole job.
         """
-        await self._stores.jobs.job(job)
+        place = Place()
+        for entry in (await self.entries(job))[:after]:
+            place.note(entry)
         while True:
             try:
-                entries = await self.journal(job, after)
+                entries = await self.behind(job, place)
             except StoreUnavailable:
                 await self._stores.ping()  # reconnects, or says for good that nobody answers
                 continue
+            except WentBack:
+                place.go_back(await self.entries(job))
+                continue
             for entry in entries:
-                after = entry.seq
+                place.note(entry)
                 yield entry
+            if not place.seq:
+                await self.job(job)  # or is it lost before anything was read of it?
             if not entries:
                 yield None
             elif await self.has_ended(job, entries[-1]):
                 return
 
-    async def journal(self, job: str, after: int = 0, wait_s: float = WAIT_S) -> list[Entry]:
-        """Return a page of the journal's entries behind ``after``, waiting up to ``wait_s`` for the first."""
-        return await self._stores.jobs.journal(job, after, wait_s=wait_s)
+    async def behind(self, job: str, place: Place, wait_s: float = WAIT_S) -> list[Entry]:
+        """Return a page of the journal's entries behind ``place``, waiting up to ``wait_s`` for the first.
+
+        Raises ``WentBack`` when the journal has lost what was read of it.
+        """
+        return await self._stores.jobs.journal(job, place.seq, wait_s=wait_s, seen_ms=place.seen_ms)
 
     async def has_ended(self, job: str, last: Entry) -> bool:
         """Tell whether nothing comes behind ``last``: an ended job may have been retried meanwhile."""
@@ -197,9 +211,12 @@ class Client:
             level = [child for journal in journals for child in _delegated(journal)]
         return found
 
-    async def news(self, read: Mapping[str, int]) -> dict[str, list[Entry]]:
-        """Return what the journals of jobs have behind the places up to which each was read; a page at most."""
-        pages = await _each(lambda job: self.journal(job, read[job], 0.0), read)
+    async def news(self, read: Mapping[str, Place]) -> dict[str, list[Entry]]:
+        """Return what the journals of jobs have behind the places up to which each was read; a page at most.
+
+        Raises ``WentBack`` when one has lost what was read of it.
+        """
+        pages = await _each(lambda job: self.behind(job, read[job], 0.0), read)
         return dict(zip(read, pages, strict=True))
 
     async def children(self, job: str) -> list[JobView]:

@@ -27,6 +27,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      ├── StoreUnavailable       (Transient) no answer from the server
      │    └── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
      ├── NotConfirmed           (Transient) it is done, but the replicas that were asked for do not have it yet
+     ├── WentBack               the server lost what it had: read again from what it still has
      ├── LostLease              another worker owns the leg now: stop, write nothing
      └── JobCancelled           somebody cancelled the job: stop, commit Cancelled
 
@@ -64,6 +65,7 @@ __all__ = [
     "UnknownJob",
     "UnknownModel",
     "UserError",
+    "WentBack",
     "WrongPool",
 ]
 
@@ -210,6 +212,10 @@ class NotConfirmed(EkidenError, Transient):
         super().__init__(message)
         self.job = job
         self.request_id = request_id
+
+
+class WentBack(EkidenError):
+    """A journal has no longer what was read of it: the server was lost, and came back with less."""
 
 
 class LostLease(EkidenError):

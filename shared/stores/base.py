@@ -390,6 +390,12 @@ class JobStore(Appends, ReadsJobs, Protocol):
         """Return the one job whose id begins so; raises ``UnknownJob`` or ``AmbiguousId``."""
         ...
 
-    async def journal(self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500) -> list[Entry]:
-        """Return up to ``limit`` entries behind position ``after``, waiting up to ``wait_s`` for the first."""
+    async def journal(
+        self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500, seen_ms: int | None = None
+    ) -> list[Entry]:
+        """Return up to ``limit`` entries behind position ``after``, waiting up to ``wait_s`` for the first.
+
+        ``seen_ms``: when the entry at ``after`` was written, for a reader who has seen it: ``WentBack`` is raised where
+        the journal has none there, or another.
+        """
         ...

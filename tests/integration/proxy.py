@@ -1,6 +1,7 @@
 """A server to be killed and a line to it to be cut, for tests of what workers do meanwhile."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import threading
@@ -19,10 +20,11 @@ Mode = Literal["pass", "hang", "refuse", "loading"]
 
 
 class Server:
-    """A server with an append-only file that can be killed and started again."""
+    """A server with an append-only file that can be killed and started again, also with less than it had."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
+        self._folder = folder
         options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "dir": folder}
         program = str(_server_program())
         self._argv = [program, *(text for name, value in options.items() for text in (f"--{name}", str(value)))]
@@ -40,11 +42,30 @@ class Server:
             assert time.monotonic() < deadline, "the server does not start"
             time.sleep(0.01)
 
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
     def kill(self) -> None:
         """SIGKILL."""
         self.admin.close()
         self.process.kill()
         self.process.wait(DEADLINE_S)
+
+    def written(self) -> int:
+        """How much is in its file now: where it can go back to."""
+        return self._file().stat().st_size
+
+    def go_back(self, written: int) -> None:
+        """Come back from a crash of the host that lost what was written since; a torn command at the end is dropped."""
+        self.kill()
+        os.truncate(self._file(), written)
+        self.start()
+
+    def _file(self) -> Path:
+        [path] = (self._folder / "appendonlydir").glob("*.incr.aof")
+        return path
 
 
 class Proxy:

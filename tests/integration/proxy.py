@@ -22,17 +22,17 @@ Mode = Literal["pass", "hang", "refuse", "loading"]
 class Server:
     """A server with an append-only file that can be killed and started again, also with less than it had."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **options: str) -> None:
         self.port = free_port()
         self._folder = folder
-        options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "dir": folder}
+        given = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "dir": folder, **options}
         program = str(_server_program())
-        self._argv = [program, *(text for name, value in options.items() for text in (f"--{name}", str(value)))]
+        self._argv = [program, *(text for name, value in given.items() for text in (f"--{name}", str(value)))]
         self.start()
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         """Start, and wait until it answers."""
-        self.process = subprocess.Popen(self._argv, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*self._argv, *options], stdout=subprocess.DEVNULL)
         self.admin = Redis(port=self.port, decode_responses=True)
         deadline = time.monotonic() + DEADLINE_S
         while True:
@@ -80,6 +80,11 @@ class Proxy:
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.url = f"redis://127.0.0.1:{self._listening.getsockname()[1]}/0"
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def lead_to(self, port: int) -> None:
+        """Pass on to another port from now on; every connection breaks."""
+        self._target = port
+        self.drop()
 
     def be(self, mode: Mode) -> None:
         """Behave so from now on. Connections survive ``hang`` only."""

@@ -67,6 +67,7 @@ def main() -> None:
         rewinds=options.rewinds,
         lost_s=options.lost_s,
         wait_replicas=options.wait_replicas,
+        turn_s=1.0 if options.rewind else Plan.turn_s,  # long enough for another to begin what is forgotten
     )
     runs["chaos"] = run(plan)
     for name, figures in runs.items():
@@ -89,7 +90,7 @@ def run(plan: Plan) -> Figures:
         (
             rewinding_server(plan.rewind, Path(folder) / "data") if plan.rewind else attach(Path(folder) / "data")
         ) as server,
-        Team(server.url, Path(folder), files, script(), EFFECTS_URL=effects.url, **environment) as team,
+        Team(server.url, Path(folder), files, script(plan.turn_s), EFFECTS_URL=effects.url, **environment) as team,
     ):
         rewinding = None if isinstance(server, Attachment) else server
         return asyncio.run(measure(team, Chaos(team, plan), effects, plan, rewinding))
@@ -101,14 +102,14 @@ def agent_file(index: int) -> str:
     return f"---\nname: {CHAIN[index]}\ndescription: Runner {index}.\n{handoffs}---\nRun.\n"
 
 
-def script() -> str:
+def script(turn_s: float) -> str:
     """Two tools, then the handoff; every turn takes a while, so that kills find legs in the middle."""
     calls = "{tool: pay, args: {amount: 1}}, {tool: print_receipt, args: {amount: 1}}"
-    work = f"    - {{name: work, delay_s: 0.2, call: [{calls}]}}\n"
+    work = f"    - {{name: work, delay_s: {turn_s}, call: [{calls}]}}\n"
     text = "agents:\n"
     for here, to in zip(CHAIN, (*CHAIN[1:], ""), strict=True):
         end = f"call: [{{tool: transfer_to_{to}, args: {{reason: go}}}}]" if to else "say: done"
-        text += f"  {here}:\n{work}    - {{name: end, delay_s: 0.2, {end}}}\n"
+        text += f"  {here}:\n{work}    - {{name: end, delay_s: {turn_s}, {end}}}\n"
     return text
 
 
@@ -192,7 +193,8 @@ async def measure(
                 if server is not None and n in rewind_at:
                     figures.windows += [await rewinding] if rewinding else []
                     rewinding = asyncio.create_task(asyncio.to_thread(server.rewind, plan.lost_s))
-                accepted[await submit(client, f"job {n} of {began}", figures)] = time.time()
+                job = await submit(client, f"job {n} of {began}", figures)
+                accepted[job] = time.time()
             figures.windows += [await rewinding] if rewinding else []
             await all_over(client, list(accepted), plan.within_s)
         finally:

@@ -40,6 +40,7 @@ class Plan:
     lost_s: float = 1.5
     """How much the server forgets each time."""
     wait_replicas: int = 0
+    turn_s: float = 0.2
 
 
 @dataclass

@@ -47,7 +47,6 @@ CommitVerdict = Literal["ok", "fenced", "moved", "gone", "cancelled", "refused",
 OnBusy = Literal["queue", "reject", "interrupt"]
 """What becomes of a submission to a session that has an unfinished job; ``interrupt`` puts it in front."""
 
-
 UsedUp = Literal["", "tokens", "cost"]
 """Which budget of the root job is used up, if one is."""
 
@@ -395,7 +394,6 @@ class JobStore(Appends, ReadsJobs, Protocol):
     ) -> list[Entry]:
         """Return up to ``limit`` entries behind position ``after``, waiting up to ``wait_s`` for the first.
 
-        ``seen_ms``: when the entry at ``after`` was written, for a reader who has seen it: ``WentBack`` is raised where
-        the journal has none there, or another.
+        Raises ``WentBack`` unless the entry at ``after`` is the one that its reader saw, written at ``seen_ms``.
         """
         ...

@@ -11,12 +11,13 @@ from dispatcher.client import Client
 from dispatcher.places import Place
 from shared.errors import StoreUnavailable, UnknownJob
 from shared.records import Delegated, Entry, Noticed, Paused
+from shared.stores import keys
 from shared.stores.base import ChildSubmission, Claimed, LivePiece, claims_in
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, done, moved, reply, submission, submitted
+from tests.contract.rewinding import Snapshot
 from tests.contract.test_children import FAILED, children_of, end
-from tests.rewinding import Snapshot
 
 T = TypeVar("T")
 
@@ -333,7 +334,7 @@ def test_a_server_that_goes_back_is_said_once_and_what_it_has_is_shown(valkey_ur
 
 async def claimed_again(stores: Stores, leg: Claimed) -> Claimed:
     """Take the leg over, as another worker does once its lease has run out."""
-    await stores.jobs.renew([leg.lease], -1.0)
+    await as_any(stores.client.hset(keys.job(leg.lease.job), "lease_ms", "0"))
     return await claimed(stores, leg.lease.job, "w2#1")
 
 
@@ -347,11 +348,11 @@ def test_a_journal_that_has_grown_again_beyond_what_was_read_is_no_less_another_
         grown = Snapshot(valkey_url)
         before.restore()
         following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
-        await notice(stores, leg, "void 1", "void 2")
+        await notice(stores, await claimed_again(stores, leg), "void 1", "void 2")
         await seen.until("void 2")
         grown.restore()
         await following
-        assert seen.events == [*BEFORE, "void 1", "void 2", *(f"valid {n}" for n in range(6)), "ended"]
+        assert seen.events == [*BEFORE, "leg_started", "void 1", "void 2", *(f"valid {n}" for n in range(6)), "ended"]
 
     run(valkey_url, scenario)
 

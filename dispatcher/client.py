@@ -16,8 +16,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
+from dispatcher.places import Place
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, UnknownAgent
+from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, UnknownAgent, WentBack
 from shared.handoff import first_context
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
@@ -25,6 +26,7 @@ from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_job
 from shared.settings import SessionPolicy
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission
+from shared.stores.confirming import Insisting
 from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.sessions import Said, SessionView
@@ -50,10 +52,15 @@ A = TypeVar("A")
 
 
 class Client:
-    """Talks to one server. Needs neither a model's key nor agent files. One event loop only."""
+    """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
-    def __init__(self, url: str) -> None:
-        self._stores = open_stores(url, retries=3, connections=MAX_FOLLOWED)
+    ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
+    counts as done; where they do not in time, ``NotConfirmed`` is raised: it is done, but may be lost with the server.
+    """
+
+    def __init__(self, url: str, wait_replicas: int = 0) -> None:
+        confirming = Insisting(wait_replicas)
+        self._stores = open_stores(url, retries=3, connections=MAX_FOLLOWED, confirming=confirming)
         self._telemetry = LateTelemetry("ekiden-client")
         self._is_checked = False
 
@@ -104,6 +111,8 @@ class Client:
             UnknownJob: the session does not exist (any more).
             ConfigurationError: the server is too old, or may throw jobs away.
             StoreUnavailable: the server does not answer; the job may exist, so repeat with the same ``request_id``.
+            NotConfirmed: the job is stored and may run, but replicas do not have it; the same ``request_id``, which the
+                error has, is the same job and waits for them again.
         """
         if not prompt.strip():
             raise InvalidRequest("the prompt is empty: say what is to be done")
@@ -114,7 +123,8 @@ class Client:
         if agent is not None:
             await self._require_agent(agent)
         jobs = self._stores.jobs
-        job = await jobs.reserve(session, request_id or uuid.uuid4().hex, user, policy)
+        request_id = request_id or uuid.uuid4().hex
+        job = await jobs.reserve(session, request_id, user, policy)
         running = (await self._stores.sessions.session(session)).active if session else None
         trace, began_ns = self._telemetry.traceparent(), time.time_ns()
         context = first_context(job, trace)
@@ -123,7 +133,14 @@ class Client:
             prompt=_storable(prompt), agent=agent, strategy=strategy, cwd=folder, traceparent=trace, state=variables
         )
         box = outbox(job, 0, DISPATCH_QUEUE, context)
-        if await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy):
+        try:
+            is_new = await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy)
+        except NotConfirmed as error:
+            again = (
+                f"It may yet run: `ekiden job follow {job}` shows it; request id {request_id!r} again is the same job"
+            )
+            raise NotConfirmed(f"{error}. {again}", job, request_id) from error
+        if is_new:
             self._telemetry.started().submitted(job, trace, context.metadata.handoff_id, box.queue, began_ns)
         if on_busy == "interrupt" and running not in (None, job):
             await self.cancel(str(running))
@@ -132,26 +149,39 @@ class Client:
     async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
         """Yield the journal's entries from the start (or behind ``after``) to the job's end.
 
-        Yields None every ``WAIT_S`` in which nothing happens. Goes on by itself after a lost connection.
+        Yields None every ``WAIT_S`` in which nothing happens. Goes on by itself after a lost connection. Where a server
+        comes back with less than it had, entries come again: what was yielded from the first of them on is void.
+
+        Raises ``UnknownJob``, also when the server has lost the whole job.
         """
-        await self._stores.jobs.job(job)
+        place = Place()
+        for entry in (await self.entries(job))[:after]:
+            place.note(entry)
         while True:
             try:
-                entries = await self.journal(job, after)
+                entries = await self.behind(job, place)
             except StoreUnavailable:
                 await self._stores.ping()  # reconnects, or says for good that nobody answers
                 continue
+            except WentBack:
+                place.go_back(await self.entries(job))
+                continue
             for entry in entries:
-                after = entry.seq
+                place.note(entry)
                 yield entry
+            if not place.seq:
+                await self.job(job)  # or is it lost before anything was read of it?
             if not entries:
                 yield None
             elif await self.has_ended(job, entries[-1]):
                 return
 
-    async def journal(self, job: str, after: int = 0, wait_s: float = WAIT_S) -> list[Entry]:
-        """Return a page of the journal's entries behind ``after``, waiting up to ``wait_s`` for the first."""
-        return await self._stores.jobs.journal(job, after, wait_s=wait_s)
+    async def behind(self, job: str, place: Place, wait_s: float = WAIT_S) -> list[Entry]:
+        """Return a page of the journal's entries behind ``place``, waiting up to ``wait_s`` for the first.
+
+        Raises ``WentBack`` when the journal has lost what was read of it.
+        """
+        return await self._stores.jobs.journal(job, place.seq, wait_s=wait_s, seen_ms=place.seen_ms)
 
     async def has_ended(self, job: str, last: Entry) -> bool:
         """Tell whether nothing comes behind ``last``: an ended job may have been retried meanwhile."""
@@ -181,9 +211,12 @@ class Client:
             level = [child for journal in journals for child in _delegated(journal)]
         return found
 
-    async def news(self, read: Mapping[str, int]) -> dict[str, list[Entry]]:
-        """Return what the journals of jobs have behind the places up to which each was read; a page at most."""
-        pages = await _each(lambda job: self.journal(job, read[job], 0.0), read)
+    async def news(self, read: Mapping[str, Place]) -> dict[str, list[Entry]]:
+        """Return what the journals of jobs have behind the places up to which each was read; a page at most.
+
+        Raises ``WentBack`` when one has lost what was read of it.
+        """
+        pages = await _each(lambda job: self.behind(job, read[job], 0.0), read)
         return dict(zip(read, pages, strict=True))
 
     async def children(self, job: str) -> list[JobView]:
@@ -250,12 +283,18 @@ class Client:
         return await self._stores.jobs.resolve(prefix)
 
     async def cancel(self, job: str) -> Literal["ok", "flagged", "finished"]:
-        """Cancel a job: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before."""
+        """Cancel a job: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before.
+
+        Raises ``UnknownJob``, ``NotConfirmed``.
+        """
         self._telemetry.started()
         return await stop_job(self._stores.jobs, job, "user")
 
     async def retry(self, job: str, deadline_s: float = DEADLINE_S) -> None:
-        """Let a job that failed or died go on behind its last record. Raises ``InvalidRequest`` for any other."""
+        """Let a job that failed or died go on behind its last record.
+
+        Raises ``InvalidRequest`` for any other, ``UnknownJob``, ``NotConfirmed``.
+        """
         view = await self.job(job)
         entries = await journal_of(self._stores.jobs, job)
         moves = [entry.record.context for entry in entries if isinstance(entry.record, HandedOff)]

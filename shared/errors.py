@@ -26,6 +26,8 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    └── ModelUnavailable      (Transient) overload, rate limit, lost connection
      ├── StoreUnavailable       (Transient) no answer from the server
      │    └── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
+     ├── NotConfirmed           (Transient) it is done, but the replicas that were asked for do not have it yet
+     ├── WentBack               the server lost what it had: read again from what it still has
      ├── LostLease              another worker owns the leg now: stop, write nothing
      └── JobCancelled           somebody cancelled the job: stop, commit Cancelled
 
@@ -50,6 +52,7 @@ __all__ = [
     "ModelError",
     "ModelUnavailable",
     "NoCatalog",
+    "NotConfirmed",
     "QuotaExhausted",
     "RequestRefused",
     "SessionBusy",
@@ -62,6 +65,7 @@ __all__ = [
     "UnknownJob",
     "UnknownModel",
     "UserError",
+    "WentBack",
     "WrongPool",
 ]
 
@@ -196,6 +200,22 @@ class StoreUnavailable(EkidenError, Transient):
 
 class StoreNotReady(StoreUnavailable):
     """The server answers but cannot serve: it is loading, read-only or out of memory."""
+
+
+class NotConfirmed(EkidenError, Transient):
+    """A change is done, but may be lost with the server: too few replicas have it yet."""
+
+    exit_code = 6
+
+    def __init__(self, message: str, job: str, request_id: str = "") -> None:
+        """Keep the job, and what repeats its submission."""
+        super().__init__(message)
+        self.job = job
+        self.request_id = request_id
+
+
+class WentBack(EkidenError):
+    """A journal has no longer what was read of it: the server was lost, and came back with less."""
 
 
 class LostLease(EkidenError):

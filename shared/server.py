@@ -3,7 +3,7 @@
 from shared.errors import ConfigurationError
 from shared.settings import Settings
 
-__all__ = ["server_url"]
+__all__ = ["require_no_waiting", "server_url"]
 
 _held: list[object] = []
 """Attachments of this process: the embedded server runs as long as somebody holds one."""
@@ -19,7 +19,17 @@ def server_url(settings: Settings) -> str:
     from shared.embedded import attach, is_running
 
     if is_running(settings.data_dir):
+        require_no_waiting(settings)
         attachment = attach(settings.data_dir)
         _held.append(attachment)
         return attachment.url
     raise ConfigurationError("no Redis server: set EKIDEN_REDIS_URL, or run `ekiden up` in this folder first")
+
+
+def require_no_waiting(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` if replicas are to be waited for: the embedded server has none."""
+    if settings.wait_replicas:
+        raise ConfigurationError(
+            f"ekiden.wait_replicas is {settings.wait_replicas}, but the embedded server has no replicas: set it to 0, "
+            "or EKIDEN_REDIS_URL to the address of a server that has some"
+        )

@@ -57,6 +57,8 @@ class Settings(BaseSettings):
 
     redis_url: str | None = None
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
+    wait_replicas: int = Field(0, ge=0)
+    """Replicas of the server that must have a submission or a commit before it counts as done; 0: none."""
     data_dir: Path = Path(".ekiden")
     user: str | None = None
     """Whose sessions the command line continues and begins; None: the login name."""

@@ -10,7 +10,7 @@ from shared.errors import StoreUnavailable
 if TYPE_CHECKING:
     from dispatcher.client import Client
 
-__all__ = ["configured", "connected", "server_address"]
+__all__ = ["client_of", "configured", "connected", "server_address"]
 
 
 def configured(redis: str | None, data_dir: Path | None) -> tuple[str | None, Path]:
@@ -27,11 +27,17 @@ def configured(redis: str | None, data_dir: Path | None) -> tuple[str | None, Pa
 @asynccontextmanager
 async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool = True) -> "AsyncIterator[Client]":
     """Yield a client of the configured server, else of the data folder's; see ``server_address``."""
-    from dispatcher.client import Client
-
     with server_address(redis, data_dir, may_start=may_start) as url:
-        async with Client(url) as client:
+        async with client_of(url) as client:
             yield client
+
+
+def client_of(url: str) -> "Client":
+    """Return a client of the server at ``url`` that waits for as many replicas as are set."""
+    from dispatcher.client import Client
+    from shared.settings import load_settings
+
+    return Client(url, load_settings().wait_replicas)
 
 
 @contextmanager

@@ -7,13 +7,16 @@ from typing import Any
 
 from dispatcher.cli.connection import configured, server_address
 from dispatcher.cli.doctor_findings import Finding, error, ok, warning
+from dispatcher.cli.doctor_losses import losses
 from dispatcher.cli.jobs import local_time
 from dispatcher.cli.trace_waterfall import duration
 from shared.errors import ConfigurationError, EkidenError, StoreUnavailable
 from shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
+from shared.settings import load_settings
 from shared.stores import keys
 from shared.stores.base import PoolView
 from shared.stores.clock import Jump
+from shared.stores.durability import info_of
 from shared.stores.opening import Stores, open_stores
 from shared.stores.pools import QueueView
 from shared.stores.redis import as_any, translated, without_password
@@ -44,7 +47,7 @@ async def examine_server(redis: str | None, data_dir: Path | None) -> list[Findi
 
 async def _examine(stores: Stores) -> list[Finding]:
     await stores.ping()
-    info = await translated(stores.client.info)()
+    info = await translated(info_of)(stores.client, "server", "memory")
     before = time.time()
     server_ms = await stores.now_ms()
     here_ms = round((before + time.time()) * 500)
@@ -53,6 +56,7 @@ async def _examine(stores: Stores) -> list[Finding]:
     return [
         ok("server", f"{_product(info)} answers at {without_password(stores.url)}"),
         *await _condition(stores, info),
+        *losses(await stores.durability(), load_settings().wait_replicas),
         clock(server_ms - here_ms, await stores.jobs.clock.last_jump()),
         catalog,
         *agents_served(agents, pools),
@@ -64,21 +68,20 @@ async def _examine(stores: Stores) -> list[Finding]:
 def _product(info: Mapping[str, Any]) -> str:
     if "valkey_version" in info:
         return f"Valkey {info['valkey_version']}"
-    return f"Redis {info.get('redis_version', 'of unknown version')}"
+    return f"Redis {info.get('redis_version', 'or Valkey, of unknown version,')}"
 
 
 async def _condition(stores: Stores, info: Mapping[str, Any]) -> list[Finding]:
     try:
-        advice = await stores.check()
+        await stores.check()
     except ConfigurationError as fault:
         return [error("version and eviction", str(fault))]
     ailment = await stores.ailment()
     policy = info.get("maxmemory_policy", "unknown")
+    version = "new enough" if "redis_version" in info else "of unknown version"
     return [
-        ok("version and eviction", f"new enough; maxmemory-policy {policy}"),
-        *(warning("persistence", text) for text in advice),
-        *([error("disk", ailment)] if ailment else []),
-        *([] if advice or ailment else [ok("persistence", "jobs are kept on disk")]),
+        ok("version and eviction", f"{version}; maxmemory-policy {policy}"),
+        *([error("writes", ailment)] if ailment else []),
     ]
 
 

@@ -5,6 +5,8 @@ from heapq import merge
 from typing import TYPE_CHECKING, NamedTuple
 
 from dispatcher.cli.show import View
+from dispatcher.places import Place
+from shared.errors import UnknownJob
 from shared.ids import parent_of
 from shared.records import Delegated, Ended, Entry
 
@@ -49,7 +51,7 @@ class OpenChildren:
     """The delegated jobs that have not ended, as far as their journals were read."""
 
     def __init__(self) -> None:
-        self._read: dict[str, int] = {}
+        self._read: dict[str, Place] = {}
         """Every job that was heard of, and up to which place its journal was read."""
         self._open: set[str] = set()
 
@@ -61,6 +63,10 @@ class OpenChildren:
         """Their ids, the elder ones first."""
         return [job for job in self._read if job in self._open]
 
+    def place(self, job: str) -> Place:
+        """Return up to where the journal of ``job`` was read."""
+        return self._read.setdefault(job, Place())
+
     def learn(self, placed: Iterable[Placed]) -> list[Placed]:
         """Take note of entries; return those that are new."""
         return [one for one in placed if self._is_new(one)]
@@ -69,17 +75,34 @@ class OpenChildren:
         """Return what they have now behind what was read."""
         return in_order(await client.news({job: self._read[job] for job in self.jobs}))
 
+    async def go_back(self, client: "Client", job: str) -> list[Entry]:
+        """Go back to what the journals still have; return that of ``job``. Raises ``UnknownJob`` when it is lost."""
+        entries = await client.entries(job)
+        self.place(job).go_back(entries)
+        for child, place in self._read.items():
+            if child != job and place.go_back(await _entries_of(client, child)):
+                self._open.add(child)
+        return entries
+
     def _is_new(self, placed: Placed) -> bool:
         job, entry = placed
-        if entry.seq <= self._read.get(job, 0):
+        if entry.seq <= self.place(job).seq:
             return False
-        self._read[job] = entry.seq
+        self.place(job).note(entry)
         match entry.record:
             case Delegated(child=child) if len(self._open) < MAX_FOLLOWED and child not in self._read:
-                self._read[child] = 0
+                self.place(child)
                 self._open.add(child)
             case Ended():
                 self._open.discard(job)
             case _:
                 pass
         return True
+
+
+async def _entries_of(client: "Client", child: str) -> list[Entry]:
+    """Return a journal; an empty one when the server has lost the job with the record that began it."""
+    try:
+        return await client.entries(child)
+    except UnknownJob:
+        return []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dispatcher.cli.drafts import Drafts
 from dispatcher.cli.family import OpenChildren, Placed, Views, in_order
 from dispatcher.cli.show import View
-from shared.errors import StoreUnavailable
+from shared.errors import StoreUnavailable, WentBack
 from shared.records import Ended
 
 if TYPE_CHECKING:
@@ -61,11 +61,14 @@ class Follower:
         self.may_show.set()
         self._views = Views(self.job, self.view)
         self._children = OpenChildren()
-        self._seq = 0
         self._place = "0"
         self._drafts = Drafts()
         self._warned: set[str] = set()
         self._last: Entry | None = None
+
+    @property
+    def _seq(self) -> int:
+        return self._children.place(self.job).seq
 
     async def run(self) -> Ended:
         """Show the job up to its last entry, and return that. Raises ``StoreUnavailable``, ``UnknownJob``."""
@@ -74,19 +77,23 @@ class Follower:
         async with _Reads() as reads:
             heard = time.monotonic()
             while (end := await self._end()) is None:
-                reads.keep("journal", lambda: self.client.journal(self.job, self._seq))
+                reads.keep("journal", lambda: self.client.behind(self.job, self._children.place(self.job)))
                 if self.is_live:
                     reads.keep("live", lambda: self.client.live(self.job, self._place))
                 if self._children:
                     reads.keep("children", self._read_children)
                 try:
                     found = await reads.next(_TICK_S)
+                    await self.may_show.wait()
+                    if await self._show(found):
+                        heard = time.monotonic()
                 except StoreUnavailable as error:
                     await self._outlast(error)
                     continue
-                await self.may_show.wait()
-                if await self._show(found):
-                    heard = time.monotonic()
+                except WentBack:
+                    await reads.stop()
+                    await self._go_back()
+                    continue
                 self.view.tick()
                 if time.monotonic() - heard > _QUIET_S:
                     heard = time.monotonic()
@@ -103,7 +110,8 @@ class Follower:
         below = self._show_placed(found.get("children", []))
         await self._show_entries(entries)
         if pieces:
-            await self._show_entries(await self._ask(lambda: self.client.journal(self.job, self._seq, 0)))
+            here = self._children.place(self.job)
+            await self._show_entries(await self._ask(lambda: self.client.behind(self.job, here, 0.0)))
             self._show_pieces(pieces)
             self._place = place
         return bool(entries or pieces or below)
@@ -123,7 +131,6 @@ class Follower:
 
     def _note(self, job: str, entry: "Entry") -> None:
         if job == self.job:
-            self._seq = entry.seq
             self._last = entry
             self._drafts.close(entry.record)
 
@@ -149,6 +156,20 @@ class Follower:
             self._note(job, entry)
             self._views.of(job).learn(entry)
         self._show_placed(placed[first:])
+
+    async def _go_back(self) -> None:
+        """Go on behind what the server still has, and say so."""
+        was = self._seq
+        entries = await self._ask(lambda: self._children.go_back(self.client, self.job))
+        kept = entries[: self._seq]
+        self._last = kept[-1] if kept else None
+        self._drafts = Drafts()
+        for entry in kept:
+            self._drafts.close(entry.record)
+        whose = f"steps {self._seq + 1} to {was} are" if self._seq < was else "some of what its child jobs did is"
+        self.view.note(
+            f"the server went back in time: {whose} forgotten; job {self.job} goes on behind step {self._seq}"
+        )
 
     async def _end(self) -> Ended | None:
         last = self._last
@@ -260,6 +281,11 @@ class _Reads:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Break off what is under way: it was asked for from places that are no more."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks = {}

@@ -23,6 +23,8 @@ from dispatcher.client import Client
 from shared.embedded import attach, peek
 from shared.errors import EkidenError
 from shared.ids import session_of
+from shared.server import require_no_waiting
+from shared.settings import load_settings
 
 __all__ = ["Visit", "own_pools", "run_here", "visit"]
 
@@ -43,6 +45,7 @@ class Visit:
 @contextmanager
 def visit(data_dir: Path, abandoned: Abandoned | None) -> Iterator[Visit]:
     """Start the embedded server unless it runs, settle what becomes of abandoned jobs, and stop it in the end."""
+    require_no_waiting(load_settings())
     is_fresh = not peek(data_dir)
     with attach(data_dir) as server, Neighbours(data_dir) as neighbours:
         resumed = [] if is_fresh else settle_abandoned(server.url, neighbours, abandoned)
@@ -68,7 +71,6 @@ def _agents_of(folder: Path, given: Sequence[Path]) -> list[Path]:
     Folders on the command line replace those of the settings, so these are named again.
     """
     from shared.definitions.loader import AGENTS_FOLDER
-    from shared.settings import load_settings
 
     is_elsewhere = folder != Path.cwd().resolve() and (folder / AGENTS_FOLDER).is_dir()
     own = [folder / AGENTS_FOLDER] if is_elsewhere else []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
-from shared.errors import InvalidRequest
+from shared.errors import InvalidRequest, NotConfirmed
 
 if TYPE_CHECKING:
     from dispatcher.cli.attend import Showing
@@ -217,7 +217,12 @@ async def _retry(
 
     async with _job(prefix, redis, data_dir) as (client, job_id):
         ended = len(await client.entries(job_id))
-        await client.retry(job_id, deadline_s)
+        try:
+            await client.retry(job_id, deadline_s)
+        except NotConfirmed:
+            if showing.as_json:
+                typer.echo(json.dumps({"job": job_id, "confirmed": False}))
+            raise
         if follow:
             return await see_through(showing.follower(client, job_id, after=ended), may_ask=showing.may_ask)
     typer.echo(json.dumps({"job": job_id}) if showing.as_json else f"job {job_id} goes on")

@@ -40,7 +40,8 @@ PLUGINS = "ekiden.commands"
 INTERRUPTED = 130
 EPILOG = (
     "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server; 4 no such job; "
-    "5 no agent matched the request; 130 cancelled or interrupted."
+    "5 no agent matched the request; 6 done, but not confirmed by as many replicas as are waited for; "
+    "130 cancelled or interrupted."
 )
 
 

@@ -112,11 +112,11 @@ def run_elsewhere(
 
 
 async def _submit_there(asked: "Asked", redis: str, showing: "Showing", has_header: bool) -> int:
+    from dispatcher.cli.connection import client_of
     from dispatcher.cli.header import print_header, title_of
     from dispatcher.cli.submit import submit_and_follow
-    from dispatcher.client import Client
 
-    async with Client(redis) as client:
+    async with client_of(redis) as client:
         if has_header and asked.agent is not None and not showing.as_json:
             print_header(await title_of(client, asked.agent))
         return await submit_and_follow(client, asked, showing)

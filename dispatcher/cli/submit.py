@@ -22,7 +22,7 @@ from dispatcher.cli.options import (
     User,
     Verbose,
 )
-from shared.errors import InvalidRequest
+from shared.errors import InvalidRequest, NotConfirmed
 
 if TYPE_CHECKING:
     from dispatcher.cli.attend import Showing
@@ -94,7 +94,12 @@ async def submit_and_follow(client: "Client", asked: "Asked", showing: "Showing"
     from shared.ids import session_of
 
     while True:
-        job = await asked.submit(client, _say)
+        try:
+            job = await asked.submit(client, _say)
+        except NotConfirmed as error:
+            if showing.as_json:
+                showing.follower(client, error.job).view.note(str(error))
+            raise
         code = await see_through(showing.follower(client, job), may_ask=showing.may_ask)
         agent = await choose_instead(client, job, code) if showing.may_ask else None
         if agent is None:
@@ -111,7 +116,12 @@ async def _submit(
     async with connected(redis, data_dir, may_start=False) as client:
         if follow:
             return await submit_and_follow(client, asked, showing)
-        job = await asked.submit(client, _say)
+        try:
+            job = await asked.submit(client, _say)
+        except NotConfirmed as error:
+            if showing.as_json:
+                _print({"job": error.job, "confirmed": False, "request_id": error.request_id})
+            raise
         if wait:
             return await _wait(client, job, showing)
         if (text := await waits_behind(client, job)) is not None:

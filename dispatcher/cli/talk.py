@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from dispatcher.cli.attend import INTERRUPTED, Showing, attend
 from dispatcher.cli.choosing import choose_instead
+from dispatcher.cli.connection import client_of
 from dispatcher.cli.follow import Follower
 from dispatcher.cli.header import print_header, title_of
 from dispatcher.cli.interrupts import Interrupted, interruptible, is_on_terminal
@@ -19,7 +20,7 @@ from dispatcher.cli.show import exit_code_of
 from dispatcher.cli.stack import Stack
 from dispatcher.cli.submission import Asked, Conversation
 from dispatcher.client import Client
-from shared.errors import UserError
+from shared.errors import NotConfirmed, UserError
 from shared.ids import session_of
 from shared.records import Ended, Entry, Routed
 
@@ -52,7 +53,7 @@ class Chat:
 def talk(url: str, stack: Stack | None, chat: Chat, lines: Lines) -> int:
     """Chat until the lines end; return the exit code: that of the last answer when nobody sits at a terminal."""
     with asyncio.Runner() as runner:
-        client = Client(url)
+        client = client_of(url)
         runner.run(client.__aenter__())
         try:
             return _Talk(runner, client, stack, chat).run(lines)
@@ -133,13 +134,21 @@ class _Talk:
         asked = Asked(text, self._conversation, cwd=chat.cwd, deadline_s=chat.deadline_s, state=self._state)
         asked = asked.overridden(None).by_default(self._agent)
         while True:
-            job = await asked.submit(self._client, self._note, is_served=self._stack is not None)
+            job = await self._submit(asked)
             self._session, self._state = session_of(job), {}
             code = await self._see_through(job)
             agent = await choose_instead(self._client, job, code) if is_on_terminal() else None
             if agent is None:
                 return code
             asked = asked.instead(agent, self._session)
+
+    async def _submit(self, asked: Asked) -> str:
+        """Create the job; one that replicas do not have is likely to run all the same, and is shown if it does."""
+        try:
+            return await asked.submit(self._client, self._note, is_served=self._stack is not None)
+        except NotConfirmed as error:
+            self._note(str(error))
+            return error.job
 
     @property
     def _conversation(self) -> Conversation:
@@ -174,7 +183,8 @@ class _Talk:
         """Cancel the job and show its end, if that takes no longer than anybody would wait."""
         with contextlib.suppress(TimeoutError, Interrupted):
             async with interruptible(), asyncio.timeout(_CANCEL_S):
-                await self._client.cancel(follower.job)
+                with contextlib.suppress(NotConfirmed):  # it is cancelled as far as anybody can see
+                    await self._client.cancel(follower.job)
                 await follower.run()
 
     async def _turn_to(self, agent: str | None) -> None:

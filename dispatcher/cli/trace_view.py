@@ -26,14 +26,14 @@ class TracedView:
     def show(self, entry: Entry) -> None:
         """See ``View``."""
         self._view.show(entry)
-        self._journals[self._job].append(entry)
+        self._keep(entry)
         if isinstance(entry.record, Ended) and self._is_drawn_here:
             draw(told(self._job, self._journals))
 
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
         self._view.learn(entry)
-        self._journals[self._job].append(entry)
+        self._keep(entry)
 
     def below(self, job: str) -> View:
         """See ``View``."""
@@ -50,3 +50,10 @@ class TracedView:
     def tick(self) -> None:
         """See ``View``."""
         self._view.tick()
+
+    def _keep(self, entry: Entry) -> None:
+        """Keep an entry; those that were in its place are void, the server has lost them."""
+        journal = self._journals[self._job]
+        while journal and journal[-1].seq >= entry.seq:
+            journal.pop()
+        journal.append(entry)

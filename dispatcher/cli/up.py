@@ -34,7 +34,10 @@ def up(
     from dispatcher.cli.stack import Stack
     from dispatcher.cli.supervisor import Supervisor
     from shared.embedded import attach
+    from shared.server import require_no_waiting
+    from shared.settings import load_settings
 
+    require_no_waiting(load_settings())
     root = existing_folder(workspace_root, "--workspace-root")
     _, data = configured(None, data_dir)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

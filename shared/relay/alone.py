@@ -23,6 +23,7 @@ from shared.relay.runner import PROCESS, Runner
 from shared.relay.served import imported
 from shared.server import server_url
 from shared.settings import load_settings
+from shared.stores.confirming import Noting
 from shared.stores.opening import Stores, open_stores
 from shared.telemetry.starting import start_telemetry
 
@@ -124,7 +125,7 @@ def main() -> None:
 async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
     settings = load_settings()
     url = server_url(settings)
-    stores = open_stores(url)
+    stores = open_stores(url, confirming=Noting(settings.wait_replicas))
     stop_telemetry = start_telemetry("ekiden-worker", settings.model_copy(update={"metrics_port": None}), is_host=True)
     leases = Leases(settings.lease_s)
     messages: asyncio.Queue[bytes] = asyncio.Queue()

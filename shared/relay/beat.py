@@ -10,15 +10,19 @@ import structlog
 
 from shared.errors import EkidenError
 from shared.relay.gauges import tell_queues
+from shared.relay.known import KnownServer
 from shared.relay.leases import Leases
 from shared.relay.sweeper import end_overdue, sweep
 from shared.settings import Settings
 from shared.stores.base import PoolView
+from shared.stores.confirming import Noting
 from shared.stores.opening import Stores, open_stores
 
 __all__ = ["Beat", "Chore"]
 
 ANNOUNCE_S = 4.0
+LOOK_S = 1.0
+"""How often we look whether the server is still the one that gave us our leases; at once after it was away."""
 TIDY_S = 600.0
 GAUGES_S = 5.0
 AGAIN_S = 0.25
@@ -78,6 +82,7 @@ class Beat:
             Chore(settings.lease_s / 3, lambda stores: leases.renew(stores.jobs)),
             Chore(settings.lease_s / 20, self._stop_expired),
             Chore(0.0, self._listen),
+            Chore(min(LOOK_S, settings.lease_s / 5), KnownServer(leases).look),
         ]
         if describe is not None:  # a process that runs a single leg neither sweeps nor announces itself
             self._chores += [
@@ -102,7 +107,7 @@ class Beat:
             self._thread.join(5)
 
     async def _beat(self) -> None:
-        stores = open_stores(self._url, retries=0)
+        stores = open_stores(self._url, retries=0, confirming=Noting(self._settings.wait_replicas))
         repeating = [asyncio.create_task(self._repeat(chore, stores)) for chore in self._chores]
         await asyncio.to_thread(self._stopping.wait)
         for task in repeating:

@@ -23,6 +23,7 @@ from shared.relay.watchdog import LOOK_S, Watchdog
 from shared.server import server_url
 from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
+from shared.stores.confirming import Noting
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import broker_url
 from shared.telemetry.starting import start_telemetry
@@ -90,7 +91,7 @@ class _Relay:
         self._url = url
         self._settings = settings
         self._worker = worker
-        self._stores = open_stores(url)
+        self._stores = open_stores(url, confirming=Noting(settings.wait_replicas))
         self._leases = Leases(settings.lease_s)
         self._tools: tuple[str, ...] = ()
         self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
@@ -102,7 +103,7 @@ class _Relay:
     async def start(self, bootstrap: str) -> None:
         """Build the handler on the legs' loop, then begin to beat."""
         await self._stores.ping()
-        for advice in await self._stores.check():
+        for advice in await self._stores.check(self._settings.wait_replicas):
             log.warning("server", advice=advice)
         served = await imported(bootstrap)(self._settings, self._stores)
         self._tools = served.tools

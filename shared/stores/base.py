@@ -47,7 +47,6 @@ CommitVerdict = Literal["ok", "fenced", "moved", "gone", "cancelled", "refused",
 OnBusy = Literal["queue", "reject", "interrupt"]
 """What becomes of a submission to a session that has an unfinished job; ``interrupt`` puts it in front."""
 
-
 UsedUp = Literal["", "tokens", "cost"]
 """Which budget of the root job is used up, if one is."""
 
@@ -390,6 +389,11 @@ class JobStore(Appends, ReadsJobs, Protocol):
         """Return the one job whose id begins so; raises ``UnknownJob`` or ``AmbiguousId``."""
         ...
 
-    async def journal(self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500) -> list[Entry]:
-        """Return up to ``limit`` entries behind position ``after``, waiting up to ``wait_s`` for the first."""
+    async def journal(
+        self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500, seen_ms: int | None = None
+    ) -> list[Entry]:
+        """Return up to ``limit`` entries behind position ``after``, waiting up to ``wait_s`` for the first.
+
+        Raises ``WentBack`` unless the entry at ``after`` is the one that its reader saw, written at ``seen_ms``.
+        """
         ...

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 from redis import exceptions
 
 from shared.errors import ConfigurationError, StoreUnavailable
-from shared.stores.redis import Redis, as_any, translated, without_password
+from shared.stores.durability import durability_of, info_of
+from shared.stores.redis import Redis, translated, without_password
 
 __all__ = ["ailment", "check", "ping"]
 
@@ -48,40 +49,45 @@ async def ping(client: Redis, url: str) -> None:
 
 
 @translated
-async def check(client: Redis, url: str) -> list[str]:
+async def check(client: Redis, url: str, wait_replicas: int = 0) -> list[str]:
     """Return what to warn those of who run pools on this server; it has answered before.
 
-    What a server does not tell (managed ones often forbid ``CONFIG``) is taken for good.
+    ``wait_replicas``: how many replicas commits are to wait for. What a server does not tell (managed ones often forbid
+    ``CONFIG``) is taken for good.
 
     Raises ``ConfigurationError`` for a server that is too old or may evict jobs.
     """
     where = without_password(url)
-    info = await _info(client, "server", "memory", "persistence")
+    info = await info_of(client, "server", "memory")
     _require_version(info, where)
     _require_no_eviction(info, where)
-    advice = (
-        f"the Redis server at {where} keeps nothing on disk: its jobs are lost when it ends; "
-        "keep them with CONFIG SET appendonly yes"
-    )
-    return [] if await _keeps_data(client, info) else [advice]
+    keeps = await durability_of(client)
+    advice = []
+    if keeps.keeps_nothing:
+        advice.append(
+            f"the Redis server at {where} keeps nothing on disk: its jobs are lost when it ends; "
+            "keep them with CONFIG SET appendonly yes"
+        )
+    if keeps.replicas is not None and keeps.replicas < wait_replicas:
+        advice.append(
+            f"the Redis server at {where} has {keeps.replicas} replicas, and commits are to wait for {wait_replicas}: "
+            "they go on unconfirmed; connect more, or lower ekiden.wait_replicas"
+        )
+    return advice
 
 
 @translated
 async def ailment(client: Redis) -> str | None:
     """Say why the server takes no writes just now, and what to do; None when it does."""
-    info = await _info(client, "persistence")
+    info = await info_of(client, "persistence")
     if "err" in (info.get("aof_last_write_status"), info.get("rdb_last_bgsave_status")):
         return "the server cannot write to its disk: make room there, then everything goes on by itself"
+    if (await durability_of(client)).lacks_replicas:
+        return (
+            "the server takes no writes, because too few of its replicas are well (min-replicas-to-write): "
+            "bring them back, then everything goes on by itself"
+        )
     return None
-
-
-async def _info(client: Redis, *sections: str) -> dict[str, Any]:
-    """Ask for one section at a time: several in one command are newer than the servers to be refused."""
-    pipeline = client.pipeline(transaction=False)
-    for section in sections:
-        pipeline.info(section)
-    replies = await pipeline.execute(raise_on_error=False)
-    return {name: value for one in replies if isinstance(one, Mapping) for name, value in one.items()}
 
 
 def _require_version(info: Mapping[str, Any], where: str) -> None:
@@ -100,16 +106,6 @@ def _require_no_eviction(info: Mapping[str, Any], where: str) -> None:
             f"the Redis server at {where} throws jobs away when it is full (maxmemory-policy {policy}): "
             "CONFIG SET maxmemory-policy noeviction"
         )
-
-
-async def _keeps_data(client: Redis, info: Mapping[str, Any]) -> bool:
-    if info.get("aof_enabled", 1):
-        return True
-    try:
-        snapshots = await as_any(client.config_get("save"))
-    except exceptions.ResponseError:
-        return True
-    return bool(snapshots.get("save", "unknown"))
 
 
 def _explained(error: StoreUnavailable, url: str) -> StoreUnavailable | ConfigurationError:

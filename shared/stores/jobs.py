@@ -9,7 +9,7 @@ from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, 
 from shared.handoff import VERSION, HandoffContext
 from shared.ids import new_session_id, root_of, session_id_for, session_of
 from shared.outcomes import Budget
-from shared.records import Ended, LegStarted, Paused, Record, encode_record
+from shared.records import Ended, LegStarted, Paused, Record, ToolStarted, encode_record
 from shared.stores import keys
 from shared.stores.base import (
     NOTHING,
@@ -35,7 +35,11 @@ __all__ = ["RedisJobStore"]
 
 
 class RedisJobStore(RedisJobSweeper):
-    """Implements ``JobStore`` on Redis 7+ or Valkey, with broker and state in one database."""
+    """Implements ``JobStore`` on Redis 7+ or Valkey, with broker and state in one database.
+
+    Replicas, where they are waited for, must have what would hurt if it were lost: submissions, commits, stops, and the
+    record that a tool begins. A lost claim, reply or result is only done again.
+    """
 
     @translated
     async def reserve(self, session: str | None, request_id: str, user: str = "", policy: str = "route") -> str:
@@ -78,6 +82,7 @@ class RedisJobStore(RedisJobSweeper):
                 submission.deadline_s,
                 *await self._stored(job, [submission.request]),
             ],
+            changes=job,
         )
         if verdict[0] == "busy":
             raise SessionBusy(f"job {verdict[1]!r} of this session still runs: wait for it, cancel it, or let it queue")
@@ -136,6 +141,7 @@ class RedisJobStore(RedisJobSweeper):
                 *spent,
                 *await self._stored(lease.job, records),
             ],
+            changes=lease.job if _has_effects(records) else "",
         )
         if verdict[0] == "cancelled":
             raise JobCancelled(f"job {lease.job!r} is to stop ({verdict[1]})", cast(StopFlag, verdict[1]))
@@ -181,6 +187,7 @@ class RedisJobStore(RedisJobSweeper):
                 *step.left,
                 *await self._stored(job, step.records),
             ],
+            changes=job,
         )
         return _verdict(verdict)
 
@@ -213,6 +220,7 @@ class RedisJobStore(RedisJobSweeper):
                 *begun,
                 *await self._stored(lease.job, records),
             ],
+            changes=lease.job,
         )
         return _verdict(verdict)
 
@@ -246,6 +254,7 @@ class RedisJobStore(RedisJobSweeper):
             "finish",
             _session_keys(lease.job),
             [*_commit(lease, commit_id), *await self._ending(lease.job, records, messages, state or {})],
+            changes=lease.job,
         )
         return _verdict(verdict)
 
@@ -258,6 +267,7 @@ class RedisJobStore(RedisJobSweeper):
             "stop",
             _session_keys(job),
             [job, flag, "" if seq is None else seq, *await self._ending(job, records, messages, {})],
+            changes=job,
         )
         if verdict[0] == "gone":
             raise UnknownJob(f"there is no job {job!r} (any more)")
@@ -270,6 +280,7 @@ class RedisJobStore(RedisJobSweeper):
             "retry",
             _session_keys(job),
             [job, outbox.message, deadline_s, *await self._stored(job, [record])],
+            changes=job,
         )
         if verdict[0] == "gone":
             raise UnknownJob(f"there is no job {job!r} (any more)")
@@ -312,6 +323,11 @@ class RedisJobStore(RedisJobSweeper):
         result = end.answer if end.answer is not None else end.error or ""
         stored = await self._stored(job, records)
         return [end.status, end.reason, result, *_variables(state), len(said), *said, *stored]
+
+
+def _has_effects(records: Sequence[Record]) -> bool:
+    """Tell whether a tool is about to begin: were that forgotten, it would begin again."""
+    return any(isinstance(record, ToolStarted) for record in records)
 
 
 def _session_keys(job: str) -> list[str]:

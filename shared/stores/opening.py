@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from shared.stores.catalogs import RedisCatalogStore
 from shared.stores.checks import ailment, check, ping
+from shared.stores.confirming import Confirming
+from shared.stores.durability import Durability, Identity, durability_of, identity_of
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
@@ -26,12 +28,12 @@ class Stores:
     pools: RedisPoolStore
 
     @classmethod
-    def on(cls, client: Redis, url: str = "") -> "Stores":
+    def on(cls, client: Redis, url: str = "", confirming: Confirming | None = None) -> "Stores":
         """Return the stores that use ``client``."""
         return cls(
             url,
             client,
-            RedisJobStore(client),
+            RedisJobStore(client, confirming),
             RedisSessionStore(client),
             RedisLiveStore(client),
             RedisCatalogStore(client),
@@ -42,9 +44,17 @@ class Stores:
         """Raise ``StoreUnavailable`` unless the server answers, ``ConfigurationError`` if it wants another address."""
         await ping(self.client, self.url)
 
-    async def check(self) -> list[str]:
+    async def check(self, wait_replicas: int = 0) -> list[str]:
         """Return what to warn those of who run pools; raise ``ConfigurationError`` if the server would lose jobs."""
-        return await check(self.client, self.url)
+        return await check(self.client, self.url, wait_replicas)
+
+    async def identity(self) -> Identity | None:
+        """Return which server answers, and how far it has come; None: it does not tell."""
+        return await identity_of(self.client)
+
+    async def durability(self) -> Durability:
+        """Return what the server tells of how it keeps what it has acknowledged."""
+        return await durability_of(self.client)
 
     async def ailment(self) -> str | None:
         """Say why the server takes no writes just now; None when it does."""
@@ -64,7 +74,10 @@ class Stores:
         await self.client.aclose()
 
 
-def open_stores(url: str, *, retries: int = 8, connections: int = 16) -> Stores:
-    """Return the stores at ``url``; they connect at first use. One event loop only."""
+def open_stores(url: str, *, retries: int = 8, connections: int = 16, confirming: Confirming | None = None) -> Stores:
+    """Return the stores at ``url``; they connect at first use. One event loop only.
+
+    ``confirming``: how many replicas must have a change before it counts; None: nobody waits for any.
+    """
     client = connect(url, retries=retries, connections=connections)
-    return Stores.on(client, url)
+    return Stores.on(client, url, confirming)

@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob
+from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, WentBack
 from shared.records import Entry, Record, decode_record, encode_record
 from shared.stores import keys
 from shared.stores.base import JobStatus, JobView, Spent
-from shared.stores.redis import Redis, as_any, translated
+from shared.stores.redis import Redis, as_any, ms, translated
 
 __all__ = ["RedisJobReader"]
 
@@ -65,10 +65,18 @@ class RedisJobReader:
         return cast(str, found[0])
 
     @translated
-    async def journal(self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500) -> list[Entry]:
-        """See ``JobStore``."""
-        block = round(wait_s * 1000) if wait_s else None
-        streams = await as_any(self._redis.xread({keys.journal(job): f"{after}-0"}, count=limit, block=block))
+    async def journal(
+        self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500, seen_ms: int | None = None
+    ) -> list[Entry]:
+        """See ``JobStore``. A server goes back only by losing its connections: one that sees both sees one history."""
+        journal, place = keys.journal(job), f"{after}-0"
+        pipeline = self._redis.pipeline(transaction=False)
+        if seen_ms is not None:
+            pipeline.xrange(journal, place, place)
+        pipeline.xread({journal: place}, count=limit, block=ms(wait_s) if wait_s else None)
+        *seen, streams = await pipeline.execute()
+        if seen_ms is not None and [int(fields["t"]) for _, fields in seen[0]] != [seen_ms]:
+            raise WentBack(f"the journal of job {job!r} has no longer the entry {after} that was read")
         rows = rows_of(streams)
         texts = await self._whole(job, [fields["r"] for _, fields in rows])
         return [

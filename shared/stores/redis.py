@@ -111,6 +111,7 @@ _NOT_READY = {
     "READONLY": "takes no writes, it is a replica: point EKIDEN_REDIS_URL at the primary",
     "MASTERDOWN": "is a replica without its primary: point EKIDEN_REDIS_URL at the primary",
     "MISCONF": "cannot write to its disk: free some space",
+    "NOREPLICAS": "takes no writes, too few of its replicas are well (min-replicas-to-write): bring them back",
 }
 """What a server that answers, but cannot serve, says: and what to do."""
 

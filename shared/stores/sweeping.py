@@ -4,6 +4,7 @@ from typing import cast
 
 from shared.stores import keys
 from shared.stores.clock import RelayClock
+from shared.stores.confirming import Confirming
 from shared.stores.reading import RedisJobReader
 from shared.stores.redis import Redis, as_any, ms, translated
 from shared.stores.scripts import Scripts
@@ -14,9 +15,9 @@ __all__ = ["RedisJobSweeper"]
 class RedisJobSweeper(RedisJobReader):
     """The reading and the sweeping part of ``JobStore``."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, confirming: Confirming | None = None) -> None:
         super().__init__(client)
-        self._scripts = Scripts(client)
+        self._scripts = Scripts(client, confirming)
         self.clock = RelayClock(client, self._scripts)
 
     @translated

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from redis import Redis
+
 from shared.stores import keys
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
@@ -49,3 +51,20 @@ async def rewind(stores: Stores, known: Memory) -> None:
                 await stores.client.set(key, value)
         if not keys.is_permanent(key):
             await stores.client.expire(key, 1000)
+
+
+class Snapshot:
+    """All that a real server has now, for tests of who reads it meanwhile: it goes back in one step."""
+
+    def __init__(self, url: str) -> None:
+        self._server = Redis.from_url(url)
+        self._keys = {key: self._server.dump(key) or b"" for key in self._server.scan_iter()}
+
+    def restore(self) -> None:
+        """Let the server have that again and nothing else; every client loses its connection, as in a failover."""
+        with self._server.pipeline(transaction=True) as pipeline:
+            pipeline.flushall()
+            for key, value in self._keys.items():
+                pipeline.restore(key, 3_600_000, value)
+            pipeline.client_kill_filter(_type="normal", skipme=True)
+            pipeline.execute()

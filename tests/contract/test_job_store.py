@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.errors import AmbiguousId, InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob
+from shared.errors import AmbiguousId, InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob, WentBack
 from shared.handoff import first_context
 from shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
 from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
@@ -455,6 +455,21 @@ def test_a_reader_waits_for_the_next_entry(valkey: Backend) -> None:
         assert await stores.jobs.journal(job, 3, wait_s=0.05) == []
 
     valkey.run(scenario)
+
+
+def test_a_reader_who_saw_another_entry_than_there_is_now_is_told(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await claimed(stores, job)
+        first, second = await stores.jobs.journal(job)
+        assert await stores.jobs.journal(job, 1, seen_ms=first.at_ms) == [second]
+        assert await stores.jobs.journal(job, 2, seen_ms=second.at_ms) == []
+        with pytest.raises(WentBack, match="no longer the entry 1"):
+            await stores.jobs.journal(job, 1, seen_ms=first.at_ms - 1)
+        with pytest.raises(WentBack, match="no longer the entry 3"):
+            await stores.jobs.journal(job, 3, seen_ms=second.at_ms)
+
+    backend.run(scenario)
 
 
 def test_lua_and_the_key_module_mean_the_same_set_of_queues() -> None:

@@ -4,7 +4,9 @@ import signal
 
 import pytest
 
-from tests.benchmarks.chaos import Plan, run
+from tests.benchmarks.chaos import run
+from tests.benchmarks.chaos_figures import Plan
+from tests.integration.rewinds import Rewind
 
 
 def test_nothing_is_lost_or_done_twice_while_pools_and_the_server_are_killed() -> None:
@@ -29,3 +31,21 @@ def test_it_would_notice_a_missing(safety: str, stop_every: int) -> None:
     plan = Plan(40, rate=10, kill_every_s=0.4, stop_every=stop_every, mutate=safety, lease_s=1.0, workers=2, within_s=6)
     figures = run(plan)
     assert not figures.is_clean, figures.lines()
+
+
+@pytest.mark.parametrize("rewind", ["crash", "failover"])
+def test_a_server_that_goes_back_in_time_loses_what_it_forgot_and_no_more(rewind: Rewind) -> None:
+    plan = Plan(60, rate=8, rewind=rewind, rewinds=2, lost_s=1.0, turn_s=1.0, lease_s=2.0, workers=3, within_s=60)
+    figures = run(plan)
+    print(*figures.lines(), sep="\n")
+    assert figures.is_clean, figures.lines()
+    assert len(figures.windows) == 2
+
+
+def test_what_a_replica_has_confirmed_survives_its_promotion() -> None:
+    plan = Plan(30, rate=8, rewind="failover", rewinds=1, lost_s=1.5, lease_s=2.0, wait_replicas=1, within_s=60)
+    figures = run(plan)
+    print(*figures.lines(), sep="\n")
+    assert figures.is_clean, figures.lines()
+    assert figures.forgotten == 0
+    assert figures.unconfirmed >= 1

@@ -1,6 +1,7 @@
 """A server to be killed and a line to it to be cut, for tests of what workers do meanwhile."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import threading
@@ -19,18 +20,19 @@ Mode = Literal["pass", "hang", "refuse", "loading"]
 
 
 class Server:
-    """A server with an append-only file that can be killed and started again."""
+    """A server with an append-only file that can be killed and started again, also with less than it had."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **options: str) -> None:
         self.port = free_port()
-        options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "dir": folder}
+        self._folder = folder
+        given = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "dir": folder, **options}
         program = str(_server_program())
-        self._argv = [program, *(text for name, value in options.items() for text in (f"--{name}", str(value)))]
+        self._argv = [program, *(text for name, value in given.items() for text in (f"--{name}", str(value)))]
         self.start()
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         """Start, and wait until it answers."""
-        self.process = subprocess.Popen(self._argv, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*self._argv, *options], stdout=subprocess.DEVNULL)
         self.admin = Redis(port=self.port, decode_responses=True)
         deadline = time.monotonic() + DEADLINE_S
         while True:
@@ -40,11 +42,30 @@ class Server:
             assert time.monotonic() < deadline, "the server does not start"
             time.sleep(0.01)
 
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
     def kill(self) -> None:
         """SIGKILL."""
         self.admin.close()
         self.process.kill()
         self.process.wait(DEADLINE_S)
+
+    def written(self) -> int:
+        """How much is in its file now: where it can go back to."""
+        return self._file().stat().st_size
+
+    def go_back(self, written: int) -> None:
+        """Come back from a crash of the host that lost what was written since; a torn command at the end is dropped."""
+        self.kill()
+        os.truncate(self._file(), written)
+        self.start()
+
+    def _file(self) -> Path:
+        [path] = (self._folder / "appendonlydir").glob("*.incr.aof")
+        return path
 
 
 class Proxy:
@@ -59,6 +80,11 @@ class Proxy:
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.url = f"redis://127.0.0.1:{self._listening.getsockname()[1]}/0"
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def lead_to(self, port: int) -> None:
+        """Pass on to another port from now on; every connection breaks."""
+        self._target = port
+        self.drop()
 
     def be(self, mode: Mode) -> None:
         """Behave so from now on. Connections survive ``hang`` only."""

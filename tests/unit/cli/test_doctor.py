@@ -2,16 +2,19 @@
 
 import asyncio
 import socket
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from dispatcher.cli.doctor_here import agent_files, collector, mcp_servers, models
+from dispatcher.cli.doctor_losses import losses
 from dispatcher.cli.doctor_server import agents_served, clock, queues_served, versions
 from shared.settings import load_settings
 from shared.stores.base import PoolView
 from shared.stores.clock import Jump
+from shared.stores.durability import Durability
 from shared.stores.pools import QueueView
 from shared.version import VERSION
 
@@ -119,3 +122,65 @@ def test_the_collector_is_asked_only_where_one_is_named() -> None:
     status, text = examined(f"http://127.0.0.1:{port}")
     assert status == "error"
     assert f"127.0.0.1:{port}" in text
+
+
+KEPT = Durability(
+    appendonly=True,
+    fsync="everysec",
+    syncs_in_rewrites=True,
+    snapshots="",
+    replicas=0,
+    min_replicas=0,
+    max_lag_s=10,
+)
+PAIRED = replace(KEPT, replicas=1, behind_bytes=70, min_replicas=1)
+
+
+def lost(server: Durability, wait_replicas: int = 0) -> dict[str, tuple[str, str]]:
+    return {one.check: (one.status, one.text) for one in losses(server, wait_replicas)}
+
+
+@pytest.mark.parametrize(
+    ("server", "status", "said"),
+    [
+        (KEPT, "ok", "a server that is killed loses nothing, a host that goes down 1 s at most (appendfsync everysec)"),
+        (replace(KEPT, fsync="always"), "ok", "a host that goes down nothing either (appendfsync always)"),
+        (replace(KEPT, fsync="no"), "warning", "up to half a minute"),
+        (replace(KEPT, fsync=None), "warning", "unknown"),
+        (replace(KEPT, syncs_in_rewrites=False), "warning", "more while the file is rewritten"),
+        (replace(KEPT, appendonly=False), "warning", "keeps nothing on disk"),
+        (replace(KEPT, appendonly=False, snapshots="3600 1"), "warning", "all since the last one is lost"),
+        (replace(KEPT, appendonly=False, snapshots=None), "warning", "snapshots only (when is unknown)"),
+        (Durability(), "warning", "unknown"),
+    ],
+)
+def test_what_a_crash_loses_is_said(server: Durability, status: str, said: str) -> None:
+    found = lost(server)["crash"]
+    assert found[0] == status
+    assert said in found[1]
+
+
+@pytest.mark.parametrize(
+    ("server", "wanted", "status", "said"),
+    [
+        (KEPT, 0, "ok", "as safe as this server's disk"),
+        (KEPT, 1, "error", "0 replicas are connected, 1 are waited for"),
+        (PAIRED, 0, "warning", "1 replicas are connected, 70 bytes behind just now: a failover loses what"),
+        (PAIRED, 1, "ok", "what was confirmed survives: 1 of 1 replicas"),
+        (PAIRED, 2, "error", "every submission ends as not confirmed"),
+        (replace(PAIRED, replicas=2), 1, "ok", "the one furthest ahead must be promoted"),
+        (Durability(), 0, "warning", "unknown"),
+        (Durability(), 1, "warning", "unknown"),
+    ],
+)
+def test_what_a_failover_loses_is_said(server: Durability, wanted: int, status: str, said: str) -> None:
+    found = lost(server, wanted)["failover"]
+    assert found[0] == status
+    assert said in found[1]
+
+
+def test_whether_a_primary_without_its_replicas_takes_writes_is_said_where_there_are_some() -> None:
+    assert "cut-off primary" not in lost(KEPT)
+    assert lost(replace(PAIRED, min_replicas=0))["cut-off primary"][0] == "warning"
+    assert lost(replace(PAIRED, min_replicas=None))["cut-off primary"][0] == "warning"
+    assert lost(PAIRED)["cut-off primary"] == ("ok", "it takes no writes after 10 s (min-replicas-to-write 1)")

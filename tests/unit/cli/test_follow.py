@@ -8,12 +8,15 @@ import pytest
 
 from dispatcher.cli.follow import Follower, waits_behind
 from dispatcher.client import Client
+from dispatcher.places import Place
 from shared.errors import StoreUnavailable, UnknownJob
-from shared.records import Delegated, Entry, Paused
+from shared.records import Delegated, Entry, Noticed, Paused
+from shared.stores import keys
 from shared.stores.base import ChildSubmission, Claimed, LivePiece, claims_in
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, done, moved, reply, submission, submitted
+from tests.contract.rewinding import Snapshot
 from tests.contract.test_children import FAILED, children_of, end
 
 T = TypeVar("T")
@@ -176,9 +179,9 @@ class Away(Client):
 
     away = 0
 
-    async def journal(self, job: str, after: int = 0, wait_s: float = 2.0) -> list[Entry]:
+    async def behind(self, job: str, place: Place, wait_s: float = 2.0) -> list[Entry]:
         self._fail()
-        return await super().journal(job, after, wait_s)
+        return await super().behind(job, place, wait_s)
 
     async def job(self, job: str):  # type: ignore[no-untyped-def]  # as the client's
         self._fail()
@@ -290,5 +293,130 @@ def test_a_child_that_nobody_serves_is_said_so(valkey_url: str) -> None:
         ]
         await client.cancel(leg.lease.job)
         await following
+
+    run(valkey_url, scenario)
+
+
+async def notice(stores: Stores, leg: Claimed, *texts: str) -> None:
+    for text in texts:
+        record = Noticed(leg=leg.lease.leg, text=text)
+        await stores.jobs.append(leg.lease, f"{leg.lease.fence}.{text}", [record], used_ms=0, is_progress=True)
+
+
+class Texts(Seen):
+    """A view that keeps the texts of notices."""
+
+    def show(self, entry: Entry) -> None:
+        self._add(entry.record.text if isinstance(entry.record, Noticed) else entry.record.type)
+
+
+def test_a_server_that_goes_back_is_said_once_and_what_it_has_is_shown(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, _: Seen) -> None:
+        seen = Texts()
+        leg = await moved(stores, await submitted(stores), "debugger")
+        before = Snapshot(valkey_url)
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        await notice(stores, leg, "void 1", "void 2", "void 3")
+        await seen.until("void 3")
+        before.restore()
+        again = await claimed_again(stores, leg)
+        await notice(stores, again, "valid")
+        await seen.until("valid")
+        await stores.jobs.finish(again.lease, "end", [done()], [])
+        assert (await following).answer == "42"
+        assert seen.events == [*BEFORE, "void 1", "void 2", "void 3", "leg_started", "valid", "ended"]
+        [note] = seen.notes
+        assert note.startswith("the server went back in time: steps 5 to 7 are forgotten; job")
+        assert note.endswith("goes on behind step 4")
+
+    run(valkey_url, scenario)
+
+
+async def claimed_again(stores: Stores, leg: Claimed) -> Claimed:
+    """Take the leg over, as another worker does once its lease has run out."""
+    await as_any(stores.client.hset(keys.job(leg.lease.job), "lease_ms", "0"))
+    return await claimed(stores, leg.lease.job, "w2#1")
+
+
+def test_a_journal_that_has_grown_again_beyond_what_was_read_is_no_less_another_one(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, _: Seen) -> None:
+        seen = Texts()
+        leg = await moved(stores, await submitted(stores), "debugger")
+        before = Snapshot(valkey_url)
+        await notice(stores, leg, *(f"valid {n}" for n in range(6)))
+        await stores.jobs.finish(leg.lease, "end", [done()], [])
+        grown = Snapshot(valkey_url)
+        before.restore()
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        await notice(stores, await claimed_again(stores, leg), "void 1", "void 2")
+        await seen.until("void 2")
+        grown.restore()
+        await following
+        assert seen.events == [*BEFORE, "leg_started", "void 1", "void 2", *(f"valid {n}" for n in range(6)), "ended"]
+
+    run(valkey_url, scenario)
+
+
+def test_a_job_that_the_server_has_lost_altogether_ends_the_following(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        before = Snapshot(valkey_url)
+        leg = await moved(stores, await submitted(stores), "debugger")
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        waiting = asyncio.create_task(client.wait(leg.lease.job))
+        await seen.until("handoff")
+        before.restore()
+        for task in (following, waiting):
+            with pytest.raises(UnknownJob):
+                await asyncio.wait_for(task, 10)
+
+    run(valkey_url, scenario)
+
+
+def test_who_waits_for_a_job_goes_on_with_what_the_server_still_has(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, _: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "debugger")
+        before = Snapshot(valkey_url)
+        await notice(stores, leg, "void 1", "void 2")
+        places: list[int] = []
+
+        async def follow() -> None:
+            async for entry in client.follow(leg.lease.job, after=4):
+                if entry is None:
+                    continue
+                places.append(entry.seq)
+                if entry.seq == 6 and len(places) == 2:
+                    before.restore()
+                    again = await claimed_again(stores, leg)
+                    await stores.jobs.finish(again.lease, "end", [done()], [])
+
+        await asyncio.wait_for(follow(), 10)
+        assert places == [5, 6, 5, 6]
+        assert (await asyncio.wait_for(client.wait(leg.lease.job), 10)).result == "42"
+
+    run(valkey_url, scenario)
+
+
+def test_children_that_go_back_are_read_again_and_those_that_are_lost_are_let_go(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "lead")
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        await seen.until("leg_started")
+        without = Snapshot(valkey_url)
+        [child] = await delegated(stores, leg, 1)
+        begun = Snapshot(valkey_url)
+        await claimed(stores, child)
+        await seen.until_so(lambda: child in seen.children and "leg_started" in seen.children[child].events)
+        begun.restore()
+        await seen.until_so(lambda: seen.notes)
+        await end(stores, child)
+        await seen.children[child].until("ended")
+        assert seen.children[child].events == ["request", "handoff", "leg_started", "leg_started", "ended"]
+        assert "some of what its child jobs did is forgotten" in seen.notes[0]
+        without.restore()
+        await seen.until_so(lambda: len(seen.notes) == 2)
+        again = await claimed_again(stores, leg)
+        await stores.jobs.finish(again.lease, "end", [done()], [])
+        await asyncio.wait_for(following, 10)
+        assert seen.events[-2:] == ["leg_started", "ended"]
 
     run(valkey_url, scenario)

@@ -10,6 +10,7 @@ from shared.stores import scripts
 from tests.conftest import Backend
 from tests.contract import test_children as children
 from tests.contract import test_job_store as contract
+from tests.contract import test_publishing as publishing
 from tests.contract import test_rewind as rewound
 
 
@@ -119,6 +120,12 @@ MUTATIONS = [
         "if oldest and (not stamp or stamp <= tonumber(h[4])) then return {'waiting'} end",
         "",
         contract.test_a_lost_message_is_pushed_again_but_one_that_still_waits_is_not,
+    ),
+    Mutation(
+        "publish's comparison",
+        "if current ~= ARGV[2] then return {'moved', current} end\n",
+        "",
+        publishing.test_of_many_that_publish_at_once_one_succeeds,
     ),
 ]
 

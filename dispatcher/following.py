@@ -5,7 +5,7 @@ A job that cannot be routed by it yet is given back and comes again, here or at 
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -52,6 +52,8 @@ class FollowingHandler:
 
     in_force: Callable[[], Awaitable[Catalog]]
     handler_for: Callable[[Catalog], Handler]
+    told: set[str] = field(default_factory=set)
+    """What was logged: a thousand jobs may wait for the same."""
 
     async def run(self, leg: Leg) -> Outcome:
         """Route the job; give it back while the catalog, or the agent that it names, is not to be had here."""
@@ -62,8 +64,13 @@ class FollowingHandler:
                 return Suspended("catalog", backoff_s(leg, "catalog"), why)
             return await self.handler_for(catalog).run(leg)
         except (NoCatalog, UnreadableDefinition, CatalogNotReady) as error:
-            log.warning("catalog_not_at_hand", error=str(error))
+            self._tell(str(error))
             return Suspended("catalog", backoff_s(leg, "catalog"), str(error))
+
+    def _tell(self, why: str) -> None:
+        if why not in self.told:
+            self.told.add(why)
+            log.warning("catalog_not_at_hand", error=why, hint="jobs that need it are given back, and come again")
 
 
 def _may_come_yet(leg: Leg, catalog: Catalog) -> bool:

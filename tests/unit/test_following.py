@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 import dispatcher.routing.rules
 from dispatcher.bootstrap import build
@@ -99,6 +100,17 @@ def test_a_catalog_that_is_not_to_be_had_here_gives_the_leg_back_for_as_long_as_
         ] * 9
         assert [one.delay_s for one in outcomes if isinstance(one, Suspended)][-2:] == [30, 30]
         assert isinstance(await run(leg, always(NEW)), Transfer)
+
+    asyncio.run(scenario())
+
+
+def test_what_keeps_many_jobs_waiting_is_logged_once() -> None:
+    async def scenario() -> None:
+        following = handler(always(NoCatalog("none is in force")))
+        with capture_logs() as logs:
+            for _ in range(3):
+                await following.run(cast(Any, Leg(DEBUG)))
+        assert [line["event"] for line in logs] == ["catalog_not_at_hand"]
 
     asyncio.run(scenario())
 

@@ -1,18 +1,23 @@
 """Builds what the dispatcher runs; the only file here that picks implementations."""
 
+import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from dispatcher.dispatch import DispatchHandler
-from dispatcher.routing.base import Router
+from dispatcher.following import CatalogInForce, FollowingHandler
+from dispatcher.publishing import publish_own
 from dispatcher.routing.llm import ROUTER_AGENT, RouterModel
-from dispatcher.routing.strategies import RoutingValues, routers
+from dispatcher.routing.strategies import RoutingValues, Strategies, routers
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.loader import load_all, shipped_agents_dir
+from shared.errors import CatalogNotReady, NoCatalog, UnreadableDefinition
 from shared.llm.models import Models, ModelValues
 from shared.relay.served import Served
 from shared.settings import Settings
@@ -20,26 +25,41 @@ from shared.stores.opening import Stores
 
 __all__ = ["build", "load_catalog", "strategies_of"]
 
+PATIENCE_S = 5.0
+"""How long a job waits in its place for a catalog that is still being learned, before it gives up its worker."""
+
 log = structlog.get_logger(__name__)
 
 
 async def build(settings: Settings, stores: Stores) -> Served:
-    """Load the agent files, publish the catalog and return the handler of leg 0."""
-    catalog = load_catalog(settings)
-    texts = {definition.digest: definition.to_json() for definition in catalog.agents.values()}
-    await stores.catalogs.publish(catalog.digest, catalog.manifest(), texts)
-    log.info("catalog_published", catalog=catalog.digest[:12], agents=len(catalog))
-    strategies = strategies_of(settings)
-    handler = DispatchHandler(
-        catalog,
-        strategies[settings.routing_strategy],
-        settings.routing_fallback,
-        stores.sessions,
-        strategies,
-        settings.routing_default_agent,
-        settings.routing_enabled,
+    """Return the handler of leg 0, which follows the catalog in force, and what becomes of our own agent files."""
+    own = load_catalog(settings)
+    strategies = strategies_of(settings, PATIENCE_S)
+    in_force = CatalogInForce(stores.catalogs, PATIENCE_S)
+    handler_for = partial(
+        DispatchHandler,
+        router=strategies[settings.routing_strategy],
+        fallback=settings.routing_fallback,
+        sessions=stores.sessions,
+        strategies=strategies,
+        default_agent=settings.routing_default_agent,
+        enabled=settings.routing_enabled,
     )
-    return Served(handler)
+    legs = asyncio.get_running_loop()
+
+    async def begin() -> None:
+        await publish_own(stores.catalogs, own, is_wanted=settings.publish)
+
+    async def follow(beside: Stores) -> None:
+        if await beside.catalogs.current() is None:  # a server that has lost its data
+            await publish_own(beside.catalogs, own, is_wanted=False)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(prepare(), legs))
+
+    async def prepare() -> None:
+        with suppress(NoCatalog, CatalogNotReady, UnreadableDefinition):  # the legs say so
+            await strategies.prepare(await in_force())
+
+    return Served(FollowingHandler(in_force, handler_for), begin=begin, follow=follow)
 
 
 def load_catalog(settings: Settings) -> Catalog:
@@ -52,14 +72,15 @@ def load_catalog(settings: Settings) -> Catalog:
     return catalog
 
 
-def strategies_of(settings: Settings) -> Mapping[str, Router]:
-    """Return the routing strategies as the settings have them."""
+def strategies_of(settings: Settings, patience_s: float | None = None) -> Strategies:
+    """Return the routing strategies as the settings have them; see ``RoutingValues`` for ``patience_s``."""
     values = RoutingValues(
         rule_threshold=settings.routing_rule_threshold,
         semantic_threshold=settings.routing_semantic_threshold,
         top_k=settings.routing_semantic_top_k,
         model_for=_router_model(settings),
         asks_model=settings.routing_llm_model is not None,
+        patience_s=patience_s,
     )
     return routers(values)
 

@@ -120,8 +120,9 @@ class Client:
         if not self._is_checked:
             await self._stores.check()
             self._is_checked = True
-        if agent is not None:
-            await self._require_agent(agent)
+        in_force = await self._stores.catalogs.in_force() if agent is not None else None
+        if agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
+            _require(agent, in_force.manifest)
         jobs = self._stores.jobs
         request_id = request_id or uuid.uuid4().hex
         job = await jobs.reserve(session, request_id, user, policy)
@@ -303,18 +304,18 @@ class Client:
         await self._stores.jobs.retry(job, box, Retried(leg=view.leg), deadline_s)
 
     async def agents(self) -> list[str]:
-        """Return the names of the catalog in force; empty before a dispatcher published one."""
-        digest = await self._stores.catalogs.current()
-        return sorted(await self._stores.catalogs.manifest(digest)) if digest else []
+        """Return the names of the catalog in force; empty before one was published."""
+        in_force = await self._stores.catalogs.in_force()
+        return sorted(in_force.manifest) if in_force else []
 
     async def definition(self, agent: str) -> AgentDefinition:
         """Return an agent of the catalog in force. Raises ``UnknownAgent``, ``NoCatalog``."""
-        await self._require_agent(agent)
-        digest = await self._stores.catalogs.current()
-        if digest is None:
+        in_force = await self._stores.catalogs.in_force()
+        if in_force is None:
             raise NoCatalog("nobody has published agents to this server: start `ekiden dispatcher`")
-        manifest = await self._stores.catalogs.manifest(digest)
-        return AgentDefinition.from_json(await self._stores.catalogs.definition(digest, manifest[agent]))
+        _require(agent, in_force.manifest)
+        digest = in_force.manifest[agent]
+        return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))
 
     async def ailment(self) -> str | None:
         """Say why the server takes no writes just now, and what to do; None when it does."""
@@ -336,14 +337,6 @@ class Client:
         """Return every queue with its length and its consumers."""
         return await self._stores.pools.queues()
 
-    async def _require_agent(self, agent: str) -> None:
-        names = await self.agents()
-        if not names or agent in names:
-            return  # without a catalog the dispatcher decides, when it comes
-        near = get_close_matches(agent, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-        raise UnknownAgent(f"no agent is named {agent!r}: {hint}")
-
 
 def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return session variables as they can be stored. Raises ``InvalidRequest``."""
@@ -351,6 +344,16 @@ def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
         if (problem := problem_of(name, value)) is not None:
             raise InvalidRequest(problem)
     return dict(json.loads(_storable(json.dumps(state, ensure_ascii=False))))
+
+
+def _require(agent: str, names: Iterable[str]) -> None:
+    """Raise ``UnknownAgent`` unless ``agent`` is one of ``names``."""
+    names = sorted(names)
+    if agent in names:
+        return
+    near = get_close_matches(agent, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+    raise UnknownAgent(f"no agent is named {agent!r}: {hint}")
 
 
 async def _each(ask: Callable[[Q], Awaitable[A]], questions: Iterable[Q]) -> list[A]:

@@ -63,7 +63,10 @@ class DispatchHandler:
         )
         definition = self.catalog.definition(routed.agent)
         return Transfer(
-            context, catalog=self.catalog.digest, definition=definition.digest, budget=_budget_of(definition)
+            context,
+            catalog=self.catalog.digest,
+            definition=self.catalog.digests[routed.agent],
+            budget=_budget_of(definition),
         )
 
     async def _refuse(self, leg: Leg, result: RoutingResult) -> Failed:
@@ -148,7 +151,7 @@ def with_default(result: RoutingResult, catalog: Catalog, default: str | None) -
 def nobody(catalog: Catalog, result: RoutingResult, *, is_brief: bool = False) -> str:
     """Say that no agent was chosen, why, and, unless ``is_brief``, which there are: numbered, the likeliest first."""
     if not len(catalog):
-        return "no agents are loaded: put agent files into .gemini/agents/ and start the dispatcher again"
+        return "no agents are loaded: put agent files into .gemini/agents/ and publish them (`ekiden catalog publish`)"
     if is_brief:
         return _why(result)
     lines = [

@@ -9,10 +9,12 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── UnknownJob            an id that does not exist, or no longer does
      │    ├── AmbiguousId           a prefix that several ids share
      │    ├── SessionBusy           another job of the session still runs, and the caller would not wait
-     │    └── NoCatalog             nobody has published agent definitions yet
+     │    ├── NoCatalog             nobody has published agent definitions yet, or they are gone
+     │    └── CatalogReplaced       somebody else has published meanwhile (exit code 1)
      ├── DefinitionError        whoever wrote the agent file can mend it
      ├── ConfigurationError     whoever runs this process can mend it
      │    ├── WrongPool             a Celery pool that cannot run coroutines
+     │    ├── UnreadableDefinition  an agent in the store that a newer version has written
      │    └── MissingModel          a model name that no adapter here serves
      ├── ConditionFailed        a condition of an agent file cannot be told: it counts as false, with a warning
      ├── ToolError              the model can mend it: its text is the tool's result
@@ -28,6 +30,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    └── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
      ├── NotConfirmed           (Transient) it is done, but the replicas that were asked for do not have it yet
      ├── WentBack               the server lost what it had: read again from what it still has
+     ├── CatalogNotReady        (Transient) this dispatcher is still reading or learning the catalog in force
      ├── LostLease              another worker owns the leg now: stop, write nothing
      └── JobCancelled           somebody cancelled the job: stop, commit Cancelled
 
@@ -38,6 +41,8 @@ from typing import ClassVar, Literal
 
 __all__ = [
     "AmbiguousId",
+    "CatalogNotReady",
+    "CatalogReplaced",
     "ConditionFailed",
     "ConfigurationError",
     "DefinitionError",
@@ -64,6 +69,7 @@ __all__ = [
     "UnknownAgent",
     "UnknownJob",
     "UnknownModel",
+    "UnreadableDefinition",
     "UserError",
     "WentBack",
     "WrongPool",
@@ -115,7 +121,13 @@ class SessionBusy(UserError):
 
 
 class NoCatalog(UserError):
-    """No dispatcher has published a catalog to this server."""
+    """No catalog has been published to this server, or it has expired."""
+
+
+class CatalogReplaced(UserError):
+    """Another catalog is in force than the one that was to be replaced: nothing was published."""
+
+    exit_code = 1
 
 
 class DefinitionError(EkidenError):
@@ -132,6 +144,10 @@ class ConfigurationError(EkidenError):
 
 class WrongPool(ConfigurationError):
     """The Celery worker was started with a pool that cannot run coroutines."""
+
+
+class UnreadableDefinition(ConfigurationError):
+    """An agent definition in the store is none that this version of Ekiden can read: a newer one has written it."""
 
 
 class MissingModel(ConfigurationError):
@@ -216,6 +232,10 @@ class NotConfirmed(EkidenError, Transient):
 
 class WentBack(EkidenError):
     """A journal has no longer what was read of it: the server was lost, and came back with less."""
+
+
+class CatalogNotReady(EkidenError, Transient):
+    """This process is still reading the catalog in force, or learning to route by it."""
 
 
 class LostLease(EkidenError):

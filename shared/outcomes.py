@@ -34,7 +34,7 @@ TerminationReason = Literal[
     "GUARDRAIL",
     "NO_ROUTE",
 ]
-PauseCause = Literal["missing_tools", "retry", "children"]
+PauseCause = Literal["missing_tools", "retry", "children", "catalog"]
 
 
 @dataclass(frozen=True)

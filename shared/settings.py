@@ -64,6 +64,8 @@ class Settings(BaseSettings):
     """Whose sessions the command line continues and begins; None: the login name."""
     agents_dir: Annotated[list[Path], NoDecode] = Field(default_factory=list)
     """Further folders of agent files; in the environment joined as in ``PATH``, or a JSON list."""
+    publish: bool = False
+    """Whether a dispatcher that starts puts its agent files in force, instead of the catalog that is."""
     scripts_dir: Path | None = None
     """Scripts for the scripted model; None: those that ship with the agents."""
     workspace_root: Path | None = None

@@ -64,6 +64,10 @@ def test_every_shipped_agent_is_served_by_exactly_one_service() -> None:
     assert sorted(served) == sorted(shipped)
 
 
+def test_a_deploy_puts_the_images_agents_in_force() -> None:
+    assert services()["dispatcher"]["command"] == ["dispatcher", "--publish"]
+
+
 def test_the_server_keeps_jobs_and_is_reachable_from_this_machine_alone() -> None:
     valkey = yaml.safe_load(COMPOSE.read_text())["services"]["valkey"]
     options = " ".join(valkey["command"])

@@ -72,8 +72,7 @@ async def _unknown(url: str, names: Sequence[str]) -> list[str]:
     stores = open_stores(url, retries=1)
     try:
         await stores.ping()
-        digest = await stores.catalogs.current()
-        known = await stores.catalogs.manifest(digest) if digest else dict.fromkeys(names)
-        return [name for name in names if name not in known]
+        in_force = await stores.catalogs.in_force()
+        return [name for name in names if name not in in_force.manifest] if in_force else []
     finally:
         await stores.close()

@@ -1,18 +1,16 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
 from collections.abc import Callable, Iterable
-from itertools import takewhile
 from pathlib import Path
 
 import structlog
 
 from shared.definitions.model import AgentDefinition
-from shared.errors import ModelUnavailable
+from shared.errors import ModelUnavailable, UnreadableDefinition
 from shared.llm.models import Models
 from shared.outcomes import Outcome, Suspended
 from shared.prices import Prices
-from shared.records import ModelReplied, Paused
-from shared.relay.leg import Leg
+from shared.relay.leg import Leg, backoff_s
 from shared.stores.catalogs import RedisCatalogStore
 from workers.calls import Equipment
 from workers.completion import CONTROLS, Completion
@@ -24,8 +22,6 @@ from workers.tools.gate import ToolGate
 from workers.tools.registry import Registry
 
 __all__ = ["AgentHandler", "Definitions"]
-
-MAX_BACKOFF_S = 30.0
 
 log = structlog.get_logger(__name__)
 
@@ -73,16 +69,21 @@ class AgentHandler:
         self._root = workspace_root.resolve() if workspace_root else None
 
     async def run(self, leg: Leg) -> Outcome:
-        """Run the leg here, or give it back when this worker lacks what the agent needs, or the model is away."""
+        """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
+        try:
+            return await self._run(leg)
+        except ModelUnavailable as error:  # to wait holds no worker, and is no failed attempt
+            return Suspended("retry", max(backoff_s(leg, "retry"), error.retry_after_s or 0.0), str(error))
+        except UnreadableDefinition as error:  # another worker is of the version that wrote it
+            log.error("definition_unreadable", error=str(error))
+            return Suspended("catalog", backoff_s(leg, "catalog"), str(error))
+
+    async def _run(self, leg: Leg) -> Outcome:
         definition = await self._definitions.definition(leg.catalog, leg.agent)
         if lacking := self._lacking(definition, leg):
             log.warning("tools_missing", lacking=lacking)
-            return Suspended("missing_tools", _backoff_s(leg, "missing_tools"), lacking)
-        executor = Executor(leg, await self._equip(definition, leg))
-        try:
-            return await executor.run()
-        except ModelUnavailable as error:  # to wait holds no worker, and is no failed attempt
-            return Suspended("retry", max(_backoff_s(leg, "retry"), error.retry_after_s or 0.0), str(error))
+            return Suspended("missing_tools", backoff_s(leg, "missing_tools"), lacking)
+        return await Executor(leg, await self._equip(definition, leg)).run()
 
     def _lacking(self, definition: AgentDefinition, leg: Leg) -> str:
         """Say what this worker lacks for the leg; empty when it has everything."""
@@ -126,10 +127,3 @@ class AgentHandler:
 def _permits(definition: AgentDefinition, leg: Leg) -> Callable[[str], bool]:
     """Return whether the agent may use a tool: by its own file, and by those of the agents that delegated the job."""
     return lambda name: definition.permits(name) and all(rules.permits(name) for rules in leg.request.bounds)
-
-
-def _backoff_s(leg: Leg, cause: str) -> float:
-    """Return 0.5 s, doubled for every time since the last reply that the leg has waited for this cause."""
-    recent = takewhile(lambda record: not isinstance(record, ModelReplied), reversed(leg.records))
-    pauses = sum(isinstance(one, Paused) and one.cause == cause and one.delay_s > 0 for one in recent)
-    return min(0.5 * 2.0 ** min(pauses, 10), MAX_BACKOFF_S)

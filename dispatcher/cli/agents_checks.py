@@ -62,6 +62,12 @@ class Report:
         return sum(finding.severity == severity for check in self.checks for finding in check.findings)
 
     @property
+    def errors(self) -> list[str]:
+        """The errors, each as ``file:line: error: what``."""
+        found = [finding for check in self.checks for finding in check.findings if finding.severity == "error"]
+        return [str(Problem(str(self.file), one.line, one.severity, one.message)) for one in found]
+
+    @property
     def passed(self) -> int:
         """How many checks found nothing."""
         return sum(check.status == "ok" for check in self.checks)

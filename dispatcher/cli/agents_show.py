@@ -64,7 +64,7 @@ def print_levels(files: "list[AgentFile]", scope: str) -> None:
         out.table(["name", "title", "model", ""], rows)
         out.line()
     if usable:
-        out.line("`ekiden run --agent NAME` gives a request to one of them")
+        out.line("`ekiden run --agent NAME` gives a request to one of them; `ekiden catalog show` lists those in force")
     else:
         out.line(f"No agents ({scope}). `ekiden agents create` makes one")
 

@@ -26,7 +26,7 @@ async def examine_here() -> list[Finding]:
 
 
 def agent_files(settings: Settings) -> Finding:
-    """Tell whether the agent files in force can be read and fit together."""
+    """Tell whether the agent files that count here can be read and fit together."""
     from dispatcher.cli.agents_checks import Checker
     from dispatcher.cli.agents_found import open_agents
 
@@ -35,7 +35,7 @@ def agent_files(settings: Settings) -> Finding:
     reports = [checker.report(file) for file in agents.files if not file.is_shadowed]
     bad = [report for report in reports if report.count("error")]
     if not bad:
-        return ok("agent files", f"{len(reports)} in force, all valid")
+        return ok("agent files", f"{len(reports)} here, all valid")
     names = ", ".join(str(report.file) for report in bad[:_SHOWN]) + (" …" if len(bad) > _SHOWN else "")
     return error("agent files", f"{len(bad)} of {len(reports)} have errors: {names}", "ekiden agents validate --all")
 

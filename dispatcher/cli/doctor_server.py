@@ -10,7 +10,9 @@ from dispatcher.cli.doctor_findings import Finding, error, ok, warning
 from dispatcher.cli.doctor_losses import losses
 from dispatcher.cli.jobs import local_time
 from dispatcher.cli.trace_waterfall import duration
-from shared.errors import ConfigurationError, EkidenError, StoreUnavailable
+from dispatcher.publishing import difference, published_ago
+from shared.definitions.catalog import build_catalog
+from shared.errors import ConfigurationError, StoreUnavailable
 from shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
 from shared.settings import load_settings
 from shared.stores import keys
@@ -22,7 +24,7 @@ from shared.stores.pools import QueueView
 from shared.stores.redis import as_any, translated, without_password
 from shared.version import VERSION
 
-__all__ = ["agents_served", "clock", "examine_server", "queues_served", "versions"]
+__all__ = ["agents_served", "clock", "examine_server", "own_files", "queues_served", "versions"]
 
 MAX_SKEW_MS = 1_000
 
@@ -51,7 +53,8 @@ async def _examine(stores: Stores) -> list[Finding]:
     before = time.time()
     server_ms = await stores.now_ms()
     here_ms = round((before + time.time()) * 500)
-    catalog, agents = await _catalog(stores)
+    catalog, manifest = await _catalog(stores, server_ms)
+    agents = sorted(manifest)
     pools = await stores.pools.pools()
     return [
         ok("server", f"{_product(info)} answers at {without_password(stores.url)}"),
@@ -59,6 +62,7 @@ async def _examine(stores: Stores) -> list[Finding]:
         *losses(await stores.durability(), load_settings().wait_replicas),
         clock(server_ms - here_ms, await stores.jobs.clock.last_jump()),
         catalog,
+        *own_files(manifest),
         *agents_served(agents, pools),
         *queues_served(await stores.pools.queues()),
         versions(pools),
@@ -101,21 +105,32 @@ def _jumped(jump: Jump) -> str:
     return f"the server's went {where} to {local_time(jump.at_ms)}{times}: leases, timers and deadlines took no notice"
 
 
-async def _catalog(stores: Stores) -> tuple[Finding, list[str]]:
-    digest = await stores.catalogs.current()
+async def _catalog(stores: Stores, now_ms: int) -> tuple[Finding, dict[str, str]]:
+    digest, in_force = await stores.catalogs.current(), await stores.catalogs.in_force()
     if digest is None:
-        return warning("catalog", "nobody has published agents yet", "ekiden dispatcher"), []
-    try:
-        agents = sorted(await stores.catalogs.manifest(digest))
-    except EkidenError as fault:
-        return error("catalog", str(fault)), []
+        return warning("catalog", "nobody has published agents yet", "ekiden dispatcher"), {}
+    if in_force is None:
+        return error("catalog", f"{digest[:12]} has expired: jobs wait", "ekiden catalog publish"), {}
     values = await as_any(translated(stores.client.hvals)(keys.catalog(digest)))
-    left_s = await as_any(translated(stores.client.ttl)(keys.catalog(digest)))
-    age_h = max(keys.CATALOG_TTL_S - left_s, 0) / 3600
     size_kb = sum(map(len, values)) / 1024
-    published = f"{age_h:.0f} h ago" if age_h >= 1 else f"{age_h * 60:.0f} min ago"
-    text = f"{digest[:12]}, {len(agents)} agents, {size_kb:.0f} KB, published {published}"
-    return ok("catalog", text), agents
+    published = published_ago(digest, await stores.catalogs.history(1), now_ms)
+    text = f"{digest[:12]}, {len(in_force.manifest)} agents, {size_kb:.0f} KB{published}"
+    return ok("catalog", text), in_force.manifest
+
+
+def own_files(manifest: Mapping[str, str]) -> list[Finding]:
+    """Judge whether the agent files here, if there are any beside those that ship, are those in force."""
+    from dispatcher.cli.agents_found import open_agents
+
+    agents = open_agents(None)
+    if not manifest or all(file.is_shipped for file in agents.files):
+        return []
+    here = build_catalog(agents.in_force.values(), agents.sources)[0]
+    differs = difference(manifest, here.digests)
+    if not differs:
+        return []
+    text = f"the agent files here are not those in force: {differs}"
+    return [warning("agents in force", text, "ekiden catalog publish, if they are to be")]
 
 
 def agents_served(agents: Sequence[str], pools: Sequence[PoolView]) -> list[Finding]:

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from dispatcher.cli import (
     agents,
+    catalog,
     chat,
     config,
     doctor,
@@ -81,6 +82,7 @@ app.command("status")(status.status)
 app.command("doctor")(doctor.doctor)
 app.command("models")(models.models)
 app.add_typer(agents.app, name="agents")
+app.add_typer(catalog.app, name="catalog")
 app.add_typer(route.app, name="route")
 app.add_typer(config.app, name="config")
 

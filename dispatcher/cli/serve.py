@@ -16,13 +16,20 @@ def dispatcher(
     agents_dir: Annotated[
         list[Path] | None, typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files.")
     ] = None,
+    publish: Annotated[
+        bool,
+        typer.Option("--publish", help="Put the agent files in force, instead of what is. [only where nothing is]"),
+    ] = False,
     concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, help="Jobs at a time. [50]")] = None,
     metrics_port: Annotated[
         int | None, typer.Option(metavar="PORT", min=0, help="Offer metrics to Prometheus there. [not at all]")
     ] = None,
     log_level: LogLevel = "warning",
 ) -> None:
-    """Serve new jobs: load the agent files, publish them, and route every request to its first agent."""
+    """Serve new jobs: route every request to its first agent, among those of the catalog in force.
+
+    Its own agent files come into force where nothing is, or with --publish; see `ekiden catalog`.
+    """
     from shared.children import watch_parent
 
     watch_parent()
@@ -36,4 +43,5 @@ def dispatcher(
     typer.echo(f"Serving new jobs at {without_password(url)}")
     folders = json.dumps([str(folder.absolute()) for folder in agents_dir]) if agents_dir else None
     options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency, "metrics_port": metrics_port}
+    options["publish"] = publish or None
     raise typer.Exit(serve("dispatcher.app:app", options, [DISPATCH_QUEUE], log_level))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from shared.children import Child, start_child
 from shared.errors import ConfigurationError
@@ -25,6 +25,8 @@ _LOOK_S = 0.1
 @dataclass
 class Stack:
     """A dispatcher and a worker that serve every agent; they end with this process, however it ends.
+
+    The dispatcher puts the folder's agents in force: on a server that several folders share, the last one counts.
 
     Attributes:
         url: The server that they serve.
@@ -96,29 +98,41 @@ class Stack:
             await asyncio.sleep(_LOOK_S)
 
     def tell_problems(self, tell: Callable[[str], None]) -> None:
-        """Tell what is wrong in the agent files, each thing once."""
-        for problem in self.agent_file_errors():
+        """Tell what is wrong with the agent files, or keeps them from being in force, each thing once."""
+        for problem in self._problems():
             if problem not in self._told:
                 self._told.add(problem)
-                tell(f"agent file {problem}")
+                tell(problem)
 
-    def agent_file_errors(self) -> list[str]:
-        """Return what the dispatcher found wrong in the agent files, as ``file:line: what``; empty before it has."""
+    def _problems(self) -> list[str]:
+        """Return what the dispatcher has logged of its agent files; empty before it has."""
         found = []
         for line in self.children["dispatcher"].tail(200).splitlines():
             try:
                 entry = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(entry, dict) and entry.get("event") == "agent_file" and entry.get("level") == "error":
-                found.append(f"{entry.get('at')}: {entry.get('problem')}")
+            if isinstance(entry, dict) and (problem := _problem(entry)):
+                found.append(problem)
         return found
 
     def _options(self, kind: str) -> list[str]:
         if kind == "dispatcher":
-            return [part for folder in self.agents_dirs for part in ("--agents-dir", str(folder))]
+            return ["--publish", *(part for folder in self.agents_dirs for part in ("--agents-dir", str(folder)))]
         concurrency = [] if self.concurrency is None else ["--concurrency", str(self.concurrency)]
         return ["--workspace-root", str(self.root), *concurrency]
+
+
+def _problem(entry: dict[str, Any]) -> str:
+    """Return what a line of the dispatcher's log says of the agent files, if it says anything."""
+    match entry.get("event"), entry.get("level"):
+        case "agent_file", "error":
+            return f"agent file {entry.get('at')}: {entry.get('problem')}"
+        case "catalog_not_published", _:
+            return f"the agent files are not in force: {entry.get('error')}"
+        case "catalog_differs", _:
+            return f"the agent files are not in force ({entry.get('files')}): {entry.get('hint')}"
+    return ""
 
 
 def _all_at_once(stop: Callable[[Child], object], children: Sequence[Child]) -> None:

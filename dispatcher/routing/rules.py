@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surroundings, routable
 from dispatcher.routing.evidence import Evidence, words_said
 from dispatcher.routing.lexicon import Lexicon
+from dispatcher.routing.recent import Recent
 from dispatcher.routing.words import Floats
 from shared.definitions.catalog import Catalog
 from shared.definitions.model import AgentDefinition
@@ -29,16 +30,15 @@ _READ = 20_000
 
 
 class RuleRouter:
-    """Scores the agents of a catalog whose terms occur; compiles a catalog's rules once."""
+    """Scores the agents of a catalog whose terms occur; compiles a catalog's rules once, in the background."""
 
-    def __init__(self) -> None:
-        self._digest = ""
-        self._rules: _Rules | None = None
-        self._compiling = asyncio.Lock()
+    def __init__(self, patience_s: float | None = None) -> None:
+        """Make a router. ``patience_s``: how long a request waits for rules that are still being compiled."""
+        self._rules: Recent[_Rules] = Recent(patience_s)
 
     async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
         """Choose the agent with the best score above zero."""
-        rules = await self._compiled(catalog)
+        rules = await self.prepare(catalog)
         began = time.perf_counter()
         candidates = tuple(rules.candidates(prompt))
         best = candidates[0] if candidates else None
@@ -55,13 +55,9 @@ class RuleRouter:
             route=best, candidates=candidates, stages=(stage,), belonging=best.confidence if best else 0.0
         )
 
-    async def _compiled(self, catalog: Catalog) -> "_Rules":
-        if self._rules is None or self._digest != catalog.digest:
-            async with self._compiling:
-                if self._rules is None or self._digest != catalog.digest:
-                    self._rules = await asyncio.to_thread(_Rules, routable(catalog))
-                    self._digest = catalog.digest
-        return self._rules
+    async def prepare(self, catalog: Catalog) -> "_Rules":
+        """Return the rules of ``catalog``, compiled first if it is new."""
+        return await self._rules.get(catalog.digest, lambda: asyncio.to_thread(_Rules, routable(catalog)))
 
 
 class _Rules:

@@ -13,6 +13,7 @@ from dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surround
 from dispatcher.routing.calibration import CALIBRATED
 from dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors, single_threaded
 from dispatcher.routing.meaning import Judgement, Meaning, learn, texts_of
+from dispatcher.routing.recent import Recent
 from shared.definitions.catalog import Catalog
 from shared.definitions.model import AgentDefinition
 from shared.records import RoutingStage
@@ -21,15 +22,23 @@ __all__ = ["SemanticRouter"]
 
 
 class SemanticRouter:
-    """Learns a catalog when it first sees it; each definition's vectors are made once."""
+    """Learns a catalog when it first sees it, in the background; each definition's vectors are made once."""
 
-    def __init__(self, encoder: Encoder | None = None, threshold: float | None = None) -> None:
-        """Make a router. ``threshold``: 0 to 100, instead of the calibrated 50."""
+    def __init__(
+        self, encoder: Encoder | None = None, threshold: float | None = None, patience_s: float | None = None
+    ) -> None:
+        """Make a router.
+
+        Args:
+            encoder: Turns texts into vectors; None: the one that ships with Ekiden.
+            threshold: 0 to 100, instead of the calibrated 50.
+            patience_s: How long a request waits for a catalog that is still being learned; None: as long as it takes.
+        """
         self._encoder = encoder or SentenceEncoder()
         self._threshold = CALIBRATED if threshold is None else threshold
         self._vectors: dict[str, Vectors] = {}
-        self._learned: tuple[str, Meaning] | None = None
-        self._learning = asyncio.Lock()
+        self._learned: Recent[Meaning] = Recent(patience_s)
+        self._learning = asyncio.Lock()  # one catalog after the other: they share the vectors
 
     async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
         """Choose the agent whose texts the request is most like, if it is like any."""
@@ -42,11 +51,16 @@ class SemanticRouter:
 
     async def learned(self, catalog: Catalog) -> Meaning:
         """Return what is known of ``catalog``, learning it first if it is new. The event loop goes on meanwhile."""
+        return await self._learned.get(catalog.digest, lambda: self._learn_alone(routable(catalog)))
+
+    async def prepare(self, catalog: Catalog) -> None:
+        """Learn ``catalog`` before a request needs it, if any request ever needed one: the encoder takes its time."""
+        if self._learned.is_in_use and routable(catalog):
+            await self.learned(catalog)
+
+    async def _learn_alone(self, agents: Sequence[AgentDefinition]) -> Meaning:
         async with self._learning:
-            if self._learned is None or self._learned[0] != catalog.digest:
-                meaning = await asyncio.to_thread(self._learn, routable(catalog))
-                self._learned = (catalog.digest, meaning)
-            return self._learned[1]
+            return await asyncio.to_thread(self._learn, agents)
 
     def _judged(self, meaning: Meaning, prompt: str) -> Judgement:
         with single_threaded():

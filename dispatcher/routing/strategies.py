@@ -1,6 +1,8 @@
 """The strategies by name, as the settings have them; they share what they have learned of a catalog."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections import UserDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dispatcher.routing.base import Router
@@ -12,7 +14,7 @@ from dispatcher.routing.rules import RuleRouter
 from dispatcher.routing.semantic import SemanticRouter
 from shared.definitions.catalog import Catalog
 
-__all__ = ["RoutingValues", "routers"]
+__all__ = ["RoutingValues", "Strategies", "routers"]
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,27 @@ class RoutingValues:
     """Who is asked with the strategy ``llm``; None: there is no such strategy."""
     asks_model: bool = False
     """Whether the strategy ``hybrid`` asks it too."""
+    patience_s: float | None = None
+    """How long a request waits for a catalog that is still being learned; None: as long as it takes."""
 
 
-def routers(values: RoutingValues, encoder: Encoder | None = None) -> Mapping[str, Router]:
+class Strategies(UserDict[str, Router]):
+    """The routers by the name of their strategy."""
+
+    def __init__(self, known: dict[str, Router], rule: RuleRouter, semantic: SemanticRouter) -> None:
+        super().__init__(known)
+        self._rule = rule
+        self._semantic = semantic
+
+    async def prepare(self, catalog: Catalog) -> None:
+        """Learn ``catalog`` in the background; returns when that is done, or raises ``CatalogNotReady``."""
+        await asyncio.gather(self._rule.prepare(catalog), self._semantic.prepare(catalog))
+
+
+def routers(values: RoutingValues, encoder: Encoder | None = None) -> Strategies:
     """Return a router for each strategy; ``llm`` only where there is a model, which is told the conversation itself."""
-    rule, semantic = RuleRouter(), SemanticRouter(encoder, values.semantic_threshold)
+    rule = RuleRouter(values.patience_s)
+    semantic = SemanticRouter(encoder, values.semantic_threshold, values.patience_s)
     model = ModelRouter(values.model_for, semantic, values.top_k) if values.model_for else None
     hybrid = HybridRouter(rule, semantic, model if values.asks_model else None, values.rule_threshold)
     known: dict[str, Router] = {
@@ -38,4 +56,4 @@ def routers(values: RoutingValues, encoder: Encoder | None = None) -> Mapping[st
         "semantic": FollowUpRouter(semantic),
         "hybrid": hybrid if hybrid.model else FollowUpRouter(hybrid),
     }
-    return {**known, "llm": model} if model else known
+    return Strategies({**known, "llm": model} if model else known, rule, semantic)

@@ -23,6 +23,8 @@ class Catalog:
     """Agent definitions by name. Make one with ``build_catalog``, which checks the references between them."""
 
     agents: Mapping[str, AgentDefinition]
+    stored_as: Mapping[str, str] | None = None
+    """Agent name to the digest that the store has it by; None: not from the store."""
 
     def __post_init__(self) -> None:
         ordered = {name: self.agents[name] for name in sorted(self.agents)}
@@ -42,7 +44,9 @@ class Catalog:
 
     @cached_property
     def digests(self) -> Mapping[str, str]:
-        """Agent name to the SHA-256 of its definition."""
+        """Agent name to the SHA-256 of its definition, as whoever published it has written it."""
+        if self.stored_as is not None:  # another version's defaults would make it another one
+            return MappingProxyType(dict(self.stored_as))
         return MappingProxyType({name: agent.digest for name, agent in self.agents.items()})
 
     @cached_property
@@ -63,6 +67,18 @@ class Catalog:
     def manifest(self) -> dict[str, str]:
         """Return the map name to digest as JSON has it."""
         return dict(self.digests)
+
+    @classmethod
+    def from_store(cls, manifest: Mapping[str, str], definitions: Mapping[str, str]) -> "Catalog":
+        """Read a published catalog: name -> digest, and digest -> JSON. Raises ``UnreadableDefinition``."""
+        return cls(
+            {name: AgentDefinition.from_json(definitions[digest]) for name, digest in manifest.items()}, manifest
+        )
+
+    def to_store(self) -> tuple[str, dict[str, str], dict[str, str]]:
+        """Return what is published: the digest, name -> digest, and digest -> JSON."""
+        texts = {self.digests[name]: agent.to_json() for name, agent in self.agents.items()}
+        return self.digest, self.manifest(), texts
 
     def definition(self, name: str) -> AgentDefinition:
         """Return the definition of the agent ``name``.

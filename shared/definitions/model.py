@@ -14,7 +14,9 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from shared.errors import UnreadableDefinition
 
 __all__ = [
     "AgentDefinition",
@@ -271,8 +273,14 @@ class AgentDefinition(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "AgentDefinition":
-        """Read what ``to_json`` wrote."""
-        return cls.model_validate_json(text)
+        """Read what ``to_json`` wrote. Raises ``UnreadableDefinition`` where a newer version has."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            field = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+            raise UnreadableDefinition(
+                f"an agent definition has a {field!r} that this version of Ekiden cannot read: deploy the newer one"
+            ) from error
 
 
 _OBJECTIVE = InputField(

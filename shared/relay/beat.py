@@ -88,6 +88,7 @@ class Beat:
             self._chores += [
                 Chore(settings.sweep_s, self._sweep),
                 Chore(TIDY_S, lambda stores: stores.jobs.tidy()),
+                Chore(TIDY_S, lambda stores: stores.catalogs.keep()),
                 Chore(ANNOUNCE_S, lambda stores: stores.pools.announce(describe())),
                 Chore(GAUGES_S, tell_queues),
             ]

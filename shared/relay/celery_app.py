@@ -14,8 +14,9 @@ from shared.logs import configure_logs
 from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
 from shared.relay.consuming import SteadyConsumer
+from shared.relay.following import AgentsToServe
 from shared.relay.leases import Leases
-from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK, queue_for
+from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK
 from shared.relay.pool import AsyncPool
 from shared.relay.runner import PROCESS, Runner
 from shared.relay.served import Kind, imported
@@ -30,6 +31,9 @@ from shared.telemetry.starting import start_telemetry
 from shared.version import VERSION
 
 __all__ = ["make_app"]
+
+FOLLOW_S = 1.0
+"""How often a pool looks which catalog is in force."""
 
 log = structlog.get_logger(__name__)
 
@@ -94,11 +98,12 @@ class _Relay:
         self._stores = open_stores(url, confirming=Noting(settings.wait_replicas))
         self._leases = Leases(settings.lease_s)
         self._tools: tuple[str, ...] = ()
+        self._agents = AgentsToServe()
         self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
         self._beat = Beat(url, settings, self._leases, self.describe)
         self._beat.also(Chore(LOOK_S, Watchdog(worker, self._leases, self._queues).look))
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
-            self._beat.also(Chore(1.0, self._follow_catalog))
+            self._beat.also(Chore(FOLLOW_S, self._follow_catalog))
 
     async def start(self, bootstrap: str) -> None:
         """Build the handler on the legs' loop, then begin to beat."""
@@ -107,6 +112,10 @@ class _Relay:
             log.warning("server", advice=advice)
         served = await imported(bootstrap)(self._settings, self._stores)
         self._tools = served.tools
+        if served.begin is not None:
+            await served.begin()
+        if served.follow is not None:
+            self._beat.also(Chore(FOLLOW_S, served.follow))
         self.runner = Runner(
             self._stores.jobs,
             self._leases,
@@ -144,15 +153,13 @@ class _Relay:
         return sorted(self._worker.app.amqp.queues.consume_from)
 
     async def _follow_catalog(self, stores: Stores) -> None:
-        """Consume the queue of every agent in the catalog in force, also of those that come later."""
-        digest = await stores.catalogs.current()
-        agents = await stores.catalogs.manifest(digest) if digest else {}
+        """Consume the queue of every agent that there is, also of those that come later or have gone since."""
+        queues = await self._agents.queues(stores, self._queues())
         consumer = self._worker.consumer
         if consumer is None or consumer.task_consumer is None:
             return
-        for queue in map(queue_for, agents):
-            if queue not in self._worker.app.amqp.queues.consume_from:
-                consumer.call_soon(consumer.add_task_queue, queue)
+        for queue in queues:
+            consumer.call_soon(consumer.add_task_queue, queue)
 
 
 def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> type[bootsteps.StartStopStep]:

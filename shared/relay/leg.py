@@ -4,11 +4,12 @@ import asyncio
 import itertools
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Protocol
 
 from shared.handoff import HandoffContext
 from shared.messages import ToolCall, ToolResult
-from shared.outcomes import Outcome
+from shared.outcomes import Outcome, PauseCause
 from shared.records import (
     Entry,
     HandedOff,
@@ -28,9 +29,10 @@ from shared.stores.base import Appends, Claimed, JobStore, JobView, Lease, Reads
 from shared.stores.sessions import Said
 from shared.telemetry.base import LegWatch
 
-__all__ = ["Handler", "Leg", "MadeProgress", "closing_records", "journal_of"]
+__all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "journal_of"]
 
 PAGE = 500
+MAX_BACKOFF_S = 30.0
 
 _writes = itertools.count(1)
 """Of the whole process: a leg that is opened a second time under one lease must not use an id again."""
@@ -183,6 +185,13 @@ class Handler(Protocol):
     async def run(self, leg: Leg) -> Outcome:
         """Carry the leg to an outcome; knows no queue and commits nothing."""
         ...
+
+
+def backoff_s(leg: Leg, cause: PauseCause) -> float:
+    """Return 0.5 s, doubled for every time since the last reply that the leg has waited for this cause."""
+    recent = takewhile(lambda record: not isinstance(record, ModelReplied), reversed(leg.records))
+    pauses = sum(isinstance(one, Paused) and one.cause == cause and one.delay_s > 0 for one in recent)
+    return min(0.5 * 2.0 ** min(pauses, 10), MAX_BACKOFF_S)
 
 
 def _spent(records: Sequence[Record]) -> Spent:

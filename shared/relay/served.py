@@ -20,6 +20,10 @@ class Served:
 
     handler: Handler
     tools: tuple[str, ...] = ()
+    begin: Callable[[], Awaitable[None]] | None = None
+    """What the pool does once, before its first leg; a process that runs single legs does not."""
+    follow: Callable[[Stores], Awaitable[None]] | None = None
+    """What it does every second beside the legs, on another loop and with stores of that one."""
 
 
 Bootstrap = Callable[[Settings, Stores], Awaitable[Served]]

@@ -1,14 +1,50 @@
-"""Agent definitions and catalogs on Redis: stored by digest, so that a deploy changes nothing for a running job."""
+"""Agent definitions and catalogs on Redis: stored by digest, so that a deploy changes nothing for a running job.
+
+One catalog is in force. Putting another one in force is compare-and-set on the one that it replaces, and noted.
+"""
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, cast
 
-from shared.errors import NoCatalog
+from shared.errors import CatalogReplaced, NoCatalog
 from shared.stores import keys
 from shared.stores.redis import Redis, as_any, translated
+from shared.stores.scripts import Scripts
 
-__all__ = ["RedisCatalogStore"]
+__all__ = ["InForce", "Publication", "RedisCatalogStore"]
+
+_MANIFEST = "manifest"
+
+
+class InForce(NamedTuple):
+    """The catalog in force: its digest, and its map name -> definition digest."""
+
+    digest: str
+    manifest: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """That a catalog came into force, and how. ``at_ms`` is the server's time, in ms since the epoch."""
+
+    digest: str
+    replaced: str
+    """The digest of the one before; empty: there was none."""
+    agents: int
+    by: str
+    """Whoever published it, as ``user@host``."""
+    source: str
+    """The command, and the folder of the files."""
+    is_rollback: bool
+    at_ms: int
+
+    @property
+    def when_and_who(self) -> str:
+        """Say so in the time of this machine."""
+        return f"at {datetime.fromtimestamp(self.at_ms // 1000)} by {self.by} ({self.source})"
 
 
 class RedisCatalogStore:
@@ -16,34 +52,136 @@ class RedisCatalogStore:
 
     def __init__(self, client: Redis) -> None:
         self._redis = client
+        self._scripts = Scripts(client)
 
     @translated
-    async def publish(self, digest: str, manifest: Mapping[str, str], definitions: Mapping[str, str]) -> None:
-        """Store ``definitions`` (digest -> JSON) and the catalog, then make it the one in force, in one transaction."""
-        fields: dict[Any, Any] = {**definitions, "manifest": json.dumps(dict(manifest))}
-        pipeline = self._redis.pipeline(transaction=True)
-        pipeline.hset(keys.catalog(digest), mapping=fields)
-        pipeline.expire(keys.catalog(digest), keys.CATALOG_TTL_S)
-        pipeline.set(keys.CATALOG, digest)
-        await pipeline.execute()
+    async def publish(
+        self,
+        digest: str,
+        manifest: Mapping[str, str],
+        definitions: Mapping[str, str],
+        *,
+        replaces: str | None,
+        by: str = "",
+        source: str = "",
+    ) -> bool:
+        """Store ``definitions`` (digest -> JSON) and the catalog, and put it in force: one step. False: it was already.
+
+        ``replaces`` is the digest of the one in force as the caller knows it; None: none is. Raises
+        ``CatalogReplaced`` when it is another one: then nothing was changed.
+        """
+        fields = {**definitions, _MANIFEST: json.dumps(dict(manifest))}
+        return await self._put_in_force(digest, replaces, len(manifest), by, source, fields)
+
+    @translated
+    async def roll_back(self, digest: str, *, replaces: str, by: str = "", source: str = "") -> bool:
+        """Put a catalog that is stored in force again; otherwise as ``publish``. Raises ``NoCatalog`` if it is gone."""
+        agents = len(await self.manifest(digest))
+        return await self._put_in_force(digest, replaces, agents, by, source, {}, is_rollback=True)
 
     @translated
     async def current(self) -> str | None:
-        """Return the digest of the catalog in force; None before a dispatcher published one."""
+        """Return the digest of the catalog in force; None before one was published."""
         return cast("str | None", await as_any(self._redis.get(keys.CATALOG)))
+
+    async def in_force(self) -> InForce | None:
+        """Return the catalog in force; None before one was published, or when it has expired."""
+        digest = await self.current()
+        if digest is None:
+            return None
+        try:
+            return InForce(digest, await self.manifest(digest))
+        except NoCatalog:
+            return None
+
+    @translated
+    async def history(self, limit: int = keys.PUBLICATIONS_KEPT) -> list[Publication]:
+        """Return the last publications, newest first."""
+        rows = await as_any(self._redis.xrevrange(keys.PUBLICATIONS, count=limit))
+        return [_publication(fields) for _, fields in rows]
 
     @translated
     async def manifest(self, digest: str) -> dict[str, str]:
         """Return a catalog's map name -> definition digest; raises ``NoCatalog``."""
-        return cast(dict[str, str], json.loads(await self._field(digest, "manifest")))
+        return cast(dict[str, str], json.loads(await self._field(digest, _MANIFEST)))
 
     @translated
     async def definition(self, catalog: str, digest: str) -> str:
         """Return a definition's JSON; raises ``NoCatalog``."""
         return await self._field(catalog, digest)
 
+    @translated
+    async def definitions(self, catalog: str) -> tuple[dict[str, str], dict[str, str]]:
+        """Return a whole catalog: name -> digest, and digest -> JSON; raises ``NoCatalog``."""
+        fields = cast(dict[str, str], await as_any(self._redis.hgetall(keys.catalog(catalog))))
+        if _MANIFEST not in fields:
+            raise _gone(catalog)
+        return json.loads(fields.pop(_MANIFEST)), fields
+
+    @translated
+    async def keep(self) -> None:
+        """Let the catalog in force, and those of the last publications, live on: whoever serves jobs does so."""
+        digests = {publication.digest for publication in await self.history()}
+        digests |= {await self.current() or ""} - {""}
+        pipeline = self._redis.pipeline(transaction=False)
+        for digest in digests:
+            pipeline.expire(keys.catalog(digest), keys.CATALOG_TTL_S, gt=True)
+        await pipeline.execute()
+
+    async def _put_in_force(
+        self,
+        digest: str,
+        replaces: str | None,
+        agents: int,
+        by: str,
+        source: str,
+        fields: Mapping[str, str],
+        *,
+        is_rollback: bool = False,
+    ) -> bool:
+        about: list[Any] = [keys.CATALOG_TTL_S, keys.PUBLICATIONS_KEPT, agents, by, source, int(is_rollback)]
+        verdict, *detail = await self._scripts.run(
+            "publish",
+            [keys.CATALOG, keys.catalog(digest), keys.PUBLICATIONS],
+            [digest, replaces or "", *about, *(part for field in fields.items() for part in field)],
+        )
+        if verdict == "gone":
+            raise _gone(digest)
+        if verdict == "moved":
+            raise await self._replaced(detail[0], replaces)
+        return verdict == "ok"
+
+    async def _replaced(self, current: str, expected: str | None) -> CatalogReplaced:
+        newest = next(iter(await self.history(1)), None)
+        there = f"catalog {current[:12]} is in force" if current else "no catalog is in force"
+        if newest is not None and newest.digest == current:
+            there += f", published {newest.when_and_who}"
+        meant = f"catalog {expected[:12]} was to be replaced" if expected else "there was to be none yet"
+        return CatalogReplaced(
+            f"{there}; {meant}, so nothing was published. Look at `ekiden catalog show`, then decide"
+        )
+
     async def _field(self, catalog: str, field: str) -> str:
         text = await as_any(self._redis.hget(keys.catalog(catalog), field))
         if text is None:
-            raise NoCatalog(f"catalog {catalog[:12]!r} is not on this server (any more): start `ekiden dispatcher`")
+            raise _gone(catalog)
         return cast(str, text)
+
+
+def _gone(catalog: str) -> NoCatalog:
+    return NoCatalog(
+        f"catalog {catalog[:12]!r} is not on this server (any more): publish agents with `ekiden catalog publish`, or "
+        "start `ekiden dispatcher`"
+    )
+
+
+def _publication(fields: Mapping[str, str]) -> Publication:
+    return Publication(
+        digest=fields["digest"],
+        replaced=fields["replaced"],
+        agents=int(fields["agents"]),
+        by=fields["by"],
+        source=fields["source"],
+        is_rollback=fields["rollback"] == "1",
+        at_ms=int(fields["at_ms"]),
+    )

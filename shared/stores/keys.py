@@ -17,6 +17,8 @@ __all__ = [
     "LIVE_TTL_S",
     "POOLS",
     "POOL_TTL_S",
+    "PUBLICATIONS",
+    "PUBLICATIONS_KEPT",
     "QUEUES",
     "REQUEST_TTL_S",
     "SESSIONS",
@@ -45,7 +47,12 @@ DAY_S = 86_400
 SESSION_TTL_S = 30 * DAY_S
 """A session, its jobs, journals and messages, since last use."""
 CATALOG_TTL_S = 60 * DAY_S
-"""A catalog, since it was last published; jobs that are pinned to it keep it for as long as they need it."""
+"""A catalog, since any pool last looked after those of the last publications, or it was published.
+
+Jobs that are pinned to one keep it for as long as they need it.
+"""
+PUBLICATIONS_KEPT = 20
+"""How many publications are remembered, and their catalogs kept to be rolled back to."""
 REQUEST_TTL_S = DAY_S
 """How long a retried submit is recognised."""
 LIVE_TTL_S = 3_600
@@ -55,6 +62,8 @@ STOPPED = "ekiden:stopped"
 
 CATALOG = "ekiden:catalog"
 """The digest of the catalog in force."""
+PUBLICATIONS = "ekiden:publications"
+"""Stream: which catalogs came into force last, how, and who did it."""
 DEADLINES = "ekiden:deadlines"
 """Sorted set: unfinished jobs by the time that ends them, in ms of relay time."""
 JOBS = "ekiden:jobs"
@@ -80,7 +89,20 @@ have followed it; ``jumps``, how often the server's clock has jumped; ``jump_ms`
 UNVOUCHED = "ekiden:unvouched"
 """Sorted set: entries of indexes (``<index> <id>``), written at a relay time, in ms, that no pool had followed then."""
 
-_PERMANENT = {CATALOG, CLOCK, DEADLINES, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, QUEUES, POOLS, UNVOUCHED}
+_PERMANENT = {
+    CATALOG,
+    CLOCK,
+    PUBLICATIONS,
+    DEADLINES,
+    JOBS,
+    JOB_IDS,
+    LEASES,
+    SESSIONS,
+    TIMERS,
+    QUEUES,
+    POOLS,
+    UNVOUCHED,
+}
 
 
 def session(session_id: str) -> str:
@@ -157,7 +179,7 @@ def pool(pool_id: str) -> str:
 
 
 def is_permanent(key: str) -> bool:
-    """Tell whether ``key`` may be without a TTL: indexes, queues (Celery's and kombu's), the current catalog."""
+    """Tell whether ``key`` may be without a TTL: indexes, queues (Celery's and kombu's), which catalog counts."""
     return (
         key in _PERMANENT
         or key.startswith(("ekiden:queued:", "ekiden:suspended:", "ekiden.agent.", "_kombu."))

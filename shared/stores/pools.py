@@ -62,6 +62,11 @@ class RedisPoolStore:
         return {queue: text for queue, text in zip(queues, texts, strict=True) if text is not None}
 
     @translated
+    async def pushed_to(self) -> set[str]:
+        """Return every queue that a job was ever pushed to."""
+        return set(await as_any(self._redis.smembers(keys.QUEUES)))
+
+    @translated
     async def queues(self) -> list[QueueView]:
         """Return every queue that is consumed or was ever pushed to, by name."""
         served: dict[str, list[str]] = {name: [] for name in await as_any(self._redis.smembers(keys.QUEUES))}

@@ -38,7 +38,7 @@ def test_nobody_has_published_a_catalog_yet(backend: Backend) -> None:
 
 def test_a_published_catalog_is_in_force_and_read_by_digest(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
-        await stores.catalogs.publish("c1", {"代码修复": "d1"}, {"d1": '{"name": "代码修复"}'})
+        await stores.catalogs.publish("c1", {"代码修复": "d1"}, {"d1": '{"name": "代码修复"}'}, replaces=None)
         assert await stores.catalogs.current() == "c1"
         assert await stores.catalogs.manifest("c1") == {"代码修复": "d1"}
         assert await stores.catalogs.definition("c1", "d1") == '{"name": "代码修复"}'
@@ -48,8 +48,8 @@ def test_a_published_catalog_is_in_force_and_read_by_digest(backend: Backend) ->
 
 def test_a_deploy_leaves_the_older_catalog_readable(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
-        await stores.catalogs.publish("c1", {"a": "d1"}, {"d1": "{}"})
-        await stores.catalogs.publish("c2", {"a": "d2"}, {"d2": "{}"})
+        await stores.catalogs.publish("c1", {"a": "d1"}, {"d1": "{}"}, replaces=None)
+        await stores.catalogs.publish("c2", {"a": "d2"}, {"d2": "{}"}, replaces="c1")
         assert await stores.catalogs.current() == "c2"
         assert await stores.catalogs.manifest("c1") == {"a": "d1"}
         assert await stores.catalogs.definition("c1", "d1") == "{}"
@@ -60,7 +60,7 @@ def test_a_deploy_leaves_the_older_catalog_readable(backend: Backend) -> None:
 
 def test_an_empty_catalog_can_be_published(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
-        await stores.catalogs.publish("c0", {}, {})
+        await stores.catalogs.publish("c0", {}, {}, replaces=None)
         assert await stores.catalogs.manifest("c0") == {}
 
     backend.run(scenario)

@@ -654,7 +654,7 @@ def test_everything_that_a_long_job_needs_lives_as_long_as_its_deadline(backend:
         year = 365 * 86_400
         long = submission(job)
         await stores.jobs.submit(long.__class__(job, long.request, long.context, long.outbox, year))
-        await stores.catalogs.publish("cat", {"a": "d"}, {"d": "{}"})
+        await stores.catalogs.publish("cat", {"a": "d"}, {"d": "{}"}, replaces=None)
         leg = await moved(stores, job, "a")
         await stores.jobs.append(leg.lease, "t", [reply("x" * 70_000)], used_ms=0, is_progress=True)
         await stores.jobs.suspend(leg.lease, "s", [Paused(leg=1, cause="retry", delay_s=year)], year)

@@ -11,6 +11,7 @@ from tests.conftest import Backend
 from tests.contract import test_children as children
 from tests.contract import test_clock as clock
 from tests.contract import test_job_store as contract
+from tests.contract import test_publishing as publishing
 from tests.contract import test_rewind as rewound
 from tests.doubles.clocks import let_clock_be_set
 
@@ -166,6 +167,12 @@ MUTATIONS = [
         with_a_clock_that_is_set(
             clock.test_what_was_written_before_anybody_noticed_the_jump_is_put_right, 8 * clock.DAY_S
         ),
+    ),
+    Mutation(
+        "publish's comparison",
+        "if current ~= ARGV[2] then return {'moved', current} end\n",
+        "",
+        publishing.test_of_many_that_publish_at_once_one_succeeds,
     ),
 ]
 

@@ -177,6 +177,9 @@ def test_the_projects_own_agents_are_used_and_their_mistakes_shown(ekiden: Progr
     assert done.returncode == 0, done.stdout + done.stderr
     assert "🎯 Routing as asked to: gardener" in done.stdout
     assert re.search(r"agent file \S+bad\.md:4: ", done.stdout)
+    (agents / "good.md").write_text("---\nname: florist\ndescription: Binds.\n---\nBind flowers.\n")
+    done = ekiden.run("run", "--cwd", tmp_path / "project", "--agent", "florist", "bind them")
+    assert done.returncode == 0, "what the folder says now is in force: " + done.stdout + done.stderr
 
 
 def test_a_pool_that_cannot_start_is_named_with_its_reason(ekiden: Program) -> None:

@@ -175,8 +175,8 @@ class Relay:
         state: Mapping[str, Any] | None = None,
     ) -> str:
         """Publish the catalog, create a job and return its id."""
-        texts = {agent.digest: agent.to_json() for agent in self._catalog.agents.values()}
-        await self.stores.catalogs.publish(self._catalog.digest, self._catalog.manifest(), texts)
+        in_force = await self.stores.catalogs.current()
+        await self.stores.catalogs.publish(*self._catalog.to_store(), replaces=in_force)
         job = await self.stores.jobs.reserve(session, prompt)
         folder = str(cwd) if cwd else None
         request = JobRequested(prompt=prompt, agent=agent, cwd=folder, state=dict(state or {}))

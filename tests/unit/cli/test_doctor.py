@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dispatcher.cli.agents_found import open_agents
 from dispatcher.cli.doctor_here import agent_files, collector, mcp_servers, models
 from dispatcher.cli.doctor_losses import losses
-from dispatcher.cli.doctor_server import agents_served, clock, queues_served, versions
+from dispatcher.cli.doctor_server import agents_served, clock, own_files, queues_served, versions
+from shared.definitions.catalog import build_catalog
 from shared.settings import load_settings
 from shared.stores.base import PoolView
 from shared.stores.clock import Jump
@@ -81,6 +83,21 @@ def test_pools_of_another_version_are_a_warning() -> None:
     found = versions([pool("q"), pool("q", version="0.0.9")])
     assert found.status == "warning"
     assert "0.0.9" in found.text
+
+
+def test_own_agent_files_that_are_not_in_force_are_a_warning(elsewhere: Path) -> None:
+    shipped = build_catalog(open_agents(None).in_force.values())[0].manifest()
+    assert own_files({"other": "d"}) == [], "there are none of one's own here"
+    folder = elsewhere / ".gemini" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "mine.md").write_text("---\nname: mine\ndescription: Mine.\n---\nWork.\n")
+    own = build_catalog(open_agents(None).in_force.values())[0].manifest()
+    assert own_files(own) == []
+    assert own_files({}) == [], "nothing is in force"
+    [found] = own_files({**shipped, "theirs": "d", "reviewer": "d"})
+    assert found.status == "warning"
+    assert found.text.endswith(": added mine; removed theirs; changed reviewer")
+    assert "ekiden catalog publish" in found.remedy
 
 
 def test_agent_files_are_valid_until_one_is_not(elsewhere: Path) -> None:

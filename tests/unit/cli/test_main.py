@@ -23,6 +23,8 @@ COMMANDS = [
     ["sessions"],
     *(["sessions", name] for name in ("list", "show", "state", "clear", "export")),
     ["agents", "run"],
+    ["catalog"],
+    *(["catalog", name] for name in ("publish", "show", "history", "rollback")),
     ["status"],
     ["config"],
 ]

@@ -2,7 +2,9 @@
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from dispatcher.routing.semantic import SemanticRouter
 from dispatcher.routing.words import WordIndex, words_of
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
+from shared.errors import CatalogNotReady
 
 BILLS = [
     "pay my bill",
@@ -116,6 +119,47 @@ def test_vectors_are_made_once_for_each_definition() -> None:
     about = texts_of(first.definition("bills"))[0]
     assert encoder.encoded.count(about) == 1
     assert encoder.encoded.count("a new boat") == 1
+
+
+def test_a_new_catalog_is_learned_ahead_where_requests_are_routed_by_meaning() -> None:
+    async def scenario() -> None:
+        encoder = BagOfWords()
+        router, (first, second) = SemanticRouter(encoder), (catalog_of(bills=BILLS), catalog_of(boats=BOATS))
+        await router.prepare(first)
+        assert encoder.encoded == [], "nobody has asked yet: the encoder is not loaded for nothing"
+        await router.route("x", first)
+        await router.prepare(second)
+        encoder.encoded.clear()
+        await router.route("rent a boat", second)
+        await router.route("my bill", first)
+        assert encoder.encoded == ["rent a boat", "my bill"], "both are known"
+
+    asyncio.run(scenario())
+
+
+def test_a_request_waits_for_a_catalog_that_is_being_learned_as_long_as_its_patience_lasts() -> None:
+    async def scenario() -> None:
+        may_go = threading.Event()
+
+        class Slow(BagOfWords):
+            def encode(self, texts: Sequence[str]) -> Vectors:
+                assert may_go.wait(20)
+                return super().encode(texts)
+
+        router, catalog = SemanticRouter(Slow(), patience_s=0.01), catalog_of(bills=BILLS, boats=BOATS)
+        with pytest.raises(CatalogNotReady):
+            await router.route("my bill", catalog)
+        may_go.set()
+        async with asyncio.timeout(20):
+            while True:
+                with suppress(CatalogNotReady):
+                    return assert_bill(await router.route("the bill for june is high", catalog))
+
+    def assert_bill(result: RoutingResult) -> None:
+        assert result.route is not None
+        assert result.route.agent == "bills"
+
+    asyncio.run(scenario())
 
 
 def test_the_agents_order_follows_the_catalog_after_a_change() -> None:

@@ -10,6 +10,7 @@ from shared.errors import ModelUnavailable
 from shared.llm.base import ModelReply
 from shared.records import Paused
 from shared.stores.opening import Stores
+from shared.stores.redis import as_any
 from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, What, call, calls, said, tool_named
@@ -39,6 +40,28 @@ def test_a_worker_without_the_tools_gives_the_leg_back_less_and_less_often_until
         await bare.wake(job)
         await equipped.drain()
         assert (await stores.jobs.job(job)).result == "seen"
+
+    on_fakeredis(scenario)
+
+
+def test_a_definition_of_a_later_version_is_left_to_a_worker_of_that_version() -> None:
+    async def scenario(stores: Stores) -> None:
+        relay = Relay(stores, team({"name": "solo"}), Replies({"solo": [said("done")]}))
+        job = await relay.submit("do it", agent="solo")
+        await relay.step()
+        [key] = [key async for key in stores.client.scan_iter("ekiden:catalog:*")]
+        digest = (await stores.catalogs.manifest((await stores.jobs.job(job)).catalog))["solo"]
+        text = await stores.catalogs.definition(key.rpartition(":")[2], digest)
+        await as_any(stores.client.hset(key, digest, text.replace('"max_turns":30', '"max_turns":"many"')))
+        for _ in range(2):
+            await relay.drain()
+            await relay.wake(job)
+        pauses = (await relay.story(job)).of(Paused)
+        assert [(pause.cause, pause.delay_s) for pause in pauses] == [("catalog", 0.5), ("catalog", 1)]
+        assert "'limits.max_turns'" in pauses[0].detail
+        await as_any(stores.client.hset(key, digest, text))  # as the later version reads it
+        await relay.drain()
+        assert (await stores.jobs.job(job)).result == "done"
 
     on_fakeredis(scenario)
 

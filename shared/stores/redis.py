@@ -22,7 +22,7 @@ Redis = redis.Redis
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_sent_at: ContextVar[float] = ContextVar("sent_at")
+_sent_at: ContextVar[float] = ContextVar("sent_at", default=0.0)
 
 
 class _FairPool(redis.ConnectionPool):

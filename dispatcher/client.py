@@ -37,7 +37,7 @@ WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
 DEADLINE_S = 7 * 86_400.0
 MAX_FOLLOWED = 1_000
-"""Jobs that one client follows at once: each holds a connection while it waits."""
+"""Jobs that one client follows at once: each holds a connection while it waits, beside those for all other commands."""
 MAX_FAMILY = 2_000
 """Jobs below one whose journals are read with its own."""
 _PAGE = 20
@@ -53,9 +53,11 @@ class Client:
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only."""
 
     def __init__(self, url: str) -> None:
-        self._stores = open_stores(url, retries=3, connections=MAX_FOLLOWED)
+        self._stores = open_stores(url, retries=3)
+        self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
         self._telemetry = LateTelemetry("ekiden-client")
         self._is_checked = False
+        self._checking = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         await self._stores.ping()
@@ -63,6 +65,7 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stores.close()
+        await self._waiting.close()
         await self._telemetry.close()
 
     async def submit(
@@ -108,9 +111,7 @@ class Client:
         if not prompt.strip():
             raise InvalidRequest("the prompt is empty: say what is to be done")
         variables = checked_state(state or {})
-        if not self._is_checked:
-            await self._stores.check()
-            self._is_checked = True
+        await self._check()
         if agent is not None:
             await self._require_agent(agent)
         jobs = self._stores.jobs
@@ -151,7 +152,8 @@ class Client:
 
     async def journal(self, job: str, after: int = 0, wait_s: float = WAIT_S) -> list[Entry]:
         """Return a page of the journal's entries behind ``after``, waiting up to ``wait_s`` for the first."""
-        return await self._stores.jobs.journal(job, after, wait_s=wait_s)
+        stores = self._waiting if wait_s else self._stores
+        return await stores.jobs.journal(job, after, wait_s=wait_s)
 
     async def has_ended(self, job: str, last: Entry) -> bool:
         """Tell whether nothing comes behind ``last``: an ended job may have been retried meanwhile."""
@@ -243,7 +245,8 @@ class Client:
 
     async def live(self, job: str, after: str = "0", wait_s: float = WAIT_S) -> tuple[str, list[LivePiece]]:
         """Return pieces of answers in the making behind ``after``, and the place to go on from."""
-        return await self._stores.live.read(job, after, wait_s=wait_s)
+        stores = self._waiting if wait_s else self._stores
+        return await stores.live.read(job, after, wait_s=wait_s)
 
     async def resolve(self, prefix: str) -> str:
         """Return the one job whose id begins so. Raises ``UnknownJob``, ``AmbiguousId``."""
@@ -296,6 +299,13 @@ class Client:
     async def queues(self) -> list[QueueView]:
         """Return every queue with its length and its consumers."""
         return await self._stores.pools.queues()
+
+    async def _check(self) -> None:
+        """Look at the server's settings before the first submit, once for however many come together."""
+        async with self._checking:
+            if not self._is_checked:
+                await self._stores.check()
+                self._is_checked = True
 
     async def _require_agent(self, agent: str) -> None:
         names = await self.agents()

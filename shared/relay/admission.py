@@ -44,7 +44,8 @@ class Admission:
     @property
     def lag_s(self) -> float:
         """How long a callback waits for its turn on the legs' loop."""
-        return time.monotonic() - self._asked_at if self._is_asked else self._answered_after_s
+        overdue_s = time.monotonic() - self._asked_at if self._is_asked else 0.0
+        return max(overdue_s, self._answered_after_s)
 
     @property
     def is_busy(self) -> bool:

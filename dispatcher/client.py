@@ -39,7 +39,7 @@ WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
 DEADLINE_S = 7 * 86_400.0
 MAX_FOLLOWED = 1_000
-"""Jobs that one client follows at once: each holds a connection while it waits."""
+"""Jobs that one client follows at once: each holds a connection while it waits, beside those for all other commands."""
 MAX_FAMILY = 2_000
 """Jobs below one whose journals are read with its own."""
 _PAGE = 20
@@ -60,9 +60,11 @@ class Client:
 
     def __init__(self, url: str, wait_replicas: int = 0) -> None:
         confirming = Insisting(wait_replicas)
-        self._stores = open_stores(url, retries=3, connections=MAX_FOLLOWED, confirming=confirming)
+        self._stores = open_stores(url, retries=3, confirming=confirming)
+        self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
         self._telemetry = LateTelemetry("ekiden-client")
         self._is_checked = False
+        self._checking = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         await self._stores.ping()
@@ -70,6 +72,7 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stores.close()
+        await self._waiting.close()
         await self._telemetry.close()
 
     async def submit(
@@ -117,9 +120,7 @@ class Client:
         if not prompt.strip():
             raise InvalidRequest("the prompt is empty: say what is to be done")
         variables = checked_state(state or {})
-        if not self._is_checked:
-            await self._stores.check()
-            self._is_checked = True
+        await self._check()
         in_force = await self._stores.catalogs.in_force() if agent is not None else None
         if agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
             _require(agent, in_force.manifest)
@@ -182,7 +183,8 @@ class Client:
 
         Raises ``WentBack`` when the journal has lost what was read of it.
         """
-        return await self._stores.jobs.journal(job, place.seq, wait_s=wait_s, seen_ms=place.seen_ms)
+        stores = self._waiting if wait_s else self._stores
+        return await stores.jobs.journal(job, place.seq, wait_s=wait_s, seen_ms=place.seen_ms)
 
     async def has_ended(self, job: str, last: Entry) -> bool:
         """Tell whether nothing comes behind ``last``: an ended job may have been retried meanwhile."""
@@ -277,7 +279,8 @@ class Client:
 
     async def live(self, job: str, after: str = "0", wait_s: float = WAIT_S) -> tuple[str, list[LivePiece]]:
         """Return pieces of answers in the making behind ``after``, and the place to go on from."""
-        return await self._stores.live.read(job, after, wait_s=wait_s)
+        stores = self._waiting if wait_s else self._stores
+        return await stores.live.read(job, after, wait_s=wait_s)
 
     async def resolve(self, prefix: str) -> str:
         """Return the one job whose id begins so. Raises ``UnknownJob``, ``AmbiguousId``."""
@@ -336,6 +339,13 @@ class Client:
     async def queues(self) -> list[QueueView]:
         """Return every queue with its length and its consumers."""
         return await self._stores.pools.queues()
+
+    async def _check(self) -> None:
+        """Look at the server's settings before the first submit, once for however many come together."""
+        async with self._checking:
+            if not self._is_checked:
+                await self._stores.check()
+                self._is_checked = True
 
 
 def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:

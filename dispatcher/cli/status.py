@@ -51,7 +51,8 @@ def show_status(out: "Output", pools: "list[PoolView]", queues: "list[QueueView]
     """Write a look at the server as tables."""
     if pools:
         out.table(
-            ["POOL", "KIND", "IN FLIGHT", "CAPACITY", "WORKSPACE ROOT", "QUEUES"], [_pool(pool) for pool in pools]
+            ["POOL", "KIND", "IN FLIGHT", "CAPACITY", "LAG", "WORKSPACE ROOT", "QUEUES"],
+            [_pool(pool) for pool in pools],
         )
     else:
         out.line("No pool runs: start `ekiden dispatcher` and `ekiden worker`, or `ekiden up`", "yellow")
@@ -69,7 +70,14 @@ async def _look(redis: str | None, data_dir: Path | None) -> "tuple[list[PoolVie
 
 def _pool(pool: "PoolView") -> list[str]:
     queues = ", ".join(pool.queues) or "(none yet)"
-    return [pool.id, pool.kind, str(pool.in_flight), str(pool.capacity), pool.workspace_root or "-", queues]
+    root = pool.workspace_root or "-"
+    return [pool.id, pool.kind, str(pool.in_flight), str(pool.capacity), _lag(pool), root, queues]
+
+
+def _lag(pool: "PoolView") -> str:
+    """Say how far the pool's event loop is behind, and whether it leaves messages in the queue because of that."""
+    lag = f"{pool.extra['lag_ms']} ms" if "lag_ms" in pool.extra else "-"
+    return f"{lag}, busy" if pool.extra.get("busy") == "yes" else lag
 
 
 def _queue(queue: "QueueView") -> list[str]:

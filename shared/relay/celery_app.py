@@ -11,9 +11,10 @@ from celery import Celery, bootsteps, concurrency, signals
 
 from shared.errors import EkidenError, WrongPool
 from shared.logs import configure_logs
+from shared.relay.admission import Admission
 from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
-from shared.relay.consuming import SteadyConsumer
+from shared.relay.consuming import AdmittingStep, SteadyConsumer
 from shared.relay.following import AgentsToServe
 from shared.relay.leases import Leases
 from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK
@@ -26,7 +27,7 @@ from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
 from shared.stores.confirming import Noting
 from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import broker_url
+from shared.stores.redis import broker_url, ms
 from shared.telemetry.starting import start_telemetry
 from shared.version import VERSION
 
@@ -46,6 +47,7 @@ def make_app(kind: Kind, bootstrap: str) -> Celery:
     app.is_ekiden = True
     app.conf.update(_configuration(kind, settings))
     app.steps["worker"].add(_relay_step(kind, bootstrap, settings, url))
+    app.steps["consumer"].add(AdmittingStep)
 
     @app.task(name=TASK, bind=True, shared=False)
     async def leg(self: Any, message: dict[str, Any]) -> str:
@@ -97,11 +99,13 @@ class _Relay:
         self._worker = worker
         self._stores = open_stores(url, confirming=Noting(settings.wait_replicas))
         self._leases = Leases(settings.lease_s)
+        pool = worker.pool
+        self.admission = Admission(pool.loop, self._leases, lambda: pool.in_flight)
         self._tools: tuple[str, ...] = ()
         self._agents = AgentsToServe()
         self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
         self._beat = Beat(url, settings, self._leases, self.describe)
-        self._beat.also(Chore(LOOK_S, Watchdog(worker, self._leases, self._queues).look))
+        self._beat.also(Chore(LOOK_S, Watchdog(worker, self._leases, self.admission, self._queues).look))
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
             self._beat.also(Chore(FOLLOW_S, self._follow_catalog))
 
@@ -147,6 +151,7 @@ class _Relay:
             version=VERSION,
             host=PROCESS.split(".", maxsplit=1)[0],
             pid=int(PROCESS.rsplit(".", 2)[1]),
+            extra={"lag_ms": str(ms(self.admission.lag_s)), "busy": "yes" if self.admission.is_busy else "no"},
         )
 
     def _queues(self) -> list[str]:

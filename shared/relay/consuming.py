@@ -10,10 +10,13 @@ import warnings
 from typing import Any
 
 import structlog
+from celery import bootsteps
 from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
 
-__all__ = ["SteadyConsumer"]
+from shared.relay.admission import LOOK_S, Admission
+
+__all__ = ["AdmittingStep", "SteadyConsumer"]
 
 AGAIN_S = (0.2, 0.4, 2.0)
 """How long between two tries: first, then so much more each time, at most."""
@@ -59,6 +62,29 @@ class SteadyConsumer(Consumer):  # type: ignore[misc]  # celery ships no types
         if what != type(error).__name__ or time.monotonic() - at > QUIET_S:
             self._told = (type(error).__name__, time.monotonic())
             log.warning("broker_lost", broker=self.conninfo.as_uri(), error=str(error))
+
+
+class AdmittingStep(bootsteps.StartStopStep):  # type: ignore[misc]  # as above
+    """Lets the consumer fetch no message while the process has too much to begin."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def start(self, consumer: Any) -> None:
+        """Ask for admission before each fetch; begun anew with each connection, whose channel is new."""
+        channel = consumer.task_consumer.channel
+        admission: Admission = consumer.app.relay.admission
+        has_room = channel.qos.can_consume
+
+        def can_consume() -> bool:
+            # The answer to a fetch that is under way is read: nobody else can have that message any more.
+            return bool(has_room() and (admission.admits() or channel._in_poll))  # noqa: SLF001  # told nowhere else
+
+        channel.qos.can_consume = can_consume
+        self._looking = consumer.timer.call_repeatedly(LOOK_S, admission.admits)  # else the consumer would sleep on
+
+    def stop(self, consumer: Any) -> None:
+        """Ask no more."""
+        self._looking.cancel()
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -24,6 +24,8 @@ class Held:
     loop: asyncio.AbstractEventLoop
     valid_until: float
     stop: StopCause | None = None
+    has_begun: bool = False
+    """Whether its handler has been called."""
 
 
 class Leases:
@@ -32,6 +34,8 @@ class Leases:
     def __init__(self, lease_s: float) -> None:
         self.lease_s = lease_s
         self._held: dict[str, Held] = {}
+        self.begun = 0
+        """How many legs run whose handler has been called: the others are still being opened."""
         self._renewed_at = time.monotonic()
         self._ticked: dict[asyncio.AbstractEventLoop, float] = {}
 
@@ -40,19 +44,25 @@ class Leases:
         return len(self._held)
 
     @contextmanager
-    def holding(self, lease: Lease, asked_at: float) -> Iterator[Held]:
-        """Renew ``lease`` while the block runs. ``asked_at``: the monotonic time from before the claim was sent."""
+    def holding(self, lease: Lease, sent_at: float) -> Iterator[Held]:
+        """Renew ``lease`` while the block runs. ``sent_at``: the monotonic time just before the claim was sent."""
         task = asyncio.current_task()
         assert task is not None
         loop = task.get_loop()
-        held = Held(lease, task, loop, asked_at + self.lease_s)
+        held = Held(lease, task, loop, sent_at + self.lease_s)
         self._tick(loop)
         self._held[lease.job] = held
         try:
             yield held
         finally:
+            self.begun -= held.has_begun
             if self._held.get(lease.job) is held:
                 del self._held[lease.job]
+
+    def begin(self, held: Held) -> None:
+        """Note that the handler of a leg is called now."""
+        held.has_begun = True
+        self.begun += 1
 
     async def renew(self, store: JobStore) -> None:
         """Renew every lease whose loop ticks; stop the legs that lost theirs or whose job was cancelled.

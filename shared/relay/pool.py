@@ -108,6 +108,7 @@ class AsyncPool(BasePool):
         self._sync = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="sync-task")
         self._running: dict[int, _Run] = {}
         self.received = 0
+        self._taken = self._done = 0  # by the consumer's thread, by the loop's
         self._stopping = False
         self._accept = prepare_accept_content(self.app.conf.accept_content)
         for task in self.app.tasks.values():
@@ -139,6 +140,7 @@ class AsyncPool(BasePool):
         if not inspect.iscoroutinefunction(self.app.tasks[args[0]].run):
             self._sync.submit(apply_target, target, args, kwargs, callback, accept_callback)
             return None
+        self._taken += 1
         run = _Run(args, accept_callback, callback, soft_timeout, timeout)
         self.loop.call_soon_threadsafe(self._spawn, run)
         return run
@@ -157,6 +159,7 @@ class AsyncPool(BasePool):
                 run.report(True, told)
         finally:
             self._running.pop(id(run), None)
+            self._done += 1
 
     def _as_told(self, run: _Run, error: BaseException) -> ExceptionInfo | None:
         """Return what Celery is told of an exception; None: nothing, for the pool stops and the message is not done."""
@@ -244,9 +247,14 @@ class AsyncPool(BasePool):
         self.limit -= n
 
     @property
+    def in_flight(self) -> int:
+        """How many messages were taken whose tasks have not ended, also of those that wait for the loop to begin."""
+        return self._taken - self._done
+
+    @property
     def has_room(self) -> bool:
         """Whether fewer tasks run than may."""
-        return len(self._running) < self.num_processes
+        return self.in_flight < self.num_processes
 
     @property
     def num_processes(self) -> int:

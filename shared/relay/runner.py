@@ -6,7 +6,6 @@ import os
 import random
 import secrets
 import socket
-import time
 import uuid
 from dataclasses import replace
 from typing import Any, Protocol, cast
@@ -14,7 +13,7 @@ from typing import Any, Protocol, cast
 import structlog
 from pydantic import ValidationError
 
-from shared.errors import EkidenError, JobCancelled, LostLease, StopFlag, Transient
+from shared.errors import EkidenError, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
 from shared.ids import is_first_of_session, parent_of, session_of
 from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Answer, Cancelled, Child, Failed, Outcome, Suspended, Transfer
@@ -26,7 +25,7 @@ from shared.relay.message import LegMessage, outbox, queue_for
 from shared.relay.moving import GIVEN_BACK, return_of, step_of
 from shared.relay.patience import Patience
 from shared.relay.refusing import why_refused
-from shared.stores.base import ChildSubmission, Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore
+from shared.stores.base import ChildSubmission, Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
 from shared.telemetry.base import LegWatch, telemetry
@@ -116,7 +115,6 @@ class Runner:
             return "interrupted"
 
     async def _claim_and_run(self, message: LegMessage, queue: str) -> str:
-        asked_at = time.monotonic()
         handoff = message.handoff
         claim = Claim(
             job=message.job,
@@ -135,7 +133,7 @@ class Runner:
             log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
             return claimed
         with (
-            self._leases.holding(claimed.lease, asked_at) as held,
+            self._leases.holding(claimed.lease, claimed.sent_at) as held,
             telemetry().leg(claimed, queue) as watch,
             structlog.contextvars.bound_contextvars(**_log_fields(claimed)),
         ):
@@ -154,6 +152,7 @@ class Runner:
             leg = await self._open(claimed, watch)
             if claimed.stop is not None:
                 raise JobCancelled("stopped before it was claimed", claimed.stop)
+            self._leases.begin(held)
             return await self._until_committed(leg)
         except LostLease as error:
             held.stop = "lost"
@@ -167,12 +166,21 @@ class Runner:
                 await self._give_back(leg or Leg(claimed, [], self._store))
                 raise
         if held.stop == "lost":
+            if not held.has_begun:
+                await self._take_back(claimed.lease)
             return "lost"
         leg = leg or await self._open(claimed, watch)
         await self._catch_up(leg)
         return await self._commit(leg, _stopped(flag))
 
     async def _open(self, claimed: Claimed, watch: LegWatch) -> Leg:
+        try:
+            return await self._read(claimed, watch)
+        except StoreUnavailable:
+            await self._take_back(claimed.lease)
+            raise
+
+    async def _read(self, claimed: Claimed, watch: LegWatch) -> Leg:
         """Read what the leg goes on from: once per claim, never per turn."""
         lease = claimed.lease
         entries = await journal_of(self._store, lease.job, lease.seq)
@@ -215,6 +223,13 @@ class Runner:
         """Take in what a write that was broken off has left."""
         if leg.may_be_behind:
             leg.take(await self._patiently(self._store.journal, leg.job, after=leg.lease.seq))
+
+    async def _take_back(self, lease: Lease) -> None:
+        """Give back a leg that was lost before it ran; it costs no attempt, for too much work is no poison."""
+        verdict = "unanswered"
+        with contextlib.suppress(EkidenError):
+            verdict = await self._patiently(self._store.give_back, lease)
+        log.warning("leg_lost_before_it_ran", verdict=verdict)
 
     async def _until_committed(self, leg: Leg) -> str:
         """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from celery.bootsteps import RUN
 
+from shared.relay.admission import Admission
 from shared.relay.leases import Leases
 from shared.stores.opening import Stores
 
@@ -30,9 +31,10 @@ class Watchdog:
     Whoever started the process starts it again, and its legs go on elsewhere, or here, where they were.
     """
 
-    def __init__(self, worker: Any, leases: Leases, queues: Callable[[], list[str]]) -> None:
+    def __init__(self, worker: Any, leases: Leases, admission: Admission, queues: Callable[[], list[str]]) -> None:
         self._worker = worker
         self._leases = leases
+        self._admission = admission
         self._queues = queues
         self._received = -1
         self._seen: dict[str, tuple[str, float]] = {}
@@ -61,7 +63,7 @@ class Watchdog:
             self._received = pool.received
             self._has_reconnected = False
             self._seen.clear()
-        if not pool.has_room:
+        if not pool.has_room or self._admission.is_busy:  # it leaves messages to others on purpose
             self._seen.clear()
             return False
         now = time.monotonic()

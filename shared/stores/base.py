@@ -144,6 +144,8 @@ class Claimed:
     has_state: bool = False
     """Whether the session has variables."""
     used_up: UsedUp = ""
+    sent_at: float = 0.0
+    """The monotonic time just before the claim was sent: the lease lasts from here at least."""
 
 
 @dataclass(frozen=True)
@@ -297,6 +299,13 @@ class JobStore(Appends, ReadsJobs, Protocol):
 
         From ``alone_from`` attempts without progress on, the leg is ``poisonous`` to others in this process; with
         ``aside_s`` it is put aside for so long instead.
+        """
+        ...
+
+    async def give_back(self, lease: Lease) -> Literal["ok", "refunded", "stale"]:
+        """Take back the attempt of a claim whose leg was lost before it ran; once, however often it is said.
+
+        Where nobody has had the leg since, its message is pushed (``ok``). ``stale``: there is nothing to take back.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -28,7 +29,7 @@ from shared.stores.base import (
     Submission,
     UsedUp,
 )
-from shared.stores.redis import ms, translated
+from shared.stores.redis import ms, sent_at, translated
 from shared.stores.sweeping import RedisJobSweeper
 
 __all__ = ["RedisJobStore"]
@@ -96,6 +97,7 @@ class RedisJobStore(RedisJobSweeper):
         started = LegStarted(leg=claim.leg, agent=claim.agent, attempt=0, worker=claim.worker)
         record = encode_record(started).replace('"attempt":0', '"attempt":\x01')
         owner, times = claim.owner, (alone_from, ms(aside_s))
+        asked_at = time.monotonic()
         verdict = await self._scripts.run(
             "claim",
             [*_session_keys(claim.job), keys.job(root_of(claim.job))],
@@ -114,7 +116,14 @@ class RedisJobStore(RedisJobSweeper):
             stop=cast(StopFlag, cancel) if cancel else None,
             has_state=variables != "0",
             used_up=cast(UsedUp, used_up),
+            sent_at=max(asked_at, sent_at()),
         )
+
+    @translated
+    async def give_back(self, lease: Lease) -> Literal["ok", "refunded", "stale"]:
+        """See ``JobStore``."""
+        verdict = await self._scripts.run("give_back", [keys.job(lease.job)], [lease.job, lease.fence, lease.leg])
+        return cast(Literal["ok", "refunded", "stale"], verdict[0])
 
     @translated
     async def append(

@@ -17,10 +17,11 @@ from kombu.transport.redis import Channel
 from redis import exceptions
 
 from shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
+from shared.stores.base import Claimed
 from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import broker_url, connect, translated, without_password
+from shared.stores.redis import as_any, broker_url, connect, translated, without_password
 from tests.conftest import Backend
-from tests.contract.relay_world import submitted
+from tests.contract.relay_world import claim_of, submitted
 from tests.integration.scratch import Scratch, free_port, scratch_server
 
 DEADLINE_S = 10.0
@@ -202,6 +203,60 @@ def test_the_clients_errors_leave_as_ours(theirs: Exception, ours: type[EkidenEr
         asyncio.run(fail())
     assert type(caught.value) is ours
     assert str(caught.value)
+
+
+def test_connections_are_lent_in_the_order_in_which_they_were_asked_for(valkey_url: str) -> None:
+    async def scenario() -> list[tuple[int, int]]:
+        stores, served = open_stores(valkey_url, connections=2), list[tuple[int, int]]()
+
+        async def ask(who: int) -> None:
+            for turn in range(3):  # who was served asks again at once, and must not pass those that still wait
+                await stores.now_ms()
+                served.append((turn, who))
+
+        await asyncio.gather(*map(ask, range(50)))
+        await stores.close()
+        return served
+
+    served = asyncio.run(scenario())
+    assert [turn for turn, _ in served] == sorted(turn for turn, _ in served)
+
+
+def test_who_stops_waiting_for_a_connection_or_gets_none_takes_no_turn_away(valkey_url: str) -> None:
+    async def scenario(url: str) -> None:
+        stores = open_stores(url, retries=0, connections=1)
+        waiting = [asyncio.create_task(stores.now_ms()) for _ in range(3)]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+        async with asyncio.timeout(DEADLINE_S):
+            with contextlib.suppress(StoreUnavailable):
+                await stores.now_ms()
+        await stores.close()
+
+    for url in (valkey_url, f"redis://127.0.0.1:{free_port()}/0"):
+        asyncio.run(scenario(url))
+
+
+def test_a_lease_counts_from_when_its_claim_was_sent_not_from_when_it_waited_for_a_connection(
+    valkey: Backend, valkey_url: str
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        busy = open_stores(valkey_url, connections=1)
+        claim = await claim_of(stores, job)
+        before = asyncio.create_task(as_any(busy.client.blpop(["nothing"], 0.3)))
+        await asyncio.sleep(0)
+        claiming = asyncio.create_task(busy.jobs.claim(claim, 30))
+        await before
+        freed_at = time.monotonic()
+        claimed = await claiming
+        assert isinstance(claimed, Claimed)
+        assert freed_at - 0.1 < claimed.sent_at < time.monotonic()
+        await busy.close()
+
+    valkey.run(scenario)
 
 
 def test_a_server_that_lost_the_scripts_and_the_connection_is_used_again(valkey: Backend) -> None:

@@ -601,6 +601,46 @@ def test_a_leg_without_progress_is_left_to_a_process_of_its_own(backend: Backend
     backend.run(scenario)
 
 
+def test_a_leg_that_was_lost_before_it_ran_costs_no_attempt_and_is_queued_again(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await claimed(stores, job)
+        assert await stores.jobs.give_back(leg.lease) == "ok"
+        assert await stores.jobs.give_back(leg.lease) == "stale", "the same again takes nothing more"
+        view = await stores.jobs.job(job)
+        assert (view.status, view.attempts) == ("queued", 0)
+        assert len(await queue_of(stores, DISPATCH_QUEUE)) == 2
+        assert await stores.jobs.overdue(60) == [], "nobody needs to wake it"
+        assert (await claimed(stores, job, "w2#1")).attempt == 1
+
+    backend.run(scenario)
+
+
+def test_what_others_did_with_a_lost_leg_is_left_alone_and_their_attempts_count(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        first = await claimed(stores, job, lease_s=0.0)
+        assert await stores.jobs.requeue(job, 60, 5) == "ok"
+        second = await claimed(stores, job, "w2#1", lease_s=0.0)
+        assert await stores.jobs.give_back(first.lease) == "refunded"
+        assert (await stores.jobs.job(job)).attempts == 1
+        assert await stores.jobs.claim(await claim_of(stores, job, "w2#1"), 30) != "busy", "it is the second's still"
+        assert await stores.jobs.requeue(job, 60, 5) == "busy"
+        assert await stores.jobs.renew([second.lease], 0.0) == {}
+        assert await stores.jobs.requeue(job, 60, 5) == "ok"
+        assert await stores.jobs.give_back(second.lease) == "refunded"
+        third = await claimed(stores, job, "w3#1")
+        assert third.attempt == 1
+        assert len(await queue_of(stores, DISPATCH_QUEUE)) == 3
+        await stores.jobs.transfer(third.lease, "c", step_to(third, "a"))
+        assert await stores.jobs.give_back(third.lease) == "stale"
+        last = await claimed(stores, job)
+        await stores.jobs.finish(last.lease, "d", [done()], [])
+        assert await stores.jobs.give_back(last.lease) == "stale"
+
+    backend.run(scenario)
+
+
 def test_a_failed_job_goes_on_where_it_was_when_it_is_retried(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)

@@ -157,6 +157,16 @@ class StoreMachine(RuleBasedStateMachine):
         self.do(self.stores.jobs.transfer(leg.lease, self.name(), step_to(leg, to, max_depth=4)))
 
     @precondition(lambda self: self.held)
+    @rule(pick=st.integers(0, 99))
+    def give_back(self, pick: int) -> None:
+        leg = self.some_leg(pick)
+        before = self.view(leg.lease.job)
+        verdict = self.do(self.stores.jobs.give_back(leg.lease))
+        after = self.view(leg.lease.job)
+        assert before.attempts - 1 <= after.attempts <= before.attempts
+        assert after.status == ("queued" if verdict == "ok" else before.status)
+
+    @precondition(lambda self: self.held)
     @rule(pick=st.integers(0, 99), delay_s=st.sampled_from([0.0, 3600.0]))
     def suspend(self, pick: int, delay_s: float) -> None:
         leg = self.some_leg(pick)

@@ -2,8 +2,9 @@
 
 ``celery -A tests.integration.durable_app:worker worker``. ``EFFECTS_URL`` is where effects are counted. Faults:
 ``PARDON`` names a file (while it is missing, the tool ``poison`` kills its process), ``DEAFEN`` a file whose creation
-makes the consumer hear nothing, ``AS_VERSION`` the format version that this program claims to be of, ``MUTATION`` a
-safety that is taken out (``fence`` or ``journal``), to show that a test would notice.
+makes the consumer hear nothing, ``AS_VERSION`` the format version that this program claims to be of, ``STUMBLE_S`` how
+long each leg holds up the loop before it runs, ``MUTATION`` a safety that is taken out (``fence`` or ``journal``), to
+show that a test would notice.
 """
 
 import asyncio
@@ -106,10 +107,11 @@ class CountingModel:
 
 
 class NotingHandler(AgentHandler):
-    """Lets the model know whose call it serves."""
+    """Lets the model know whose call it serves; stumbles."""
 
     async def run(self, leg: Leg) -> Any:
         LEG.set(leg)
+        time.sleep(float(os.environ.get("STUMBLE_S", "0")))  # noqa: ASYNC251  # on the loop: so it is meant
         return await super().run(leg)
 
 

@@ -1,13 +1,16 @@
 """The look at pools and queues, once and again."""
 
 import asyncio
+import dataclasses
+import io
 import json
 from typing import Any, cast
 
 import pytest
 
 from dispatcher.cli import status_watch
-from dispatcher.cli.status import status_json
+from dispatcher.cli.output import Output
+from dispatcher.cli.status import show_status, status_json
 from dispatcher.client import Client
 from shared.errors import StoreUnavailable
 from shared.stores.base import PoolView
@@ -31,6 +34,20 @@ class Server:
 
     async def queues(self) -> list[QueueView]:
         return QUEUES
+
+
+def test_a_pool_shows_its_lag_and_that_it_leaves_messages_to_others() -> None:
+    def shown(**extra: str) -> str:
+        text = io.StringIO()
+        show_status(Output(text), [dataclasses.replace(POOL, extra=extra)], [])
+        return text.getvalue()
+
+    assert "340 ms, busy" in shown(lag_ms="340", busy="yes")
+    assert "3 ms " in shown(lag_ms="3", busy="no")
+    assert "busy" not in shown(lag_ms="3", busy="no")
+    assert " - " in shown(), "an older pool does not tell"
+    [pool] = json.loads(status_json([dataclasses.replace(POOL, extra={"lag_ms": "340", "busy": "yes"})], []))["pools"]
+    assert pool["extra"] == {"lag_ms": "340", "busy": "yes"}
 
 
 def looked(answers: int, *, as_json: bool) -> str:

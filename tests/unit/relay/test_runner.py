@@ -7,6 +7,7 @@ from typing import Any
 
 import fakeredis
 import pytest
+from structlog.testing import capture_logs
 
 from shared.errors import DefinitionError, ModelUnavailable, StoreUnavailable
 from shared.handoff import HandoffContext
@@ -431,6 +432,67 @@ def test_a_leg_that_another_worker_took_stops_and_writes_nothing(backend: Backen
         other = runner_of(stores, Answer("42"))
         assert await runner_of(stores, lose_and_record).run(message, DISPATCH_QUEUE) == "lost"
         assert await types_of(stores, job) == ["request", "leg_started", "leg_started", "ended"]
+
+    backend.run(scenario)
+
+
+def test_a_leg_whose_lease_ran_out_before_its_handler_began_costs_no_attempt(backend: Backend) -> None:
+    reading, go = asyncio.Event(), asyncio.Event()
+
+    async def scenario(stores: Stores) -> None:
+        async def slow(*args: Any, **kwargs: Any) -> Any:
+            reading.set()
+            await go.wait()
+            return await stores.jobs.journal(*args, **kwargs)
+
+        job = await submitted(stores)
+        runner = runner_of(stores, store=Instead(stores.jobs, journal=slow))
+        running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
+        await asyncio.wait_for(reading.wait(), 5)
+        [held] = runner._leases._held.values()
+        held.valid_until = 0.0
+        with capture_logs() as logs:
+            runner._leases.stop_expired()
+            assert await asyncio.wait_for(running, 5) == "lost"
+        assert [(log["event"], log["verdict"]) for log in logs] == [("leg_lost_before_it_ran", "ok")]
+        assert handler_of(runner).legs == []
+        view = await stores.jobs.job(job)
+        assert (view.status, view.attempts) == ("queued", 0)
+        assert len(runner._leases) == runner._leases.begun == 0
+
+    backend.run(scenario)
+
+
+def test_a_server_that_goes_away_before_the_handler_began_costs_no_attempt(backend: Backend) -> None:
+    async def gone(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("connection refused")
+
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, store=Instead(stores.jobs, journal=gone))
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "interrupted"
+        assert (await stores.jobs.job(job)).attempts == 0
+        runner = runner_of(stores, store=Instead(stores.jobs, journal=gone, give_back=gone), lease_s=0.1)
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "interrupted"
+        view = await stores.jobs.job(job)
+        assert (view.status, view.attempts) == ("running", 1), "nobody could tell it: it stays as it was"
+
+    backend.run(scenario)
+
+
+def test_a_leg_that_is_lost_while_it_runs_counts(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, never)
+        running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
+        await begun(runner)
+        assert runner._leases.begun == 1
+        [held] = runner._leases._held.values()
+        held.valid_until = 0.0
+        runner._leases.stop_expired()
+        assert await asyncio.wait_for(running, 5) == "lost"
+        assert (await stores.jobs.job(job)).attempts == 1
+        assert runner._leases.begun == 0
 
     backend.run(scenario)
 

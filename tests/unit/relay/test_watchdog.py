@@ -34,7 +34,9 @@ class World:
         self.worker = SimpleNamespace(blueprint=SimpleNamespace(state=RUN), pool=self.pool, consumer=consumer)
         self.leases = SimpleNamespace(are_wedged=False, lease_s=5.0)
         leases: Any = self.leases
-        self.watchdog = Watchdog(self.worker, leases, lambda: QUEUES)
+        self.admission = SimpleNamespace(is_busy=False)
+        admission: Any = self.admission
+        self.watchdog = Watchdog(self.worker, leases, admission, lambda: QUEUES)
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(os, "_exit", self._exit)
 
@@ -92,6 +94,7 @@ def test_a_consumer_that_stays_deaf_ends_the_process_after_its_legs_were_given_b
         lambda world: world.oldest.clear(),
         lambda world: setattr(world.pool, "received", 1),
         lambda world: setattr(world.pool, "has_room", False),
+        lambda world: setattr(world.admission, "is_busy", True),
         lambda world: setattr(world.worker.blueprint, "state", CLOSE),
     ],
 )

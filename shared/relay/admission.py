@@ -1,0 +1,66 @@
+"""Says whether a pool process takes another message: what it takes must begin within a fraction of a lease."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from shared.relay.leases import Leases
+
+__all__ = ["LOOK_S", "Admission"]
+
+LOOK_S = 0.05
+"""How often the loop is asked, at most, and the consumer asks, at least."""
+LAG_SHARE = 20
+"""The lag may be so many times smaller than a lease."""
+BEGINNING = 64
+"""How many legs may be on their way from the queue to their handlers: enough that no connection is idle."""
+BUSY_S = 5.0
+"""How long it is told that messages were left in the queue."""
+
+
+class Admission:
+    """Lets messages in while the legs' loop keeps up with them; the others stay in the queue, for whoever is free.
+
+    Asked by the consumer's thread, which never waits for the loop: how long an answer is overdue is the lag, too.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, leases: Leases, in_flight: Callable[[], int]) -> None:
+        self._loop = loop
+        self._leases = leases
+        self._in_flight = in_flight
+        self._asked_at = 0.0
+        self._is_asked = False
+        self._answered_after_s = 0.0
+        self._refused_at = -BUSY_S
+
+    def admits(self) -> bool:
+        """Tell whether another message may be taken now."""
+        self._ask()
+        admits = self.lag_s < self._leases.lease_s / LAG_SHARE and self._beginning < BEGINNING
+        if not admits:
+            self._refused_at = time.monotonic()
+        return admits
+
+    @property
+    def lag_s(self) -> float:
+        """How long a callback waits for its turn on the legs' loop."""
+        overdue_s = time.monotonic() - self._asked_at if self._is_asked else 0.0
+        return max(overdue_s, self._answered_after_s)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether messages were left in the queue lately."""
+        return time.monotonic() - self._refused_at < BUSY_S
+
+    @property
+    def _beginning(self) -> int:
+        return self._in_flight() - self._leases.begun
+
+    def _ask(self) -> None:
+        now = time.monotonic()
+        if not self._is_asked and now - self._asked_at >= LOOK_S:
+            self._asked_at, self._is_asked = now, True
+            self._loop.call_soon_threadsafe(self._answer)
+
+    def _answer(self) -> None:
+        self._answered_after_s, self._is_asked = time.monotonic() - self._asked_at, False

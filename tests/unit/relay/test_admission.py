@@ -1,0 +1,101 @@
+"""A process takes no more messages than it can begin soon."""
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from shared.relay.admission import BEGINNING, BUSY_S, LAG_SHARE, LOOK_S, Admission
+
+LEASE_S = 5.0
+LIMIT_S = LEASE_S / LAG_SHARE
+
+
+class World:
+    """A loop that turns when it is told to, and how many legs were taken and begun."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.waiting: list[Callable[[], None]] = []
+        self.in_flight = 0
+        self.leases = SimpleNamespace(lease_s=LEASE_S, begun=0)
+        loop: Any = SimpleNamespace(call_soon_threadsafe=self.waiting.append)
+        leases: Any = self.leases
+        self.admission = Admission(loop, leases, lambda: self.in_flight)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def turn(self) -> None:
+        """Let the loop run what waits for it."""
+        while self.waiting:
+            self.waiting.pop()()
+
+    def admits(self, *, after_s: float = 0.0) -> bool:
+        """Let time pass, then ask as the consumer does."""
+        self.now += after_s
+        return self.admission.admits()
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def test_a_loop_that_keeps_up_lets_messages_in(world: World) -> None:
+    for _ in range(20):
+        assert world.admits(after_s=LOOK_S)
+        world.now += 0.9 * LIMIT_S
+        world.turn()
+        assert world.admission.lag_s == pytest.approx(0.9 * LIMIT_S)
+    assert not world.admission.is_busy
+
+
+def test_a_loop_that_does_not_answer_lets_none_in_until_it_does(world: World) -> None:
+    assert world.admits()
+    assert world.admits(after_s=0.9 * LIMIT_S)
+    assert not world.admits(after_s=0.2 * LIMIT_S)
+    assert not world.admits(after_s=60)
+    assert world.admission.lag_s > 60
+    assert len(world.waiting) == 1, "it is asked once, however long it takes"
+    world.turn()
+    assert not world.admits(), "it is asked again first"
+    world.turn()
+    assert world.admits()
+    assert world.admission.lag_s == 0
+
+
+def test_the_loop_is_not_asked_more_often_than_needed(world: World) -> None:
+    for _ in range(100):
+        world.admits(after_s=LOOK_S / 50)
+        world.turn()
+        assert world.admission.lag_s == 0
+    asked = 0
+    for _ in range(100):
+        world.admits(after_s=LOOK_S / 50)
+        asked += len(world.waiting)
+        world.turn()
+    assert asked <= 3
+
+
+def test_legs_that_have_not_begun_keep_further_ones_out_and_those_that_run_do_not(world: World) -> None:
+    world.in_flight = BEGINNING - 1
+    assert world.admits()
+    world.in_flight += 1
+    assert not world.admits()
+    world.leases.begun = 1
+    assert world.admits()
+    world.in_flight, world.leases.begun = 5000, 5000 - BEGINNING
+    assert not world.admits()
+    world.leases.begun += 1
+    assert world.admits()
+
+
+def test_who_refused_lately_is_busy(world: World) -> None:
+    world.in_flight = BEGINNING
+    assert not world.admits()
+    world.in_flight = 0
+    assert world.admits()
+    assert world.admission.is_busy
+    world.now += BUSY_S
+    assert not world.admission.is_busy

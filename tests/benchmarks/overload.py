@@ -19,7 +19,7 @@ from shared.records import Ended, LegStarted
 from shared.stores import keys
 from shared.stores.opening import open_stores
 from shared.stores.redis import as_any
-from tests.benchmarks.chaos import at
+from tests.benchmarks.chaos_figures import at
 from tests.benchmarks.inflight import cpu_s
 from tests.benchmarks.stack import Stack, stack
 

@@ -128,7 +128,7 @@ def test_a_job_that_ends_twice_says_its_request_once(backend: Backend) -> None:
 def test_a_retried_job_lives_as_long_as_its_new_deadline(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
-        await stores.catalogs.publish("cat", {"a": "d"}, {"d": "{}"})
+        await stores.catalogs.publish("cat", {"a": "d"}, {"d": "{}"}, replaces=None)
         leg = await moved(stores, job, "a")
         await stores.jobs.append(leg.lease, "1", [reply("x" * 70_000)], used_ms=0, is_progress=True)
         await stores.jobs.finish(leg.lease, "f", [Ended(leg=1, status="failed", reason="ERROR", error="x")], [])

@@ -24,7 +24,7 @@ QUEUE = "ekiden.test"
 LEASE_S = 2.0
 
 
-class RelayStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery ships no types
+class RelayStep(bootsteps.StartStopStep):
     """As much of the relay as the consumer asks."""
 
     requires = ("celery.worker.components:Pool",)

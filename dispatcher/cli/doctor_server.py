@@ -7,13 +7,14 @@ from typing import Any
 
 from dispatcher.cli.connection import configured, server_address
 from dispatcher.cli.doctor_findings import Finding, error, ok, warning
+from shared.addresses import without_password
 from shared.errors import ConfigurationError, EkidenError, StoreUnavailable
 from shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
 from shared.stores import keys
 from shared.stores.base import PoolView
 from shared.stores.opening import Stores, open_stores
 from shared.stores.pools import QueueView
-from shared.stores.redis import as_any, translated, without_password
+from shared.stores.redis import as_any, translated
 from shared.version import VERSION
 
 __all__ = ["agents_served", "clock", "examine_server", "queues_served", "versions"]

@@ -4,16 +4,20 @@ Celery carries the messages and the processes; what it does not guarantee (redel
 """
 
 import sys
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar, cast
 
 import structlog
 from celery import Celery, bootsteps, concurrency, signals
+from celery.loaders.app import AppLoader
 
+from shared.addresses import without_password
 from shared.errors import EkidenError, WrongPool
 from shared.logs import configure_logs
 from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
 from shared.relay.consuming import SteadyConsumer
+from shared.relay.intake import Intake, transport_to
 from shared.relay.leases import Leases
 from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK, queue_for
 from shared.relay.pool import AsyncPool
@@ -24,11 +28,15 @@ from shared.server import server_url
 from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
 from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import broker_url
 from shared.telemetry.starting import start_telemetry
 from shared.version import VERSION
 
 __all__ = ["make_app"]
+
+WRITE_S = 5.0
+"""How long the consumer waits until a dead letter is kept."""
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -37,8 +45,7 @@ def make_app(kind: Kind, bootstrap: str) -> Celery:
     """Return the app of a pool. ``bootstrap`` is ``module:function``, imported when the worker starts."""
     settings = load_settings()
     url = server_url(settings)
-    app = Celery(f"ekiden-{kind}", broker=broker_url(url), set_as_current=False)
-    app.is_ekiden = True
+    app = _App(f"ekiden-{kind}", url)
     app.conf.update(_configuration(kind, settings))
     app.steps["worker"].add(_relay_step(kind, bootstrap, settings, url))
 
@@ -50,6 +57,39 @@ def make_app(kind: Kind, bootstrap: str) -> Celery:
         return await runner.run(message, queue)
 
     return app
+
+
+class _App(Celery):
+    """An app that is what it was told to be: Celery's own puts the environment first (``CELERY_BROKER_URL``, ...)."""
+
+    def __init__(self, name: str, url: str) -> None:
+        shown = without_password(url)
+        super().__init__(name, loader=_Loader, broker=shown, fixups=(), set_as_current=False)
+        self.backend_cls = "disabled"
+        self._shown_address = shown
+        self._transport = transport_to(url, Intake(self._bury, self._clear_the_way))
+
+    def connection_for_read(self, url: str | None = None, **options: Any) -> Any:
+        """Connect to our server, whatever ``url``."""
+        return super().connection_for_read(self._shown_address, **{**options, "transport": self._transport})
+
+    def connection_for_write(self, url: str | None = None, **options: Any) -> Any:
+        """Connect to our server, whatever ``url``."""
+        return super().connection_for_write(self._shown_address, **{**options, "transport": self._transport})
+
+    def _bury(self, queue: str, reason: str, raw: bytes) -> None:
+        self.relay.bury(queue, reason, raw)
+
+    def _clear_the_way(self) -> bool:
+        return bool(self.relay.clear_the_way())
+
+
+class _Loader(AppLoader):
+    """Reads no module that the environment names (``CELERY_CONFIG_MODULE``)."""
+
+    def read_configuration(self, env: str = "") -> dict[str, Any]:
+        """Return nothing: our settings are elsewhere."""
+        return {}
 
 
 def _configuration(kind: Kind, settings: Settings) -> dict[str, Any]:
@@ -139,6 +179,26 @@ class _Relay:
             pid=int(PROCESS.rsplit(".", 2)[1]),
         )
 
+    def bury(self, queue: str, reason: str, raw: bytes) -> None:
+        """Keep what was in a queue and is no message; called by the consumer."""
+        log.error("dead_letter", queue=queue, reason=reason, see="ekiden status --dead-letters")
+        self._do(self._stores.dead_letters.bury(queue, reason, raw))
+
+    def clear_the_way(self) -> list[str]:
+        """Put aside what stands under the names of our queues and is no list; return which; called by the consumer."""
+        queues = self._do(self._stores.dead_letters.clear_the_way(self._queues())) or []
+        for queue in queues:
+            log.error("queue_was_no_list", queue=queue, see="ekiden status --dead-letters")
+        return queues
+
+    def _do(self, write: Coroutine[Any, Any, T]) -> T | None:
+        """Write from the consumer's thread. What cannot be kept is lost: what it was is in the log."""
+        try:
+            return cast(T, self._worker.pool.run(write, WRITE_S))
+        except (EkidenError, TimeoutError) as error:
+            log.warning("dead_letter_lost", error=str(error))
+            return None
+
     def _queues(self) -> list[str]:
         return sorted(self._worker.app.amqp.queues.consume_from)
 
@@ -188,7 +248,7 @@ def _prepare_worker(sender: Any, **_: Any) -> None:
 
     Mingle alone costs a second at every start; the relay needs none of them.
     """
-    if not hasattr(sender.app, "is_ekiden"):
+    if not isinstance(sender.app, _App):
         return
     pool = concurrency.get_implementation(sender.pool_cls)
     if not issubclass(pool, AsyncPool):

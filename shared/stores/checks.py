@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from redis import exceptions
 
+from shared.addresses import without_password
 from shared.errors import ConfigurationError, StoreUnavailable
-from shared.stores.redis import Redis, as_any, translated, without_password
+from shared.stores.redis import Redis, as_any, translated
 
 __all__ = ["ailment", "check", "ping"]
 

@@ -10,10 +10,14 @@ __all__ = [
     "CATALOG_TTL_S",
     "CAUSES",
     "DEADLINES",
+    "DEAD_LETTERS",
+    "DEAD_LETTERS_TTL_S",
     "JOBS",
     "JOB_IDS",
     "LEASES",
     "LIVE_TTL_S",
+    "MAX_DEAD_LETTERS",
+    "MISPLACED",
     "POOLS",
     "POOL_TTL_S",
     "QUEUES",
@@ -46,6 +50,9 @@ CATALOG_TTL_S = 60 * DAY_S
 """A catalog, since it was last published; jobs that are pinned to it keep it for as long as they need it."""
 REQUEST_TTL_S = DAY_S
 """How long a retried submit is recognised."""
+DEAD_LETTERS_TTL_S = 30 * DAY_S
+"""What came through a queue and was no message of ours, since the last of it."""
+MAX_DEAD_LETTERS = 1_000
 LIVE_TTL_S = 3_600
 POOL_TTL_S = 15
 STOPPED = "ekiden:stopped"
@@ -53,6 +60,10 @@ STOPPED = "ekiden:stopped"
 
 CATALOG = "ekiden:catalog"
 """The digest of the catalog in force."""
+DEAD_LETTERS = "ekiden:dead_letters"
+"""Stream, capped: what was found in a queue and could not be read, and why."""
+MISPLACED = "ekiden:misplaced:"
+"""Before a queue's name: what stood under it and was no list."""
 DEADLINES = "ekiden:deadlines"
 """Sorted set: unfinished jobs by the time that ends them, in ms."""
 JOBS = "ekiden:jobs"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from shared.stores.catalogs import RedisCatalogStore
 from shared.stores.checks import ailment, check, ping
+from shared.stores.dead_letters import RedisDeadLetterStore
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
@@ -24,6 +25,7 @@ class Stores:
     live: RedisLiveStore
     catalogs: RedisCatalogStore
     pools: RedisPoolStore
+    dead_letters: RedisDeadLetterStore
 
     @classmethod
     def on(cls, client: Redis, url: str = "") -> "Stores":
@@ -36,6 +38,7 @@ class Stores:
             RedisLiveStore(client),
             RedisCatalogStore(client),
             RedisPoolStore(client),
+            RedisDeadLetterStore(client),
         )
 
     async def ping(self) -> None:

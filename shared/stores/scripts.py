@@ -16,10 +16,12 @@ _FOLDER = Path(__file__).parent / "lua"
 
 
 _NAMES = {
+    "DEAD_LETTERS": keys.DEAD_LETTERS,
     "DEADLINES": keys.DEADLINES,
     "JOBS": keys.JOBS,
     "JOB_IDS": keys.JOB_IDS,
     "LEASES": keys.LEASES,
+    "MISPLACED": keys.MISPLACED,
     "QUEUED": keys.queued(""),
     "QUEUES": keys.QUEUES,
     "SESSIONS": keys.SESSIONS,
@@ -34,7 +36,8 @@ _NAMES = {
 def source_of(name: str) -> str:
     """Return the text of script ``name`` behind the names of the indexes and the prelude."""
     names = "".join(f"local {name} = '{key}'\n" for name, key in _NAMES.items())
-    names += f"local TTL_S = {keys.SESSION_TTL_S}\n"
+    names += f"local TTL_S, DEAD_LETTERS_TTL_S = {keys.SESSION_TTL_S}, {keys.DEAD_LETTERS_TTL_S}\n"
+    names += f"local MAX_DEAD_LETTERS = {keys.MAX_DEAD_LETTERS}\n"
     return names + "\n".join((_FOLDER / f"{part}.lua").read_text() for part in ("_prelude", name))
 
 

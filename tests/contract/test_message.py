@@ -13,10 +13,9 @@ from shared.handoff import HandoffContext, first_context
 from shared.relay.message import DISPATCH_QUEUE, TASK, LegMessage, agent_of, outbox, queue_for
 from shared.stores.base import Submission
 from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import broker_url
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, step_to, submission, submitted
-from tests.integration.celery_worker import DEADLINE_S, working
+from tests.integration.celery_worker import DEADLINE_S, kombu_url, working
 
 JOB = "a" * 16 + ".1"
 NASTY = 'say "hi" \\ \\n \\u0001 \\1 %1 \x00\x01\x02\x7f\u2028 好 🐛 {"ekiden_ms": 5}'
@@ -32,7 +31,7 @@ WORST = {
 
 def stock_app(valkey_url: str) -> Celery:
     """A Celery app as anybody would write it."""
-    return Celery("stock", broker=broker_url(valkey_url), set_as_current=False)
+    return Celery("stock", broker=kombu_url(valkey_url), set_as_current=False)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ elseif h[1] == 'waiting' then
 else
   if tonumber(h[4]) + ARGV[3] > now then return {'busy'} end
   -- Lists are first in, first out: while the oldest message is not younger than ours, ours may still be in the list.
+  clear_the_way(KEYS[2])
   local oldest = redis.call('LINDEX', KEYS[2], -1)
   local stamp = oldest and tonumber(string.match(oldest, '"ekiden_ms": ?(%d+)'))
   if oldest and (not stamp or stamp <= tonumber(h[4])) then return {'waiting'} end

@@ -12,12 +12,13 @@ from shared.errors import ConfigurationError, EkidenError, StoreUnavailable
 from shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
 from shared.stores import keys
 from shared.stores.base import PoolView
+from shared.stores.dead_letters import DeadLetters
 from shared.stores.opening import Stores, open_stores
 from shared.stores.pools import QueueView
 from shared.stores.redis import as_any, translated
 from shared.version import VERSION
 
-__all__ = ["agents_served", "clock", "examine_server", "queues_served", "versions"]
+__all__ = ["agents_served", "clock", "dead_letters", "examine_server", "queues_served", "versions"]
 
 MAX_SKEW_MS = 1_000
 
@@ -55,6 +56,7 @@ async def _examine(stores: Stores) -> list[Finding]:
         catalog,
         *agents_served(agents, pools),
         *queues_served(await stores.pools.queues()),
+        *dead_letters(await stores.dead_letters.look()),
         versions(pools),
     ]
 
@@ -131,6 +133,14 @@ def queues_served(queues: Sequence[QueueView]) -> list[Finding]:
         error("queues", f"{queue.waiting} in {queue.name}, which nobody consumes", _starter(queue.name))
         for queue in stuck
     ]
+
+
+def dead_letters(found: DeadLetters) -> list[Finding]:
+    """Judge whether somebody else writes to the queues."""
+    if found.newest is None:
+        return []
+    text = f"{found.count} were found in queues; the newest in {found.newest.queue}: {found.newest.reason}"
+    return [warning("dead letters", text, "ekiden status --dead-letters, and --clear once you know who sent them")]
 
 
 def _starter(queue: str) -> str:

@@ -26,12 +26,17 @@ class DeadLetter:
     raw: bytes = b""
     """How it begins; empty where something else than a list stood under the queue's name."""
 
+    @property
+    def text(self) -> str:
+        """How it begins, as text: what is none of UTF-8 is escaped."""
+        return self.raw.decode(errors="backslashreplace")
+
 
 @dataclass(frozen=True)
 class DeadLetters:
     """How many there are, and the newest."""
 
-    count: int
+    count: int = 0
     newest: DeadLetter | None = None
 
 

@@ -157,7 +157,7 @@ def test_the_broker_gets_the_same_place_as_the_store(url: str, expected: dict[st
 def parameters_of(connection: Connection) -> dict[str, Any]:
     """What kombu's channel would connect with; it does not yet."""
 
-    class Unconnected(connection.transport.Channel):  # type: ignore[misc,name-defined]
+    class Unconnected(connection.transport.Channel):
         def __init__(self) -> None:
             self.connection = connection.transport
 
@@ -173,7 +173,7 @@ def test_tls_checks_certificates_on_both_connections_unless_told_otherwise() -> 
         parameters = parameters_of(broker(url))
         theirs = parameters.pop("connection_class")(**_tls(parameters))
         assert theirs.cert_reqs == checks
-        assert connect(url).connection_pool.make_connection().cert_reqs == checks
+        assert connect(url).connection_pool.make_connection().cert_reqs == checks  # type: ignore[no-untyped-call]
 
 
 def _tls(parameters: dict[str, Any]) -> dict[str, Any]:

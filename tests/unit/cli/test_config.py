@@ -65,6 +65,6 @@ def test_a_password_in_an_address_is_shown_nowhere() -> None:
     assert "hunter2" not in config("set", "redis_url", "redis://me:hunter2@host/0").stdout
     assert "redis://me:[redacted]@host/0" in config("list").stdout
     assert "hunter2" not in config("list", "--json").stdout
-    with pytest.raises(InvalidRequest, match="no value of 'ekiden.redis_url': this is no Redis address") as caught:
+    with pytest.raises(InvalidRequest, match=r"no value of 'ekiden\.redis_url': this is no Redis address") as caught:
         config("set", "redis_url", "redis://:hunter2/x@host/0")
     assert "hunter2" not in str(caught.value)

@@ -13,7 +13,7 @@ from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import loads
 
 from shared.addresses import without_password
-from shared.relay.message import Unreadable, readable
+from shared.relay.reading import Unreadable, readable
 from shared.stores.redis import connection_options
 
 __all__ = ["Intake", "transport_to"]

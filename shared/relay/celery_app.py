@@ -3,23 +3,23 @@
 Celery carries the messages and the processes; what it does not guarantee (redelivery, exactly one run) is the relay's.
 """
 
+import os
 import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
 
 import structlog
-from celery import Celery, bootsteps, concurrency, signals
-from celery.loaders.app import AppLoader
+from celery import bootsteps, signals
 
-from shared.addresses import without_password
-from shared.errors import EkidenError, WrongPool
+from shared.errors import ConfigurationError, EkidenError
 from shared.logs import configure_logs
 from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
 from shared.relay.consuming import SteadyConsumer
-from shared.relay.intake import Intake, transport_to
+from shared.relay.environment import refuse_what_breaks, unused_in
 from shared.relay.leases import Leases
 from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK, queue_for
+from shared.relay.own_app import EkidenApp, refuse_options
 from shared.relay.pool import AsyncPool
 from shared.relay.runner import PROCESS, Runner
 from shared.relay.served import Kind, imported
@@ -41,11 +41,11 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
-def make_app(kind: Kind, bootstrap: str) -> Celery:
+def make_app(kind: Kind, bootstrap: str) -> EkidenApp:
     """Return the app of a pool. ``bootstrap`` is ``module:function``, imported when the worker starts."""
     settings = load_settings()
     url = server_url(settings)
-    app = _App(f"ekiden-{kind}", url)
+    app = EkidenApp(f"ekiden-{kind}", url)
     app.conf.update(_configuration(kind, settings))
     app.steps["worker"].add(_relay_step(kind, bootstrap, settings, url))
 
@@ -57,39 +57,6 @@ def make_app(kind: Kind, bootstrap: str) -> Celery:
         return await runner.run(message, queue)
 
     return app
-
-
-class _App(Celery):
-    """An app that is what it was told to be: Celery's own puts the environment first (``CELERY_BROKER_URL``, ...)."""
-
-    def __init__(self, name: str, url: str) -> None:
-        shown = without_password(url)
-        super().__init__(name, loader=_Loader, broker=shown, fixups=(), set_as_current=False)
-        self.backend_cls = "disabled"
-        self._shown_address = shown
-        self._transport = transport_to(url, Intake(self._bury, self._clear_the_way))
-
-    def connection_for_read(self, url: str | None = None, **options: Any) -> Any:
-        """Connect to our server, whatever ``url``."""
-        return super().connection_for_read(self._shown_address, **{**options, "transport": self._transport})
-
-    def connection_for_write(self, url: str | None = None, **options: Any) -> Any:
-        """Connect to our server, whatever ``url``."""
-        return super().connection_for_write(self._shown_address, **{**options, "transport": self._transport})
-
-    def _bury(self, queue: str, reason: str, raw: bytes) -> None:
-        self.relay.bury(queue, reason, raw)
-
-    def _clear_the_way(self) -> bool:
-        return bool(self.relay.clear_the_way())
-
-
-class _Loader(AppLoader):
-    """Reads no module that the environment names (``CELERY_CONFIG_MODULE``)."""
-
-    def read_configuration(self, env: str = "") -> dict[str, Any]:
-        """Return nothing: our settings are elsewhere."""
-        return {}
 
 
 def _configuration(kind: Kind, settings: Settings) -> dict[str, Any]:
@@ -244,16 +211,19 @@ def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> typ
 
 @signals.worker_init.connect
 def _prepare_worker(sender: Any, **_: Any) -> None:
-    """Refuse a pool that cannot run coroutines (``-P threads``), and leave out the workers' talk among themselves.
+    """Refuse what cannot work or would do nothing, and leave out the workers' talk among themselves.
 
     Mingle alone costs a second at every start; the relay needs none of them.
     """
-    if not isinstance(sender.app, _App):
+    if not isinstance(sender.app, EkidenApp):
         return
-    pool = concurrency.get_implementation(sender.pool_cls)
-    if not issubclass(pool, AsyncPool):
-        error = WrongPool(f"Ekiden's legs need its own pool, not {pool.__module__!r}: start the worker without -P")
-        raise SystemExit(f"ekiden: {error}")
+    try:
+        refuse_what_breaks(os.environ)
+        refuse_options(sender.pool_cls)
+    except ConfigurationError as error:
+        raise SystemExit(f"ekiden: {error}") from error
+    if unused := unused_in(os.environ):
+        log.warning("celery_variables_not_used", variables=unused)
     sender.options.update(without_mingle=True, without_gossip=True, without_heartbeat=True)
 
 

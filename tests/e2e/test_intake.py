@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -86,3 +87,63 @@ def test_a_key_of_another_type_is_put_aside_and_stalls_nobody(ekiden: Program, r
     letters = [json.loads(line) for line in ekiden.run("status", "--dead-letters", "--json").stdout.splitlines()]
     assert [letter["queue"] for letter in letters] == [DISPATCH_QUEUE, QUEUE]
     assert letters[1]["reason"].startswith("a hash stood where the list of messages should be: it was put aside as")
+
+
+NOBODY = "redis://:hunter2@127.0.0.1:1/0"
+FOREIGN = {
+    "CELERY_BROKER_URL": NOBODY,
+    "CELERY_BROKER_READ_URL": NOBODY,
+    "CELERY_BROKER_WRITE_URL": NOBODY,
+    "CELERY_RESULT_BACKEND": "nosuch://127.0.0.1:1/0",
+    "CELERY_CONFIG_MODULE": "no_such_module",
+    "CELERY_LOADER": "no_such_module:Loader",
+    "CELERY_CUSTOM_WORKER_POOL": "no_such_module:Pool",
+    "CELERY_TRACE_APP": "1",
+    "C_STRICT_APP": "1",
+    "DJANGO_SETTINGS_MODULE": "no_such_module",
+    "FORKED_BY_MULTIPROCESSING": "1",
+    "KOMBU_LOG_DEBUG": "1",
+    "KOMBU_DISABLE_LIMIT_PROTECTION": "1",
+}
+
+
+def test_another_apps_variables_turn_a_pool_nowhere_else(ekiden: Program, redis_url: str) -> None:
+    ekiden.env |= FOREIGN
+    ekiden.env["EKIDEN_WORKSPACE_ROOT"] = str(ekiden.folder)
+    ekiden.env |= ekiden.scripts(ANSWER_SCRIPT)
+    dispatcher = ekiden.start("dispatcher")
+    worker = ekiden.start("-Q", QUEUE, program=[sys.executable, "-m", "celery", "-A", "workers.app", "worker"])
+    wait_for_pools(ekiden, 2)
+    answers(redis_url)
+    for pool in (dispatcher, worker):
+        [line] = [line for line in pool.output.splitlines() if "celery_variables_not_used" in line]
+        assert all(name in line for name in FOREIGN if "BROKER" in name or name == "CELERY_RESULT_BACKEND")
+        assert "hunter2" not in pool.output
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "said"),
+    [
+        ([], {"CELERY_BENCH": "1"}, "CELERY_BENCH keeps Celery from working"),
+        ([], {"CELERY_WORKER_REVOKES_MAX": "many"}, "CELERY_WORKER_REVOKES_MAX keeps Celery from working"),
+        (["-m", "celery", "-A", "workers.app", "-b", NOBODY, "worker"], {}, "--broker does nothing here"),
+        (["-m", "celery", "-A", "workers.app", "worker"], {"CELERY_WORKER_POOL": "solo"}, "CELERY_WORKER_POOL"),
+        (["-m", "celery", "-A", "workers.app", "worker"], {"CELERY_BENCH": "1"}, "CELERY_BENCH keeps Celery from"),
+    ],
+)
+def test_what_would_break_a_pool_or_do_nothing_is_refused_by_name(
+    ekiden: Program, redis_url: str, args: list[str], env: dict[str, str], said: str
+) -> None:
+    refused = ekiden.start(program=[sys.executable, *(args or ["-m", "dispatcher", "worker"])], env=env)
+    assert refused.ends() != 0
+    assert len([line for line in refused.output.splitlines() if said in line]) == 1
+    assert "Traceback" not in refused.output
+    assert "hunter2" not in refused.output
+
+
+def test_celerys_own_report_holds_no_password(ekiden: Program) -> None:
+    url = {"EKIDEN_REDIS_URL": "unix://me:hunter2@/tmp/none.sock"}
+    report = ekiden.start(program=[sys.executable, "-m", "celery", "-A", "workers.app", "report"], env=url)
+    assert report.ends() == 0, report.output
+    assert "results:disabled" in report.output
+    assert "hunter2" not in report.output

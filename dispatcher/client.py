@@ -11,7 +11,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -27,6 +27,7 @@ from shared.relay.stopping import stop_job
 from shared.settings import SessionPolicy
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission
 from shared.stores.confirming import Insisting
+from shared.stores.dead_letters import DeadLetter, DeadLetters
 from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.sessions import Said, SessionView
@@ -339,6 +340,18 @@ class Client:
     async def queues(self) -> list[QueueView]:
         """Return every queue with its length and its consumers."""
         return await self._stores.pools.queues()
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        """Return what was found in queues and is no message, oldest first."""
+        return await self._stores.dead_letters.all()
+
+    async def look_at_dead_letters(self) -> DeadLetters:
+        """Return how many dead letters there are, and the newest."""
+        return await self._stores.dead_letters.look()
+
+    async def forget_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
+        """Forget these dead letters."""
+        await self._stores.dead_letters.forget(letters)
 
     async def _check(self) -> None:
         """Look at the server's settings before the first submit, once for however many come together."""

@@ -9,10 +9,11 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from shared.addresses import problem_of
 from shared.errors import ConfigurationError
 from shared.settings_files import global_file, project_file, read_settings, value_at
 
@@ -50,12 +51,18 @@ _OTHER_NAMES = {
 """Environment variables of gemini-cli's that are read where ours is not set."""
 
 
+def _address(url: str) -> str:
+    if (problem := problem_of(url)) is not None:
+        raise ValueError(problem)
+    return url
+
+
 class Settings(BaseSettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True)
 
-    redis_url: str | None = None
+    redis_url: Annotated[str, AfterValidator(_address)] | None = None
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
     wait_replicas: int = Field(0, ge=0)
     """Replicas of the server that must have a submission or a commit before it counts as done; 0: none."""

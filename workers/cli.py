@@ -35,11 +35,11 @@ def worker(
 
     names = _names(agents)
     root = _folder(workspace_root)
+    from shared.addresses import without_password
     from shared.relay.message import queue_for
     from shared.relay.serving import serve
     from shared.server import server_url
     from shared.settings import load_settings
-    from shared.stores.redis import without_password
 
     url = server_url(load_settings(redis_url=redis))
     for name in asyncio.run(_unknown(url, names)):

@@ -32,13 +32,14 @@ def set_(
     key: Key, value: Annotated[str, typer.Argument(help="JSON, or plain text.")], globally: Global = False
 ) -> None:
     """Write a value into the project's settings file."""
+    from shared.redaction import redact
     from shared.settings import key_of
     from shared.settings_files import change_setting
 
     name = _field(key)
     path = _file(globally)
     change_setting(path, key_of(name), _checked(name, value))
-    Output().line(f"{key_of(name)} = {value} ({path})")
+    Output().line(f"{key_of(name)} = {redact(value)} ({path})")
 
 
 @app.command("unset")
@@ -61,7 +62,8 @@ def list_(
     origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print every setting with the value in force."""
+    """Print every setting with the value in force; passwords in it are masked."""
+    from shared.redaction import redact
     from shared.settings import key_of, load_settings, origins
     from shared.settings_files import global_file
 
@@ -69,7 +71,7 @@ def list_(
     found = origins()
     if globally:
         found = {name: where for name, where in found.items() if where == str(global_file())}
-    rows = [(key_of(name), _shown(getattr(settings, name)), where) for name, where in found.items()]
+    rows = [(key_of(name), redact(_shown(getattr(settings, name))), where) for name, where in found.items()]
     if as_json:
         print(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows]))  # noqa: T201
         return
@@ -114,7 +116,7 @@ def _checked(name: str, value: str) -> Any:
         expected.validate_python(parsed)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]["msg"]
-        raise InvalidRequest(f"{value!r} is no value of {key_of(name)!r}: {problem}") from error
+        raise InvalidRequest(f"that is no value of {key_of(name)!r}: {problem.removeprefix('Value error, ')}") from None
     return parsed
 
 

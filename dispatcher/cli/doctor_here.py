@@ -67,18 +67,19 @@ async def collector(env: Mapping[str, str]) -> Finding:
     name = next((name for name in _ENDPOINTS if env.get(name)), None)
     if name is None:
         return ok("collector", f"none ({_ENDPOINTS[0]} is not set)")
-    address = urlsplit(env[name])
     try:
-        port = address.port or (443 if address.scheme == "https" else 4318)
+        address = urlsplit(env[name])
+        host, port = address.hostname, address.port or (443 if address.scheme == "https" else 4318)
     except ValueError:
-        port = 0
-    if not address.hostname or not port:
-        return error("collector", f"{name} is {env[name]!r}: no address", "give one such as http://localhost:4318")
+        host, port = None, 0
+    if not host:
+        return error(
+            "collector", f"{name} is no address", "give one such as http://localhost:4318"
+        )  # it may hold a key
     try:
         async with asyncio.timeout(_CONNECT_S):
-            _, writer = await asyncio.open_connection(address.hostname, port)
+            _, writer = await asyncio.open_connection(host, port)
         writer.close()
     except (OSError, TimeoutError):
-        where = f"{address.hostname}:{port}"
-        return error("collector", f"nobody answers at {where}", f"start a collector there, or unset {name}")
-    return ok("collector", f"answers at {address.hostname}:{port}")
+        return error("collector", f"nobody answers at {host}:{port}", f"start a collector there, or unset {name}")
+    return ok("collector", f"answers at {host}:{port}")

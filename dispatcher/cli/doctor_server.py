@@ -11,6 +11,7 @@ from dispatcher.cli.doctor_losses import losses
 from dispatcher.cli.jobs import local_time
 from dispatcher.cli.trace_waterfall import duration
 from dispatcher.publishing import difference, published_ago
+from shared.addresses import without_password
 from shared.definitions.catalog import build_catalog
 from shared.errors import ConfigurationError, StoreUnavailable
 from shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
@@ -18,13 +19,14 @@ from shared.settings import load_settings
 from shared.stores import keys
 from shared.stores.base import PoolView
 from shared.stores.clock import Jump
+from shared.stores.dead_letters import DeadLetters
 from shared.stores.durability import info_of
 from shared.stores.opening import Stores, open_stores
 from shared.stores.pools import QueueView
-from shared.stores.redis import as_any, translated, without_password
+from shared.stores.redis import as_any, translated
 from shared.version import VERSION
 
-__all__ = ["agents_served", "clock", "examine_server", "own_files", "queues_served", "versions"]
+__all__ = ["agents_served", "clock", "dead_letters", "examine_server", "own_files", "queues_served", "versions"]
 
 MAX_SKEW_MS = 1_000
 
@@ -65,6 +67,7 @@ async def _examine(stores: Stores) -> list[Finding]:
         *own_files(manifest),
         *agents_served(agents, pools),
         *queues_served(await stores.pools.queues()),
+        *dead_letters(await stores.dead_letters.look()),
         versions(pools),
     ]
 
@@ -158,6 +161,14 @@ def queues_served(queues: Sequence[QueueView]) -> list[Finding]:
         error("queues", f"{queue.waiting} in {queue.name}, which nobody consumes", _starter(queue.name))
         for queue in stuck
     ]
+
+
+def dead_letters(found: DeadLetters) -> list[Finding]:
+    """Judge whether somebody else writes to the queues."""
+    if found.newest is None:
+        return []
+    text = f"{found.count} were found in queues; the newest in {found.newest.queue}: {found.newest.reason}"
+    return [warning("dead letters", text, "ekiden status --dead-letters, and --clear once you know who sent them")]
 
 
 def _starter(queue: str) -> str:

@@ -33,11 +33,11 @@ def dispatcher(
     from shared.children import watch_parent
 
     watch_parent()
+    from shared.addresses import without_password
     from shared.relay.message import DISPATCH_QUEUE
     from shared.relay.serving import serve
     from shared.server import server_url
     from shared.settings import load_settings
-    from shared.stores.redis import without_password
 
     url = server_url(load_settings(redis_url=redis))
     typer.echo(f"Serving new jobs at {without_password(url)}")

@@ -12,7 +12,7 @@ import typer
 
 from dispatcher.cli.connection import connected
 from dispatcher.cli.output import Output
-from dispatcher.cli.status import show_status, status_json
+from dispatcher.cli.status import look, show_status, status_json
 from shared.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ async def watch_status(redis: str | None, data_dir: Path | None, interval_s: flo
 
 async def _look(client: "Client", *, as_json: bool) -> str:
     try:
-        pools, queues = await client.pools(), await client.queues()
+        found = await look(client)
     except StoreUnavailable as error:
         return f'{{"error": "{type(error).__name__}"}}' if as_json else f"the server does not answer: {error}"
     if as_json:
-        return status_json(pools, queues)
+        return status_json(found)
     text = io.StringIO()
-    show_status(Output(text), pools, queues)
+    show_status(Output(text), found)
     return f"{time.strftime('%H:%M:%S')}\n{text.getvalue()}"
 
 

@@ -3,21 +3,25 @@
 Celery carries the messages and the processes; what it does not guarantee (redelivery, exactly one run) is the relay's.
 """
 
+import os
 import sys
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar, cast
 
 import structlog
-from celery import Celery, bootsteps, concurrency, signals
+from celery import bootsteps, signals
 
-from shared.errors import EkidenError, WrongPool
+from shared.errors import ConfigurationError, EkidenError
 from shared.logs import configure_logs
 from shared.relay.admission import Admission
 from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
 from shared.relay.consuming import AdmittingStep, SteadyConsumer
+from shared.relay.environment import refuse_what_breaks, unused_in
 from shared.relay.following import AgentsToServe
 from shared.relay.leases import Leases
 from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK
+from shared.relay.own_app import EkidenApp, refuse_options
 from shared.relay.pool import AsyncPool
 from shared.relay.runner import PROCESS, Runner
 from shared.relay.served import Kind, imported
@@ -27,7 +31,7 @@ from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
 from shared.stores.confirming import Noting
 from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import broker_url, ms
+from shared.stores.redis import ms
 from shared.telemetry.starting import start_telemetry
 from shared.version import VERSION
 
@@ -35,16 +39,19 @@ __all__ = ["make_app"]
 
 FOLLOW_S = 1.0
 """How often a pool looks which catalog is in force."""
+WRITE_S = 5.0
+"""How long the consumer waits until a dead letter is kept."""
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
 
-def make_app(kind: Kind, bootstrap: str) -> Celery:
+def make_app(kind: Kind, bootstrap: str) -> EkidenApp:
     """Return the app of a pool. ``bootstrap`` is ``module:function``, imported when the worker starts."""
     settings = load_settings()
     url = server_url(settings)
-    app = Celery(f"ekiden-{kind}", broker=broker_url(url), set_as_current=False)
-    app.is_ekiden = True
+    app = EkidenApp(f"ekiden-{kind}", url)
     app.conf.update(_configuration(kind, settings))
     app.steps["worker"].add(_relay_step(kind, bootstrap, settings, url))
     app.steps["consumer"].add(AdmittingStep)
@@ -154,6 +161,26 @@ class _Relay:
             extra={"lag_ms": str(ms(self.admission.lag_s)), "busy": "yes" if self.admission.is_busy else "no"},
         )
 
+    def bury(self, queue: str, reason: str, raw: bytes) -> None:
+        """Keep what was in a queue and is no message; called by the consumer."""
+        log.error("dead_letter", queue=queue, reason=reason, see="ekiden status --dead-letters")
+        self._do(self._stores.dead_letters.bury(queue, reason, raw))
+
+    def clear_the_way(self) -> list[str]:
+        """Put aside what stands under the names of our queues and is no list; return which; called by the consumer."""
+        queues = self._do(self._stores.dead_letters.clear_the_way(self._queues())) or []
+        for queue in queues:
+            log.error("queue_was_no_list", queue=queue, see="ekiden status --dead-letters")
+        return queues
+
+    def _do(self, write: Coroutine[Any, Any, T]) -> T | None:
+        """Write from the consumer's thread. What cannot be kept is lost: what it was is in the log."""
+        try:
+            return cast(T, self._worker.pool.run(write, WRITE_S))
+        except (EkidenError, TimeoutError) as error:
+            log.warning("dead_letter_lost", error=str(error))
+            return None
+
     def _queues(self) -> list[str]:
         return sorted(self._worker.app.amqp.queues.consume_from)
 
@@ -197,16 +224,19 @@ def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> typ
 
 @signals.worker_init.connect
 def _prepare_worker(sender: Any, **_: Any) -> None:
-    """Refuse a pool that cannot run coroutines (``-P threads``), and leave out the workers' talk among themselves.
+    """Refuse what cannot work or would do nothing, and leave out the workers' talk among themselves.
 
     Mingle alone costs a second at every start; the relay needs none of them.
     """
-    if not hasattr(sender.app, "is_ekiden"):
+    if not isinstance(sender.app, EkidenApp):
         return
-    pool = concurrency.get_implementation(sender.pool_cls)
-    if not issubclass(pool, AsyncPool):
-        error = WrongPool(f"Ekiden's legs need its own pool, not {pool.__module__!r}: start the worker without -P")
-        raise SystemExit(f"ekiden: {error}")
+    try:
+        refuse_what_breaks(os.environ)
+        refuse_options(sender.pool_cls)
+    except ConfigurationError as error:
+        raise SystemExit(f"ekiden: {error}") from error
+    if unused := unused_in(os.environ):
+        log.warning("celery_variables_not_used", variables=unused)
     sender.options.update(without_mingle=True, without_gossip=True, without_heartbeat=True)
 
 

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 
+from shared.relay.environment import refuse_what_breaks
 from shared.server import server_url
 from shared.settings import load_settings
 from shared.stores.opening import open_stores
@@ -20,6 +21,7 @@ def serve(app: str, options: Mapping[str, object | None], queues: Sequence[str],
     environment variables, since a Celery app is made when its module is imported. Raises what keeps the pool from
     starting: ``StoreUnavailable``, ``ConfigurationError``, ``DefinitionError``.
     """
+    refuse_what_breaks(os.environ)
     os.environ.update({f"EKIDEN_{name.upper()}": str(value) for name, value in options.items() if value is not None})
     os.environ["EKIDEN_LOG_LEVEL"] = log_level  # for the processes of the quarantine
     url = server_url(load_settings())

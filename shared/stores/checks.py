@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 from redis import exceptions
 
+from shared.addresses import without_password
 from shared.errors import ConfigurationError, StoreUnavailable
 from shared.stores.durability import durability_of, info_of
-from shared.stores.redis import Redis, translated, without_password
+from shared.stores.redis import Redis, translated
 
 __all__ = ["ailment", "check", "ping"]
 

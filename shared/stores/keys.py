@@ -11,10 +11,14 @@ __all__ = [
     "CAUSES",
     "CLOCK",
     "DEADLINES",
+    "DEAD_LETTERS",
+    "DEAD_LETTERS_TTL_S",
     "JOBS",
     "JOB_IDS",
     "LEASES",
     "LIVE_TTL_S",
+    "MAX_DEAD_LETTERS",
+    "MISPLACED",
     "POOLS",
     "POOL_TTL_S",
     "PUBLICATIONS",
@@ -55,6 +59,9 @@ PUBLICATIONS_KEPT = 20
 """How many publications are remembered, and their catalogs kept to be rolled back to."""
 REQUEST_TTL_S = DAY_S
 """How long a retried submit is recognised."""
+DEAD_LETTERS_TTL_S = 30 * DAY_S
+"""What came through a queue and was no message of ours, since the last of it."""
+MAX_DEAD_LETTERS = 1_000
 LIVE_TTL_S = 3_600
 POOL_TTL_S = 15
 STOPPED = "ekiden:stopped"
@@ -64,6 +71,10 @@ CATALOG = "ekiden:catalog"
 """The digest of the catalog in force."""
 PUBLICATIONS = "ekiden:publications"
 """Stream: which catalogs came into force last, how, and who did it."""
+DEAD_LETTERS = "ekiden:dead_letters"
+"""Stream, capped: what was found in a queue and could not be read, and why."""
+MISPLACED = "ekiden:misplaced:"
+"""Before a queue's name: what stood under it and was no list."""
 DEADLINES = "ekiden:deadlines"
 """Sorted set: unfinished jobs by the time that ends them, in ms of relay time."""
 JOBS = "ekiden:jobs"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from shared.stores.catalogs import RedisCatalogStore
 from shared.stores.checks import ailment, check, ping
 from shared.stores.confirming import Confirming
+from shared.stores.dead_letters import RedisDeadLetterStore
 from shared.stores.durability import Durability, Identity, durability_of, identity_of
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
@@ -26,6 +27,7 @@ class Stores:
     live: RedisLiveStore
     catalogs: RedisCatalogStore
     pools: RedisPoolStore
+    dead_letters: RedisDeadLetterStore
 
     @classmethod
     def on(cls, client: Redis, url: str = "", confirming: Confirming | None = None) -> "Stores":
@@ -38,6 +40,7 @@ class Stores:
             RedisLiveStore(client),
             RedisCatalogStore(client),
             RedisPoolStore(client),
+            RedisDeadLetterStore(client),
         )
 
     async def ping(self) -> None:

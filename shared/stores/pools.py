@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.stores import keys
 from shared.stores.base import PoolView
-from shared.stores.redis import Redis, as_any, translated
+from shared.stores.redis import Redis, as_any, lists_only, translated
 
 __all__ = ["QueueView", "RedisPoolStore"]
 
@@ -19,6 +19,8 @@ class QueueView:
     name: str
     waiting: int
     pools: tuple[str, ...]
+    is_blocked: bool = False
+    """Whether something else than a list stands under its name; whoever serves it puts that aside."""
 
 
 class RedisPoolStore:
@@ -58,7 +60,7 @@ class RedisPoolStore:
         pipeline = self._redis.pipeline(transaction=False)
         for queue in queues:
             pipeline.lindex(queue, -1)
-        texts = await pipeline.execute() if queues else []
+        texts = lists_only(await pipeline.execute(raise_on_error=False)) if queues else []
         return {queue: text for queue, text in zip(queues, texts, strict=True) if text is not None}
 
     @translated
@@ -77,8 +79,11 @@ class RedisPoolStore:
         pipeline = self._redis.pipeline(transaction=False)
         for name in names:
             pipeline.llen(name)
-        lengths = await pipeline.execute() if names else []
-        return [QueueView(name, n, tuple(served[name])) for name, n in zip(names, lengths, strict=True)]
+        lengths = lists_only(await pipeline.execute(raise_on_error=False)) if names else []
+        return [
+            QueueView(name, length or 0, tuple(served[name]), is_blocked=length is None)
+            for name, length in zip(names, lengths, strict=True)
+        ]
 
     @translated
     async def suspended(self) -> dict[str, int]:

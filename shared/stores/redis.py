@@ -3,19 +3,20 @@
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import redis.asyncio as redis
 from redis import exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
+from redis.connection import parse_url
 
+from shared.addresses import problem_of
 from shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
 
-__all__ = ["Redis", "broker_url", "connect", "ms", "sent_at", "translated", "without_password"]
+__all__ = ["Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
 
 Redis = redis.Redis
 
@@ -57,27 +58,24 @@ class _FairPool(redis.ConnectionPool):
 
 
 def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0, connections: int = 16) -> Redis:
-    """Return a client for ``url`` (``redis://``, ``rediss://``, ``unix://``); it connects at first use.
+    """Return a client for ``url``; it connects at first use. Raises ``ConfigurationError`` if that is no address.
 
     A command is sent again after a lost connection: every script of ours gives the same verdict the second time.
     Callers beyond ``connections`` wait their turn: commands are short, and opening one costs more than the wait.
     """
-    try:
-        pool = _FairPool.from_url(
-            url,
-            max_connections=connections,
-            decode_responses=True,
-            retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), retries),
-            # READONLY: after a failover the name stands for another server, which a new connection finds.
-            retry_on_error=[exceptions.ConnectionError, exceptions.TimeoutError, exceptions.ReadOnlyError],
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            health_check_interval=10,
-        )
-    except ValueError as error:
-        raise ConfigurationError(
-            f"{without_password(url)!r} is no Redis address; expected redis://HOST:PORT/DB or unix:///PATH"
-        ) from error
+    _require_address(url)
+    pool = _FairPool.from_url(
+        url,
+        max_connections=connections,
+        decode_responses=True,
+        encoding_errors="replace",  # a queue may hold anything: what is no text is read as such, and not raised
+        retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), retries),
+        # READONLY: after a failover the name stands for another server, which a new connection finds.
+        retry_on_error=[exceptions.ConnectionError, exceptions.TimeoutError, exceptions.ReadOnlyError],
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        health_check_interval=10,
+    )
     return redis.Redis.from_pool(pool)
 
 
@@ -86,23 +84,15 @@ def sent_at() -> float:
     return _sent_at.get()
 
 
-def broker_url(url: str) -> str:
-    """Return ``url`` in the form that kombu reads: the same database, certificates checked as redis-py checks them."""
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    db = options.get("db", "")
-    if parts.scheme == "unix":
-        return f"redis+socket://{parts.netloc}{parts.path}?{urlencode({'virtual_host': db or '0'})}"
-    tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
-    if parts.scheme == "rediss":
-        tls.setdefault("ssl_cert_reqs", "required")  # kombu's own default checks nothing
-    return urlunsplit((parts.scheme, parts.netloc, f"/{db}" if db else parts.path, urlencode(tls), ""))
+def connection_options(url: str) -> dict[str, Any]:
+    """Return what a connection of redis-py's without asyncio, such as kombu's, is made with to get to ``url``."""
+    _require_address(url)
+    return dict(parse_url(url))  # type: ignore[no-untyped-call]  # redis-py does not annotate it
 
 
-def without_password(url: str) -> str:
-    """Return ``url`` as it may be shown."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+def _require_address(url: str) -> None:
+    if (problem := problem_of(url)) is not None:
+        raise ConfigurationError(problem)
 
 
 def translated(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -169,6 +159,15 @@ def _state_told_by(error: Exception, text: str) -> str | None:
 def ms(seconds: float) -> int:
     """Return whole milliseconds, in which scripts and indexes count."""
     return round(seconds * 1000)
+
+
+def lists_only(replies: Iterable[Any]) -> list[Any]:
+    """Return what a pipeline was answered about lists, None where a key holds something else; raise any other error."""
+    found = [None if isinstance(one, Exception) and str(one).startswith("WRONGTYPE") else one for one in replies]
+    for one in found:
+        if isinstance(one, Exception):
+            raise one
+    return found
 
 
 def as_any(value: Any) -> Any:

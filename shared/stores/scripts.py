@@ -27,12 +27,14 @@ replicas may lack what was written the first time: they get this word behind it.
 _NAMES = {
     "CATALOGS": keys.catalog(""),
     "CLOCK": keys.CLOCK,
+    "DEAD_LETTERS": keys.DEAD_LETTERS,
     "DEADLINES": keys.DEADLINES,
     "JOBS": keys.JOBS,
     "JOB_IDS": keys.JOB_IDS,
     "LEASES": keys.LEASES,
     "POOL": keys.pool(""),
     "POOLS": keys.POOLS,
+    "MISPLACED": keys.MISPLACED,
     "QUEUED": keys.queued(""),
     "QUEUES": keys.QUEUES,
     "SESSIONS": keys.SESSIONS,
@@ -51,6 +53,7 @@ def source_of(name: str) -> str:
     """Return the text of script ``name`` behind the names of the indexes and the prelude."""
     names = "".join(f"local {name} = '{key}'\n" for name, key in _NAMES.items())
     names += f"local TTL_S, POOL_TTL_S, VOUCHED_MS = {keys.SESSION_TTL_S}, {keys.POOL_TTL_S}, {VOUCHED_MS}\n"
+    names += f"local DEAD_LETTERS_TTL_S, MAX_DEAD_LETTERS = {keys.DEAD_LETTERS_TTL_S}, {keys.MAX_DEAD_LETTERS}\n"
     return names + "\n".join((_FOLDER / f"{part}.lua").read_text() for part in ("_prelude", name))
 
 

@@ -4,9 +4,9 @@ import os
 
 from celery import Celery
 
-from shared.stores.redis import broker_url
+from tests.integration.celery_worker import kombu_url
 
-app = Celery("bare", broker=broker_url(os.environ.get("EKIDEN_REDIS_URL", "redis://localhost")))
+app = Celery("bare", broker=kombu_url(os.environ.get("EKIDEN_REDIS_URL", "redis://localhost")))
 app.conf.task_ignore_result = True
 
 

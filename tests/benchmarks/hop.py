@@ -18,9 +18,10 @@ from celery import Celery
 
 from dispatcher.client import Client
 from shared.children import Child, start_child
-from shared.stores.redis import as_any, broker_url, connect
+from shared.stores.redis import as_any, connect
 from tests.benchmarks.inflight import CHAIN, agent_file, cpu_s, script
 from tests.benchmarks.stack import Stack, stack
+from tests.integration.celery_worker import kombu_url
 
 HOPS = 3
 
@@ -54,7 +55,7 @@ async def bare_hops(made: Stack, jobs: int) -> tuple[float, float]:
     ]
     worker = start_child([*command, "-P", "solo", "-Q", "bare"], env=env, log=made.folder / "bare.log")
     made.children.append(worker)
-    sender = Celery(broker=broker_url(made.url))
+    sender = Celery(broker=kombu_url(made.url))
     client = connect(made.url)
 
     async def run(count: int) -> None:

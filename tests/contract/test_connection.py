@@ -8,18 +8,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from kombu import Connection
-from kombu.transport.redis import Channel
 from redis import exceptions
 
 from shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
+from shared.relay.intake import Intake, transport_to
 from shared.stores.base import Claimed
 from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import as_any, broker_url, connect, translated, without_password
+from shared.stores.redis import as_any, connect, translated
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, submitted
 from tests.integration.scratch import Scratch, free_port, scratch_server
@@ -38,6 +38,11 @@ def ping(url: str) -> None:
             await stores.close()
 
     asyncio.run(whole())
+
+
+def broker(url: str) -> Connection:
+    """What a pool's consumer connects with."""
+    return Connection(transport=transport_to(url, Intake(lambda *_: None, lambda: False)))
 
 
 def refused(url: str, error: type[EkidenError]) -> str:
@@ -109,32 +114,21 @@ def test_a_wrong_password_is_an_error_of_configuration_and_is_not_shown(locked: 
 
 def test_the_right_password_lets_in_by_tcp_and_by_socket(locked: Scratch) -> None:
     password = quote("p@ss/wörd", safe="")
-    for url in (f"redis://:{password}@127.0.0.1:{locked.port}/0", f"unix://:{password}@{quote(str(locked.path))}?db=3"):
+    for url in (
+        f"redis://:{password}@127.0.0.1:{locked.port}/0",
+        f"redis://127.0.0.1:{locked.port}/0?password={password}&username=default",
+        f"unix://:{password}@{quote(str(locked.path))}?db=3",
+    ):
         ping(url)
-        with Connection(broker_url(url)) as connection:
+        with broker(url) as connection:
             connection.ensure_connection(max_retries=1, timeout=5)
             connection.default_channel.client.ping()
 
 
-@pytest.mark.parametrize(
-    "url", ["localhost:6379", "http://localhost", "valkey://localhost", "", "redis://host:port/0", "unix", "://"]
-)
-def test_what_is_no_address_is_refused_with_the_forms_that_are(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="expected redis://HOST:PORT/DB or unix:///PATH"):
-        connect(url)
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("redis://me:secret@host:1/2", "redis://host:1/2"),
-        ("rediss://:se%40cret@host/0?ssl_cert_reqs=none", "rediss://host/0"),
-        ("unix:///tmp/s.sock?db=0", "unix:///tmp/s.sock"),
-        ("unix://me:secret@/tmp/s.sock?password=secret", "unix:///tmp/s.sock"),
-    ],
-)
-def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert without_password(url) == shown
+def test_what_is_no_address_is_refused_before_anything_connects() -> None:
+    for reader in (connect, broker):
+        with pytest.raises(ConfigurationError, match="no Redis address"):
+            reader("sentinel://127.0.0.1:26379/0")
 
 
 @pytest.mark.parametrize(
@@ -143,39 +137,56 @@ def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
         ("redis://host:1/2", {"host": "host", "port": 1, "db": 2}),
         ("redis://host:1?db=2", {"host": "host", "port": 1, "db": 2}),
         ("redis://host", {"host": "host", "port": 6379, "db": 0}),
-        ("redis://host/1?socket_timeout=3", {"host": "host", "db": 1}),
+        ("redis://host/1?socket_timeout=3", {"host": "host", "db": 1, "socket_timeout": 3.0}),
+        ("redis://[::1]:7/0", {"host": "::1", "port": 7}),
         ("redis://me:p%40ss@host/0", {"username": "me", "password": "p@ss"}),
+        ("redis://host/0?username=me&password=p%40ss", {"username": "me", "password": "p@ss"}),
         ("unix:///tmp/a%20b/s.sock?db=2", {"path": "/tmp/a b/s.sock", "db": 2}),
         ("unix:///tmp/s.sock", {"path": "/tmp/s.sock", "db": 0}),
         ("unix://me:p%40ss@/tmp/s.sock?db=1", {"path": "/tmp/s.sock", "db": 1, "username": "me", "password": "p@ss"}),
         ("rediss://host:1/2", {"host": "host", "port": 1, "db": 2}),
+        ("rediss://host/0?ssl_cert_reqs=none", {"ssl_cert_reqs": "none"}),
+        ("rediss://host/0?ssl_ca_certs=/dev/null&ssl_check_hostname=no", {"ssl_check_hostname": False}),
     ],
 )
 def test_the_broker_gets_the_same_place_as_the_store(url: str, expected: dict[str, object]) -> None:
-    store = connect(url).connection_pool.connection_kwargs
-    with Connection(broker_url(url)) as connection:
-        broker = Channel._connparams(_Unconnected(connection))
-    assert {name: broker.get(name) for name in expected} == expected
-    for name in expected.keys() & {"host", "path", "username", "password"}:
-        assert store.get(name) == expected[name]
-    assert store.get("db", 0) == broker["db"]
+    store = {"host": "127.0.0.1", "port": 6379, "db": 0, **connect(url).connection_pool.connection_kwargs}
+    assert {name: parameters_of(broker(url)).get(name) for name in expected} == expected
+    assert {name: store.get(name) for name in expected} == expected
 
 
-class _Unconnected(Channel):
-    """Just enough of kombu's channel to ask what it would connect to."""
+def parameters_of(connection: Connection) -> dict[str, Any]:
+    """What kombu's channel would connect with; it does not yet."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = SimpleNamespace(client=connection, default_port=6379)
+    class Unconnected(connection.transport.Channel):
+        def __init__(self) -> None:
+            self.connection = connection.transport
 
-    def __del__(self) -> None:
-        """There is nothing to close."""
+        def __del__(self) -> None:
+            """There is nothing to close."""
+
+    parameters: dict[str, Any] = Unconnected()._connparams()
+    return parameters
 
 
 def test_tls_checks_certificates_on_both_connections_unless_told_otherwise() -> None:
-    with Connection(broker_url("rediss://host/0")) as strict:
-        assert strict.ssl["ssl_cert_reqs"] == ssl.CERT_REQUIRED
-    with Connection(broker_url("rediss://host/0?ssl_cert_reqs=none&ssl_ca_certs=/ca.pem")) as lax:
-        assert lax.ssl == {"ssl_cert_reqs": ssl.CERT_NONE, "ssl_ca_certs": "/ca.pem"}
+    for url, checks in (("rediss://host/0", ssl.CERT_REQUIRED), ("rediss://host/0?ssl_cert_reqs=none", ssl.CERT_NONE)):
+        parameters = parameters_of(broker(url))
+        theirs = parameters.pop("connection_class")(**_tls(parameters))
+        assert theirs.cert_reqs == checks
+        assert connect(url).connection_pool.make_connection().cert_reqs == checks  # type: ignore[no-untyped-call]
+
+
+def _tls(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if name.startswith("ssl_")}
+
+
+def test_a_lost_broker_is_named_without_its_password() -> None:
+    for url, shown in (
+        ("redis://me:secret@host:1/2", "redis://host:1/2"),
+        ("unix://me:secret@/tmp/s.sock?db=1", "unix:///tmp/s.sock"),
+    ):
+        assert broker(url).as_uri() == shown
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,23 @@
 import asyncio
 import json
 import queue
+from base64 import b64decode
 from typing import Any
 
 import pytest
 from celery import Celery
+from kombu.utils.json import loads
 from redis import Redis as SyncRedis
 
 from shared.handoff import HandoffContext, first_context
 from shared.relay.message import DISPATCH_QUEUE, TASK, LegMessage, agent_of, outbox, queue_for
+from shared.relay.reading import readable
 from shared.stores import keys
 from shared.stores.base import Submission
 from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import broker_url
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, step_to, submission, submitted
-from tests.integration.celery_worker import DEADLINE_S, working
+from tests.integration.celery_worker import DEADLINE_S, kombu_url, working
 
 JOB = "a" * 16 + ".1"
 NASTY = 'say "hi" \\ \\n \\u0001 \\1 %1 \x00\x01\x02\x7f\u2028 好 🐛 {"ekiden_ms": 5}'
@@ -33,7 +35,7 @@ WORST = {
 
 def stock_app(valkey_url: str) -> Celery:
     """A Celery app as anybody would write it."""
-    return Celery("stock", broker=broker_url(valkey_url), set_as_current=False)
+    return Celery("stock", broker=kombu_url(valkey_url), set_as_current=False)
 
 
 @pytest.fixture
@@ -116,6 +118,16 @@ def test_our_envelope_is_that_which_kombu_makes(valkey_url: str, server: SyncRed
         assert ours[name] == theirs[name]
     for name in ("delivery_mode", "delivery_info", "priority"):
         assert ours["properties"][name] == theirs["properties"][name]
+
+
+def test_what_celery_itself_would_send_is_read_as_well(valkey_url: str, server: SyncRedis) -> None:
+    app, message = stock_app(valkey_url), LegMessage(job=JOB, leg=1, handoff=first_context(JOB)).model_dump(mode="json")
+    app.send_task(TASK, args=[message], queue=DISPATCH_QUEUE)
+    app.close()
+    item = server.rpop(DISPATCH_QUEUE)
+    assert isinstance(item, str)
+    passed = readable(item.encode(), DISPATCH_QUEUE, loads)
+    assert loads(b64decode(passed["body"]).decode())[0] == [message]
 
 
 def pushed(message: str) -> str:

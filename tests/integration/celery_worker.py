@@ -9,6 +9,8 @@ from typing import Any
 from celery import Celery, _state
 from celery.worker import WorkController, state
 
+from shared.stores.redis import connection_options
+
 DEADLINE_S = 10.0
 
 
@@ -19,6 +21,14 @@ def eventually(condition: Callable[[], Any], what: str, within_s: float = DEADLI
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
         time.sleep(0.01)
     return value
+
+
+def kombu_url(url: str) -> str:
+    """The address of a server without a password as a stock Celery app has it."""
+    place = connection_options(url)
+    if "path" in place:
+        return f"redis+socket://{place['path']}?virtual_host={place.get('db', 0)}"
+    return f"redis://{place.get('host', 'localhost')}:{place.get('port', 6379)}/{place.get('db', 0)}"
 
 
 class Worker:

@@ -17,8 +17,7 @@ from shared.relay.consuming import AdmittingStep
 from shared.relay.leases import Leases
 from shared.relay.pool import AsyncPool
 from shared.settings import Settings
-from shared.stores.redis import broker_url
-from tests.integration.celery_worker import eventually, working
+from tests.integration.celery_worker import eventually, kombu_url, working
 
 QUEUE = "ekiden.test"
 LEASE_S = 2.0
@@ -45,7 +44,7 @@ def server(valkey_url: str) -> Iterator[Redis]:
 @pytest.fixture
 def app(valkey_url: str, server: Redis) -> Iterator[Celery]:
     """An app with the settings and the steps of our pools."""
-    one = Celery("pool", broker=broker_url(valkey_url), set_as_current=False)
+    one = Celery("pool", broker=kombu_url(valkey_url), set_as_current=False)
     one.conf.update(_configuration("worker", Settings()))
     one.steps["worker"].add(RelayStep)
     one.steps["consumer"].add(AdmittingStep)

@@ -16,8 +16,7 @@ from redis import Redis
 from shared.relay.celery_app import _configuration
 from shared.relay.pool import AsyncPool
 from shared.settings import Settings
-from shared.stores.redis import broker_url
-from tests.integration.celery_worker import DEADLINE_S, eventually, working
+from tests.integration.celery_worker import DEADLINE_S, eventually, kombu_url, working
 
 QUEUE = "ekiden.test"
 
@@ -32,7 +31,7 @@ def server(valkey_url: str) -> Iterator[Redis]:
 @pytest.fixture
 def app(valkey_url: str, server: Redis) -> Iterator[Celery]:
     """An app with the settings of our pools."""
-    one = Celery("pool", broker=broker_url(valkey_url), set_as_current=False)
+    one = Celery("pool", broker=kombu_url(valkey_url), set_as_current=False)
     one.conf.update(_configuration("worker", Settings()))
     yield one
     one.close()

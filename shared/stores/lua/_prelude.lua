@@ -59,6 +59,24 @@ local function resume(id, job)
   redis.call('HDEL', job, 'cause')
 end
 
+-- Keep what was in a queue and is no message of ours, for people to look at.
+local function bury(queue, reason, raw)
+  redis.call('XADD', DEAD_LETTERS, 'MAXLEN', MAX_DEAD_LETTERS, '*', 'queue', queue, 'reason', reason, 'raw', raw)
+  redis.call('EXPIRE', DEAD_LETTERS, DEAD_LETTERS_TTL_S)
+end
+
+-- Make sure that a queue's name stands for a list, or for nothing: what else stands there keeps everybody from pushing and
+-- reading, also the queues beside it. It is put aside as it is. Answers what it was, or nil.
+local function clear_the_way(queue)
+  local kind = redis.call('TYPE', queue).ok
+  if kind == 'list' or kind == 'none' then return nil end
+  local aside = MISPLACED .. queue
+  redis.call('RENAME', queue, aside)
+  redis.call('EXPIRE', aside, DEAD_LETTERS_TTL_S)
+  bury(queue, 'a ' .. kind .. ' stood where the list of messages should be: it was put aside as ' .. aside, '')
+  return kind
+end
+
 -- Push the job's Celery message and note when. \1 and \2 stand for what must be new at each push: JSON never holds raw
 -- control characters, so they cannot be in the text itself.
 local function push(id, job)
@@ -69,6 +87,7 @@ local function push(id, job)
   redis.call('HSET', job, 'status', 'queued')
   enlist(QUEUED .. h[2], id, 0)
   redis.call('SADD', QUEUES, h[2])
+  clear_the_way(h[2])
   redis.call('LPUSH', h[2], message)
 end
 

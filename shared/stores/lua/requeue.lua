@@ -28,6 +28,7 @@ else
   if since + ARGV[3] > passed then return {'busy'} end
   -- Lists are first in, first out: while the oldest message is not younger than ours, ours may still be in the list. One
   -- from a time that has not come yet (pushed just when the clock jumped) tells nothing.
+  clear_the_way(KEYS[2])
   local oldest = redis.call('LINDEX', KEYS[2], -1)
   local stamp = oldest and tonumber(string.match(oldest, '"ekiden_ms": ?(%d+)'))
   if oldest and (not stamp or stamp <= since or stamp > now) then return {'waiting'} end

@@ -59,3 +59,12 @@ def test_a_bad_value_or_key_is_refused_with_what_is_allowed(key: str, value: str
 def test_removing_what_is_not_set_says_so() -> None:
     with pytest.raises(InvalidRequest, match="not set"):
         config("unset", "model")
+
+
+def test_a_password_in_an_address_is_shown_nowhere() -> None:
+    assert "hunter2" not in config("set", "redis_url", "redis://me:hunter2@host/0").stdout
+    assert "redis://me:[redacted]@host/0" in config("list").stdout
+    assert "hunter2" not in config("list", "--json").stdout
+    with pytest.raises(InvalidRequest, match=r"no value of 'ekiden\.redis_url': this is no Redis address") as caught:
+        config("set", "redis_url", "redis://:hunter2/x@host/0")
+    assert "hunter2" not in str(caught.value)

@@ -10,14 +10,19 @@ import pytest
 
 from dispatcher.cli import status_watch
 from dispatcher.cli.output import Output
-from dispatcher.cli.status import show_status, status_json
+from dispatcher.cli.status import Look, show_status, status_json
 from dispatcher.client import Client
 from shared.errors import StoreUnavailable
 from shared.stores.base import PoolView
+from shared.stores.dead_letters import DeadLetter, DeadLetters
 from shared.stores.pools import QueueView
 
 POOL = PoolView("vm.1", "worker", ("ekiden.agent.debugger",), in_flight=3, capacity=50)
 QUEUES = [QueueView("ekiden.agent.debugger", 2, ("vm.1",)), QueueView("ekiden.dispatch", 1, ())]
+
+DEAD = DeadLetters(
+    3, DeadLetter("1700000000000-0", 1700000000000, "ekiden.dispatch", "it is no message of ours", b"hi")
+)
 
 
 class Server:
@@ -35,18 +40,22 @@ class Server:
     async def queues(self) -> list[QueueView]:
         return QUEUES
 
+    async def look_at_dead_letters(self) -> DeadLetters:
+        return DEAD
+
 
 def test_a_pool_shows_its_lag_and_that_it_leaves_messages_to_others() -> None:
     def shown(**extra: str) -> str:
         text = io.StringIO()
-        show_status(Output(text), [dataclasses.replace(POOL, extra=extra)], [])
+        show_status(Output(text), Look([dataclasses.replace(POOL, extra=extra)], [], DeadLetters(0, None)))
         return text.getvalue()
 
     assert "340 ms, busy" in shown(lag_ms="340", busy="yes")
     assert "3 ms " in shown(lag_ms="3", busy="no")
     assert "busy" not in shown(lag_ms="3", busy="no")
     assert " - " in shown(), "an older pool does not tell"
-    [pool] = json.loads(status_json([dataclasses.replace(POOL, extra={"lag_ms": "340", "busy": "yes"})], []))["pools"]
+    found = Look([dataclasses.replace(POOL, extra={"lag_ms": "340", "busy": "yes"})], [], DeadLetters(0, None))
+    [pool] = json.loads(status_json(found))["pools"]
     assert pool["extra"] == {"lag_ms": "340", "busy": "yes"}
 
 
@@ -63,7 +72,26 @@ def test_a_look_has_the_time_the_pools_and_the_queues() -> None:
 
 
 def test_as_json_a_look_is_the_line_that_status_prints() -> None:
-    assert looked(1, as_json=True) == status_json([POOL], QUEUES)
+    assert looked(1, as_json=True) == status_json(Look([POOL], QUEUES, DEAD))
+    assert json.loads(looked(1, as_json=True))["dead_letters"] == {
+        "count": 3,
+        "newest": {
+            "id": "1700000000000-0",
+            "at_ms": 1700000000000,
+            "queue": "ekiden.dispatch",
+            "reason": "it is no message of ours",
+        },
+    }
+
+
+def test_dead_letters_are_counted_with_the_newest_reason() -> None:
+    last = looked(1, as_json=False).splitlines()[-1]
+    assert last.startswith("Dead letters: 3, the newest in ekiden.dispatch: it is no message of ours (")
+
+
+def test_a_queue_whose_name_stands_for_no_list_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "QUEUES", [QueueView("ekiden.dispatch", 0, ("vm.1",), is_blocked=True)])
+    assert "no list stands under its name" in looked(1, as_json=False)
 
 
 def test_a_server_that_is_away_is_waited_for() -> None:

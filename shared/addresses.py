@@ -1,0 +1,95 @@
+"""Addresses of Redis servers: the one place that says which are understood, and what of one may be shown.
+
+Readers of addresses disagree on those that are not written by the rules: an unencoded ``/`` in a password makes a part
+of it a host, which is then printed and looked up. So whatever two readers may understand differently is refused, before
+anybody connects; and no text here repeats any of it.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+__all__ = ["problem_of", "without_password"]
+
+_EXPECTED = "expected redis://[USER:PASSWORD@]HOST:PORT/DB, rediss:// for TLS, or unix:///PATH?db=DB"
+
+_SCHEMES = ("redis", "rediss", "unix")
+_FOREIGN = ("amqp", "amqps", "http", "https", "redis+socket", "sentinel", "sqs", "valkey", "valkeys")
+"""Schemes that may be repeated in a message: what else stands there may be anything, also a secret."""
+_FILES = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile")
+_BOOLEAN = r"(?i)true|false|yes|no|1|0"
+_VALUES = {
+    "db": r"[0-9]{1,9}",
+    "username": r"(?s).+",
+    "password": r"(?s).+",
+    "socket_connect_timeout": r"[0-9]+(\.[0-9]+)?",
+    "socket_timeout": r"[0-9]+(\.[0-9]+)?",
+    "ssl_cert_reqs": "none|optional|required",
+    "ssl_check_hostname": _BOOLEAN,
+    "ssl_password": r"(?s).+",
+    **dict.fromkeys(_FILES, r"(?s).+"),
+}
+"""The options that both of our connections honour -> what their values look like."""
+_HOST = r"[\w.-]*|[0-9a-f:.]+(%[\w.-]+)?"
+_ENCODED = (
+    "it holds a character that must be written encoded (in a name or password / is %2F, ? is %3F, # is %23, @ is %40, "
+    "[ is %5B), or its port is no number"
+)
+
+
+def problem_of(url: str) -> str | None:
+    """Say why ``url`` is no address of a server that Ekiden can use, and what is; None when it is one."""
+    why = _why_not(url)
+    return why and f"this is no Redis address: {why}; {_EXPECTED}"
+
+
+def without_password(url: str) -> str:
+    """Return an address as it may be shown."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _why_not(url: str) -> str | None:
+    if not url:
+        return "it is empty"
+    if any(character.isspace() or not character.isprintable() for character in url):
+        return "it holds a space, a line end or another character that must be written encoded (a space is %20)"
+    scheme, mark, _ = url.partition("://")
+    if not mark or scheme not in _SCHEMES:
+        return f"{scheme}:// is not spoken here" if scheme in _FOREIGN else "it does not begin as an address does"
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.port != 0 and re.fullmatch(_HOST, parts.hostname or "") is not None
+    except ValueError:
+        return _ENCODED
+    if not is_whole or "#" in url or "@" in parts.path + parts.query:
+        return _ENCODED
+    return next(_problems_in(parts), None)
+
+
+def _problems_in(parts: SplitResult) -> Iterator[str]:
+    if parts.scheme == "unix":
+        if parts.hostname or parts.port or not parts.path.strip("/"):
+            yield "a socket's path is absolute, behind three slashes: unix:///PATH"
+    elif not re.fullmatch(r"/?|/[0-9]{1,9}", parts.path):
+        yield "the number of its database is none: 0 to 15 on most servers"
+    yield from _problems_of_options(parts)
+
+
+def _problems_of_options(parts: SplitResult) -> Iterator[str]:
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    said = [name for name in ("username", "password") if getattr(parts, name)]
+    said += ["db"] if parts.scheme != "unix" and parts.path.strip("/") else []
+    for name, value in options:
+        if name not in _VALUES:
+            yield f"it has an option that is unknown; known are {', '.join(sorted(_VALUES))}"
+        elif name in said:
+            yield f"it says its {name} twice"
+        elif name.startswith("ssl_") and parts.scheme != "rediss":
+            yield f"its option {name} is for TLS: write rediss:// in front, or leave it out"
+        elif not re.fullmatch(_VALUES[name], value):
+            yield f"its option {name} has a wrong value"
+        elif name in _FILES and not Path(value).exists():
+            yield f"its option {name} names a file that does not exist"
+        said.append(name)

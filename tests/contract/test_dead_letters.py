@@ -1,0 +1,76 @@
+"""Dead letters, and names of queues that stand for something else than a list."""
+
+from shared.relay.message import DISPATCH_QUEUE
+from shared.stores import keys
+from shared.stores.opening import Stores
+from tests.conftest import Backend
+from tests.contract.relay_world import submitted
+
+
+def test_dead_letters_are_capped_and_live_no_longer_than_their_time(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        for number in range(3):
+            await stores.dead_letters.bury("q", f"reason {number}", b"\xff raw")
+        found = await stores.dead_letters.look()
+        assert found.newest is not None
+        assert (found.count, found.newest.reason, found.newest.raw) == (3, "reason 2", b"\xff raw")
+        assert 0 < await stores.client.ttl(keys.DEAD_LETTERS) <= keys.DEAD_LETTERS_TTL_S
+        pipeline = stores.client.pipeline(transaction=False)
+        for _ in range(keys.MAX_DEAD_LETTERS):
+            pipeline.xadd(keys.DEAD_LETTERS, {"queue": "q", "reason": "older", "raw": ""})
+        await pipeline.execute()
+        await stores.dead_letters.bury("q", "newest", b"")
+        assert (await stores.dead_letters.look()).count == keys.MAX_DEAD_LETTERS
+
+    backend.run(scenario)
+
+
+def test_what_was_not_shown_is_not_forgotten(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        await stores.dead_letters.bury("q", "shown", b"")
+        shown = await stores.dead_letters.all()
+        await stores.dead_letters.bury("q", "came meanwhile", b"")
+        await stores.dead_letters.forget(shown)
+        assert [letter.reason for letter in await stores.dead_letters.all()] == ["came meanwhile"]
+        await stores.dead_letters.forget([])
+
+    backend.run(scenario)
+
+
+def test_a_submit_puts_aside_what_is_no_list_and_is_carried_out(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        await stores.client.set(DISPATCH_QUEUE, "a text")
+        await stores.client.sadd(keys.QUEUES, DISPATCH_QUEUE)
+        [queue] = await stores.pools.queues()
+        assert queue.is_blocked
+        assert await stores.pools.oldest([DISPATCH_QUEUE]) == {}
+        job = await submitted(stores)
+        assert await stores.client.llen(DISPATCH_QUEUE) == 1
+        assert await stores.client.get(f"{keys.MISPLACED}{DISPATCH_QUEUE}") == "a text"
+        [letter] = await stores.dead_letters.all()
+        assert letter.queue == DISPATCH_QUEUE
+        assert letter.reason.startswith("a string stood where the list of messages should be")
+        assert (await stores.jobs.job(job)).status == "queued"
+
+    backend.run(scenario)
+
+
+def test_the_sweeper_puts_aside_what_is_no_list_and_pushes_again(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await stores.client.delete(DISPATCH_QUEUE)
+        await stores.client.hset(DISPATCH_QUEUE, "a", "hash")
+        await stores.client.hset(keys.job(job), "enqueued_ms", "1")
+        assert await stores.jobs.requeue(job, 0, 5) == "ok"
+        assert await stores.client.llen(DISPATCH_QUEUE) == 1
+        assert await stores.dead_letters.clear_the_way([DISPATCH_QUEUE, "none"]) == []
+
+    backend.run(scenario)
+
+
+def test_bytes_that_are_no_text_in_a_queue_are_read_all_the_same(valkey: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        await stores.client.lpush(DISPATCH_QUEUE, b"\xff\xfe")
+        assert list(await stores.pools.oldest([DISPATCH_QUEUE])) == [DISPATCH_QUEUE]
+
+    valkey.run(scenario)

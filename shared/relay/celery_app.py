@@ -10,6 +10,7 @@ import structlog
 from celery import Celery, bootsteps, concurrency, signals
 
 from shared.errors import EkidenError, WrongPool
+from shared.graces import DRAIN_S
 from shared.logs import configure_logs
 from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
@@ -85,13 +86,14 @@ def _configuration(kind: Kind, settings: Settings) -> dict[str, Any]:
 class _Relay:
     """What runs beside the pool in one worker process."""
 
-    def __init__(self, kind: Kind, settings: Settings, url: str, worker: Any) -> None:
+    def __init__(self, kind: Kind, bootstrap: str, settings: Settings, url: str, worker: Any) -> None:
         self._kind = kind
-        self._url = url
+        self._bootstrap = bootstrap
         self._settings = settings
         self._worker = worker
         self._stores = open_stores(url)
         self._leases = Leases(settings.lease_s)
+        self.alone = Quarantine(bootstrap, url)
         self._tools: tuple[str, ...] = ()
         self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
         self._beat = Beat(url, settings, self._leases, self.describe)
@@ -99,12 +101,12 @@ class _Relay:
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
             self._beat.also(Chore(1.0, self._follow_catalog))
 
-    async def start(self, bootstrap: str) -> None:
+    async def start(self) -> None:
         """Build the handler on the legs' loop, then begin to beat."""
         await self._stores.ping()
         for advice in await self._stores.check():
             log.warning("server", advice=advice)
-        served = await imported(bootstrap)(self._settings, self._stores)
+        served = await imported(self._bootstrap)(self._settings, self._stores)
         self._tools = served.tools
         self.runner = Runner(
             self._stores.jobs,
@@ -113,7 +115,7 @@ class _Relay:
             cycles=self._settings.handoff_cycles,
             sessions=self._stores.sessions,
             live=self._stores.live,
-            alone=Quarantine(bootstrap, self._url),
+            alone=self.alone,
             alone_from=self._settings.alone_from,
         )
         self._beat.start()
@@ -163,15 +165,16 @@ def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> typ
         def start(self, worker: Any) -> None:
             """Build the relay on the pool's loop; a failure ends the worker with one line."""
             try:
-                relay = worker.app.relay = _Relay(kind, settings, url, worker)
-                worker.pool.run(relay.start(bootstrap))
+                relay = worker.app.relay = _Relay(kind, bootstrap, settings, url, worker)
+                worker.pool.run(relay.start())
             except EkidenError as error:
                 worker.app.ekiden_error = error
                 raise SystemExit(f"ekiden {kind}: {error}") from error
 
         def stop(self, worker: Any) -> None:
             """Stop the relay once the pool has drained: until then the leases must be renewed."""
-            worker.pool.drain()
+            worker.pool.drain(DRAIN_S if settings.drain_s is None else settings.drain_s)
+            worker.pool.run(worker.app.relay.alone.close())
             worker.app.relay.stop()
 
         def terminate(self, worker: Any) -> None:

@@ -12,6 +12,7 @@ our own that are to end warmly watch their parent themselves (``shared.children`
 
 import asyncio
 import atexit
+import errno
 import json
 import os
 import socket
@@ -32,6 +33,9 @@ __all__ = ["Lifetime", "Process", "prepare", "start"]
 
 START_S = 30.0
 """A reaper that has started nothing within this time never will: it is killed, and the next command gets another."""
+_AGAIN_S = 0.01
+_OVER = "the command was ended: its worker has lost the lease that it ran under"
+_UNWATCHED = "the command was ended: the process that watched over it was killed"
 _NEEDED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """All that the reaper gets of our environment: every command can read the reaper's."""
 
@@ -62,23 +66,17 @@ class Process:
             CommandLost: It was ended because its lifetime was over, or because whoever watched over it was killed.
         """
         report = await asyncio.shield(self._line.ended)
-        if report.get("expired"):
-            raise CommandLost("the command was ended: its worker has lost the lease that it ran under")
-        if "status" not in report:
-            raise CommandLost("the command was ended: the process that watched over it was killed")
+        if "status" not in report or report["lost"]:
+            raise CommandLost(_OVER if report.get("lost") == "lease" else _UNWATCHED)
         return os.waitstatus_to_exitcode(report["status"])
 
     async def end(self, grace_s: float = TERM_S) -> None:
         """End it with all that it started: SIGTERM, ``grace_s``, SIGKILL; when cancelled meanwhile, SIGKILL at once."""
-        self._line.write({"end": grace_s})
-        try:
-            await self._line.gone_within(grace_s + TOOL_S - TERM_S)
-        finally:
-            self._line.hang_up()
+        await self._line.end(grace_s)
 
     def _live_as_long_as(self, lifetime: Lifetime) -> None:
         def prolong() -> None:
-            self._line.write(_lease(lifetime))
+            self._line.prolong(lifetime)
 
         lifetime.prolonged.add(prolong)
         self._line.gone.add_done_callback(lambda _: lifetime.prolonged.discard(prolong))
@@ -97,19 +95,27 @@ class _Line(asyncio.Protocol):
         self._call = call.dup()  # for any thread to write to; asyncio reads from the other one
         self._writing = threading.Lock()
 
-    def write(self, message: Mapping[str, Any]) -> None:
-        """Send a short message, unless the shim has left."""
-        with self._writing, suppress(OSError):
-            self._call.send(_encoded(message), socket.MSG_DONTWAIT)
+    def prolong(self, lifetime: Lifetime) -> None:
+        """Tell the shim, from any thread, how long the lifetime lasts now."""
+        with self._writing, suppress(OSError):  # it has left
+            self._call.send(_encoded(_lease(lifetime)), socket.MSG_DONTWAIT)
 
-    def hang_up(self) -> None:
-        """Have the shim kill what is left; all that was written before counts first."""
-        with self._writing, suppress(OSError):
-            self._call.shutdown(socket.SHUT_WR)
+    async def end(self, grace_s: float) -> None:
+        """Have the shim end what it started, and wait until it has left; it kills at once when this is cancelled."""
+        self.transport.write(_encoded({"end": grace_s}))
+        try:
+            await self.gone_within(grace_s + TOOL_S - TERM_S)
+        finally:
+            with self._writing, suppress(OSError):  # it has left
+                self._call.shutdown(socket.SHUT_WR)
 
     async def gone_within(self, seconds: float) -> None:
         """Wait until the shim has left, but no longer than ``seconds``."""
         await asyncio.wait([self.gone], timeout=seconds)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self.transport = transport
 
     def data_received(self, data: bytes) -> None:
         *lines, self._received = (self._received + data).split(b"\n")
@@ -146,32 +152,30 @@ class _Reaper:
                 atexit.register(self.close)
             return self._control
 
-    def close(self) -> None:
-        """Have it end everything and leave, as it does by itself when this process is killed."""
-        with self._lock:
-            if self._control is not None and self._process is not None:
-                self._control.close()
-                with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(TOOL_S)
-                self._control = self._process = None
-
-    def ask(self, call: socket.socket, streams: Sequence[int | None]) -> None:
-        """Have a shim serve ``call``; None stands for /dev/null."""
-        with call, Path(os.devnull).open("r+b", buffering=0) as nothing:
+    def ask(self, call: socket.socket, streams: Sequence[int | None]) -> bool:
+        """Have a shim serve ``call``; None stands for /dev/null. False: too many have asked, ask again later."""
+        with Path(os.devnull).open("r+b", buffering=0) as nothing:
             descriptors = [call.fileno(), *(nothing.fileno() if one is None else one for one in streams)]
             try:
                 socket.send_fds(self.prepare(), [b"."], descriptors)
-            except OSError:  # it was killed, or takes no calls any more
-                self.give_up()
+            except ConnectionError:  # somebody has killed it
+                self.close()
                 socket.send_fds(self.prepare(), [b"."], descriptors)
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.ETOOMANYREFS):
+                    raise
+                return False
+            return True
 
-    def give_up(self) -> None:
-        """Kill it: what it has started ends with it."""
+    def close(self, *, kill: bool = False) -> None:
+        """Have it leave, with all that it has started. It does so by itself when this process has ended."""
         with self._lock:
             if self._control is not None and self._process is not None:
                 self._control.close()
-                self._process.kill()
-                self._process.wait()
+                if kill:
+                    self._process.kill()
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(TOOL_S)
                 self._control = self._process = None
 
     def _start(self, control: socket.socket) -> "subprocess.Popen[bytes]":
@@ -216,40 +220,54 @@ async def start(
         ValueError: An argument or a variable holds a null character.
         CommandLost: The reaper was killed meanwhile, or does not answer.
     """
-    request = {
-        "argv": [_text(part) for part in argv],
-        "cwd": _text(cwd),
-        "env": {_text(name): _text(value) for name, value in env.items()},
-    }
+    request = _request(argv, cwd, env)
+    try:
+        async with asyncio.timeout(START_S) as patience:
+            line = await _called([stdin, stdout, stderr])
+            line.transport.write(_encoded(request | _lease(lifetime)))
+            return Process(await _begun(line), line, lifetime)
+    except TimeoutError:
+        if not patience.expired():  # the program lies on a file system that does not answer
+            raise
+        _reaper.close(kill=True)
+        raise CommandLost(f"the command was not started within {START_S:g} s: its reaper has been killed") from None
+
+
+async def _called(streams: Sequence[int | None]) -> _Line:
+    """Return a line to a shim that is to serve it."""
     ours, theirs = socket.socketpair()
     try:
-        _reaper.ask(theirs, [stdin, stdout, stderr])
-        transport, line = await asyncio.get_running_loop().create_unix_connection(lambda: _Line(ours), sock=ours)
+        with theirs:
+            while not _reaper.ask(theirs, streams):  # noqa: ASYNC110 - nothing announces that there is room again
+                await asyncio.sleep(_AGAIN_S)
+        _, line = await asyncio.get_running_loop().create_unix_connection(lambda: _Line(ours), sock=ours)
     except BaseException:
         ours.close()
         raise
-    transport.write(_encoded(request | _lease(lifetime)))
-    return Process(await _begun(line), line, lifetime)
+    return line
 
 
 async def _begun(line: _Line) -> int:
-    """Return the process id once the program runs. When this is cancelled, it is gone, or was never started."""
+    """Return the process id once the program runs; when this is cancelled meanwhile, end it."""
     try:
-        async with asyncio.timeout(START_S):
-            report = await asyncio.shield(line.began)
-    except TimeoutError:
-        _reaper.give_up()
-        raise CommandLost(f"the command was not started within {START_S:.0f} s; its reaper has been killed") from None
+        report = await asyncio.shield(line.began)
     except asyncio.CancelledError:
-        line.hang_up()
-        await line.gone_within(TOOL_S)
+        await line.end(TERM_S)
         raise
     if "pid" in report:
         return int(report["pid"])
     await line.gone_within(TOOL_S)
     if "errno" in report:
         raise OSError(report["errno"], os.strerror(report["errno"]), os.fsdecode(report["file"].encode("latin-1")))
-    raise CommandLost("the command was not started: the process that was to watch over it was killed")
+    raise CommandLost(_UNWATCHED)
+
+
+def _request(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "argv": [_text(part) for part in argv],
+        "cwd": _text(cwd.absolute()),
+        "env": {_text(name): _text(value) for name, value in env.items()},
+    }
 
 
 def _text(value: str | Path) -> str:

@@ -17,7 +17,7 @@ output and error. On the shim's socket, each line is JSON:
 
     from the worker                          from the shim
     {argv, env, cwd, lease_s}  first         {pid}, or {errno, file}: it could not be started
-    {lease_s}                  renewed       {status, expired}: how the command ended, and whether the lease ended it
+    {lease_s}                  renewed       {status, lost}: how it ended; lost: because of the lease, or the reaper
     {end: seconds}             SIGTERM, so many seconds, SIGKILL
 
 and when the shim closes it, nothing is left. Text is the bytes of the file system's encoding, as Latin-1.
@@ -52,7 +52,9 @@ _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """The end of the worker is what ends us, not a signal that somebody sends to everything at once."""
 
-_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else lambda *_: -1
+_ADOPTS = sys.platform == "linux"
+"""Whether all that a command leaves behind are children of ours."""
+_prctl = ctypes.CDLL(None).prctl if _ADOPTS else lambda *_: -1
 
 
 class Children:
@@ -83,14 +85,8 @@ class Children:
             self.are_gone = True
         return ended
 
-    def send(self, number: int, *, besides: set[int] | frozenset[int] = frozenset(), group: int = 0) -> None:
-        """Signal each but some and the members of a process group. Nobody else has their pids until they are reaped."""
-        for pid in self._pids():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                if pid not in besides and os.getpgid(pid) != group:
-                    os.kill(pid, number)
-
-    def _pids(self) -> list[int]:
+    def pids(self) -> list[int]:
+        """Return them all. Until one is reaped, its pid is nobody else's."""
         try:
             with open(self._list, encoding="ascii") as pids:  # noqa: PTH123 - pathlib would double the start-up time
                 return [int(pid) for pid in pids.read().split()]
@@ -109,6 +105,7 @@ class Shim:
         self._received = b""
         self._pid = 0
         self._has_ended = False
+        self._lost = ""
         self._kill_at = self._lease_until = math.inf
         self._poll = select.poll()
         for descriptor in (call.fileno(), reaper, self._children.changed):
@@ -122,21 +119,22 @@ class Shim:
                 return
         give_up_at = math.inf
         while not self._is_over() and (now := time.monotonic()) < give_up_at:
-            kill_at = min(self._kill_at, self._lease_until)
-            if now >= kill_at:
+            if now >= self._lease_until:
+                self._kill_now("lease")
+            if now >= self._kill_at:
                 give_up_at = min(give_up_at, now + GONE_S)
-                self._signal(signal.SIGKILL)
-            self._look(max(kill_at - now, _AGAIN_S))
+                self._signal_all(signal.SIGKILL)
+            self._look(max(min(self._kill_at, self._lease_until) - now, _AGAIN_S))
 
     def _is_over(self) -> bool:
         """Take note of what has ended. When the command has, whatever it left behind is to end, too."""
         if (status := self._children.reap().get(self._pid)) is not None:
             self._has_ended = True
-            self._tell(status=status, expired=self._lease_until < min(self._kill_at, time.monotonic()))
+            self._tell(status=status, lost=self._lost)
         if not self._has_ended:
             return False
-        if self._children.are_gone and (sys.platform == "linux" or not _signal_group(self._pid, 0)):
-            return True  # on Linux, whoever is in the group would be a child
+        if self._children.are_gone and (_ADOPTS or not _signal(-self._pid, 0)):
+            return True
         self._end(TERM_S)
         return False
 
@@ -146,7 +144,8 @@ class Shim:
             if descriptor == self._call.fileno():
                 self._listen()
             elif descriptor == self._reaper:
-                self._hang_up(descriptor)
+                self._poll.unregister(descriptor)
+                self._kill_now("reaper")
 
     def _listen(self) -> None:
         try:
@@ -154,19 +153,20 @@ class Shim:
         except ConnectionError:
             data = b""
         if not data:
-            self._hang_up(self._call.fileno())
+            self._poll.unregister(self._call)  # the worker has ended, or wants no delay
+            self._kill_now()
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             self._heed(json.loads(line))
 
-    def _hang_up(self, descriptor: int) -> None:
-        """Kill: the worker has ended or wants no delay, or our reaper was killed."""
-        self._poll.unregister(descriptor)
+    def _kill_now(self, lost: str = "") -> None:
+        self._lost = self._lost or lost
         self._kill_at = min(self._kill_at, time.monotonic())
 
     def _heed(self, message: dict[str, Any]) -> None:
-        if (lease_s := message.get("lease_s")) is not None:
-            self._lease_until = time.monotonic() + lease_s
+        now = time.monotonic()
+        if "lease_s" in message and now < self._lease_until:
+            self._lease_until = now + message["lease_s"]
         if "argv" in message:
             self._start(message)
         if "end" in message:
@@ -187,7 +187,7 @@ class Shim:
             )
         except OSError as error:
             self._tell(errno=error.errno, file=os.fsencode(error.filename or "").decode("latin-1"))
-            self._hang_up(self._call.fileno())
+            self._kill_now()
         else:
             self._pid = self._command.pid
             self._tell(pid=self._pid)
@@ -197,22 +197,33 @@ class Shim:
     def _end(self, grace_s: float) -> None:
         """Ask everything to end by itself within ``grace_s``; once, for to ask twice means to insist."""
         if self._kill_at == math.inf:
-            self._signal(signal.SIGTERM)
+            self._signal_all(signal.SIGTERM)
             self._kill_at = time.monotonic() + grace_s
 
-    def _signal(self, number: int) -> None:
-        _signal_group(self._pid, number)
-        self._children.send(number, group=self._pid)
+    def _signal_all(self, number: int) -> None:
+        """Signal the command's group and every other child of ours, each process once."""
+        groups = {pid: _group_of(pid) for pid in self._children.pids()}
+        if not self._has_ended or self._pid in groups.values() or not _ADOPTS:  # else its id may be another group's now
+            _signal(-self._pid, number)
+        for pid in (pid for pid, group in groups.items() if group != self._pid):
+            _signal(pid, number)
 
     def _tell(self, **report: object) -> None:
         with contextlib.suppress(OSError):  # nobody is there to be told
             self._call.sendall(json.dumps(report).encode() + b"\n")
 
 
-def _signal_group(group: int, number: int) -> bool:
-    """Signal a process group (0 only asks); tell whether anything in it could be reached."""
+def _group_of(pid: int) -> int:
     try:
-        os.killpg(group, number)
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+def _signal(pid: int, number: int) -> bool:
+    """Signal a process, or a group by its negative id; 0 only asks. Tell whether anybody could be reached."""
+    try:
+        os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         return False
     return True
@@ -287,9 +298,11 @@ class Reaper:
         for pid, status in self._children.reap(os.WUNTRACED).items():
             if not os.WIFSTOPPED(status):
                 self._shims.discard(pid)
-            elif pid in self._shims:
-                os.kill(pid, signal.SIGKILL)
-        self._children.send(signal.SIGKILL, besides=self._shims)
+            else:
+                _signal(pid, signal.SIGKILL)
+        for pid in self._children.pids():
+            if pid not in self._shims:
+                _signal(pid, signal.SIGKILL)
 
 
 def _main() -> None:

@@ -9,8 +9,8 @@
     7      CANCEL_S       a pool: its cancelled legs, those in quarantine included
     10     DRAIN_S        a pool: its legs, before it cancels them (``ekiden.drain_s``)
     3      LEAVE_S        a pool: processes of the quarantine without a leg
-    13     CLOSE_S        a pool: those, its heartbeat, telemetry and connections, once no leg runs
-    30     STOP_S         a supervisor: a pool, by DRAIN_S, CANCEL_S and CLOSE_S
+    14     CLOSE_S        a pool: those, its heartbeat, telemetry and connections, once no leg runs
+    31     STOP_S         a supervisor: a pool, by DRAIN_S, CANCEL_S and CLOSE_S
     40                    docker-compose.yml (stop_grace_period): a pool
 
 Who is killed grants no grace. Tools and processes of the quarantine are killed with their worker, and a worker ends
@@ -43,7 +43,7 @@ ALONE_S = 5.0
 CANCEL_S = 7.0
 DRAIN_S = 10.0
 LEAVE_S = 3.0
-CLOSE_S = 13.0
+CLOSE_S = 14.0
 ORPHAN_S = 1.5
 TAKEOVER_S = 1.0
 

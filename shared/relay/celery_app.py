@@ -3,6 +3,7 @@
 Celery carries the messages and the processes; what it does not guarantee (redelivery, exactly one run) is the relay's.
 """
 
+import contextlib
 import sys
 from typing import Any
 
@@ -10,7 +11,7 @@ import structlog
 from celery import Celery, bootsteps, concurrency, signals
 
 from shared.errors import EkidenError, WrongPool
-from shared.graces import DRAIN_S
+from shared.graces import DRAIN_S, LEAVE_S, TOOL_S
 from shared.logs import configure_logs
 from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
@@ -93,7 +94,7 @@ class _Relay:
         self._worker = worker
         self._stores = open_stores(url)
         self._leases = Leases(settings.lease_s)
-        self.alone = Quarantine(bootstrap, url)
+        self._alone = Quarantine(bootstrap, url)
         self._tools: tuple[str, ...] = ()
         self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
         self._beat = Beat(url, settings, self._leases, self.describe)
@@ -115,10 +116,15 @@ class _Relay:
             cycles=self._settings.handoff_cycles,
             sessions=self._stores.sessions,
             live=self._stores.live,
-            alone=self.alone,
+            alone=self._alone,
             alone_from=self._settings.alone_from,
         )
         self._beat.start()
+
+    def leave(self) -> None:
+        """End the idle processes of the quarantine; they tell what they have to tell."""
+        with contextlib.suppress(TimeoutError):  # the loop is wedged
+            self._worker.pool.run(self._alone.close(), LEAVE_S + TOOL_S)
 
     def stop(self) -> None:
         """Stop beating; send what has been traced."""
@@ -174,7 +180,7 @@ def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> typ
         def stop(self, worker: Any) -> None:
             """Stop the relay once the pool has drained: until then the leases must be renewed."""
             worker.pool.drain(DRAIN_S if settings.drain_s is None else settings.drain_s)
-            worker.pool.run(worker.app.relay.alone.close())
+            worker.app.relay.leave()
             worker.app.relay.stop()
 
         def terminate(self, worker: Any) -> None:

@@ -2,7 +2,8 @@
 
 The parent keeps the only write end of a pipe and gives the child the read end: when the parent is gone, however it
 went, the kernel closes the pipe and the child reads its end. That works on every Unix and has no race with the
-parent's death, as asking for its pid would have.
+parent's death, as asking for its pid would have. A program that is not ours, or that may hang, is not asked to watch:
+it runs under the reaper (``shared.processes``).
 """
 
 import contextlib
@@ -15,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from shared.errors import ConfigurationError
+from shared.graces import ORPHAN_S, STOP_S
 
-__all__ = ["PARENT_FD", "Child", "start_child", "watch_parent"]
+__all__ = ["PARENT_FD", "Child", "start_child", "stop_all", "watch_parent"]
 
 PARENT_FD = "EKIDEN_PARENT_FD"
 """The environment variable that names the descriptor which ends with the parent."""
@@ -42,15 +44,22 @@ class Child:
         """Return the exit code (``-n``: ended by signal ``n``), or None while it runs."""
         return self._process.poll()
 
-    def stop(self, grace_s: float = 5.0) -> int:
-        """Ask the child to end, wait, then kill it with its whole group; returns the exit code."""
+    def stop(self, grace_s: float = STOP_S) -> int:
+        """Ask the child to end, wait ``grace_s``, then kill it with its whole group; returns the exit code."""
+        return stop_all([self], grace_s)[0]
+
+    def ask(self) -> None:
+        """Ask the child to end."""
         if self.poll() is None:
             self._process.terminate()
-            try:
-                self._process.wait(grace_s)
-            except subprocess.TimeoutExpired:
-                _kill_group(self.pid)
-                self._process.kill()
+
+    def ends_within(self, seconds: float) -> int:
+        """Wait for the end, but not longer: then kill the child with its whole group; returns the exit code."""
+        try:
+            self._process.wait(max(seconds, 0.0))
+        except subprocess.TimeoutExpired:
+            _kill_group(self.pid)
+            self._process.kill()
         code = self._process.wait()
         if self._life_line is not None:
             os.close(self._life_line)
@@ -103,7 +112,18 @@ def start_child(argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> Ch
     return Child(process, write, log, start)
 
 
-def watch_parent(grace_s: float = 5.0) -> None:
+def stop_all(children: Sequence[Child], grace_s: float = STOP_S) -> list[int]:
+    """Ask children to end, all at once, and kill those that still run after ``grace_s``.
+
+    Returns their exit codes. A ``KeyboardInterrupt`` comes through at once; then some may still run.
+    """
+    deadline = time.monotonic() + grace_s
+    for child in children:
+        child.ask()
+    return [child.ends_within(deadline - time.monotonic()) for child in children]
+
+
+def watch_parent(grace_s: float = ORPHAN_S) -> None:
     """End this process when its parent ends: SIGTERM (a warm stop) at once, SIGKILL for its group after ``grace_s``.
 
     Does nothing in a process that :func:`start_child` did not start. Programs that this one starts know nothing of it.

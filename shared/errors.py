@@ -18,6 +18,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    └── MissingModel          a model name that no adapter here serves
      ├── ConditionFailed        a condition of an agent file cannot be told: it counts as false, with a warning
      ├── ToolError              the model can mend it: its text is the tool's result
+     ├── CommandLost            a program ended with whoever watched over it: what it did is unknown
      ├── HandoffRefused         the model can mend it: names the code and the allowed targets
      ├── ModelError             a model call that failed for good
      │    ├── ModelAccessDenied     whoever runs this process can mend it: key, project, permission
@@ -43,6 +44,7 @@ __all__ = [
     "AmbiguousId",
     "CatalogNotReady",
     "CatalogReplaced",
+    "CommandLost",
     "ConditionFailed",
     "ConfigurationError",
     "DefinitionError",
@@ -160,6 +162,10 @@ class ConditionFailed(EkidenError):
 
 class ToolError(EkidenError):
     """A tool refuses or fails; the text is what the model reads."""
+
+
+class CommandLost(EkidenError):
+    """A program was ended because of what it depended on, not by whoever started it; what it has done is unknown."""
 
 
 class HandoffRefused(EkidenError):

@@ -89,6 +89,11 @@ class Settings(BaseSettings):
     concurrency: int = Field(50, ge=1, le=100_000)
     tool_threads: int = Field(8, ge=1, le=1_000)
     lease_s: float = Field(5.0, gt=0)
+    drain_s: float | None = Field(None, ge=0)
+    """How long a pool that is told to stop lets its legs go on before it gives them back.
+
+    None: 10 s; the pools of ``run`` and ``up`` not at all.
+    """
     sweep_s: float = Field(1.0, gt=0)
     queued_grace_s: float = Field(2.0, ge=0)
     """How long a message may be under way before the sweeper looks for it."""

@@ -5,6 +5,7 @@ import os
 from shared.definitions.loader import shipped_agents_dir
 from shared.llm.models import Models, ModelValues
 from shared.prices import Prices
+from shared.processes import prepare
 from shared.relay.served import Served
 from shared.settings import Settings
 from shared.stores.opening import Stores
@@ -17,6 +18,8 @@ __all__ = ["build"]
 
 async def build(settings: Settings, stores: Stores) -> Served:
     """Return the handler of agent legs with its tools and models."""
+    if settings.workspace_root is not None:
+        prepare()  # the first command is not to wait for it
     registry = builtin_registry(workspace=settings.workspace_root is not None)
     handler = AgentHandler(
         Definitions(stores.catalogs),

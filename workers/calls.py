@@ -169,7 +169,10 @@ class Calls:
         began = time.monotonic()
         has = self._has
         state = StateView(self._leg.state)
-        context = ToolContext(self._leg.job, self._leg.number, has.definition.name, call.id, has.cwd, has.root, state)
+        leg = self._leg
+        context = ToolContext(
+            leg.job, leg.number, has.definition.name, call.id, has.cwd, has.root, state, lifetime=leg.lifetime
+        )
         result = await has.gate.run(call, context)
         await self._finish(turn, result, _ms_since(began), changes=state.changes)
 

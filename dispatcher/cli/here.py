@@ -22,14 +22,13 @@ from dispatcher.cli.submit import submit_and_follow
 from dispatcher.client import Client
 from shared.embedded import attach, peek
 from shared.errors import EkidenError
+from shared.graces import JOB_S
 from shared.ids import session_of
 from shared.server import require_no_waiting
 from shared.settings import load_settings
 
 __all__ = ["Visit", "own_pools", "run_here", "visit"]
 
-_CANCEL_S = 5.0
-"""How long a cancelled job may take to end before its pools are stopped all the same."""
 _URGENT_S = 1.0
 
 
@@ -144,10 +143,10 @@ class _Relay:
             return exit_code_of(end.status, end.reason)
         except Interrupted as stop:
             follower.view.note("cancelling the job (Ctrl-C again stops at once)")
-            await self._cancel(follower, follower.run, _URGENT_S if stop.is_urgent else _CANCEL_S)
+            await self._cancel(follower, follower.run, _URGENT_S if stop.is_urgent else JOB_S)
             return INTERRUPTED
         except (EkidenError, OSError):  # a pool ended, the server is gone, nobody reads our output
-            await self._cancel(follower, lambda: follower.client.wait(follower.job), _CANCEL_S)
+            await self._cancel(follower, lambda: follower.client.wait(follower.job), JOB_S)
             raise
         finally:
             stack.tell_problems(follower.view.note)

@@ -5,13 +5,14 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from shared.children import Child, start_child
+from shared.children import Child, start_child, stop_all
 from shared.errors import ConfigurationError
+from shared.graces import stop_s
+from shared.settings import load_settings
 
 if TYPE_CHECKING:
     from dispatcher.client import Client
@@ -43,6 +44,7 @@ class Stack:
     agents_dirs: Sequence[Path] = ()
     children: dict[str, Child] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set, repr=False)
+    _drain_s: float = field(default_factory=lambda: load_settings().drain_s or 0.0, repr=False)
 
     def __enter__(self) -> Self:
         try:
@@ -63,15 +65,16 @@ class Stack:
             log.replace(log.with_suffix(".log.1"))
         # -P: the current folder is a user's project, whose packages may be named like ours
         argv = [sys.executable, "-P", "-m", "dispatcher", kind, *self._options(kind)]
-        self.children[kind] = start_child(argv, env={**os.environ, "EKIDEN_REDIS_URL": self.url}, log=log)
+        env = {**os.environ, "EKIDEN_REDIS_URL": self.url, "EKIDEN_DRAIN_S": str(self._drain_s)}
+        self.children[kind] = start_child(argv, env=env, log=log)
 
     def stop(self) -> None:
         """End the pools; at once when the user does not want to wait."""
         children = list(self.children.values())
         try:
-            _all_at_once(Child.stop, children)
+            stop_all(children, stop_s(self._drain_s))
         except KeyboardInterrupt:
-            _all_at_once(lambda child: child.stop(0), children)
+            stop_all(children, 0.0)
 
     def ended(self) -> str | None:
         """Return the kind of a pool that has ended by itself; None when all run."""
@@ -133,8 +136,3 @@ def _problem(entry: dict[str, Any]) -> str:
         case "catalog_differs", _:
             return f"the agent files are not in force ({entry.get('files')}): {entry.get('hint')}"
     return ""
-
-
-def _all_at_once(stop: Callable[[Child], object], children: Sequence[Child]) -> None:
-    with ThreadPoolExecutor(max(len(children), 1)) as threads:
-        list(threads.map(stop, children))

@@ -21,12 +21,12 @@ from dispatcher.cli.stack import Stack
 from dispatcher.cli.submission import Asked, Conversation
 from dispatcher.client import Client
 from shared.errors import NotConfirmed, UserError
+from shared.graces import JOB_S
 from shared.ids import session_of
 from shared.records import Ended, Entry, Routed
 
 __all__ = ["Chat", "talk"]
 
-_CANCEL_S = 5.0
 _HELP = """exit, /exit     end the chat (or Ctrl-D)
 context         show what was said
 clear           begin a new session
@@ -182,7 +182,7 @@ class _Talk:
     async def _stop(self, follower: Follower) -> None:
         """Cancel the job and show its end, if that takes no longer than anybody would wait."""
         with contextlib.suppress(TimeoutError, Interrupted):
-            async with interruptible(), asyncio.timeout(_CANCEL_S):
+            async with interruptible(), asyncio.timeout(JOB_S):
                 with contextlib.suppress(NotConfirmed):  # it is cancelled as far as anybody can see
                     await self._client.cancel(follower.job)
                 await follower.run()

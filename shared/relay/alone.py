@@ -1,22 +1,28 @@
 """Runs legs in processes of their own, because they took workers along before: they take no neighbours along then.
 
 ``Quarantine`` is the worker's side; ``python -m shared.relay.alone BOOTSTRAP`` is the process. It serves one message
-after the other (lines of JSON on its standard input, a verdict a line on its standard output) and ends with its parent.
+after the other (lines of JSON on its standard input, a verdict a line on its standard output) and ends with its worker,
+at once where that is killed: it runs under the worker's reaper.
 """
 
 import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import threading
-import time
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import structlog
 
+from shared.errors import CommandLost
+from shared.graces import ALONE_S, LEAVE_S
 from shared.logs import configure_logs
+from shared.processes import Process, start
 from shared.relay.beat import Beat, Chore
 from shared.relay.leases import Leases
 from shared.relay.runner import PROCESS, Runner
@@ -33,10 +39,17 @@ AT_ONCE = 4
 """Legs of one worker that may be in quarantine; the others wait on the server, where they hold no slot."""
 IDLE_S = 30.0
 """How long a process without work is kept: after a worker's death many legs may have to go through it."""
-GRACE_S = 2.0
-"""How long a process that is told to end may take to give its leg back."""
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass
+class _Child:
+    """A process of the quarantine, and the socket that is its standard input and output."""
+
+    process: Process
+    answers: asyncio.StreamReader
+    messages: asyncio.StreamWriter
 
 
 class Quarantine:
@@ -46,7 +59,7 @@ class Quarantine:
         self._bootstrap = bootstrap
         self._url = url
         self._jobs: set[str] = set()
-        self._idle: list[asyncio.subprocess.Process] = []
+        self._idle: list[_Child] = []
 
     @property
     def is_full(self) -> bool:
@@ -65,52 +78,54 @@ class Quarantine:
         finally:
             self._jobs.discard(job)
         if not verdict:
-            log.error("leg_died_alone", job=job, leg=message.get("leg"), exit_code=await child.wait())
+            child.messages.close()
+            log.error("leg_died_alone", job=job, leg=message.get("leg"), exit_code=await _exit_code(child.process))
             return "died_alone"
         self._idle.append(child)
         asyncio.get_running_loop().call_later(IDLE_S, self._dismiss, child)
         return verdict
 
-    async def _start(self) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            __name__,
-            self._bootstrap,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "EKIDEN_REDIS_URL": self._url},  # settings of the command line are in there, too
-            start_new_session=True,  # Ctrl-C in the terminal reaches only the worker, who decides what becomes of it
-        )
+    async def close(self) -> None:
+        """End the processes without work; what they have to tell of their legs is told."""
+        await asyncio.gather(*(child.process.end(LEAVE_S) for child in self._idle))
 
-    async def _serve(self, child: asyncio.subprocess.Process, message: dict[str, Any], queue: str) -> str:
-        assert child.stdin is not None
-        assert child.stdout is not None
+    async def _start(self) -> _Child:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await start(
+                [sys.executable, "-m", __name__, self._bootstrap],
+                cwd=Path.cwd(),
+                env={**os.environ, "EKIDEN_REDIS_URL": self._url},  # settings of the command line are in there, too
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=2,  # its log is ours
+            )
+        return _Child(process, *await asyncio.open_connection(sock=ours))
+
+    async def _serve(self, child: _Child, message: dict[str, Any], queue: str) -> str:
+        """Return the verdict; empty when the process has died."""
         try:
             with suppress(ConnectionError):
-                child.stdin.write(json.dumps([message, queue]).encode() + b"\n")
-                await child.stdin.drain()
-            return (await child.stdout.readline()).decode().strip()
-        except asyncio.CancelledError:  # the worker stops
-            await _end(child)
+                child.messages.write(json.dumps([message, queue]).encode() + b"\n")
+                await child.messages.drain()
+                return (await child.answers.readline()).decode().strip()
+        except asyncio.CancelledError:  # the worker stops: the process gives its leg back
+            await child.process.end(ALONE_S)
+            child.messages.close()
             raise
+        return ""
 
-    def _dismiss(self, child: asyncio.subprocess.Process) -> None:
+    def _dismiss(self, child: _Child) -> None:
         if child in self._idle:
             self._idle.remove(child)
-            assert child.stdin is not None
-            child.stdin.close()
+            child.messages.close()
 
 
-async def _end(child: asyncio.subprocess.Process) -> None:
-    """Let the process give its leg back; kill it when it does not."""
+async def _exit_code(process: Process) -> int | None:
     try:
-        child.terminate()
-        await asyncio.wait_for(child.wait(), GRACE_S)
-    except ProcessLookupError:
-        return
-    except TimeoutError:
-        child.kill()
+        return await process.wait()
+    except CommandLost:
+        return None
 
 
 def main() -> None:
@@ -163,13 +178,11 @@ async def _close(beat: Beat, stores: Stores) -> None:
 
 
 def _read(loop: asyncio.AbstractEventLoop, messages: "asyncio.Queue[bytes]", task: "asyncio.Task[None]") -> None:
-    """Take messages from the parent. Their end is the end of the process: what runs is given back."""
-    for line in sys.stdin.buffer:
-        loop.call_soon_threadsafe(messages.put_nowait, line)
+    """Take messages from the worker, which has no more of them when it closes the line."""
     with suppress(RuntimeError):  # the loop has ended
+        for line in sys.stdin.buffer:
+            loop.call_soon_threadsafe(messages.put_nowait, line)
         loop.call_soon_threadsafe(task.cancel)
-    time.sleep(GRACE_S)
-    os._exit(1)
 
 
 async def _end_if_wedged(leases: Leases) -> None:

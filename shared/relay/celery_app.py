@@ -3,6 +3,7 @@
 Celery carries the messages and the processes; what it does not guarantee (redelivery, exactly one run) is the relay's.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Coroutine
@@ -12,6 +13,7 @@ import structlog
 from celery import bootsteps, signals
 
 from shared.errors import ConfigurationError, EkidenError
+from shared.graces import DRAIN_S, LEAVE_S, TOOL_S
 from shared.logs import configure_logs
 from shared.relay.admission import Admission
 from shared.relay.alone import Quarantine
@@ -99,15 +101,16 @@ def _configuration(kind: Kind, settings: Settings) -> dict[str, Any]:
 class _Relay:
     """What runs beside the pool in one worker process."""
 
-    def __init__(self, kind: Kind, settings: Settings, url: str, worker: Any) -> None:
+    def __init__(self, kind: Kind, bootstrap: str, settings: Settings, url: str, worker: Any) -> None:
         self._kind = kind
-        self._url = url
+        self._bootstrap = bootstrap
         self._settings = settings
         self._worker = worker
         self._stores = open_stores(url, confirming=Noting(settings.wait_replicas))
         self._leases = Leases(settings.lease_s)
         pool = worker.pool
         self.admission = Admission(pool.loop, self._leases, lambda: pool.in_flight)
+        self._alone = Quarantine(bootstrap, url)
         self._tools: tuple[str, ...] = ()
         self._agents = AgentsToServe()
         self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
@@ -116,12 +119,12 @@ class _Relay:
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
             self._beat.also(Chore(FOLLOW_S, self._follow_catalog))
 
-    async def start(self, bootstrap: str) -> None:
+    async def start(self) -> None:
         """Build the handler on the legs' loop, then begin to beat."""
         await self._stores.ping()
         for advice in await self._stores.check(self._settings.wait_replicas):
             log.warning("server", advice=advice)
-        served = await imported(bootstrap)(self._settings, self._stores)
+        served = await imported(self._bootstrap)(self._settings, self._stores)
         self._tools = served.tools
         if served.begin is not None:
             await served.begin()
@@ -134,10 +137,15 @@ class _Relay:
             cycles=self._settings.handoff_cycles,
             sessions=self._stores.sessions,
             live=self._stores.live,
-            alone=Quarantine(bootstrap, self._url),
+            alone=self._alone,
             alone_from=self._settings.alone_from,
         )
         self._beat.start()
+
+    def leave(self) -> None:
+        """End the idle processes of the quarantine; they tell what they have to tell."""
+        with contextlib.suppress(TimeoutError):  # the loop is wedged
+            self._worker.pool.run(self._alone.close(), LEAVE_S + TOOL_S)
 
     def stop(self) -> None:
         """Stop beating; send what has been traced."""
@@ -203,15 +211,16 @@ def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> typ
         def start(self, worker: Any) -> None:
             """Build the relay on the pool's loop; a failure ends the worker with one line."""
             try:
-                relay = worker.app.relay = _Relay(kind, settings, url, worker)
-                worker.pool.run(relay.start(bootstrap))
+                relay = worker.app.relay = _Relay(kind, bootstrap, settings, url, worker)
+                worker.pool.run(relay.start())
             except EkidenError as error:
                 worker.app.ekiden_error = error
                 raise SystemExit(f"ekiden {kind}: {error}") from error
 
         def stop(self, worker: Any) -> None:
             """Stop the relay once the pool has drained: until then the leases must be renewed."""
-            worker.pool.drain()
+            worker.pool.drain(DRAIN_S if settings.drain_s is None else settings.drain_s)
+            worker.app.relay.leave()
             worker.app.relay.stop()
 
         def terminate(self, worker: Any) -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from shared.graces import TAKEOVER_S
 from shared.stores.base import JobStore, Lease
 from shared.telemetry.base import telemetry
 
@@ -26,6 +27,14 @@ class Held:
     stop: StopCause | None = None
     has_begun: bool = False
     """Whether its handler has been called."""
+    prolonged: set[Callable[[], None]] = field(default_factory=set)
+    """Told of each renewal, in the thread of the beat: processes live no longer than the lease under which they run."""
+
+    def prolong(self, until: float) -> None:
+        """Note a renewal."""
+        self.valid_until = until
+        for tell in list(self.prolonged):
+            tell()
 
 
 class Leases:
@@ -33,6 +42,8 @@ class Leases:
 
     def __init__(self, lease_s: float) -> None:
         self.lease_s = lease_s
+        self.granted_s = lease_s + TAKEOVER_S
+        """What the server is asked for: nobody takes a leg over until our own clock has ended it, tools and all."""
         self._held: dict[str, Held] = {}
         self.begun = 0
         """How many legs run whose handler has been called: the others are still being opened."""
@@ -74,10 +85,10 @@ class Leases:
         if (late_s := asked_at - self._renewed_at - self.lease_s / 2) > 0 and held:  # a third of it would be in time
             telemetry().renewed_late(late_s)
         self._renewed_at = asked_at
-        stops = await store.renew([one.lease for one in held], self.lease_s)
+        stops = await store.renew([one.lease for one in held], self.granted_s)
         for one in held:
             if (cause := stops.get(one.lease.job)) is None:
-                one.valid_until = asked_at + self.lease_s
+                one.prolong(asked_at + self.lease_s)
             else:
                 self._stop(one, cause)
 

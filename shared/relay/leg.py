@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from shared.handoff import HandoffContext
 from shared.messages import ToolCall, ToolResult
 from shared.outcomes import Outcome, PauseCause
+from shared.processes import Lifetime
 from shared.records import (
     Entry,
     HandedOff,
@@ -58,6 +59,7 @@ class Leg:
         live: Live | None = None,
         until_progress: bool = False,
         watch: LegWatch | None = None,
+        lifetime: Lifetime | None = None,
     ) -> None:
         self.lease: Lease = claimed.lease
         self.context: HandoffContext = claimed.context
@@ -73,6 +75,8 @@ class Leg:
         """Where pieces of an answer go while it is written, if anywhere."""
         self.watch = watch or LegWatch()
         """Is told what happens."""
+        self.lifetime = lifetime
+        """What processes that the leg starts must not outlive; None: only this process."""
         self._store = store
         self._patiently = patiently or Patience(0.0)
         self._jobs = jobs

@@ -26,6 +26,8 @@ from celery.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
 from celery.utils.log import get_logger
 from kombu.serialization import loads, prepare_accept_content
 
+from shared.graces import CANCEL_S, DRAIN_S
+
 __all__ = ["AsyncPool", "RequestStack"]
 
 T = TypeVar("T")
@@ -33,10 +35,6 @@ T = TypeVar("T")
 logger = get_logger(__name__)
 
 SYNC_THREADS = 4
-DRAIN_S = 10.0
-"""How long a warm shutdown waits for running tasks before it cancels them."""
-CANCEL_S = 3.0
-"""How long cancelled tasks may take to clean up: a leg gives itself back."""
 
 
 class RequestStack:
@@ -220,12 +218,14 @@ class AsyncPool(BasePool):
         self.cancel()
 
     def drain(self, within_s: float = DRAIN_S) -> None:
-        """Wait for what runs; cancel what takes longer than ``within_s``."""
-        if not self._empties(within_s):
+        """Wait for what runs; cancel what takes longer than ``within_s``; once, and then no more."""
+        if not self._stopping and not self._empties(within_s):
             self.cancel()
 
     def cancel(self) -> None:
-        """Cancel what runs, and wait until it has cleaned up."""
+        """Cancel what runs, and wait until it has cleaned up; once, and then no more."""
+        if self._stopping:
+            return
         self._stopping = True
         for run in list(self._running.values()):
             if run.task is not None:

@@ -14,6 +14,7 @@ import structlog
 from pydantic import ValidationError
 
 from shared.errors import EkidenError, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
+from shared.graces import GIVE_BACK_S
 from shared.ids import is_first_of_session, parent_of, session_of
 from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Answer, Cancelled, Child, Failed, Outcome, Suspended, Transfer
@@ -36,8 +37,6 @@ __all__ = ["PROCESS", "Runner"]
 PROCESS = f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:6]}"
 """This process, for journals, logs and announcements."""
 
-GIVE_BACK_S = 2.0
-"""How long a stopping worker tries to give a leg back: less than it is given to stop."""
 ASIDE_S = (1.0, 3.0)
 """How long a leg waits for room in quarantine before it is looked at again: at random, so that not all come at once."""
 
@@ -142,14 +141,14 @@ class Runner:
     async def _claim(self, claim: Claim) -> Claimed | ClaimVerdict:
         aside_s = random.uniform(*ASIDE_S) if self._alone and self._alone.is_full else 0.0  # noqa: S311  # no secret
         return await self._patiently(
-            self._store.claim, claim, self._leases.lease_s, alone_from=self._alone_from, aside_s=aside_s
+            self._store.claim, claim, self._leases.granted_s, alone_from=self._alone_from, aside_s=aside_s
         )
 
     async def _run_leg(self, claimed: Claimed, held: Held, watch: LegWatch) -> str:
         leg: Leg | None = None
         flag: StopFlag = "user"
         try:
-            leg = await self._open(claimed, watch)
+            leg = await self._open(claimed, held, watch)
             if claimed.stop is not None:
                 raise JobCancelled("stopped before it was claimed", claimed.stop)
             self._leases.begin(held)
@@ -169,18 +168,18 @@ class Runner:
             if not held.has_begun:
                 await self._take_back(claimed.lease)
             return "lost"
-        leg = leg or await self._open(claimed, watch)
+        leg = leg or await self._open(claimed, held, watch)
         await self._catch_up(leg)
         return await self._commit(leg, _stopped(flag))
 
-    async def _open(self, claimed: Claimed, watch: LegWatch) -> Leg:
+    async def _open(self, claimed: Claimed, held: Held, watch: LegWatch) -> Leg:
         try:
-            return await self._read(claimed, watch)
+            return await self._read(claimed, held, watch)
         except StoreUnavailable:
             await self._take_back(claimed.lease)
             raise
 
-    async def _read(self, claimed: Claimed, watch: LegWatch) -> Leg:
+    async def _read(self, claimed: Claimed, held: Held, watch: LegWatch) -> Leg:
         """Read what the leg goes on from: once per claim, never per turn."""
         lease = claimed.lease
         entries = await journal_of(self._store, lease.job, lease.seq)
@@ -203,6 +202,7 @@ class Runner:
             live=live,
             until_progress=until_progress,
             watch=watch,
+            lifetime=held,
         )
 
     async def _earlier(self, job: str) -> list[Said]:

@@ -1,7 +1,9 @@
+import _thread
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shared.children import PARENT_FD, Child, start_child, watch_parent
+from shared.children import PARENT_FD, Child, start_child, stop_all, watch_parent
 from shared.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +128,17 @@ def test_stop_kills_a_stubborn_child_and_its_group(start: Callable[[str], Child]
     grandchild = psutil.Process(int(child.tail().split()[1]))
     assert child.stop(grace_s=0.1) == -signal.SIGKILL
     assert until(lambda: gone(grandchild))
+
+
+def test_a_second_ctrl_c_does_not_wait_for_children_that_are_being_stopped(start: Callable[[str], Child]) -> None:
+    children = [start(STUBBORN), start(STUBBORN)]
+    assert until(lambda: children[0].tail().count("up") == 2), "they write to the same log"
+    began = time.monotonic()
+    threading.Timer(0.2, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        stop_all(children, 1_000)
+    assert stop_all(children, 0) == [-signal.SIGKILL] * 2
+    assert time.monotonic() - began < 20
 
 
 def test_stop_may_be_called_again_and_after_the_end(start: Callable[[str], Child]) -> None:

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from shared.errors import ToolError
 from shared.llm.base import ToolSpec
+from shared.processes import Lifetime
 from shared.variables import problem_of
 
 __all__ = ["StateView", "Tool", "ToolContext", "tool"]
@@ -66,6 +67,8 @@ class ToolContext:
     root: Path
     """The worker's workspace root; nothing outside is read or written."""
     state: StateView = field(default_factory=StateView)
+    lifetime: Lifetime | None = None
+    """What processes that the tool starts must not outlive: the lease of its leg."""
 
     @property
     def idempotency_key(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 import pytest
 
 from shared.errors import StoreUnavailable
+from shared.graces import TAKEOVER_S
 from shared.relay.leases import Held, Leases
 from shared.stores.base import JobStore, Lease
 
@@ -25,6 +26,7 @@ class Server:
     async def renew(self, leases: Sequence[Lease], lease_s: float) -> dict[str, Literal["lost", "cancelled"]]:
         """See ``JobStore``."""
         self.asked.append(list(leases))
+        self.granted_s = lease_s
         if self.is_gone:
             raise StoreUnavailable("connection refused")
         return self.stops
@@ -99,6 +101,37 @@ def test_a_leg_is_stopped_by_our_own_clock_before_its_lease_ends() -> None:
                 await asyncio.sleep(0.01)
         assert time.monotonic() < held.valid_until
         assert (task.result(), held.stop) == ("lost", "lost")
+
+    asyncio.run(scenario())
+
+
+def test_processes_of_a_leg_are_told_of_every_renewal_and_of_no_other() -> None:
+    async def scenario() -> None:
+        leases, server, told = Leases(30), Server(), list[float]()
+        task, held = await hold(leases, forever)
+        held.prolonged.add(lambda: told.append(held.valid_until))
+        await leases.renew(store(server))
+        assert told == [held.valid_until]
+        server.stops = {LEASE.job: "lost"}
+        await leases.renew(store(server))
+        server.is_gone = True
+        with pytest.raises(StoreUnavailable):
+            await leases.renew(store(server))
+        assert len(told) == 1
+        await task
+
+    asyncio.run(scenario())
+
+
+def test_nobody_takes_a_leg_over_until_a_second_after_our_own_clock_has_ended_it() -> None:
+    async def scenario() -> None:
+        leases, server = Leases(5), Server()
+        task, held = await hold(leases, forever)
+        await leases.renew(store(server))
+        assert held.valid_until - time.monotonic() <= 5
+        assert server.granted_s == 5 + TAKEOVER_S, "from when the server was asked, which is later"
+        task.cancel()
+        await task
 
     asyncio.run(scenario())
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shared.errors import ModelError
+from shared.graces import TAKEOVER_S
 from shared.llm.base import FinishReason, ModelReply
 from shared.records import Ended, ModelReplied, ToolFinished, ToolStarted
 from shared.stores.base import Lease
@@ -227,7 +228,7 @@ def test_a_worker_that_lost_its_lease_while_tools_run_writes_nothing_more(read_o
         thief: list[Lease] = []
         asked = calls(call("c1", "steal", what="steal"), call("c2", "steal"))
         relay = Relay(stores, team({"name": "solo"}), Replies({"solo": [asked]}),
-                      tools=[tool_named("steal", steal, read_only=read_only)], lease_s=0.0)  # fmt: skip
+                      tools=[tool_named("steal", steal, read_only=read_only)], lease_s=-TAKEOVER_S)  # fmt: skip
         job = await relay.submit("do it", agent="solo")
         assert await relay.drain() == ["ok", "lost"]
         story = await relay.story(job)

@@ -1,22 +1,21 @@
-"""Running a command as a process group that ends with its call, whatever it starts."""
+"""Running a command to its end, and collecting what it says."""
 
 import asyncio
 import codecs
 import os
-import signal
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["TIMED_OUT", "Finished", "run_group"]
+from shared.graces import TERM_S
+from shared.processes import Lifetime, Process, start
+
+__all__ = ["TIMED_OUT", "Finished", "run_command"]
 
 TIMED_OUT = 124
 """The exit code of a command that ran out of time, as timeout(1) gives it."""
 
-_GRACE_S = 1.0
 _DRAIN_S = 0.5
-_POLL_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -28,28 +27,52 @@ class Finished:
     timed_out: bool
 
 
-async def run_group(
-    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float, max_chars: int
+async def run_command(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout_s: float,
+    max_chars: int,
+    lifetime: Lifetime | None = None,
 ) -> Finished:
-    """Run ``command`` in a process group of its own, without input, stdout and stderr in one stream.
+    """Run ``command`` in a session of its own, without input, stdout and stderr in one stream.
 
-    When it ends, times out or this coroutine is cancelled, whatever is left of the group is ended: SIGTERM, a second of
-    grace, SIGKILL. Only a process that moved to another session (a daemon) escapes. Longer output keeps its two ends.
+    When it ends, times out or this coroutine is cancelled, whatever is left of it is ended, daemons included: SIGTERM,
+    a second of grace, SIGKILL. Longer output than ``max_chars`` keeps its two ends.
 
     Raises:
         OSError: it could not be started.
         ValueError: ``command`` holds a null character.
+        CommandLost: see ``shared.processes``.
     """
     output = _Output(max_chars)
-    # A pipe of our own: with asyncio's, some Python versions let wait() wait for every process that holds the pipe.
     writing, transport = await _pipe_into(output)
     try:
-        process = await _start(command, cwd, env, writing)
-        timed_out = await _wait(process, timeout_s)
+        try:
+            process = await start(command, cwd=cwd, env=env, stdout=writing, stderr=writing, lifetime=lifetime)
+        finally:
+            os.close(writing)
+        exit_code = await _wait(process, timeout_s)
         await asyncio.wait([output.closed], timeout=_DRAIN_S)
     finally:
         transport.close()
-    return Finished(output.text, TIMED_OUT if timed_out else _as_in_a_shell(process.returncode), timed_out)
+    return Finished(output.text, TIMED_OUT if exit_code is None else _as_in_a_shell(exit_code), exit_code is None)
+
+
+async def _wait(process: Process, timeout_s: float) -> int | None:
+    """Return the exit code, or None when the time ran out; nothing is left of the process then."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await process.wait()
+    except TimeoutError:
+        return None
+    finally:
+        await process.end(TERM_S)
+
+
+def _as_in_a_shell(exit_code: int) -> int:
+    return exit_code if exit_code >= 0 else 128 - exit_code
 
 
 class _Output(asyncio.Protocol):
@@ -91,66 +114,3 @@ async def _pipe_into(output: _Output) -> tuple[int, asyncio.ReadTransport]:
         os.close(writing)
         raise
     return writing, transport
-
-
-async def _start(command: Sequence[str], cwd: Path, env: Mapping[str, str], writing: int) -> asyncio.subprocess.Process:
-    """Start the group. A cancellation meanwhile waits for the start: otherwise nobody would know whom to end."""
-    starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(
-            *command,
-            cwd=cwd,
-            env=env,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=writing,
-            stderr=writing,
-            start_new_session=True,
-        )
-    )
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await _end(await starting)
-        raise
-    finally:
-        os.close(writing)
-
-
-async def _wait(process: asyncio.subprocess.Process, timeout_s: float) -> bool:
-    """Wait until ``process`` has ended, or ended it is; tell whether the time ran out."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            await process.wait()
-    except TimeoutError:
-        return True
-    finally:
-        await _end(process)
-    return False
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    try:
-        _signal(process.pid, signal.SIGTERM)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE_S):
-                while _signal(process.pid, 0):  # noqa: ASYNC110 - nothing announces the end of a grandchild
-                    await asyncio.sleep(_POLL_S)
-    finally:
-        # Also when a second cancellation cuts the grace short.
-        _signal(process.pid, signal.SIGKILL)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_GRACE_S):
-            await process.wait()
-
-
-def _signal(group: int, number: int) -> bool:
-    """Send a signal to a process group (0 only asks); tell whether anything in it could be reached."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def _as_in_a_shell(returncode: int | None) -> int:
-    assert returncode is not None, "the process has been waited for"
-    return returncode if returncode >= 0 else 128 - returncode

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from shared.errors import ToolError
+from shared.errors import CommandLost, ToolError
 from workers.tools.base import ToolContext, tool
-from workers.tools.builtin.processes import run_group
+from workers.tools.builtin.processes import run_command
 
 __all__ = ["bash", "environment"]
 
@@ -24,7 +24,7 @@ _SECRET = re.compile(
 class Bash(BaseModel):
     """Run a command with bash in the job's folder and return its output; the last line is its exit code.
 
-    There is no input and no terminal. Processes left in the background are ended when the command ends.
+    There is no input and no terminal. Processes left in the background, daemons too, are ended when the command ends.
     """
 
     command: str = Field(min_length=1, description="The command, such as: python -m unittest -v")
@@ -35,13 +35,16 @@ class Bash(BaseModel):
 async def bash(args: Bash, context: ToolContext) -> str:
     """Run a shell command; a non-zero exit code is an answer, not an error."""
     try:
-        finished = await run_group(
+        finished = await run_command(
             [_shell(), "-c", args.command],
             cwd=context.cwd,
             env=environment(os.environ),
             timeout_s=args.timeout_s,
             max_chars=_MAX_CHARS,
+            lifetime=context.lifetime,
         )
+    except CommandLost as error:
+        raise ToolError(f"{error}; what it did is unknown") from error
     except (OSError, ValueError) as error:
         raise ToolError(f"the command could not be started: {getattr(error, 'strerror', None) or error}") from error
     lines = [finished.output.rstrip("\n")] if finished.output.strip("\n") else []

@@ -13,7 +13,7 @@ import pytest
 from shared.errors import ToolError
 from workers.tools.base import ToolContext
 from workers.tools.builtin import processes
-from workers.tools.builtin.processes import run_group
+from workers.tools.builtin.processes import run_command
 from workers.tools.builtin.shell import Bash, bash, environment
 
 
@@ -167,7 +167,7 @@ def test_lets_a_cancelled_command_clean_up(cwd: Path, context: ToolContext) -> N
 def test_kills_at_once_when_cancelled_a_second_time(
     cwd: Path, context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_GRACE_S", 1_000)
+    monkeypatch.setattr(processes, "TERM_S", 1_000)
 
     async def cancelled() -> list[int]:
         call = asyncio.ensure_future(_call("trap '' TERM; echo $$ > pids; while :; do sleep 0.1; done", context))
@@ -192,6 +192,7 @@ def test_leaves_nothing_behind_when_cancelled_while_starting(cwd: Path, context:
         with pytest.raises(asyncio.CancelledError):
             await call
 
+    _run("true", context)  # from now on there is a reaper
     before = _open_files()
     for turns in range(12):
         asyncio.run(cancelled(turns))
@@ -207,13 +208,78 @@ def test_is_not_held_up_by_a_background_child_with_the_pipe(cwd: Path, context: 
     assert _all_gone([int((cwd / "pids").read_text())])
 
 
-def test_is_not_held_up_by_a_daemon_that_left_the_group(cwd: Path, context: ToolContext) -> None:
-    program = "import os, time; os.setsid(); open('pids', 'w').write(str(os.getpid())); time.sleep(300)"
+DAEMON = """
+import os, time
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+open("daemon", "w").write(str(os.getpid()))
+time.sleep(300)
+"""
+
+
+def test_ends_what_left_the_group_as_well(cwd: Path, context: ToolContext) -> None:
+    (cwd / "daemon.py").write_text(DAEMON)
     began = time.monotonic()
-    text = _run(f'python -c "{program}" & while [ ! -s pids ]; do sleep 0.01; done; echo done', context)
-    os.kill(int((cwd / "pids").read_text()), 9)
+    text = _run(
+        "setsid sleep 300 & nohup sleep 300 2>/dev/null & (setsid sh -c 'echo $$ > session; exec sleep 300' &)\n"
+        "python daemon.py; while [ ! -s daemon ] || [ ! -s session ]; do sleep 0.01; done; jobs -p > jobs; echo done",
+        context,
+    )
     assert text == "done\nexit code: 0"
     assert time.monotonic() - began < 20
+    pids = [pid for file in ("jobs", "session", "daemon") for pid in _pids(cwd / file)]
+    assert len(pids) == 4
+    assert [pid for pid in pids if not _is_gone(pid)] == [], "nothing is left when the call has ended"
+
+
+def test_ends_what_left_the_group_with_a_command_that_is_cancelled(cwd: Path, context: ToolContext) -> None:
+    (cwd / "daemon.py").write_text(DAEMON)
+
+    async def cancelled() -> None:
+        call = asyncio.ensure_future(_call("trap '' TERM; python daemon.py; while :; do sleep 1; done", context))
+        await _pids_in(cwd / "daemon", 1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(cancelled())
+    assert _is_gone(_pids(cwd / "daemon")[0])
+
+
+def test_leaves_the_processes_of_other_calls_alone(cwd: Path, context: ToolContext) -> None:
+    """Both calls start daemons that only the reaper could find; one call ends first."""
+
+    async def two() -> str:
+        other = asyncio.ensure_future(
+            _call("(setsid sh -c 'echo $$ > other; exec sleep 300' &); while [ ! -e go ]; do sleep 0.01; done", context)
+        )
+        await _pids_in(cwd / "other", 1)
+        await _call("(setsid sh -c 'echo $$ > first; exec sleep 300' &); while [ ! -s first ]; do :; done", context)
+        assert _is_gone(_pids(cwd / "first")[0])
+        assert not _is_gone(_pids(cwd / "other")[0])
+        (cwd / "go").touch()
+        return await other
+
+    assert asyncio.run(two()) == "exit code: 0"
+    assert _is_gone(_pids(cwd / "other")[0])
+
+
+def test_a_command_that_kills_whoever_watches_over_it_ends_with_an_error(cwd: Path, context: ToolContext) -> None:
+    kills = (
+        "(setsid sh -c 'echo $$ > left; exec sleep 300' &); while [ ! -s left ]; do :; done; kill -9 $PPID; sleep 300"
+    )
+    with pytest.raises(ToolError, match="watched over it was killed; what it did is unknown"):
+        _run(kills, context)
+    assert _all_gone(_pids(cwd / "left"))
+    assert _run("echo still here", context) == "still here\nexit code: 0"
+
+
+def test_sees_nothing_of_the_workers_environment_above_it(
+    cwd: Path, context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "s3cret")
+    assert "s3cret" not in _run("tr '\\0' '\\n' < /proc/$PPID/environ; cat /proc/$PPID/cmdline", context)
 
 
 def test_runs_many_at_once(context: ToolContext) -> None:
@@ -232,8 +298,10 @@ def test_explains_what_cannot_be_started(cwd: Path, context: ToolContext) -> Non
 
 def test_a_failing_start_leaves_no_open_files(cwd: Path) -> None:
     async def start() -> None:
-        await run_group(["/does/not/exist"], cwd=cwd, env={}, timeout_s=1, max_chars=10)
+        await run_command(["/does/not/exist"], cwd=cwd, env={}, timeout_s=1, max_chars=10)
 
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(start())  # from now on there is a reaper
     before = _open_files()
     with pytest.raises(FileNotFoundError):
         asyncio.run(start())

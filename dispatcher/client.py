@@ -12,13 +12,13 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from shared.definitions.model import AgentDefinition
 from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, UnknownAgent
 from shared.handoff import first_context
+from shared.nearness import nearest
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
@@ -301,7 +301,7 @@ class Client:
         names = await self.agents()
         if not names or agent in names:
             return  # without a catalog the dispatcher decides, when it comes
-        near = get_close_matches(agent, names, n=1)
+        near = nearest(agent, names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         raise UnknownAgent(f"no agent is named {agent!r}: {hint}")
 

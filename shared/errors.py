@@ -15,6 +15,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── WrongPool             a Celery pool that cannot run coroutines
      │    └── MissingModel          a model name that no adapter here serves
      ├── ConditionFailed        a condition of an agent file cannot be told: it counts as false, with a warning
+     ├── TooCostly              a check has used up what one may cost: it counts as failed
      ├── ToolError              the model can mend it: its text is the tool's result
      ├── HandoffRefused         the model can mend it: names the code and the allowed targets
      ├── ModelError             a model call that failed for good
@@ -56,6 +57,7 @@ __all__ = [
     "StopFlag",
     "StoreNotReady",
     "StoreUnavailable",
+    "TooCostly",
     "ToolError",
     "Transient",
     "UnknownAgent",
@@ -136,6 +138,10 @@ class MissingModel(ConfigurationError):
 
 class ConditionFailed(EkidenError):
     """A condition is neither true nor false of what it was asked about; whoever asked takes it as false."""
+
+
+class TooCostly(EkidenError):
+    """A check of something that a file or a model wrote has used up what one check may cost."""
 
 
 class ToolError(EkidenError):

@@ -17,7 +17,7 @@ import re2
 from numpy.typing import NDArray
 
 from shared.definitions.model import AgentDefinition
-from shared.definitions.patterns import Pattern, compile_pattern
+from shared.patterns import Pattern, compile_pattern
 
 __all__ = ["KEYWORD_POINTS", "PATTERN_POINTS", "Lexicon", "folded"]
 
@@ -129,7 +129,7 @@ class _PatternSet:
     together: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.compiled = [compile_pattern(text) for _, text in self.patterns]
+        self.compiled = [compile_pattern(text, ignore_case=True) for _, text in self.patterns]
         if len(self.patterns) > _FEW:
             self.together = _set_of([text for _, text in self.patterns])
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
@@ -11,6 +10,7 @@ from shared.definitions.model import AgentDefinition, sha256_of
 from shared.definitions.names import ToolNames, transfer_tool_name
 from shared.definitions.problems import Aspect, Problem, Severity
 from shared.errors import UnknownAgent
+from shared.nearness import nearest
 
 __all__ = ["Catalog", "build_catalog"]
 
@@ -211,7 +211,7 @@ def _below(name: str, calls: Mapping[str, set[str]]) -> set[str]:
 
 def _near(name: str, names: Iterable[str]) -> list[str]:
     by_folded = {known.casefold(): known for known in names}
-    return [by_folded[folded] for folded in get_close_matches(name.casefold(), by_folded, n=3)]
+    return [by_folded[folded] for folded in nearest(name.casefold(), by_folded)]
 
 
 def _alternatives(names: list[str]) -> str:

@@ -8,7 +8,7 @@ from dispatcher.routing.rules import RuleRouter
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
 from shared.definitions.loader import load_folder, shipped_agents_dir
-from shared.definitions.patterns import Pattern, compile_pattern
+from shared.patterns import Pattern, compile_pattern
 
 
 def catalog_of(**triggers: Any) -> Catalog:
@@ -156,9 +156,9 @@ def test_does_not_find_keywords_inside_other_words(keyword: str, prompt: str) ->
 def test_rules_are_compiled_once_per_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
 
-    def noted(text: str) -> Pattern:
+    def noted(text: str, *, ignore_case: bool) -> Pattern:
         compiled.append(text)
-        return compile_pattern(text)
+        return compile_pattern(text, ignore_case=ignore_case)
 
     monkeypatch.setattr("dispatcher.routing.lexicon.compile_pattern", noted)
     router = RuleRouter()

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from shared.errors import TooCostly
 
-__all__ = ["MOST_STEPS", "Allowance", "allowing", "aside", "spend"]
+__all__ = ["A_MOMENT", "MOST_STEPS", "Allowance", "allowing", "aside", "spend"]
 
 A_MOMENT = 500
 """Steps on the event loop: a few milliseconds."""

@@ -38,14 +38,14 @@ class Allowance:
         self.is_final = is_final
         self._steps = steps
         self._until = time.thread_time() + cpu_s
-        self._look_at = steps - _STEPS_A_LOOK
+        self._look_at = max(-1, steps - _STEPS_A_LOOK)
 
     def spend(self, steps: int = 1) -> None:
         """Count ``steps``. Raises ``TooCostly`` when there are none left, or the time is over."""
         self._steps -= steps
         if self._steps > self._look_at:
             return
-        self._look_at = self._steps - _STEPS_A_LOOK
+        self._look_at = max(-1, self._steps - _STEPS_A_LOOK)
         if self._steps < 0 or time.thread_time() > self._until:
             self._steps = -1
             raise TooCostly("it takes too long")

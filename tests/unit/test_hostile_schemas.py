@@ -107,7 +107,7 @@ def deep(levels: int) -> Any:
 
 
 RECURSIVE: Schema = {"properties": {"c": {"$ref": "#/$defs/n"}}, "required": ["x"]}
-TEXT = "".join(random.Random(1).choices("ab", k=2_000))  # noqa: S311 (a text of two letters)
+TEXT = "".join(random.Random(1).choices("ab", k=2_000))
 DEAR: dict[str, tuple[Any, Schema]] = {
     "recursion of anyOf": (deep(12), {"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [RECURSIVE for _ in TEN]}}}),
     "recursion of oneOf": (deep(12), {"$ref": "#/$defs/n", "$defs": {"n": {"oneOf": [RECURSIVE for _ in TEN]}}}),

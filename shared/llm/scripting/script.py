@@ -45,6 +45,11 @@ from shared.llm.scripting.functions import FUNCTIONS
 from shared.llm.scripting.regexes import compiled, literally, searched
 from shared.messages import Usage
 
+try:
+    from yaml import CSafeLoader as _Loader
+except ImportError:  # PyYAML without libyaml
+    from yaml import SafeLoader as _Loader  # type: ignore[assignment]  # the same interface, other bases
+
 __all__ = ["VARIABLES", "Call", "Range", "Rule", "Script", "When", "found_in", "parse_script"]
 
 _MOST_ALIASES = 20
@@ -127,7 +132,7 @@ def parse_script(text: str, source: str) -> dict[str, Script]:
     """
     try:
         _refuse_alias_bombs(text, source)
-        file = _File.model_validate(yaml.safe_load(text))
+        file = _File.model_validate(_Loader(text).get_single_data())
     except (yaml.YAMLError, RecursionError) as error:
         raise DefinitionError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
@@ -152,7 +157,10 @@ def found_in(text: str, pattern: str, scope: Mapping[str, Any]) -> dict[str, str
 
 
 def _refuse_alias_bombs(text: str, source: str) -> None:
-    if "*" in text and sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)) > _MOST_ALIASES:
+    if (
+        "*" in text
+        and sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader)) > _MOST_ALIASES
+    ):
         raise DefinitionError(
             f"{source}: more than {_MOST_ALIASES} YAML aliases. Write the values out, or use 'blocks'"
         )

@@ -1,4 +1,6 @@
 import asyncio
+import random
+import time
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
 from shared.definitions.loader import load_folder, shipped_agents_dir
 from shared.patterns import Pattern, compile_pattern
+from tests.ticking import beside_a_ticking_loop
 
 
 def catalog_of(**triggers: Any) -> Catalog:
@@ -258,3 +261,23 @@ def test_a_hostile_request_is_answered_soon(shipped: Catalog, prompt: str) -> No
 
     routed(prompt, hostile)
     routed(prompt, shipped)
+
+
+def test_patterns_that_take_long_never_hold_the_loop_and_end() -> None:
+    patterns = [f"a[ab]{{{900 + n}}}c" for n in range(90)]
+    catalog = catalog_of(**{f"a{n}": {"patterns": patterns[n::9]} for n in range(9)})
+    router = RuleRouter()
+    prompt = "".join(random.Random(1).choices("ab", k=200_000)) + " aac"
+
+    async def route() -> RoutingResult:
+        return await router.route(prompt, catalog)
+
+    began = time.monotonic()
+    assert asyncio.run(beside_a_ticking_loop(route)).route is None
+    assert time.monotonic() - began < 30
+
+
+def test_what_stands_behind_the_first_20_000_characters_decides_nothing() -> None:
+    catalog = catalog_of(a={"keywords": ["bug"], "patterns": ["crash"]})
+    assert routed("x " * 9_000 + "bug", catalog).route is not None
+    assert routed("x " * 11_000 + "bug crash", catalog).route is None

@@ -91,7 +91,11 @@ def test_recursion_is_accepted_and_works() -> None:
 
 
 def test_a_schema_with_a_dialect_and_an_address_is_one_document_by_our_rules() -> None:
-    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://a.example/b", "$ref": "#/$defs/a"}
+    schema: Schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": "https://a.example/b",
+        "$ref": "#/$defs/a",
+    }
     schema |= {"$defs": {"a": {"pattern": "^(a+)+$"}}}
     check(schema)
 

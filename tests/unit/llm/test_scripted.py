@@ -252,7 +252,12 @@ LOOKS = "    - {name: look, times: 100000, call: [{tool: ls, label: files}]}\n"
 def test_reads_what_is_new_in_a_conversation_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """It read all of it for each reply: 17 ms and more at 6,000 records, on the event loop."""
     read: list[Message] = []
-    monkeypatch.setattr("shared.llm.scripting.history.size_of", lambda message: read.append(message) or 0)
+
+    def noted(message: Message) -> int:
+        read.append(message)
+        return 1
+
+    monkeypatch.setattr("shared.llm.scripting.history.size_of", noted)
     model, messages = _model(LOOKS), [user_message("go")]
     for turn in range(1, 200):
         reply = _ask(model, *messages).message

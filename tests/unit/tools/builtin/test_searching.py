@@ -1,6 +1,7 @@
 import os
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -184,8 +185,8 @@ def test_a_search_ends_after_its_time_with_what_it_has_found(
     tool: Tool, pattern: str, cwd: Path, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _tree(cwd, "a.py", "b.py", "c.py", text="needle")
-    clock = iter(range(100))
-    monkeypatch.setattr(searching.time, "monotonic", lambda: float(next(clock)))
+    clock = count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(searching, "_MAX_SECONDS", 1.5)
 
     lines = use(tool, pattern=pattern).splitlines()
@@ -195,8 +196,8 @@ def test_a_search_ends_after_its_time_with_what_it_has_found(
 
 def test_a_search_within_one_file_ends_after_its_time(cwd: Path, use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     (cwd / "a.txt").write_text("x\n" * 300 + "needle\n")
-    clock = iter(range(100))
-    monkeypatch.setattr(searching.time, "monotonic", lambda: float(next(clock)))
+    clock = count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(searching, "_MAX_SECONDS", 3.5)
 
     assert "(stopped after 3.5 s" in use(grep, pattern="needle")

@@ -149,4 +149,5 @@ def _target(ref: Any, root: Any) -> Any:
 def _step(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
         return value.get(name)
-    return value[int(name)] if isinstance(value, list) and name.isdecimal() and int(name) < len(value) else None
+    is_place = isinstance(value, list) and name.isdecimal() and len(name) < 10 and int(name) < len(value)
+    return value[int(name)] if is_place else None

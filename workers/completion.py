@@ -120,7 +120,7 @@ def _at(value: Any, path: str) -> Any:
     for step in filter(None, path.split(".")):
         if isinstance(value, Mapping):
             value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        elif isinstance(value, list) and step.isdecimal() and len(step) < 10 and int(step) < len(value):
             value = value[int(step)]
         else:
             return None

@@ -153,12 +153,14 @@ class _Check:
 
     def _endless_round(self, first: str) -> list[str]:
         """Return the agents that control goes through until it is back at ``first``; empty: it never is."""
-        passed = [first]
-        while (target := _always_next(self.agents[passed[-1]])) not in passed:
+        passed = {first: None}  # in order, and quick to look up: a chain may have a thousand agents
+        last = first
+        while (target := _always_next(self.agents[last])) not in passed:
             if target is None:
                 return []
-            passed.append(target)
-        return passed if target == first else []
+            passed[target] = None
+            last = target
+        return list(passed) if target == first else []
 
     def _stands(self, name: str, field: Literal["handoffs", "subagents"], target: str) -> bool:
         does, edge = _EDGES[field]

@@ -12,7 +12,6 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -20,6 +19,7 @@ from dispatcher.places import Place
 from shared.definitions.model import AgentDefinition
 from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, UnknownAgent, WentBack
 from shared.handoff import first_context
+from shared.nearness import nearest
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
@@ -374,7 +374,7 @@ def _require(agent: str, names: Iterable[str]) -> None:
     names = sorted(names)
     if agent in names:
         return
-    near = get_close_matches(agent, names, n=1)
+    near = nearest(agent, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
     raise UnknownAgent(f"no agent is named {agent!r}: {hint}")
 

@@ -2,7 +2,8 @@
 
 The expressions are run by Google's CEL: at most 10,000 steps of ``all``, ``exists``, ``exists_one`` and ``filter``,
 nested ones counted together, at most 32 levels of nesting, regular expressions by RE2. What it leaves open is closed
-here: no ``map``, which could build lists without end, and a bound on what an expression may look at.
+here: no ``map``, which could build lists without end, a bound on what an expression may look at, and one on what it
+costs, which is told before it is run (``condition_costs``): nothing could stop it then.
 """
 
 import re
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from shared.errors import ConditionFailed, DefinitionError
+from shared.allowance import allowing, spend
+from shared.condition_costs import UNITS_A_STEP, cost_of
+from shared.errors import ConditionFailed, DefinitionError, TooCostly
 
 __all__ = ["VARIABLES", "Condition"]
 
@@ -22,9 +25,11 @@ MAX_LENGTH = 1_000
 MAX_DEPTH = 64
 """Levels of a value. CEL's own conversion has no bound and would overflow the stack."""
 MAX_ENTRIES = 2_000
-"""Entries of the lists and objects that an expression looks at, together: ``filter`` costs their square."""
+"""Entries of the lists and objects that an expression looks at, together."""
 MAX_TEXT = 100_000
 """Characters of the texts that an expression looks at, together."""
+MAX_COST = 500_000
+"""Units of ``condition_costs``: 10 to 60 ms, during which nothing else runs in the process."""
 
 _ENVIRONMENT = f"""
 name: condition
@@ -52,8 +57,8 @@ class Condition:
         """Return the condition that ``text`` says.
 
         Raises:
-            DefinitionError: it is too long, is not CEL, is never true or false, or names something else than
-                ``VARIABLES``; with the place, where CEL knows it.
+            DefinitionError: it is too long, is not CEL, is never true or false, costs too much even with little to look
+                at, or names something else than ``VARIABLES``; with the place, where CEL knows it.
         """
         if len(text) > MAX_LENGTH:
             raise DefinitionError(f"a condition has at most {MAX_LENGTH:,} characters, this one has {len(text):,}")
@@ -64,13 +69,16 @@ class Condition:
         """Tell whether the condition is true of ``variables`` (JSON values, by the names of ``VARIABLES``).
 
         Raises:
-            ConditionFailed: it cannot be told, or what comes out is neither true nor false. A key that an object does
-                not have is such an error; ``has(state.ready)`` asks for it.
+            ConditionFailed: it cannot be told, or costs too much with these values, or what comes out is neither true
+                nor false. A key that an object does not have is such an error; ``has(state.ready)`` asks for it.
+            TooCostly: where there is a second try with more, see ``allowance.aside``.
         """
         looked_at = {name: variables[name] for name in VARIABLES if name in variables and name in self.text}
         _check_size(looked_at)
+        expression, serialised = _compiled(self.text)
+        self._pay(cost_of(serialised, looked_at))
         try:
-            result = _compiled(self.text).eval(data=looked_at)
+            result = expression.eval(data=looked_at)
             value = result.plain_value()
         except Exception as error:  # the binding raises RuntimeError, ValueError, MemoryError, ... as it comes
             raise ConditionFailed(f"condition {self.text!r}: {_first_line(error)}") from None
@@ -80,9 +88,22 @@ class Condition:
             raise ConditionFailed(f"condition {self.text!r}: {_first_line(value)}")
         raise ConditionFailed(f"condition {self.text!r} is {_shown(value)}, which is neither true nor false")
 
+    def _pay(self, cost: int) -> None:
+        said = f"condition {self.text!r} costs too much with what it looks at: use fewer loops, or look at less"
+        if cost > MAX_COST:
+            raise ConditionFailed(said)
+        with allowing() as allowance:
+            try:
+                spend(1 + cost // UNITS_A_STEP)
+            except TooCostly:
+                if not allowance.is_final:
+                    raise
+                raise ConditionFailed(said) from None
+
 
 @lru_cache(maxsize=1024)
-def _compiled(text: str) -> Any:
+def _compiled(text: str) -> tuple[Any, bytes]:
+    """Return the expression, and how CEL writes it down."""
     try:
         expression = _environment().compile(text)
     except Exception as error:  # the binding raises RuntimeError, UnicodeEncodeError, ... as it comes
@@ -90,7 +111,14 @@ def _compiled(text: str) -> Any:
     kind = expression.return_type().name()
     if kind not in ("BOOL", "DYN"):
         raise DefinitionError(f"condition {text!r} must be true or false; it is of type {kind.lower()}")
-    return expression
+    serialised = expression.serialize()
+    try:
+        cost = cost_of(serialised)
+    except DefinitionError as error:
+        raise DefinitionError(f"condition {text!r}: {error}") from None
+    if cost > MAX_COST:
+        raise DefinitionError(f"condition {text!r} costs too much, even with little to look at: use fewer loops in it")
+    return expression, serialised
 
 
 @cache

@@ -17,6 +17,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── UnreadableDefinition  an agent in the store that a newer version has written
      │    └── MissingModel          a model name that no adapter here serves
      ├── ConditionFailed        a condition of an agent file cannot be told: it counts as false, with a warning
+     ├── TooCostly              a check has used up what one may cost: it counts as failed
      ├── ToolError              the model can mend it: its text is the tool's result
      ├── CommandLost            a program ended with whoever watched over it: what it did is unknown
      ├── HandoffRefused         the model can mend it: names the code and the allowed targets
@@ -66,6 +67,7 @@ __all__ = [
     "StopFlag",
     "StoreNotReady",
     "StoreUnavailable",
+    "TooCostly",
     "ToolError",
     "Transient",
     "UnknownAgent",
@@ -158,6 +160,10 @@ class MissingModel(ConfigurationError):
 
 class ConditionFailed(EkidenError):
     """A condition is neither true nor false of what it was asked about; whoever asked takes it as false."""
+
+
+class TooCostly(EkidenError):
+    """A check of something that a file or a model wrote has used up what one check may cost."""
 
 
 class ToolError(EkidenError):

@@ -13,7 +13,8 @@ from typing import Any
 
 import re2
 
-from shared.errors import ConfigurationError
+from shared.errors import ConfigurationError, DefinitionError
+from shared.patterns import compile_pattern, raw_pattern
 
 __all__ = ["MASK", "Redactor", "configure_redaction", "redact", "redact_all"]
 
@@ -132,19 +133,14 @@ def _is_path(value: str) -> bool:
 
 def _checked(pattern: str) -> str:
     try:
-        _compiled(pattern)
-    except (re2.error, UnicodeEncodeError) as error:
-        raise ConfigurationError(
-            f"setting 'ekiden.redact': {pattern!r} is not a regular expression of RE2 ({error}): mend or remove it"
-        ) from None
+        compile_pattern(pattern)
+    except DefinitionError as error:
+        raise ConfigurationError(f"setting 'ekiden.redact': {error}, or remove it") from None
     return pattern
 
 
 def _compiled(pattern: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = 64 << 20
-    return re2.compile(pattern, options)
+    return raw_pattern(pattern, max_mem=64 << 20)
 
 
 _default: list[Redactor] = []

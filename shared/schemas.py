@@ -1,12 +1,20 @@
-"""JSON Schemas that agent files declare, and what is wrong with a value by one of them."""
+"""JSON Schemas that agent files declare, and what is wrong with a value by one of them.
 
+A file writes the schema, a model the value, so both are bounded: the schema when it is loaded (its size, where its
+references lead, how often they multiply), and what a check costs while it runs, step by step.
+"""
+
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from shared.errors import DefinitionError
+from shared.allowance import allowing, spend
+from shared.errors import DefinitionError, TooCostly
+from shared.patterns import Pattern, compile_pattern
+from shared.subschemas import check_references, parts_of
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -20,23 +28,38 @@ MOST_SHOWN = 60
 """Characters of a value that a problem shows."""
 MOST_SAID = 300
 """Characters of a problem."""
-
+MAX_DEPTH = 100
+"""Levels of a schema; of a value, what Python's stack allows."""
+SCHEMA_ENTRIES, SCHEMA_TEXT = 5_000, 200_000
+"""Values in a schema, and characters in it."""
+VALUE_ENTRIES, VALUE_TEXT = 50_000, 1_000_000
+"""Values in what is checked, and characters in it."""
 
 _LONG = re.compile(rf"\S{{{MOST_SHOWN + 1},}}")
+_UNAVAILABLE = {
+    "patternProperties": "name the properties, or use additionalProperties",
+    "$dynamicRef": "use '$ref': '#/$defs/...'",
+    "$dynamicAnchor": "use '$defs'",
+    "$anchor": "use '$defs'",
+    "$recursiveRef": "use '$ref': '#/$defs/...'",
+}
+_AT_THE_ROOT = ("$schema", "$id")
+"""Say which dialect and which document: there is one of each here."""
 
 
 def check(schema: Mapping[str, Any]) -> None:
     """Raise ``DefinitionError`` unless ``schema`` is a JSON Schema (2020-12) that needs nothing from elsewhere.
 
-    Patterns are RE2's, and there are no ``patternProperties``: what a model says is never matched for minutes.
+    Patterns are RE2's, there are no ``patternProperties``, and its references multiply no more than
+    ``subschemas.MOST_APPLIED`` allows: what a model says is never checked for minutes.
     """
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
+    _check_size(schema, SCHEMA_ENTRIES, SCHEMA_TEXT, MAX_DEPTH)
     try:
         Draft202012Validator.check_schema(schema)
-        for part in _parts(schema):
-            _check_part(part, schema)
+        _check_parts(schema)
     except SchemaError as error:
         where = ".".join(map(str, error.path)) or "the whole"
         raise DefinitionError(f"no JSON Schema: at {where}, {_shortened(error.message)}") from None
@@ -45,82 +68,154 @@ def check(schema: Mapping[str, Any]) -> None:
 
 
 def problems(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with ``value`` (JSON): at most ten lines in the order of the value, each with its path."""
-    from referencing import Registry
+    """Return what is wrong with ``value`` (JSON): at most ten lines in the order of the value, each with its path.
 
-    registry: Registry[Any] = Registry()  # knows nothing, so that nothing is fetched
-    found = _validator()(schema, registry=registry).iter_errors(value)
-    try:
-        return [
-            _told(one) for one in sorted(islice(found, MOST_SORTED), key=lambda one: _place(one, value))[:MOST_PROBLEMS]
-        ]
-    except Exception as error:  # of a schema that refers to itself without end, or that nobody has checked
-        return [f"the whole: its JSON Schema cannot be applied to it ({_shortened(str(error))})"]
-
-
-def _check_part(part: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Check what the library finds out when it validates only: references and patterns."""
-    import re2
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT202012
-
-    if "patternProperties" in part:
-        raise DefinitionError("'patternProperties' is not available: name the properties, or use additionalProperties")
-    for ref in (part[key] for key in ("$ref", "$dynamicRef") if key in part):
-        if not ref.startswith("#"):
-            raise DefinitionError(f"'$ref' must point into the schema itself ('#/$defs/...'), not to {ref!r}")
+    On an event loop, call it within ``allowance.aside``. Raises ``TooCostly`` where there is a second try with more.
+    """
+    with allowing() as allowance:
         try:
-            Registry[Any]().resolver_with_root(DRAFT202012.create_resource(schema)).lookup(ref)
-        except Unresolvable:
-            raise DefinitionError(f"'$ref' points to {ref!r}, which the schema does not have") from None
-    try:
-        _pattern(part.get("pattern", ""))
-    except re2.error:
-        said = f"pattern {part['pattern']!r} is not a regular expression of RE2"
-        raise DefinitionError(f"{said}, which has no look-around and no back-references") from None
+            _check_size(value, VALUE_ENTRIES, VALUE_TEXT)
+            found = _prepared(_as_text(schema)).iter_errors(value)
+            places = _Places(value)
+            return [_told(one) for one in sorted(islice(found, MOST_SORTED), key=places.of)[:MOST_PROBLEMS]]
+        except TooCostly:
+            if not allowance.is_final:
+                raise
+            return ["the whole: to check it by its JSON Schema takes too long: give less, or something simpler"]
+        except Exception as error:  # of a schema that nobody has checked, or a value without bottom
+            return [f"the whole: its JSON Schema cannot be applied to it ({_shortened(str(error))})"]
 
 
-def _parts(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the schema and the schemas in it; not what only looks like one, such as a default."""
-    from referencing.jsonschema import DRAFT202012
+def _check_parts(schema: Mapping[str, Any]) -> None:
+    """Check what the library finds out when it validates only, or never."""
+    for part in parts_of(schema):
+        for keyword in _UNAVAILABLE.keys() & part.keys():
+            raise DefinitionError(f"{keyword!r} is not available: {_UNAVAILABLE[keyword]}")
+        if part is not schema and (inner := [key for key in _AT_THE_ROOT if key in part]):
+            raise DefinitionError(f"{inner[0]!r} may stand at the root of a schema only: leave it out")
+        if isinstance(part.get("pattern"), str):
+            compile_pattern(part["pattern"])
+    check_references(schema)
 
-    if isinstance(schema, Mapping):
-        yield schema
-        for part in DRAFT202012.subresources_of(schema):
-            yield from _parts(part)
+
+def _check_size(value: Any, entries: int, text: int, depth: int | None = None) -> None:
+    """Raise ``DefinitionError`` for more values, characters or levels than these; names of objects count as values."""
+    waiting = [(0, value)]
+    too_large = f"it is too large: at most {entries:,} values and {text:,} characters are looked at"
+    while waiting:
+        level, one = waiting.pop()
+        text -= len(one) if isinstance(one, str) else 0
+        inside = [*one, *one.values()] if isinstance(one, Mapping) else one if isinstance(one, list | tuple) else ()
+        entries -= len(inside)
+        spend(len(inside) // 32)
+        if entries < 0 or text < 0:
+            raise DefinitionError(too_large)
+        if depth is not None and level > depth:
+            raise DefinitionError("no JSON Schema: it is nested too deeply")
+        waiting += [(level + 1, inner) for inner in inside]
+
+
+def _as_text(schema: Mapping[str, Any]) -> str:
+    text = json.dumps(schema, ensure_ascii=False)
+    spend(len(text) // 256)
+    return text
+
+
+@lru_cache(maxsize=128)
+def _prepared(text: str) -> Any:
+    """Return the validator of a schema, also of one that was stored before it was checked."""
+    from referencing import Registry
+
+    schema = json.loads(text)
+    _check_parts(schema)
+    registry: Registry[Any] = Registry()  # knows nothing, so that nothing is fetched
+    return _validator()({key: value for key, value in schema.items() if key not in _AT_THE_ROOT}, registry=registry)
 
 
 @cache
 def _validator() -> Any:
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import ValidationError
     from jsonschema.validators import extend
 
-    def check_pattern(_validator: Any, pattern: str, value: Any, _schema: Any) -> "Iterator[ValidationError]":
-        if isinstance(value, str) and not _pattern(pattern).search(value.encode("utf-8", "replace")):
-            yield ValidationError(f"{value!r} does not match {pattern!r}")
-
-    return extend(Draft202012Validator, {"pattern": check_pattern})  # type: ignore[no-untyped-call]  # nor is its stub
+    checks = dict(Draft202012Validator.VALIDATORS) | {"pattern": _check_pattern, "uniqueItems": _check_unique}
+    return extend(Draft202012Validator, {key: _counted(one) for key, one in checks.items()})  # type: ignore[no-untyped-call]  # nor is its stub
 
 
-@lru_cache(maxsize=256)
-def _pattern(pattern: str) -> Any:
-    """Compile for RE2, which is linear in the text: Python's engine would take minutes for some pairs of both."""
-    import re2
+def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Count a step for each keyword that is applied, more for a long one, for a long value and for a long complaint."""
 
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(pattern, options)
+    def run(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator["ValidationError"]:
+        spend(1 + (_length(wanted) + _length(value)) // 8)
+        for error in check(validator, wanted, value, schema) or ():
+            spend(4 + len(error.message) // 512)  # many would hold the loop even from a thread: as garbage
+            yield error
+
+    return run
 
 
-def _place(error: "ValidationError", value: Any) -> list[int]:
-    """Return where in ``value`` a problem is, in a form that sorts in the order of the document."""
-    place = []
-    for step in error.absolute_path:
-        place.append(step if isinstance(step, int) else list(value).index(step))
-        value = value[step]
-    return place
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, list | dict) else 0
+
+
+def _check_pattern(_validator: Any, wanted: str, value: Any, _schema: Any) -> Iterator["ValidationError"]:
+    from jsonschema.exceptions import ValidationError
+
+    if not isinstance(value, str):
+        return
+    pattern, text = _pattern(wanted), value.encode("utf-8", "replace")
+    spend(pattern.programsize * len(text) // 512)
+    if not pattern.search(text):
+        yield ValidationError(f"{value!r} does not match {wanted!r}")
+
+
+_pattern: Callable[[str], Pattern] = lru_cache(maxsize=256)(compile_pattern)
+
+
+def _check_unique(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator["ValidationError"]:
+    """Compare by text: the library compares each entry with all before it."""
+    from jsonschema.exceptions import ValidationError
+
+    seen: set[str] = set()
+    for entry in value if wanted and isinstance(value, list) else ():
+        text = json.dumps(_plain(entry), sort_keys=True)
+        spend(1 + len(text) // 64)
+        if text in seen:
+            yield ValidationError(f"{value!r} has non-unique elements")
+            return
+        seen.add(text)
+
+
+def _plain(value: Any) -> Any:
+    """Write what is equal in JSON in one way: 1 and 1.0."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_plain(one) for one in value]
+        case dict():
+            return {key: _plain(one) for key, one in value.items()}
+        case _:
+            return value
+
+
+class _Places:
+    """Where in a value its problems are, in a form that sorts in the order of the document."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._orders: dict[int, dict[str, int]] = {}
+
+    def of(self, error: "ValidationError") -> list[int]:
+        place, value = [], self._value
+        for step in error.absolute_path:
+            place.append(step if isinstance(step, int) else self._order(value)[step])
+            value = value[step]
+        return place
+
+    def _order(self, value: Mapping[str, Any]) -> dict[str, int]:
+        if id(value) not in self._orders:
+            self._orders[id(value)] = {name: at for at, name in enumerate(value)}
+        return self._orders[id(value)]
 
 
 def _told(error: "ValidationError") -> str:

@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from shared.allowance import aside
 from shared.definitions.model import AgentDefinition
 from shared.errors import HandoffRefused, ToolError
 from shared.llm.base import ChatModel
@@ -83,17 +85,18 @@ class Calls:
         """Let child jobs run elsewhere, all at once, and hold no worker meanwhile; their results come in call order."""
         if not turn.children:
             calls = await self._accepted(turn, calls)
-            return self._waiting(calls, self._has.delegations.next_jobs(len(calls))) if calls else None
+            return await self._waiting(calls, self._has.delegations.next_jobs(len(calls))) if calls else None
         views = await self._leg.children([turn.children[call.id] for call in calls])
         if not enough(views, self._has.definition.delegation.needed(len(calls))):
-            return self._waiting(calls, [turn.children[call.id] for call in calls])
+            return await self._waiting(calls, [turn.children[call.id] for call in calls])
         fence = self._leg.context.metadata.handoff_id
         await self._finish_all(turn, [result_of(call, view, fence) for call, view in zip(calls, views, strict=True)])
         return None
 
-    def _waiting(self, calls: Sequence[ToolCall], jobs: Sequence[str]) -> Suspended:
+    async def _waiting(self, calls: Sequence[ToolCall], jobs: Sequence[str]) -> Suspended:
         """Return the suspension that begins the children ``jobs``, or waits for them again."""
-        children = [self._has.delegations.child(call, job) for call, job in zip(calls, jobs, strict=True)]
+        child = self._has.delegations.child
+        children = [await aside(partial(child, call, job)) for call, job in zip(calls, jobs, strict=True)]
         need = self._has.definition.delegation.needed(len(children))
         return Suspended("children", 0.0, ", ".join(child.agent for child in children), tuple(children), need)
 
@@ -102,7 +105,7 @@ class Calls:
         refused, most = [], self._has.definition.delegation.max_children
         for at, call in enumerate(calls):
             try:
-                self._has.delegations.child(call, self._leg.job)
+                await aside(partial(self._has.delegations.child, call, self._leg.job))
                 if at >= most:
                     raise ToolError(
                         f"not executed: {most} delegations in a turn are allowed, ask again in the next one"
@@ -125,6 +128,7 @@ class Calls:
         """Accept the call that ends the leg, or tell the model what is wrong with it."""
         records: list[Record] = []
         try:
+            await aside(partial(self._has.completion.check, call))
             output = self._has.completion.answer(call).output
             if changes := self._has.completion.variables(output):
                 records = [StateChanged(leg=self._leg.number, changes=changes, by=call.name)]
@@ -203,7 +207,8 @@ class Calls:
     async def _transfer(self, turn: Turn, call: ToolCall) -> Transfer | None:
         """Return the transfer, or answer the call with why it is refused."""
         try:
-            transfer = self._has.transfers.transfer(call, upto=len(self._leg.entries))
+            upto = len(self._leg.entries)
+            transfer = await aside(partial(self._has.transfers.transfer, call, upto))
             if transfer.note:
                 await self._leg.record(Noticed(leg=self._leg.number, text=transfer.note))
             return transfer

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from shared.definitions.model import AgentDefinition, Output
@@ -12,6 +13,7 @@ from shared.llm.base import ToolSpec
 from shared.messages import ToolCall
 from shared.outcomes import Answer
 from shared.schemas import problems
+from shared.subschemas import Embedding
 
 __all__ = ["COMPLETE_TASK", "CONTROLS", "EXIT", "Completion", "says_it_hands_over"]
 
@@ -48,7 +50,7 @@ class Completion:
         """``complete_task`` where the file declares an output, ``exit`` where an answer would not end the job."""
         specs = []
         if self._output is not None:
-            specs.append(ToolSpec(name=COMPLETE_TASK, description=self._why_complete(), parameters=self._schema()))
+            specs.append(ToolSpec(name=COMPLETE_TASK, description=self._why_complete(), parameters=self._schema))
         if self._may_exit:
             specs.append(ToolSpec(name=EXIT, description=_WHY_EXIT, parameters=_ANSWER))
         return tuple(specs)
@@ -57,13 +59,16 @@ class Completion:
         """Tell whether the call means to end the leg."""
         return call.name in {spec.name for spec in self.specs}
 
-    def answer(self, call: ToolCall) -> Answer:
-        """Return the answer that ``call`` gives. Raises ``ToolError`` with a text that lists what is wrong."""
-        schema = _ANSWER if call.name == EXIT else self._schema()
+    def check(self, call: ToolCall) -> None:
+        """Raise ``ToolError`` with a list of what is wrong with the call's arguments; see ``schemas.problems``."""
+        schema = _ANSWER if call.name == EXIT else self._schema
         if found := problems(dict(call.args), schema):
             raise ToolError(
                 "\n".join([f"not accepted, mend the arguments of {call.name}:", *(f"- {p}" for p in found)])
             )
+
+    def answer(self, call: ToolCall) -> Answer:
+        """Return the answer that a call gives which has passed the ``check``."""
         if call.name == EXIT:
             return Answer(str(call.args["answer"]), is_final=True)
         output = call.args[self._output.name] if self._output else None
@@ -75,10 +80,13 @@ class Completion:
         found = {name: _at(output, path) for name, path in mapped.items()}
         return {name: value for name, value in found.items() if value is not None}
 
+    @cached_property
     def _schema(self) -> dict[str, Any]:
         assert self._output is not None
         value = self._output.schema_ or {"type": "string", "description": "The result of the task."}
-        return {"type": "object", "properties": {self._output.name: value}, "required": [self._output.name]}
+        within = Embedding()
+        properties = {self._output.name: within.taken(value, value)}
+        return {"type": "object", "properties": properties, "required": [self._output.name], **within.shared}
 
     def _why_complete(self) -> str:
         said = self._output.description if self._output else ""
@@ -112,7 +120,7 @@ def _at(value: Any, path: str) -> Any:
     for step in filter(None, path.split(".")):
         if isinstance(value, Mapping):
             value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        elif isinstance(value, list) and step.isdecimal() and len(step) < 10 and int(step) < len(value):
             value = value[int(step)]
         else:
             return None

@@ -5,10 +5,11 @@ import time
 
 import structlog
 
+from shared.allowance import aside
 from shared.errors import ModelError, ModelUnavailable
-from shared.llm.base import FinishReason, ModelReply, ModelRequest
+from shared.llm.base import FinishReason, ModelReply, ModelRequest, ToolSpec
 from shared.messages import Message, ToolCall, storable
-from shared.outcomes import Answer, Failed, Outcome, TerminationReason
+from shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
 from shared.records import ModelReplied, Nudged, Summarised
 from shared.relay.leg import Leg
 from workers.calls import Calls, Equipment
@@ -128,30 +129,33 @@ class Executor:
     async def _reply(self, turn: int) -> ModelReply:
         """Ask, and let those who follow the job see the answer grow."""
         if (live := self._leg.live) is None:
-            return await self._has.model.reply(self._request())
+            return await self._has.model.reply(await self._request())
         live.begin(turn)
-        reply = await self._has.model.reply(self._request(), live.write)
+        reply = await self._has.model.reply(await self._request(), live.write)
         await live.finish()
         return reply
 
-    def _request(self) -> ModelRequest:
+    async def _request(self) -> ModelRequest:
         for turn in self._turns[self._told :]:
             self._messages += turn.messages()
         self._told = len(self._turns)
         definition = self._has.definition
+        instruction, tools = await aside(self._offered)
         return ModelRequest(
             agent=definition.name,
             model=self._has.model_name,
-            instructions=instructions_for(definition, self._leg.request.inputs, self._has.transfers.instruction),
+            instructions=instructions_for(definition, self._leg.request.inputs, instruction),
             messages=tuple(self._messages),
-            tools=(
-                *(tool.spec for tool in self._has.tools.values()),
-                *self._has.delegations.specs,
-                *self._has.completion.specs,
-                *self._has.transfers.specs,
-            ),
+            tools=tools,
             temperature=definition.temperature,
         )
+
+    def _offered(self) -> tuple[str, tuple[ToolSpec, ...]]:
+        """Return what the instructions say of transfers, and the tools: conditions decide which targets are there."""
+        has = self._has
+        own = [tool.spec for tool in has.tools.values()]
+        tools = (*own, *has.delegations.specs, *has.completion.specs, *has.transfers.specs)
+        return has.transfers.instruction, tools
 
     async def _end_of_last_turn(self) -> Outcome | None:
         """A reply without calls is the answer, and so is a completed task; too many refused transfers are a failure."""
@@ -161,7 +165,7 @@ class Executor:
         if not last.reply.message.calls:
             return await self._end_by_text(last)
         if (ending := self._accepted_ending(last)) is not None:
-            return self._go_on_automatically(self._has.completion.answer(ending))
+            return await self._go_on_automatically(self._has.completion.answer(ending))
         if not last.refusal:
             return None
         refusals = [turn.refusal for turn in self._counted if turn.refusal]
@@ -182,13 +186,13 @@ class Executor:
         must_complete = self._has.completion.must_complete
         if not any(turn.nudge for turn in self._counted):
             text = NOT_COMPLETED if must_complete else SAID_ONLY
-            if must_complete or says_it_hands_over(outcome.text, self._has.transfers.names):
+            if must_complete or await aside(lambda: says_it_hands_over(outcome.text, self._has.transfers.names)):
                 await self._nudge(last, text)
                 return None
         if must_complete:
             why = f"agent {self._has.definition.name!r} ended without calling complete_task, though its file demands it"
             return Failed("ERROR_NO_COMPLETE_TASK_CALL", why)
-        return self._go_on_automatically(outcome)
+        return await self._go_on_automatically(outcome)
 
     async def _nudge(self, turn: Turn, text: str) -> None:
         await self._leg.record(Nudged(leg=self._leg.number, text=text))
@@ -207,14 +211,18 @@ class Executor:
             None,
         )
 
-    def _go_on_automatically(self, answer: Answer) -> Outcome:
+    async def _go_on_automatically(self, answer: Answer) -> Outcome:
         """Return the first handoff that the agent's file asks for on completion and nobody refused, else ``answer``."""
         if answer.is_final:
             return answer
         output = answer.output if answer.output is not None else answer.text
-        transfers = self._has.transfers.automatic(output, len(self._leg.entries))
-        refused = self._turns[-1].refused_auto
-        return next((one for one in transfers if one.context.to_agent not in refused), answer)
+        upto, refused = len(self._leg.entries), self._turns[-1].refused_auto
+
+        def first() -> Transfer | None:
+            transfers = self._has.transfers.automatic(output, upto)
+            return next((one for one in transfers if one.context.to_agent not in refused), None)
+
+        return await aside(first) or answer
 
     def _answer(self, reply: ModelReplied) -> Answer | Failed:
         """The finish reason decides, never emptiness: half an answer, or none, is not reported as a success."""

@@ -9,6 +9,7 @@ from shared.definitions.model import AgentDefinition, HandoffRule
 from shared.llm.base import ToolSpec
 from shared.records import HandedOff
 from shared.relay.leg import Leg
+from shared.subschemas import Embedding
 
 __all__ = [
     "AGENT_NAME",
@@ -30,6 +31,9 @@ AGENT_NAME = "agent_name"
 MOST_TOOLS = 20
 """Targets above which they share one tool, unless the agent's file says otherwise."""
 
+MOST_JSON = 1_000_000
+"""Characters of a payload that a model gives as text; a longer one is no JSON here."""
+
 _TEXTS: dict[str, Any] = {
     "reason": {"type": "string", "description": "Why this agent should go on."},
     "context": {"type": "string", "description": "What it must know: files, lines, findings, constraints."},
@@ -39,7 +43,7 @@ _RESERVED = {*_TEXTS, "payload", AGENT_NAME}
 _SPREAD = {"type", "properties", "required", "title", "description", "additionalProperties", "$schema", "$comment"}
 """The keywords of a schema whose fields can stand beside the texts."""
 _SHARED = ("$defs", "definitions")
-"""The keywords that references into a schema lead to: they stay at the root."""
+"""The keywords that references into a schema lead to."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +83,13 @@ def tool_for(target: Target) -> ToolSpec:
     schema = target.rule.payload
     if schema is None:
         return _tool(target.tool, _described(target), {}, [])
+    within = Embedding()
     if not _can_spread(schema):
-        properties, required = {"payload": _without_shared(schema)}, ["payload"] if schema.get("required") else []
+        properties, required = {"payload": within.taken(schema, schema)}, ["payload"] if schema.get("required") else []
     else:
-        properties, required = schema["properties"], schema.get("required", [])
-    return _tool(target.tool, _described(target), properties, required, {k: schema[k] for k in _SHARED if k in schema})
+        properties = {name: within.taken(one, schema) for name, one in schema["properties"].items()}
+        required = schema.get("required", [])
+    return _tool(target.tool, _described(target), properties, required, within.shared)
 
 
 def single_tool(targets: Iterable[Target]) -> ToolSpec:
@@ -139,10 +145,6 @@ def _can_spread(schema: Mapping[str, Any]) -> bool:
     return bool(known) and not known.keys() & _RESERVED and schema.keys() <= _SPREAD | {*_SHARED}
 
 
-def _without_shared(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key not in _SHARED}
-
-
 def _tool(
     name: str,
     description: str,
@@ -175,6 +177,6 @@ def _from_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value or "null")
-    except ValueError:
+        return json.loads(value or "null") if len(value) <= MOST_JSON else value
+    except (ValueError, RecursionError):
         return value

@@ -5,6 +5,7 @@ Patterns are RE2 sets. A set that runs out of memory says that nothing matched; 
 always matches, and where that one is missing the patterns are tried one by one.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,10 +15,11 @@ from typing import Any
 import ahocorasick
 import numpy as np
 import re2
+import structlog
 from numpy.typing import NDArray
 
 from shared.definitions.model import AgentDefinition
-from shared.definitions.patterns import Pattern, compile_pattern
+from shared.patterns import Pattern, compile_pattern
 
 __all__ = ["KEYWORD_POINTS", "PATTERN_POINTS", "Lexicon", "folded"]
 
@@ -26,6 +28,14 @@ PATTERN_POINTS = 20
 _IN_A_SET = 200
 _FEW = 16
 """Patterns that are tried one by one sooner than a set of them is run."""
+_LARGE = 20_000
+"""Instructions of patterns that are tried one by one, too: nothing could end a set of them in between."""
+_READ = 20_000
+"""Characters of a text that are looked at."""
+_MOST_S = 2.0
+"""Seconds after which no further pattern is tried."""
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -56,9 +66,11 @@ class Lexicon:
         self._sets = [_PatternSet(list(some)) for some in _batches(self.terms)]
 
     def find(self, text: str) -> list[int]:
-        """Return the numbers of the terms that occur, ascending."""
+        """Return the numbers of the terms that occur, ascending; in a thread, for this may take seconds."""
+        text = text[:_READ]
         encoded = text.encode("utf-8", "replace")
-        found = {number for patterns in self._sets for number in patterns.find(encoded)}
+        until = time.monotonic() + _MOST_S
+        found = {number for patterns in self._sets for number in patterns.find(encoded, until)}
         if self._keywords is not None:
             found |= _keywords_in(folded(text), self._keywords)
         return sorted(found)
@@ -129,16 +141,23 @@ class _PatternSet:
     together: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.compiled = [compile_pattern(text) for _, text in self.patterns]
-        if len(self.patterns) > _FEW:
+        self.compiled = [compile_pattern(text, ignore_case=True) for _, text in self.patterns]
+        if len(self.patterns) > _FEW and sum(pattern.programsize for pattern in self.compiled) <= _LARGE:
             self.together = _set_of([text for _, text in self.patterns])
 
-    def find(self, text: bytes) -> list[int]:
+    def find(self, text: bytes, until: float) -> list[int]:
+        if time.monotonic() > until:
+            return []
         matched = None if self.together is None else self.together.Match(text)
         if matched:  # the first is the one that always matches
             return [self.patterns[place - 1][0] for place in matched if place]
-        pairs = zip(self.patterns, self.compiled, strict=True)
-        return [number for (number, _), pattern in pairs if pattern.search(text)]
+        found = []
+        for (number, pattern), compiled in zip(self.patterns, self.compiled, strict=True):
+            if time.monotonic() > until:
+                log.warning("patterns_not_tried", first=pattern, seconds=_MOST_S)
+                break
+            found += [number] if compiled.search(text) else []
+        return found
 
 
 def _batches(terms: Sequence[Term]) -> Iterable[Sequence[tuple[int, str]]]:

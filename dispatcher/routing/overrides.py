@@ -7,10 +7,10 @@ text or a decorator of a program is none.
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal, get_args
 
 from shared.errors import InvalidRequest, UnknownAgent
+from shared.nearness import nearest
 
 __all__ = ["AUTO", "Override", "Strategy", "parse_override", "strategy_of"]
 
@@ -61,7 +61,7 @@ def strategy_of(text: str) -> Strategy:
     for strategy in get_args(Strategy):
         if text.casefold() == strategy:
             return strategy  # type: ignore[no-any-return]  # get_args has no types
-    near = get_close_matches(text.casefold(), get_args(Strategy), n=1)
+    near = nearest(text.casefold(), get_args(Strategy), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise InvalidRequest(f"there is no strategy {text!r}: give one of {', '.join(get_args(Strategy))}{hint}")
 
@@ -81,7 +81,7 @@ def _known(name: str, agents: Collection[str] | None) -> str:
     folded = {known.casefold(): known for known in agents}
     if name.casefold() in folded:
         return folded[name.casefold()]
-    near = [folded[one] for one in get_close_matches(name.casefold(), folded, n=3)]
+    near = [folded[one] for one in nearest(name.casefold(), folded)]
     hint = f"did you mean {' or '.join('@' + one for one in near)}?" if near else "`ekiden agents list` shows all"
     raise UnknownAgent(f"no agent is named {name!r}: {hint} (to begin a text with @, put a space or a word before it)")
 

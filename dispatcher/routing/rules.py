@@ -40,7 +40,7 @@ class RuleRouter:
         """Choose the agent with the best score above zero."""
         rules = await self.prepare(catalog)
         began = time.perf_counter()
-        candidates = tuple(rules.candidates(prompt))
+        candidates = tuple(await asyncio.to_thread(rules.candidates, prompt))
         best = candidates[0] if candidates else None
         stage = RoutingStage(
             stage="rule",

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
@@ -11,6 +10,7 @@ from shared.definitions.model import AgentDefinition, sha256_of
 from shared.definitions.names import ToolNames, transfer_tool_name
 from shared.definitions.problems import Aspect, Problem, Severity
 from shared.errors import UnknownAgent
+from shared.nearness import nearest
 
 __all__ = ["Catalog", "build_catalog"]
 
@@ -169,12 +169,14 @@ class _Check:
 
     def _endless_round(self, first: str) -> list[str]:
         """Return the agents that control goes through until it is back at ``first``; empty: it never is."""
-        passed = [first]
-        while (target := _always_next(self.agents[passed[-1]])) not in passed:
+        passed = {first: None}  # in order, and quick to look up: a chain may have a thousand agents
+        last = first
+        while (target := _always_next(self.agents[last])) not in passed:
             if target is None:
                 return []
-            passed.append(target)
-        return passed if target == first else []
+            passed[target] = None
+            last = target
+        return list(passed) if target == first else []
 
     def _stands(self, name: str, field: Literal["handoffs", "subagents"], target: str) -> bool:
         does, edge = _EDGES[field]
@@ -227,7 +229,7 @@ def _below(name: str, calls: Mapping[str, set[str]]) -> set[str]:
 
 def _near(name: str, names: Iterable[str]) -> list[str]:
     by_folded = {known.casefold(): known for known in names}
-    return [by_folded[folded] for folded in get_close_matches(name.casefold(), by_folded, n=3)]
+    return [by_folded[folded] for folded in nearest(name.casefold(), by_folded)]
 
 
 def _alternatives(names: list[str]) -> str:

@@ -21,18 +21,19 @@ from pydantic import ValidationError
 
 from shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS
 from shared.definitions.model import AgentDefinition
-from shared.definitions.patterns import compile_pattern
 from shared.definitions.plain import plain
 from shared.definitions.problems import AgentFileError
 from shared.definitions.remarks import remarks_on
 from shared.definitions.teamforms import FORMS
 from shared.definitions.toolrules import RulesReader
 from shared.errors import DefinitionError
+from shared.patterns import compile_pattern
 
 __all__ = ["Reading", "definition_from", "read_definition"]
 
 _RESERVED = frozenset({"user"})  # the first runner of every chain
 _LONGEST_KEYWORD = 200
+_MOST_PATTERNS = 100
 _TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
 _READ = _TYPED.union(TOOLS, DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES)
 
@@ -174,8 +175,10 @@ def _triggers(value: Any) -> dict[str, Any]:
     read = {
         key: _texts(key, merged[key]) for key in ("keywords", "patterns", "examples") if merged.get(key) is not None
     }
+    if len(read.get("patterns", ())) > _MOST_PATTERNS:
+        raise DefinitionError(f"it has {len(read['patterns'])} patterns, {_MOST_PATTERNS} are the most")
     for pattern in read.get("patterns", ()):
-        compile_pattern(pattern)
+        compile_pattern(pattern, ignore_case=True)
     if any(len(keyword) > _LONGEST_KEYWORD for keyword in read.get("keywords", ())):
         raise DefinitionError(f"a keyword has at most {_LONGEST_KEYWORD} characters; whole requests are 'examples'")
     return {**merged, **read}

@@ -18,6 +18,7 @@ _KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*):(?:[ \t]+(?P<value>.*)|)\Z")
 _INDENT = re.compile(r"\A[ ]*\t[ \t]*")
 _STRUCTURE = tuple("[{|>&!#\"'")  # how YAML begins what is more than plain text
 _BLOCK = re.compile(r"[|>][-+\d]*\Z")
+_EXAMPLE = "<example"
 _DIALOGUE = frozenset({"user", "assistant", "human", "context", "example", "examples", "commentary", "note", "input"})
 
 
@@ -28,6 +29,15 @@ class _Entry:
     key: str
     value: str
     more: list[str] = field(default_factory=list)
+    has_example: bool = False
+
+    def __post_init__(self) -> None:
+        self.has_example = _EXAMPLE in self.value
+
+    def add(self, line: str) -> None:
+        """Take in one more line."""
+        self.more.append(line)
+        self.has_example = self.has_example or _EXAMPLE in line
 
     @property
     def source(self) -> str:
@@ -94,7 +104,7 @@ def _entries(lines: list[str]) -> Iterator[_Entry]:
                 yield entry
             entry = _Entry(number, found["key"], (found["value"] or "").strip())
         elif entry is not None:
-            entry.more.append(line)
+            entry.add(line)
         elif line.strip() and not line.startswith("#"):
             raise YamlSyntaxError("the front matter must hold 'key: value' lines")
     if entry is not None:
@@ -105,5 +115,4 @@ def _begins_entry(key: str, current: _Entry | None) -> bool:
     """Tell a field from a line of a description that goes on: ``user: …`` and ``Context: …`` are dialogue there."""
     if key in KNOWN_FIELDS or current is None or current.key not in PROSE:
         return True
-    in_example = any("<example" in line for line in [current.value, *current.more])
-    return not in_example and key[0].islower() and key not in _DIALOGUE
+    return not current.has_example and key[0].islower() and key not in _DIALOGUE

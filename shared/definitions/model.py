@@ -10,13 +10,14 @@ import json
 import operator
 import re
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
-from functools import cached_property
+from fnmatch import translate
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from shared.errors import UnreadableDefinition
+from shared.subschemas import Embedding
 
 __all__ = [
     "AgentDefinition",
@@ -253,14 +254,17 @@ class AgentDefinition(BaseModel):
         """The agents that this one may hand over to, in the order of the file."""
         return tuple(rule.to for rule in self.handoffs)
 
-    @property
+    @cached_property
     def inputs_schema(self) -> dict[str, Any]:
         """The JSON Schema of what a caller gives the agent: an object; an ``objective`` where the file says nothing."""
         fields = self.inputs or {"objective": _OBJECTIVE}
+        within = Embedding()
+        schemas = {name: field.schema_of_value for name, field in fields.items()}
         return {
             "type": "object",
-            "properties": {name: field.schema_of_value for name, field in fields.items()},
+            "properties": {name: within.taken(schema, schema) for name, schema in schemas.items()},
             "required": [name for name, field in fields.items() if field.required],
+            **within.shared,
         }
 
     def permits(self, tool: str) -> bool:
@@ -289,4 +293,10 @@ _OBJECTIVE = InputField(
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return bool(patterns) and _together(patterns).match(name) is not None
+
+
+@lru_cache(maxsize=1_024)
+def _together(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile shell-style patterns once: an agent's are asked for every tool in every leg."""
+    return re.compile("|".join(map(translate, patterns)))

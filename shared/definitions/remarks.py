@@ -1,11 +1,11 @@
 """What an agent file says to no effect: misspelt keys of nested objects, and keys that cannot matter where they are."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from pydantic import BaseModel
 
 from shared.definitions.model import AgentDefinition
+from shared.nearness import nearest
 
 __all__ = ["remarks_on"]
 
@@ -33,6 +33,6 @@ def _unknown(nested: BaseModel, where: str) -> Iterator[str]:
     fields = type(nested).model_fields.items()
     known = [_IN_FILES.get(name, info.alias or name) for name, info in fields]
     for key in sorted((nested.model_extra or {}).keys() - _OF_OTHERS):
-        near = get_close_matches(key.casefold(), known, n=1)
+        near = nearest(key.casefold(), known, n=1)
         advice = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}"
         yield f"{key!r} of {where} is not known and has no effect. {advice}"

@@ -26,13 +26,14 @@ from shared.schemas import check, problems
 __all__ = ["FORMS"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_MOST_AGENTS = 500
 _TYPES = get_args(InputField.model_fields["type"].annotation)
 _OWN_KEYS = ("type", "required", "description", "default")
 _PATH = re.compile(r"[^.\s]+(\.[^.\s]+)*")
 
 
 def _handoffs(value: Any) -> list[dict[str, Any]]:
-    return _distinct("to", [_handoff(item) for item in _listed(value)])
+    return _distinct("to", [_handoff(item) for item in _few(value)])
 
 
 def _handoff(item: Any) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def _payload(value: Any, where: str) -> dict[str, Any]:
 
 def _subagents(value: Any) -> list[dict[str, Any]]:
     said = "each entry names its agent ('- reviewer' or '- agent: reviewer')"
-    return _distinct("agent", [_naming("agent", item, ("name", "to"), said) for item in _listed(value)])
+    return _distinct("agent", [_naming("agent", item, ("name", "to"), said) for item in _few(value)])
 
 
 def _delegation(value: Any) -> dict[str, Any]:
@@ -140,6 +141,14 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "output": _output,
 }
 """Field to the function that reads it."""
+
+
+def _few(value: Any) -> list[Any]:
+    """Return a list of agents, each of which is looked at in every turn."""
+    items = _listed(value)
+    if len(items) > _MOST_AGENTS:
+        raise DefinitionError(f"it names {len(items):,} agents, {_MOST_AGENTS} are the most")
+    return items
 
 
 def _listed(value: Any) -> list[Any]:

@@ -48,6 +48,8 @@ _FOREIGN = frozenset(_FOREIGN_NAMES.split())
 _OWN_STYLE = re.compile(r"mcp\..+|(?!mcp_)[a-z*?\[][a-z0-9_.*?\[\]!]*")  # Python's names, and patterns
 _ENTRY = re.compile(r"(?P<name>[^()]*)(?:\((?P<uses>.*?)\)?)?\s*\Z", re.DOTALL)
 _LONGEST_LIST = 12
+_MOST_ENTRIES = 500
+_LONGEST_ENTRY = 500
 
 
 @dataclass
@@ -153,9 +155,11 @@ def is_foreign(name: str) -> bool:
 
 
 def _entries(key: str, value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [part.strip() for part in _split(value) if part.strip()]
-    return [_text(key, item) for item in (value if isinstance(value, list) else [value])]
+    parts = [part for part in _split(value) if part.strip()] if isinstance(value, str) else value
+    entries = [_text(key, item) for item in (parts if isinstance(parts, list) else [parts])]
+    if len(entries) > _MOST_ENTRIES:
+        raise DefinitionError(f"{key!r} has {len(entries):,} entries, at most {_MOST_ENTRIES} are read: use patterns")
+    return entries
 
 
 def _text(key: str, item: Any) -> str:
@@ -163,6 +167,8 @@ def _text(key: str, item: Any) -> str:
         raise DefinitionError(f"{key!r} must hold names of tools, not {item!r}; put it in quotes")
     if not item.strip():
         raise DefinitionError(f"{key!r} holds an empty text; remove it")
+    if len(item) > _LONGEST_ENTRY:
+        raise DefinitionError(f"{key!r} holds a text of {len(item):,} characters; {_LONGEST_ENTRY} are the most")
     return item.strip()
 
 

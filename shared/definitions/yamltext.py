@@ -1,5 +1,6 @@
-"""Strict YAML, safely: no tags but the standard ones, no aliases that expand hugely, every fault with its line."""
+"""Strict YAML, safely: no tags but the standard ones, bounded also where aliases expand, every fault with its line."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,8 @@ except ImportError:  # PyYAML without libyaml
 __all__ = ["Parsed", "YamlSyntaxError", "parse"]
 
 _MAX_ALIASES = 20  # with so few, nested aliases cannot expand to more than some thousand values
+_MAX_CHARACTERS = 200_000
+_MAX_VALUES = 10_000
 # PyYAML's constructors let these escape for values such as ``!!bool x`` or ``2024-13-45``.
 _FAULTS = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _SYNTAX = (yaml.scanner.ScannerError, yaml.parser.ParserError, yaml.composer.ComposerError)
@@ -40,11 +43,18 @@ def parse(source: str, first_line: int) -> Parsed:
 
     Raises:
         YamlSyntaxError: it is not YAML.
-        AgentFileError: it is YAML, and no mapping, or one that is not safe to read.
+        AgentFileError: it is YAML, and no mapping, or one that is too large or not safe to read.
     """
     try:
+        if len(source) > _MAX_CHARACTERS:
+            raise AgentFileError(
+                f"the front matter has {len(source):,} characters, at most {_MAX_CHARACTERS:,} are read. "
+                "Long texts belong in the body"
+            )
         _refuse_alias_bombs(source)
-        return _construct(source, first_line)
+        found = _construct(source, first_line)
+        _refuse_too_many(found)
+        return found
     except AgentFileError as error:
         raise AgentFileError(str(error), line=error.line or first_line) from None
     except _FAULTS as error:
@@ -61,6 +71,21 @@ def _refuse_alias_bombs(source: str) -> None:
         raise AgentFileError(
             f"the front matter has {aliases} YAML aliases, at most {_MAX_ALIASES} are read. Write the values out"
         )
+
+
+def _refuse_too_many(found: Parsed) -> None:
+    """Count the values as they are after the aliases are put in; the field with which they are too many is named."""
+    left = _MAX_VALUES
+    for name, value in found.fields.items():
+        waiting = [value]
+        while waiting and left >= 0:
+            one = waiting.pop()
+            inside = [*one, *one.values()] if isinstance(one, Mapping) else one if isinstance(one, list) else ()
+            left -= len(inside)
+            waiting += inside if left >= 0 else ()
+        if left < 0:
+            text = f"{name!r} is too large: at most {_MAX_VALUES:,} values are read from the front matter. Shorten it"
+            raise AgentFileError(text, line=found.lines.get(str(name)))
 
 
 def _construct(source: str, first_line: int) -> Parsed:

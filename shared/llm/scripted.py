@@ -1,27 +1,31 @@
 """The scripted model: plays YAML scripts instead of thinking. The keyless stand-in, and the test double.
 
-It keeps no state: what it decides comes from the request alone, so a leg that is resumed in another process goes on
-alike. The format of scripts is described in ``shared/llm/scripting/script.py``.
+What it decides comes from the request alone, so a leg that is resumed in another process goes on alike; it remembers
+what it has read of a conversation only as long as that goes on. The format of scripts is described in
+``shared/llm/scripting/script.py``.
 """
 
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.errors import DefinitionError, ModelError
+from shared.allowance import aside
+from shared.errors import DefinitionError, ModelError, TooCostly
 from shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
 from shared.llm.scripting.expressions import Expression, render
 from shared.llm.scripting.functions import FUNCTIONS
-from shared.llm.scripting.history import CallRecord, Leg, call_id
-from shared.llm.scripting.script import Call, Range, Rule, Script, parse_script, regex_of
+from shared.llm.scripting.history import Leg, Legs, call_id, size_of
+from shared.llm.scripting.script import Call, Range, Rule, Script, found_in, parse_script
 from shared.messages import Message, Part, TextPart, ToolCall, Usage
 
 __all__ = ["ScriptedModel"]
 
 _NAME = "scripted"
 _ANY_AGENT = "*"
+_WORD = re.compile(r"\s*\S+(?:\s+\Z)?")
 _NO_REPLY = (
     "This answer comes from the scripted stand-in for a model, and it has no scripted reply for the agent {agent!r} at "
     "this point of the conversation. Give the agent a real model (its name in `model:`, and the provider's key in the "
@@ -29,11 +33,22 @@ _NO_REPLY = (
 )
 
 
+@dataclass(frozen=True)
+class _Decision:
+    """What is to be answered."""
+
+    rule: Rule
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    failure: str | None = None
+
+
 class ScriptedModel:
-    """A ``ChatModel`` that answers by rules. Safe to share: it never changes."""
+    """A ``ChatModel`` that answers by rules. Safe to share."""
 
     def __init__(self, scripts: Mapping[str, Script]) -> None:
         self._scripts = dict(scripts)
+        self._legs = Legs()
 
     @classmethod
     def from_text(cls, text: str, source: str = "script") -> "ScriptedModel":
@@ -53,31 +68,39 @@ class ScriptedModel:
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """Return what the first fitting rule says, or plainly that no rule fits."""
-        leg = Leg.read(request.messages)
-        rule, scope = self._choose(request, leg)
+        leg = self._legs.of(request.messages)
+        try:
+            decided = await aside(lambda: self._decided(request, leg))
+        except (DefinitionError, TooCostly, ValueError) as error:
+            raise ModelError(f"the script of agent {request.agent!r} cannot be played on: {error}") from None
+        rule = decided.rule
         if rule.delay_s:
             await asyncio.sleep(rule.delay_s)
-        if rule.fail is not None:
-            raise ModelError(str(render(rule.fail, scope, FUNCTIONS)))
-        text = str(render(rule.say, scope, FUNCTIONS)) if rule.say else ""
+        if decided.failure is not None:
+            raise ModelError(decided.failure)
         if on_delta is not None:
-            for word in re.findall(r"\s*\S+\s*\Z|\s*\S+", text):
+            for word in _WORD.findall(decided.text):
                 on_delta(Delta(word))
-        calls = tuple(_tool_calls(rule, scope, leg.next_call))
-        parts: tuple[Part, ...] = (*((TextPart(text=text),) if text else ()), *calls)
+        parts: tuple[Part, ...] = (*((TextPart(text=decided.text),) if decided.text else ()), *decided.calls)
         message = Message(role="model", parts=parts, model=_NAME)
-        return ModelReply(
-            message=message, finish=rule.finish, usage=rule.usage or _estimated(request, message), model=_NAME
-        )
+        usage = rule.usage or _estimated(request, leg, message)
+        return ModelReply(message=message, finish=rule.finish, usage=usage, model=_NAME)
+
+    def _decided(self, request: ModelRequest, leg: Leg) -> _Decision:
+        rule, scope = self._choose(request, leg)
+        if rule.fail is not None:
+            return _Decision(rule, failure=str(render(rule.fail, scope, FUNCTIONS)))
+        text = str(render(rule.say, scope, FUNCTIONS)) if rule.say else ""
+        return _Decision(rule, text, tuple(_tool_calls(rule, scope, leg.next_call)))
 
     def _choose(self, request: ModelRequest, leg: Leg) -> tuple[Rule, Mapping[str, Any]]:
         for agent in (request.agent, _ANY_AGENT):
             if (script := self._scripts.get(agent)) is None:
                 continue
-            calls = leg.since(script.fresh_rules)
-            base = _Scope({**_known(request, leg, calls), "tables": script.tables}).with_let(script.let)
+            since = leg.since(script.fresh_rules)
+            base = _Scope({**_known(request, leg, since), "tables": script.tables}).with_let(script.let)
             for rule in script.rules:
-                if (scope := _fitted(rule, request, leg, calls, base)) is not None:
+                if (scope := _fitted(rule, request, leg, since, base)) is not None:
                     return rule, scope
         return Rule(name="no-reply", say=_NO_REPLY.format(agent=request.agent)), {}
 
@@ -89,7 +112,7 @@ class _Scope(dict[str, Any]):
         """Return a scope that has the values of ``let`` besides."""
         inner = _Scope(self)
         for name, value in let.items():
-            inner[name] = _Later(Expression(value, FUNCTIONS)) if isinstance(value, str) else value
+            inner[name] = _Later(Expression(value, FUNCTIONS).value) if isinstance(value, str) else value
         return inner
 
     def __getitem__(self, name: str) -> Any:
@@ -102,42 +125,40 @@ class _Scope(dict[str, Any]):
 class _Later:
     """A value that is computed once, when it is first asked for; copies of a scope share it."""
 
-    def __init__(self, expression: Expression) -> None:
-        self._expression = expression
+    def __init__(self, compute: Callable[[Mapping[str, Any]], Any]) -> None:
+        self._compute = compute
         self._found: list[Any] = []
 
     def value(self, scope: Mapping[str, Any]) -> Any:
         """Compute the value, or return what was computed before."""
         if not self._found:
-            self._found.append(self._expression.value(scope))
+            self._found.append(self._compute(scope))
         return self._found[0]
 
 
-def _known(request: ModelRequest, leg: Leg, calls: tuple[CallRecord, ...]) -> dict[str, Any]:
+def _known(request: ModelRequest, leg: Leg, since: int) -> dict[str, Any]:
     return {
         "agent": request.agent,
         "user": leg.user,
         "turn": leg.turn,
-        "results": {call.label: call.result for call in calls if call.label and call.result is not None},
-        "calls": calls,
+        "results": leg.results_since(since),
+        "calls": _Later(lambda _: leg.calls_since(since)),
         "history": leg.calls,
     }
 
 
-def _fitted(
-    rule: Rule, request: ModelRequest, leg: Leg, calls: tuple[CallRecord, ...], base: _Scope
-) -> Mapping[str, Any] | None:
+def _fitted(rule: Rule, request: ModelRequest, leg: Leg, since: int, base: _Scope) -> Mapping[str, Any] | None:
     """Return the rule's variables if it fits, else None. Cheap conditions come first."""
-    turns_used = {call.turn for call in (leg.calls if rule.fresh else calls) if call.rule == rule.name}
-    if len(turns_used) >= rule.times or not _turn_fits(rule, leg.turn) or not _tools_fit(rule, request):
+    used = leg.answers(rule.name, 0 if rule.fresh else since)
+    if used >= rule.times or not _turn_fits(rule, leg.turn) or not _tools_fit(rule, request):
         return None
     scope = _Scope(base)
-    scope["used"] = len(turns_used)
+    scope["used"] = used
     for pattern, text in _texts(rule, base):
-        found = None if text is None else regex_of(pattern, scope).search(text)
+        found = None if text is None else found_in(text, pattern, scope)
         if found is None:
             return None
-        scope.update({name: value or "" for name, value in found.groupdict().items()})
+        scope.update(found)
     scope = scope.with_let(rule.let)
     condition = rule.when.condition
     if isinstance(condition, str):
@@ -190,7 +211,5 @@ def _repeated(call: Call, scope: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return inner
 
 
-def _estimated(request: ModelRequest, message: Message) -> Usage:
-    size: Callable[[Message], int] = lambda entry: len(entry.model_dump_json(include={"parts"}))  # noqa: E731 (once)
-    read = len(request.instructions) + sum(size(entry) for entry in request.messages)
-    return Usage(input_tokens=read // 4, output_tokens=size(message) // 4)
+def _estimated(request: ModelRequest, leg: Leg, message: Message) -> Usage:
+    return Usage(input_tokens=(len(request.instructions) + leg.size) // 4, output_tokens=size_of(message) // 4)

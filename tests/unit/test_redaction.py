@@ -88,5 +88,5 @@ def test_takes_long_texts_in_linear_time(redactor: Redactor) -> None:
 
 
 def test_refuses_a_pattern_that_cannot_be_read() -> None:
-    with pytest.raises(ConfigurationError, match=r"'ekiden.redact': '\(a'"):
+    with pytest.raises(ConfigurationError, match=r"'ekiden.redact': pattern '\(a'"):
         Redactor(["(a"])

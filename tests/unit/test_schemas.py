@@ -54,7 +54,7 @@ def test_a_long_value_is_shortened_and_many_problems_are_cut() -> None:
         ({"properties": {"a": {"$ref": "other.json#/a"}}}, r"'\$ref' must point into the schema itself"),
         ({"items": {"$ref": "#/$defs/none"}}, r"'#/\$defs/none', which the schema does not have"),
         ({"pattern": "("}, "at pattern"),
-        ({"items": {"pattern": "(?=a)"}}, "no look-around"),
+        ({"items": {"pattern": "(?=a)"}}, "Look-around"),
         ({"patternProperties": {"(a+)+$": {}}}, "'patternProperties' is not available"),
         ({"type": "x" * 500}, "at type, 'x{59}"),
         ({"properties": {"a": {"items": [{"$ref": "file:///etc/passwd"}]}}}, "at|must point"),

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import difflib
 import inspect
 import time
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from shared.errors import ToolError
 from shared.messages import ToolCall, ToolResult
+from shared.nearness import nearest
 from workers.tools.base import Tool, ToolContext
 
 __all__ = ["ToolGate"]
@@ -67,9 +67,10 @@ class ToolGate:
     def _tool(self, name: str) -> Tool:
         if name in self._tools:
             return self._tools[name]
-        near = difflib.get_close_matches(name, self._tools, n=3)
+        near = nearest(name, self._tools)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ToolError(f"there is no tool {name!r}: {hint}offered are {', '.join(sorted(self._tools)) or 'none'}")
+        offered = ", ".join(sorted(self._tools)) or "none"
+        raise ToolError(f"there is no tool {_shortened(name, _MAX_INPUT_CHARS)!r}: {hint}offered are {offered}")
 
     async def _run(self, tool: Tool, args: BaseModel, context: ToolContext) -> str:
         if tool.is_async:

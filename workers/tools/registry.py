@@ -59,8 +59,8 @@ class Registry:
 
     def missing(self, allow: Iterable[str]) -> tuple[str, ...]:
         """Return the entries of an agent's ``allow`` list that no tool here answers to; ``*`` stands for anything."""
-        unknown = (entry for entry in allow if not any(fnmatchcase(name, entry) for name in self._tools))
-        return tuple(dict.fromkeys(unknown))
+        patterns = [entry for entry in dict.fromkeys(allow) if entry not in self._tools]
+        return tuple(entry for entry in patterns if not any(fnmatchcase(name, entry) for name in self._tools))
 
 
 def builtin_registry(workspace: bool) -> Registry:

@@ -14,6 +14,8 @@ from typing import Any
 
 __all__ = ["Expression", "expressions_in", "render"]
 
+_MAX_LENGTH = 1_000
+_MAX_VALUE = 1_000_000
 _PLACEHOLDER = re.compile(r"\$\{([^{}]+)\}")
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -37,10 +39,12 @@ class Expression:
     def __init__(self, text: str, functions: Mapping[str, Callable[..., Any]]) -> None:
         self._text = text
         self._functions = functions
+        if len(text) > _MAX_LENGTH:
+            raise ValueError(f"{text[:60]!r}… has {len(text):,} characters, an expression {_MAX_LENGTH:,} at most")
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
-        except SyntaxError as error:
-            raise ValueError(f"{text!r} is not an expression: {error.msg}") from None
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise ValueError(f"{text!r} is not an expression: {error}") from None
         self._check()
 
     @property
@@ -128,6 +132,13 @@ def _look_up(owner: Any, key: Any) -> Any:
         return None
 
 
+def _added(left: Any, right: Any) -> Any:
+    for one in (left, right):
+        if isinstance(one, str | list) and len(one) > _MAX_VALUE:
+            raise ValueError(f"a text or list in a script may have {_MAX_VALUE:,} entries at most")
+    return left + right
+
+
 def _operate(node: ast.AST, value: Callable[[ast.AST], Any]) -> Any:
     match node:
         case ast.BoolOp(op=ast.And()):
@@ -139,7 +150,7 @@ def _operate(node: ast.AST, value: Callable[[ast.AST], Any]) -> Any:
         case ast.UnaryOp():
             return -value(node.operand)
         case ast.BinOp(op=ast.Add()):
-            return value(node.left) + value(node.right)
+            return _added(value(node.left), value(node.right))
         case ast.BinOp():
             return value(node.left) - value(node.right)
     assert isinstance(node, ast.Compare)

@@ -14,11 +14,12 @@ made(calls, label)             the calls with this label
 length(x), last(x), backwards(x), text(x), find(regex, text)
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shared.allowance import A_MOMENT, spend
 from shared.llm.scripting.names import closest
+from shared.llm.scripting.regexes import searched
 from shared.llm.scripting.repairs import files_to_read, repairs
 from shared.llm.scripting.sources import standing_edits
 from shared.llm.scripting.testruns import Run, best_run, commands_for_tests, python_files, read_run, time_limit
@@ -37,25 +38,35 @@ def _last(items: Sequence[Any] | None) -> Any:
 
 def _find(pattern: str, text: str | None) -> str:
     """Return the first group of the first match, or nothing."""
-    found = re.search(pattern, text or "", re.MULTILINE)
-    return (found[1] or "") if found else ""
+    found = searched(pattern, text or "", "m")
+    return (found.group(1) or "") if found else ""
+
+
+def _dear(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep what parses whole files off the event loop."""
+
+    def run(*arguments: Any) -> Any:
+        spend(A_MOMENT)
+        return function(*arguments)
+
+    return run
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "answers": lambda calls, rule: len({call.turn for call in calls if call.rule == rule}),
     "backwards": lambda items: list(reversed(items or ())),
-    "best_run": best_run,
+    "best_run": _dear(best_run),
     "better": _better,
     "closest": closest,
-    "files_to_read": files_to_read,
+    "files_to_read": _dear(files_to_read),
     "find": _find,
     "last": _last,
     "length": lambda items: len(items or ()),
     "python_files": python_files,
-    "repairs": repairs,
-    "standing_edits": standing_edits,
+    "repairs": _dear(repairs),
+    "standing_edits": _dear(standing_edits),
     "test_commands": commands_for_tests,
-    "test_run": read_run,
+    "test_run": _dear(read_run),
     "text": lambda value: "" if value is None else str(value),
     "time_limit": time_limit,
 }

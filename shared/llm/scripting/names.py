@@ -2,13 +2,13 @@
 
 import ast
 import builtins
-import difflib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shared.llm.scripting.sources import Change, Source
 from shared.llm.scripting.testruns import Failure, Frame, is_test
+from shared.nearness import nearest
 
 __all__ = ["closest", "names_defined", "rename_repairs"]
 
@@ -20,7 +20,7 @@ def closest(name: str, candidates: Iterable[str]) -> list[str]:
     others = sorted({other for other in candidates if other != name})
     by_folded = {_folded(other): other for other in others}
     same = [by_folded[_folded(name)]] if _folded(name) in by_folded else []
-    return list(dict.fromkeys(same + difflib.get_close_matches(name, others, n=4, cutoff=0.6)))
+    return list(dict.fromkeys(same + nearest(name, others, n=4)))
 
 
 def names_defined(source: Source) -> set[str]:

@@ -26,8 +26,8 @@
 
 The first rule that fits answers. A call may have ``each: EXPRESSION``: it is then made once for every item, ``${it}``.
 Variables: ``agent, user, turn, used`` (how often this rule has answered), ``results`` (newest by label), ``calls``
-(since the latest fresh start), ``history`` (of the whole leg), ``tables``. Regexes match across lines (``.`` takes line
-ends, ``^`` and ``$`` are those of a line) and may hold ``${…}``, taken literally.
+(since the latest fresh start), ``history`` (of the whole leg), ``tables``. Regexes are RE2's, match across lines (``.``
+takes line ends, ``^`` and ``$`` are those of a line) and may hold ``${…}``, taken literally.
 """
 
 import re
@@ -42,10 +42,17 @@ from shared.errors import DefinitionError
 from shared.llm.base import FinishReason
 from shared.llm.scripting.expressions import expressions_in, render
 from shared.llm.scripting.functions import FUNCTIONS
+from shared.llm.scripting.regexes import compiled, literally, searched
 from shared.messages import Usage
 
-__all__ = ["VARIABLES", "Call", "Range", "Rule", "Script", "When", "parse_script", "regex_of"]
+try:
+    from yaml import CSafeLoader as _Loader
+except ImportError:  # PyYAML without libyaml
+    from yaml import SafeLoader as _Loader  # type: ignore[assignment]  # the same interface, other bases
 
+__all__ = ["VARIABLES", "Call", "Range", "Rule", "Script", "When", "found_in", "parse_script"]
+
+_MOST_ALIASES = 20
 VARIABLES = frozenset({"agent", "user", "turn", "used", "results", "calls", "history", "tables"})
 
 
@@ -124,8 +131,9 @@ def parse_script(text: str, source: str) -> dict[str, Script]:
         DefinitionError: for anything that could not work, with file and rule.
     """
     try:
-        file = _File.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
+        _refuse_alias_bombs(text, source)
+        file = _File.model_validate(_Loader(text).get_single_data())
+    except (yaml.YAMLError, RecursionError) as error:
         raise DefinitionError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         raise DefinitionError(f"{source}: {_first(error)}") from None
@@ -139,9 +147,23 @@ def parse_script(text: str, source: str) -> dict[str, Script]:
     return scripts
 
 
-def regex_of(pattern: str, scope: Mapping[str, Any]) -> re.Pattern[str]:
-    """Compile a script's regex, with the values of ``scope`` for its placeholders, escaped."""
-    return re.compile(render(pattern, scope, FUNCTIONS, quote=re.escape), re.DOTALL | re.MULTILINE)
+def found_in(text: str, pattern: str, scope: Mapping[str, Any]) -> dict[str, str] | None:
+    """Search ``text`` for a script's regex; return its named groups, or None where it does not occur.
+
+    Its placeholders stand for the values of ``scope``, taken literally.
+    """
+    found = searched(str(render(pattern, scope, FUNCTIONS, quote=literally)), text)
+    return None if found is None else {name: value or "" for name, value in found.groupdict().items()}
+
+
+def _refuse_alias_bombs(text: str, source: str) -> None:
+    if (
+        "*" in text
+        and sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader)) > _MOST_ALIASES
+    ):
+        raise DefinitionError(
+            f"{source}: more than {_MOST_ALIASES} YAML aliases. Write the values out, or use 'blocks'"
+        )
 
 
 def _flattened(
@@ -208,9 +230,9 @@ def _check_names(template: Any, known: set[str], here: str) -> None:
 
 def _groups(pattern: str, here: str) -> set[str]:
     try:
-        return set(re.compile(re.sub(r"\$\{[^{}]+\}", "x", pattern)).groupindex)
-    except re.error as error:
-        raise DefinitionError(f"{here}: {pattern!r} is not a regular expression: {error}") from None
+        return set(compiled(re.sub(r"\$\{[^{}]+\}", "x", pattern)).groupindex)
+    except DefinitionError as error:
+        raise DefinitionError(f"{here}: {error}") from None
 
 
 def _first(error: ValidationError) -> str:

@@ -49,7 +49,7 @@ class Source:
         """The syntax tree; an empty module if the file does not parse."""
         try:
             return ast.parse("\n".join(self.lines))
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested without end
             return ast.Module(body=[], type_ignores=[])
 
     def text(self, node: ast.AST) -> str:

@@ -27,8 +27,8 @@ __all__ = [
 _SECTION = re.compile(r"^(?:(?:ERROR|FAIL): |_{3,} )(?P<test>.+?)(?: _{3,})?$", re.MULTILINE)
 _FRAME = re.compile(r'^\s+File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _ERROR = re.compile(r"^(?P<error>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
-_COUNT = re.compile(r"^Ran (?P<count>\d+) tests? in (?P<seconds>[\d.]+)s", re.MULTILINE)
-_PYTEST = re.compile(r"^(?:=+ )?(?P<counts>(?:\d+ \w+(?:, )?)+) in (?P<seconds>[\d.]+)s", re.MULTILINE)
+_COUNT = re.compile(r"^Ran (?P<count>\d{1,9}) tests? in (?P<seconds>\d+(?:\.\d+)?)s", re.MULTILINE)
+_PYTEST = re.compile(r"^(?:=+ )?(?P<counts>\d{1,9} \w+(?:, \d{1,9} \w+)*) in (?P<seconds>\d+(?:\.\d+)?)s", re.MULTILINE)
 _EXIT = re.compile(r"exit code: (-?\d+)\s*\Z")
 _NOT_OURS = ("site-packages", "dist-packages", "node_modules", "venv", "build", "dist")
 _FOLDER_FIRST = "pwd -P; "

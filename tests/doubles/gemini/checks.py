@@ -64,7 +64,7 @@ def _check_parameters(declaration: JSON, where: str, field: str) -> None:
     schema = declaration.get("parametersJsonSchema")
     if schema is not None and schema.get("type") != "object":
         raise ApiError(400, f"* {where}.parameters_json_schema: schema must be of type object\n")
-    _check_references(schema, where)
+    _check_references(schema, where, frozenset((schema or {}).get("$defs") or ()))
 
 
 def _check_schema(schema: Any, where: str) -> None:
@@ -79,16 +79,19 @@ def _check_schema(schema: Any, where: str) -> None:
     _check_schema(schema.get("items"), f"{where}.items")
 
 
-def _check_references(schema: Any, where: str) -> None:
-    """Beside ``$ref`` nothing may stand but what begins with ``$``."""
+def _check_references(schema: Any, where: str, defined: frozenset[str]) -> None:
+    """A ``$ref`` leads to the ``$defs`` of the root, and beside it nothing may stand but what begins with ``$``."""
     if isinstance(schema, list):
         for inner in schema:
-            _check_references(inner, where)
+            _check_references(inner, where, defined)
     elif isinstance(schema, Mapping):
-        if isinstance(schema.get("$ref"), str) and any(not key.startswith("$") for key in schema):
-            raise ApiError(400, f"* {where}.parameters_json_schema: $ref must not have siblings\n")
+        if isinstance(ref := schema.get("$ref"), str):
+            if any(not key.startswith("$") for key in schema):
+                raise ApiError(400, f"* {where}.parameters_json_schema: $ref must not have siblings\n")
+            if not ref.startswith("#/$defs/") or ref.removeprefix("#/$defs/") not in defined:
+                raise ApiError(400, f"* {where}.parameters_json_schema: reference to undefined schema at {ref}\n")
         for inner in schema.values():
-            _check_references(inner, where)
+            _check_references(inner, where, defined)
 
 
 def _check_choice(choice: JSON, declared: set[str]) -> None:

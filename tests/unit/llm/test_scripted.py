@@ -1,6 +1,8 @@
 """The scripted model as a model: rules, values, state read from the history, errors in scripts."""
 
 import asyncio
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from shared.errors import DefinitionError, ModelError
 from shared.llm.base import Delta, ModelReply, ModelRequest, ToolSpec
 from shared.llm.scripted import ScriptedModel
 from shared.messages import Message, TextPart, ToolResult, Usage, answered, user_message
+from tests.ticking import beside_a_ticking_loop
 
 
 def _ask(model: ScriptedModel, *messages: Message, agent: str = "a", **fields: Any) -> ModelReply:
@@ -241,3 +244,114 @@ agents:
     assert _ask(model, user_message("cat")).message.text == "own"
     assert _ask(model, user_message("dog")).message.text == "any a"
     assert _ask(model, user_message("dog"), agent="b").message.parts == (TextPart(text="any b"),)
+
+
+LOOKS = "    - {name: look, times: 100000, call: [{tool: ls, label: files}]}\n"
+
+
+def test_reads_what_is_new_in_a_conversation_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It read all of it for each reply: 17 ms and more at 6,000 records, on the event loop."""
+    read: list[Message] = []
+
+    def noted(message: Message) -> int:
+        read.append(message)
+        return 1
+
+    monkeypatch.setattr("shared.llm.scripting.history.size_of", noted)
+    model, messages = _model(LOOKS), [user_message("go")]
+    for turn in range(1, 200):
+        reply = _ask(model, *messages).message
+        assert reply.calls[0].id == f"look.files.{turn}"
+        assert len(read) == 2 * turn - 1
+        messages += [reply, answered([ToolResult(call_id=reply.calls[0].id, name="ls", content="x")])]
+
+
+def test_a_conversation_that_was_rewritten_is_read_anew() -> None:
+    model = _model("""
+    - {name: look, call: [{tool: ls, label: f}]}
+    - {name: done, say: '${results.f} of ${length(history)}'}
+""")
+    request, look = user_message("go"), _ask(model, user_message("go")).message
+
+    def told(content: str) -> str:
+        result = ToolResult(call_id=look.calls[0].id, name="ls", content=content)
+        return _ask(model, request, look, answered([result])).message.text
+
+    assert [told("long"), told("short"), told("long")] == ["long of 1", "short of 1", "long of 1"]
+    assert _ask(model, request).message == look
+
+
+def test_nothing_is_kept_of_a_conversation_that_has_ended() -> None:
+    model = _model(LOOKS)
+    messages = _played(model, "go", *"123")
+    ended = weakref.ref(messages[-1])
+    assert model._legs._legs
+    del messages
+    gc.collect()
+
+    assert not model._legs._legs
+    assert ended() is None
+
+
+def test_many_conversations_at_once_stay_apart() -> None:
+    model = _model(LOOKS)
+    talks = [[user_message(f"go {n}")] for n in range(20)]
+    for turn in range(1, 4):
+        for talk in talks:
+            reply = _ask(model, *talk).message
+            assert reply.calls[0].id == f"look.files.{turn}"
+            talk += [reply, answered([ToolResult(call_id=reply.calls[0].id, name="ls", content="x")])]
+
+
+HOSTILE = {
+    "a regex of a script": ("{name: x, when: {user: '(a+)+$'}, say: found}", "a" * 50_000 + "b"),
+    "a regex in an expression": ("{name: x, when: {if: \"find('(a+)+$', user)\"}, say: found}", "a" * 50_000 + "b"),
+    "a large regex and a long text": ("{name: x, when: {user: 'a[ab]{900}c'}, say: found}", "ab" * 10_000),
+    "a test report": ("{name: x, when: {if: 'test_run(user).count'}, say: found}", "1 " + "a1111111 " * 10_000 + "x"),
+    "a test report of long numbers": (
+        "{name: x, when: {if: 'test_run(user).count'}, say: f}",
+        f"Ran {'9' * 5_000} tests in 1.1.1s",
+    ),
+    "a name that is like many": ("{name: x, when: {if: 'closest(user, [])'}, say: found}", "x" * 500_000),
+}
+
+
+@pytest.mark.parametrize(("rule", "text"), HOSTILE.values(), ids=HOSTILE)
+def test_what_scripts_search_for_never_holds_the_loop(rule: str, text: str) -> None:
+    model = _model(f"    - {rule}\n    - {{name: other, say: other}}")
+
+    async def ask() -> ModelReply:
+        return await model.reply(ModelRequest("a", "scripted", "", (user_message(text),)))
+
+    assert asyncio.run(beside_a_ticking_loop(ask)).message.text == "other"
+
+
+GROWS = ", ".join(f"l{n}: l{n - 1} + l{n - 1}" if n else "l0: user" for n in range(40))
+
+
+@pytest.mark.parametrize(
+    ("script", "rule", "says"),
+    [
+        (f"let: {{{GROWS}}}", "{name: x, say: '${length(l39)}'}", "entries at most"),
+        ("", "{name: x, when: {user: 'a[ab]{900}c'}, say: found}", "too long"),
+    ],
+)
+def test_a_script_that_takes_without_end_fails(script: str, rule: str, says: str) -> None:
+    with pytest.raises(ModelError, match=f"the script of agent 'a' cannot be played on: .*{says}"):
+        _ask(_model(f"    - {rule}", before=script), user_message("ab" * 100_000))
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("agents: {a: [{name: x, when: {user: '" + "x" * 1_001 + "'}}]}", "at most 1,000 characters"),
+        ("agents: {a: [{name: x, when: {user: '(?=a)'}}]}", "is not a regular expression of RE2"),
+        ("agents: {a: [{name: x, say: '${" + "user + " * 200 + "user}'}]}", "an expression 1,000 at most"),
+        ("agents: {a: [{name: x, say: '${" + "(" * 400 + ")" * 400 + "}'}]}", "is not an expression"),
+        ("tables: {a: &a [1], b: [" + "*a," * 30 + "]}\nagents: {a: []}", "more than 20 YAML aliases"),
+        ("tables: " + "[" * 3_000 + "]" * 3_000 + "\nagents: {a: []}", "not valid YAML"),
+    ],
+)
+def test_a_script_that_could_not_be_bounded_is_refused(script: str, complaint: str) -> None:
+    with pytest.raises(DefinitionError, match=complaint):
+        ScriptedModel.from_text(script)

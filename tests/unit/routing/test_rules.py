@@ -1,4 +1,6 @@
 import asyncio
+import random
+import time
 from typing import Any
 
 import pytest
@@ -8,7 +10,8 @@ from dispatcher.routing.rules import RuleRouter
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
 from shared.definitions.loader import load_folder, shipped_agents_dir
-from shared.definitions.patterns import Pattern, compile_pattern
+from shared.patterns import Pattern, compile_pattern
+from tests.ticking import beside_a_ticking_loop
 
 
 def catalog_of(**triggers: Any) -> Catalog:
@@ -156,9 +159,9 @@ def test_does_not_find_keywords_inside_other_words(keyword: str, prompt: str) ->
 def test_rules_are_compiled_once_per_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
 
-    def noted(text: str) -> Pattern:
+    def noted(text: str, *, ignore_case: bool) -> Pattern:
         compiled.append(text)
-        return compile_pattern(text)
+        return compile_pattern(text, ignore_case=ignore_case)
 
     monkeypatch.setattr("dispatcher.routing.lexicon.compile_pattern", noted)
     router = RuleRouter()
@@ -258,3 +261,23 @@ def test_a_hostile_request_is_answered_soon(shipped: Catalog, prompt: str) -> No
 
     routed(prompt, hostile)
     routed(prompt, shipped)
+
+
+def test_patterns_that_take_long_never_hold_the_loop_and_end() -> None:
+    patterns = [f"a[ab]{{{900 + n}}}c" for n in range(90)]
+    catalog = catalog_of(**{f"a{n}": {"patterns": patterns[n::9]} for n in range(9)})
+    router = RuleRouter()
+    prompt = "".join(random.Random(1).choices("ab", k=200_000)) + " aac"
+
+    async def route() -> RoutingResult:
+        return await router.route(prompt, catalog)
+
+    began = time.monotonic()
+    assert asyncio.run(beside_a_ticking_loop(route)).route is None
+    assert time.monotonic() - began < 30
+
+
+def test_what_stands_behind_the_first_20_000_characters_decides_nothing() -> None:
+    catalog = catalog_of(a={"keywords": ["bug"], "patterns": ["crash"]})
+    assert routed("x " * 9_000 + "bug", catalog).route is not None
+    assert routed("x " * 11_000 + "bug crash", catalog).route is None

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from shared.errors import ToolError
 from shared.messages import ToolCall, ToolResult
+from tests.ticking import beside_a_ticking_loop
 from workers.tools.base import ToolContext, tool
 from workers.tools.gate import ToolGate
 
@@ -250,3 +251,10 @@ def test_runs_the_builtin_shell_through_the_gate(context: ToolContext) -> None:
     gate.close()
     assert result.content == "42\nexit code: 0"
     assert (missing.is_error, "'gone.py'" in missing.content) == (True, True)
+
+
+def test_a_tools_name_without_end_is_answered_in_a_moment(context: ToolContext) -> None:
+    call = ToolCall(id="c", name="echo" * 1_000_000)
+    result = asyncio.run(beside_a_ticking_loop(lambda: ToolGate([say]).run(call, context)))
+    assert "there is no tool" in result.content
+    assert len(result.content) < 500

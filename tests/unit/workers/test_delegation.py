@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from shared.records import Delegated, HandedOff, Nudged, StateChanged, ToolFinished
 from shared.relay.stopping import stop_job
@@ -208,6 +209,28 @@ def test_a_structured_result_is_validated_and_comes_back_as_json() -> None:
     mended = model.asked("scout")[1].messages[-1].results[0]
     assert mended.is_error
     assert "files[1]" in mended.content
+
+
+class Finding(BaseModel):
+    file: str
+
+
+class Report(BaseModel):
+    findings: list[Finding]
+
+
+def test_an_output_may_be_declared_as_pydantic_writes_it() -> None:
+    schema = Report.model_json_schema()
+    assert "$defs" in schema
+    strict = {"name": "solo", "complete_task": True, "output": {"name": "report", "schema": schema}}
+    wrong = calls(call("x1", "complete_task", report={"findings": [{"file": 3}]}))
+    right = calls(call("x2", "complete_task", report={"findings": [{"file": "a.py"}]}))
+    story, model = told({"solo": [wrong, right]}, strict, agent="solo")
+
+    assert (story.view.status, story.view.result) == ("done", '{"findings": [{"file": "a.py"}]}')
+    assert (
+        "report.findings[0].file: 3 is not of type 'string'" in model.asked("solo")[1].messages[-1].results[0].content
+    )
 
 
 def test_an_agent_that_must_complete_its_task_is_told_once_and_fails_then() -> None:

@@ -5,7 +5,17 @@ import pytest
 from shared.definitions.model import AgentDefinition
 from shared.handoff import HandoffContext, first_context
 from tests.scenarios.relay import team
-from workers.prompt import MAX_INPUT, MAX_QUOTED, MAX_REASON, brief, instructions_for, parting, task, transcript
+from workers.prompt import (
+    MAX_FILLED,
+    MAX_INPUT,
+    MAX_QUOTED,
+    MAX_REASON,
+    brief,
+    instructions_for,
+    parting,
+    task,
+    transcript,
+)
 
 
 def handed_over(**fields: object) -> HandoffContext:
@@ -60,6 +70,16 @@ def test_what_looks_like_a_place_in_an_input_is_none() -> None:
     given = {"objective": r"${files} \1 \g<0>", "files": ["secret"]}
     text = instructions_for(agent("${objective}", inputs=INPUTS), given)
     assert text.startswith("${files} \\1 \\g<0>\n")
+
+
+def test_an_input_that_stands_in_very_many_places_fills_the_first_of_them() -> None:
+    lead = agent("${text} " * 10_000 + "end", inputs={"text": {"type": "string"}})
+    filled = instructions_for(lead, {"text": "x" * 90_000})
+
+    assert filled.startswith("x" * 90_000 + " ")
+    assert "[cut: the first 40,000 of 90,000 characters] [cut] [cut]" in filled
+    assert len(filled) < MAX_FILLED + 100_000
+    assert "[cut] end" in filled
 
 
 def test_the_brief_says_who_hands_over_why_and_with_what() -> None:

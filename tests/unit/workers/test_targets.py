@@ -1,16 +1,19 @@
 """Where an agent can hand over to, and how its model is told, in both styles."""
 
+import asyncio
 import json
 import re
 from typing import Any
 
 import pytest
 
+from shared.allowance import aside
 from shared.definitions.catalog import Catalog
 from shared.definitions.model import AgentDefinition
 from shared.handoff import Frame
 from shared.llm.base import ToolSpec
 from tests.scenarios.relay import team
+from tests.ticking import beside_a_ticking_loop
 from tests.unit.workers.offered import STYLES, leg_of, transfers_of
 from workers.targets import payload_of, targets_of
 
@@ -212,3 +215,19 @@ def test_the_texts_of_a_handoff_are_no_payload_though_a_field_is_named_like_one(
     schema = {"type": "object", "properties": {"summary": {"type": "integer"}}}
     assert payload_of(schema, {"reason": "x", "summary": "all done"}) == {}
     assert payload_of(schema, {"summary": "all done", "payload": {"summary": 3}}) == {"summary": 3}
+
+
+def test_many_dear_conditions_never_hold_the_loop() -> None:
+    """Each may take what one may; all of them together take no longer than one check."""
+    dear = "state.l.all(x, state.l == state.l)"
+    lead = led_by("tools", "free", *({"to": f"agent-{n}", "when": dear} for n in range(100)))
+    transfers = transfers_of(lead, leg_of("lead", state={"l": list(range(470))}))
+
+    specs = asyncio.run(beside_a_ticking_loop(lambda: aside(lambda: transfers.specs)))
+    assert specs[0].name == "transfer_to_free"
+    assert 10 < len(specs) < 100
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, "[" * 2_000_000, '"' + "x" * 2_000_000 + '"'])
+def test_a_payload_in_a_text_without_bottom_is_a_text(text: str) -> None:
+    assert payload_of({"properties": {}}, {"payload": text}) == text

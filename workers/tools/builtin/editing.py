@@ -1,6 +1,6 @@
 """Changing files: ``edit_file``."""
 
-import re
+from bisect import bisect_left
 
 from pydantic import BaseModel, Field
 
@@ -9,9 +9,15 @@ from workers.tools.base import ToolContext, tool
 from workers.tools.builtin.difference import short_difference
 from workers.tools.builtin.mismatch import why_ambiguous, why_missing
 from workers.tools.builtin.paths import explained, file_at, inside, shown
-from workers.tools.builtin.textfile import TextFile, line_end, read_text, write_text
+from workers.tools.builtin.textfile import MAX_BYTES, TextFile, line_end, read_text, write_text
 
 __all__ = ["edit_file"]
+
+_MAX_PLACES = 1_000_000
+"""Occurrences of a text that is to be replaced."""
+
+_Span = tuple[int, int]
+"""Where a text begins and ends."""
 
 
 class EditFile(BaseModel):
@@ -44,35 +50,66 @@ def _create(args: EditFile, context: ToolContext) -> str:
 def _replace(args: EditFile, context: ToolContext) -> str:
     real = file_at(args.path, context)
     before = read_text(real, args.path)
-    expression = _expression(args.old)
-    found = list(expression.finditer(before.content))
+    found = _places(args.old, before.content)
     _check(args, before, found)
-    end = line_end(before.content)
-    after = expression.sub(lambda match: _replacement(args.new, match, end), before.content)
+    after = _replaced(before.content, found, args.new)
     if after == before.content:
         raise ToolError(f"nothing to change in {args.path!r}: 'old' and 'new' are the same text")
     write_text(real, before.with_content(after), args.path)
     name = shown(real, context)
-    first = expression.sub(lambda match: _replacement(args.new, match, end), before.content, count=1)
     summary = f"edited {name}" if len(found) == 1 else f"edited {name}: {len(found)} replacements, the first of them:"
-    return f"{summary}\n{short_difference(before.content, first, name)}"
+    return f"{summary}\n{short_difference(before.content, _replaced(before.content, found[:1], args.new), name)}"
 
 
-def _expression(old: str) -> re.Pattern[str]:
-    r"""Match ``old`` literally, except that each of its line ends matches ``\n`` and ``\r\n``."""
-    return re.compile(r"\r?\n".join(re.escape(line) for line in old.replace("\r\n", "\n").split("\n")))
+def _places(old: str, content: str) -> list[_Span]:
+    r"""Find ``old`` literally, except that each of its line ends is found as ``\n`` and as ``\r\n``.
+
+    By the search for plain texts, whose time is linear: an expression would go back at each line of a repetitive file,
+    and nothing else would run in the process meanwhile.
+    """
+    wanted, text = (one.replace("\r\n", "\n") for one in (old, content))
+    starts: list[int] = []
+    at = text.find(wanted)
+    while at >= 0 and len(starts) <= _MAX_PLACES:
+        starts.append(at)
+        at = text.find(wanted, at + len(wanted))
+    spans = [(start, start + len(wanted)) for start in starts]
+    if len(text) == len(content):
+        return spans
+    ends = _wide_line_ends(content)
+    return [(start + bisect_left(ends, start), end + bisect_left(ends, end)) for start, end in spans]
 
 
-def _replacement(new: str, match: re.Match[str], default: str) -> str:
-    """Give ``new`` the line ends of the text that it replaces, or else those of its file."""
-    return new.replace("\r\n", "\n").replace("\n", line_end(match.group(), default))
+def _wide_line_ends(content: str) -> list[int]:
+    r"""Return where each ``\r\n`` would stand if all of them were ``\n``."""
+    ends: list[int] = []
+    at = content.find("\r\n")
+    while at >= 0:
+        ends.append(at - len(ends))
+        at = content.find("\r\n", at + 2)
+    return ends
 
 
-def _check(args: EditFile, before: TextFile, found: list[re.Match[str]]) -> None:
+def _replaced(content: str, spans: list[_Span], new: str) -> str:
+    """Put ``new`` at the ``spans``, with the line ends of what stands there, or else those of the file."""
+    default, text = line_end(content), new.replace("\r\n", "\n")
+    pieces, last = [], 0
+    for start, end in spans:
+        pieces += [content[last:start], text.replace("\n", line_end(content[start:end], default))]
+        last = end
+    return "".join([*pieces, content[last:]])
+
+
+def _check(args: EditFile, before: TextFile, found: list[_Span]) -> None:
     if not found:
         raise ToolError(why_missing(args.path, args.old, before))
     if len(found) > 1 and not args.replace_all:
-        raise ToolError(why_ambiguous(args.path, before, [match.start() for match in found]))
+        raise ToolError(why_ambiguous(args.path, before, [start for start, _ in found]))
+    if len(found) > _MAX_PLACES or len(before.content) + len(found) * len(args.new) > MAX_BYTES:
+        raise ToolError(
+            f"too much to replace in {args.path!r}: at most {_MAX_PLACES:,} places, and {MAX_BYTES:,} characters "
+            "afterwards. Do it with bash"
+        )
     if not (before.is_clean or args.new.isascii()):
         raise ToolError(
             f"{args.path!r} is not valid UTF-8, so only ASCII text can be put into it safely: "

@@ -1,8 +1,8 @@
 """Why an edit does not apply: texts that let a model give the right ``old`` at its next try."""
 
-import difflib
 import re
 
+from shared.nearness import nearest
 from workers.tools.builtin.textfile import TextFile, lines_of
 
 __all__ = ["why_ambiguous", "why_missing"]
@@ -43,7 +43,7 @@ def why_missing(path: str, old: str, file: TextFile) -> str:
 
 def _nearest(missing: str, present: list[str]) -> str:
     by_text = {line.strip()[:_MAX_CHARS]: line for line in present[:_MAX_LINES]}
-    close = difflib.get_close_matches(missing[:_MAX_CHARS], by_text, n=3, cutoff=0.5)
+    close = nearest(missing[:_MAX_CHARS], by_text, cutoff=0.5, cpu_s=1.0)
     inside = [line for text, line in by_text.items() if missing in text][:3]
     if not (close or inside):
         return "no line is like it: read the file again"

@@ -4,7 +4,6 @@ The check keeps honest mistakes and hostile arguments of the *file* tools inside
 agent that has the shell tool can do whatever the worker's user can.
 """
 
-import difflib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from shared.errors import ToolError
+from shared.nearness import nearest
 from workers.tools.base import ToolContext
 
 __all__ = ["SKIPPED", "explained", "file_at", "files_under", "folder_at", "inside", "shown"]
@@ -108,6 +108,6 @@ def _nearest(real: Path, context: ToolContext) -> str:
     for file in islice(files_under(folder), _MAX_CANDIDATES):
         for entry in (file, *file.relative_to(folder).parents):
             found.setdefault(entry.name.casefold(), {})[shown(folder / entry, context)] = None
-    close = difflib.get_close_matches(real.name.casefold(), found, n=3)
+    close = nearest(real.name.casefold(), found, cpu_s=1.0)
     near = [name for match in close for name in found[match]][:5]
     return f"; near names: {', '.join(near)}" if near else "; list a folder with ls, or search with glob"

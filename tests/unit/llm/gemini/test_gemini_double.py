@@ -58,6 +58,25 @@ def generate(server: GeminiServer, body: dict[str, Any], model: str = "gemini-2.
         (
             {
                 "contents": [HELLO],
+                "tools": [
+                    {
+                        "functionDeclarations": [
+                            {
+                                "name": "f",
+                                "parametersJsonSchema": {
+                                    "type": "object",
+                                    "properties": {"a": {"$defs": {"F": {}}, "$ref": "#/$defs/F"}},
+                                },
+                            }
+                        ]
+                    }
+                ],
+            },
+            "reference to undefined schema at #/$defs/F",
+        ),
+        (
+            {
+                "contents": [HELLO],
                 "tools": TOOLS,
                 "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["g"]}},
             },

@@ -1,13 +1,20 @@
 """What Gemini is sent: the double refuses what the real one would."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field
 
 from shared.llm.base import ToolSpec
 from shared.messages import Message, TextPart, ToolCall, ToolResult, answered, user_message
+from tests.doubles.gemini.wire import declarations
+from tests.scenarios.relay import team
 from tests.unit.llm.gemini.conftest import OTHER_SIGNING, PLAIN, SIGNING, World, result, results_for
+from tests.unit.workers.offered import leg_of, transfers_of
+from workers.completion import Completion
+from workers.delegation import Delegations
 
 TWO = {"calls": [{"name": "get_weather", "args": {"city": city}} for city in ("Oslo", "Rome")], "text": "Both."}
 
@@ -170,6 +177,41 @@ def test_pydantics_references_with_a_description_are_accepted(world: World) -> N
     }
     tool = ToolSpec(name="travel", description="Travel.", parameters=schema)
     assert world.ask("hello", tools=(tool,)).finish == "stop"
+
+
+class Finding(BaseModel):
+    file: str
+    below: "list[Finding]" = []
+
+
+class Report(BaseModel):
+    findings: list[Finding]
+    first: Finding = Field(description="The worst.")
+
+
+@pytest.mark.parametrize("use", ["output", "payload", "spread payload", "inputs"])
+def test_schemas_as_pydantic_writes_them_reach_the_model_wherever_a_file_has_them(world: World, use: str) -> None:
+    schema = Report.model_json_schema()
+    taken = {**schema, "minProperties": 1} if use == "payload" else schema  # which cannot stand beside other fields
+    lead: dict[str, Any] = {"name": "lead"}
+    if "payload" in use:
+        lead["handoffs"] = [{"to": "scout", "payload": {"schema": taken}}]
+    else:
+        lead |= {"complete_task": True, "output": {"name": "report", "schema": taken}, "subagents": ["scout"]}
+    value = {key: one for key, one in schema.items() if key != "required"}  # which says there whether the input is
+    catalog = team(lead, {"name": "scout", "inputs": {"report": value}})
+    agent, leg = catalog.definition("lead"), leg_of("lead")
+    if use == "output":
+        offered = Completion(agent, leg.context).specs
+    elif use == "inputs":
+        offered = Delegations(agent, leg, {"scout": catalog.definition("scout")}).specs
+    else:
+        offered = transfers_of(catalog, leg).specs
+
+    assert world.ask("hello", tools=offered).finish == "stop"
+    [declared] = declarations(world.sent)
+    assert set(declared["parametersJsonSchema"]["$defs"]) == {"Finding"}
+    assert "#/$defs/Finding" in json.dumps(declared["parametersJsonSchema"]["properties"])
 
 
 def test_a_result_for_nobodys_call_is_left_out(world: World) -> None:

@@ -1,4 +1,7 @@
+import time
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -179,6 +182,54 @@ def test_edits_and_explains_in_a_file_of_10_mb(cwd: Path, use: Use) -> None:
     with pytest.raises(ToolError, match="does not occur"):
         use(edit_file, path="big.txt", old="line nummer 0000007", new="x")
     assert len(use(edit_file, path="big.txt", old="line", new="L", replace_all=True)) < 2_000
+
+
+def test_a_repetitive_file_takes_linear_time_and_never_the_interpreter(cwd: Path, use: Use) -> None:
+    """An expression went back at each line, in code that nothing can interrupt: hours, for a megabyte."""
+    (cwd / "a.txt").write_bytes(b"a\n" * 400_000 + b"b\n")
+    began = time.thread_time()
+
+    with pytest.raises(ToolError, match="does not occur"):
+        use(edit_file, path="a.txt", old="a\n" * 100_000 + "c", new="x")
+    assert use(edit_file, path="a.txt", old="a\n" * 100_000 + "b", new="x").startswith("edited a.txt")
+    assert (cwd / "a.txt").read_bytes() == b"a\n" * 300_000 + b"x\n"
+    assert time.thread_time() - began < 8
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "after"),
+    [
+        (b"a\r\nb\nc\r\nd", "a\nb", "1\n2", b"1\r\n2\nc\r\nd"),
+        (b"a\r\nb\nc\r\nd", "\nc\n", "-", b"a\r\nb-d"),
+        (b"\r\n\r\nx\r\n", "x\n", "y\n", b"\r\n\r\ny\r\n"),
+        (b"a\r\r\nb\r\n", "a\r\nb", "c", b"a\r\r\nb\r\n"),
+        (b"\xef\xbb\xbfa\r\nb", "a\r\nb", "c\nd", b"\xef\xbb\xbfc\r\nd"),
+        (b"x\r\nx\r\nx", "x\nx", "y", b"y\r\nx"),
+    ],
+)
+def test_finds_line_ends_of_both_kinds(cwd: Path, use: Use, content: bytes, old: str, new: str, after: bytes) -> None:
+    (cwd / "a.txt").write_bytes(content)
+    with suppress(ToolError):
+        use(edit_file, path="a.txt", old=old, new=new)
+    assert (cwd / "a.txt").read_bytes() == after
+
+
+def test_refuses_to_grow_a_file_without_end(cwd: Path, use: Use) -> None:
+    (cwd / "a.txt").write_text("a" * 100_000)
+    with pytest.raises(ToolError, match="at most 1,000,000 places, and 50,000,000 characters"):
+        use(edit_file, path="a.txt", old="a", new="b" * 10_000, replace_all=True)
+    assert (cwd / "a.txt").read_text() == "a" * 100_000
+
+
+def test_advice_on_a_line_that_is_like_very_many_takes_bounded_time(cwd: Path, use: Use) -> None:
+    letters = "abcdefghij" * 20
+    shuffled = ["".join(Random(n).sample(letters, len(letters))) for n in range(5_000)]  # as alike as can be
+    (cwd / "a.txt").write_text("\n".join(shuffled))
+    began = time.thread_time()
+
+    with pytest.raises(ToolError, match="does not occur"):
+        use(edit_file, path="a.txt", old=letters, new="x")
+    assert time.thread_time() - began < 4
 
 
 def test_keeps_the_diff_of_a_large_change_short(cwd: Path, use: Use) -> None:

@@ -1,11 +1,15 @@
 import os
 import time
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from shared.errors import ToolError
 from tests.unit.tools.conftest import Use
+from workers.tools.base import Tool
 from workers.tools.builtin import searching
 from workers.tools.builtin.searching import glob, grep
 
@@ -140,6 +144,74 @@ def test_grep_takes_linear_time(cwd: Path, use: Use) -> None:
 def test_grep_finds_a_line_in_10_mb(cwd: Path, use: Use) -> None:
     (cwd / "big.log").write_text("0123456789abcdefghi\n" * 500_000 + "needle\n")
     assert use(grep, pattern="need.e") == "big.log:500001:needle"
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        (glob, {"pattern": "**/" * 320 + "x"}),
+        (glob, {"pattern": "*a" * 400}),
+        (glob, {"pattern": "{a,b}" * 190}),
+        (glob, {"pattern": "[" * 1_000}),
+        (grep, {"pattern": "x", "include": "**/" * 320 + "x"}),
+        (grep, {"pattern": "(((a?){30}){30}b)"}),
+        (grep, {"pattern": "(a+)+$" * 100}),
+    ],
+)
+def test_a_pattern_that_would_take_for_ever_takes_a_moment(
+    tool: Tool, args: dict[str, str], cwd: Path, use: Use
+) -> None:
+    _tree(cwd, "a" * 200, "/".join(["a"] * 50), text="a" * 5_000)
+    began = time.thread_time()
+    with suppress(ToolError):
+        use(tool, **args)
+    assert time.thread_time() - began < 3
+
+
+@pytest.mark.parametrize(("tool", "field"), [(glob, "pattern"), (grep, "pattern"), (grep, "include")])
+def test_a_pattern_has_a_length(tool: Tool, field: str) -> None:
+    with pytest.raises(ValidationError, match="at most 1000 characters"):
+        tool.arguments.model_validate({"pattern": "x", field: "[" * 1_001})
+
+
+@pytest.mark.parametrize("pattern", ["([ab]{900})([ab]{900})([ab]{900})", "(?i)(\\pL{90}x|\\pN{90}y)"])
+def test_grep_refuses_a_pattern_that_is_too_large_to_run(pattern: str, use: Use) -> None:
+    with pytest.raises(ToolError, match="too large"):
+        use(grep, pattern=pattern)
+
+
+@pytest.mark.parametrize(("tool", "pattern"), [(glob, "*.py"), (grep, "needle")])
+def test_a_search_ends_after_its_time_with_what_it_has_found(
+    tool: Tool, pattern: str, cwd: Path, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _tree(cwd, "a.py", "b.py", "c.py", text="needle")
+    clock = count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(searching, "_MAX_SECONDS", 1.5)
+
+    lines = use(tool, pattern=pattern).splitlines()
+    assert len(lines) == 2
+    assert lines[1] == "(stopped after 1.5 s; search a smaller folder, or for something simpler)"
+
+
+def test_a_search_within_one_file_ends_after_its_time(cwd: Path, use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cwd / "a.txt").write_text("x\n" * 300 + "needle\n")
+    clock = count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(searching, "_MAX_SECONDS", 3.5)
+
+    assert "(stopped after 3.5 s" in use(grep, pattern="needle")
+
+
+def test_a_very_long_line_is_searched_to_a_point_and_that_is_said(
+    cwd: Path, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_MAX_WORK", 20_000)
+    (cwd / "a.txt").write_text("x" * 10_000 + "needle\nneedle\n")
+
+    lines = use(grep, pattern="needle").splitlines()
+    assert lines[0] == "a.txt:2:needle"
+    assert lines[1].startswith("(lines were searched up to ")
 
 
 def test_searches_stop_after_so_many_files_and_say_so(cwd: Path, use: Use, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,11 @@
 import pytest
 
-from shared.definitions.patterns import compile_pattern
 from shared.errors import DefinitionError
+from shared.patterns import compile_pattern
 
 
 def test_ignores_case_and_finds_words_beside_chinese() -> None:
-    pattern = compile_pattern(r"\bTypeError\b")
+    pattern = compile_pattern(r"\bTypeError\b", ignore_case=True)
 
     assert pattern.search("这个typeerror怎么解决".encode())
     assert not pattern.search(b"MyTypeErrors")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from shared.relay.leases import Leases
 
-__all__ = ["LOOK_S", "Admission"]
+__all__ = ["Admission"]
 
 LOOK_S = 0.05
-"""How often the loop is asked, at most, and the consumer asks, at least."""
+"""How often the loop is asked, at most; how long after a refusal it is asked again."""
 LAG_SHARE = 20
 """The lag may be so many times smaller than a lease."""
 BEGINNING = 64
@@ -32,14 +32,20 @@ class Admission:
         self._is_asked = False
         self._answered_after_s = 0.0
         self._refused_at = -BUSY_S
+        self._refuses = False
+        self.wake: Callable[[], object] = lambda: None
+        """Called on the loop when it is time to ask again after a refusal."""
 
     def admits(self) -> bool:
         """Tell whether another message may be taken now."""
-        self._ask()
-        admits = self.lag_s < self._leases.lease_s / LAG_SHARE and self._beginning < BEGINNING
-        if not admits:
-            self._refused_at = time.monotonic()
-        return admits
+        self._refuses = self.lag_s >= self._leases.lease_s / LAG_SHARE or self._beginning >= BEGINNING
+        now = time.monotonic()
+        if self._refuses:
+            self._refused_at = now
+        if not self._is_asked and (self._refuses or now - self._asked_at >= LOOK_S):
+            self._asked_at, self._is_asked = now, True
+            self._loop.call_soon_threadsafe(self._answer)
+        return not self._refuses
 
     @property
     def lag_s(self) -> float:
@@ -56,11 +62,7 @@ class Admission:
     def _beginning(self) -> int:
         return self._in_flight() - self._leases.begun
 
-    def _ask(self) -> None:
-        now = time.monotonic()
-        if not self._is_asked and now - self._asked_at >= LOOK_S:
-            self._asked_at, self._is_asked = now, True
-            self._loop.call_soon_threadsafe(self._answer)
-
     def _answer(self) -> None:
         self._answered_after_s, self._is_asked = time.monotonic() - self._asked_at, False
+        if self._refuses:
+            self._loop.call_later(LOOK_S, self.wake)

@@ -14,7 +14,7 @@ from celery import bootsteps
 from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
 
-from shared.relay.admission import LOOK_S, Admission
+from shared.relay.admission import Admission
 
 __all__ = ["AdmittingStep", "SteadyConsumer"]
 
@@ -80,11 +80,11 @@ class AdmittingStep(bootsteps.StartStopStep):  # type: ignore[misc]  # as above
             return bool(has_room() and (admission.admits() or channel._in_poll))  # noqa: SLF001  # told nowhere else
 
         channel.qos.can_consume = can_consume
-        self._looking = consumer.timer.call_repeatedly(LOOK_S, admission.admits)  # else the consumer would sleep on
+        admission.wake = lambda: consumer.call_soon(_turn)
 
-    def stop(self, consumer: Any) -> None:
-        """Ask no more."""
-        self._looking.cancel()
+
+def _turn() -> None:
+    """Make the consumer take a turn: it asks for admission in each."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,16 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         yield made
 
 
+@contextmanager
+def serving(team: Team, name: str, agent: str, *, stumble_s: float = 0.0, **settings: Any) -> Iterator[int]:
+    """A worker of the agent inside the block, each of whose legs holds up its loop; its pid."""
+    pid = team.start(name, "worker", f"ekiden.agent.{agent}", env={"STUMBLE_S": str(stumble_s)}, **settings)
+    try:
+        yield pid
+    finally:
+        team.let_go(name).stop(0)
+
+
 async def starts_of(client: Client, job: str) -> list[LegStarted]:
     """The claims of the agent's leg of a job."""
     records = [entry.record for entry in await client.entries(job)]
@@ -48,16 +60,14 @@ def test_legs_by_the_thousand_in_a_slow_worker_are_claimed_once_each_and_none_is
         async with asyncio.timeout(WITHIN_S):
             while not all(view.is_over for view in await client.jobs(LEGS)):  # noqa: ASYNC110  # in other processes
                 await asyncio.sleep(0.5)  # each look is work for the machine that is short of it
+        assert {view.result for view in await client.jobs(LEGS)} == {"done"}
         starts = [await starts_of(client, job) for job in jobs]
         assert Counter(len(one) for one in starts) == {1: LEGS}, team.logs("worker")[-5000:]
-        assert {view.result for view in await client.jobs(LEGS)} == {"done"}
         assert "leg_lost_before_it_ran" not in team.logs("worker")
 
-    slow = {"STUMBLE_S": "0.003"}
-    team.start("crowded", "worker", "ekiden.agent.patient", env=slow, concurrency=LEGS, lease_s=2.0)
-    team.ready(2)
-    team.ask(scenario)
-    team.let_go("crowded").stop(0)
+    with serving(team, "crowded", "patient", stumble_s=0.003, concurrency=LEGS, lease_s=2.0):
+        team.ready(2)
+        team.ask(scenario)
 
 
 def test_a_worker_whose_loop_stands_still_says_so_and_leaves_the_messages_to_one_that_is_free(team: Team) -> None:
@@ -66,19 +76,18 @@ def test_a_worker_whose_loop_stands_still_says_so_and_leaves_the_messages_to_one
         async with asyncio.timeout(30):
             while not await starts_of(client, stuck) or not any(map(is_busy, await client.pools())):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        free = team.start("free", "worker", "ekiden.agent.quick")
-        jobs = [await client.submit(f"go {n}", agent="quick") for n in range(40)]
-        await over(client, jobs, 30, team.logs)
+        with serving(team, "free", "quick") as free:
+            jobs = [await client.submit(f"go {n}", agent="quick") for n in range(40)]
+            await over(client, jobs, 30, team.logs)
         assert {f".{free}." in started.worker for job in jobs for started in await starts_of(client, job)} == {True}
         assert (await client.job(stuck)).status == "running"
+        await client.cancel(stuck)
 
-    team.start("stumbling", "worker", "ekiden.agent.quick", env={"STUMBLE_S": "60"}, lease_s=30.0)
-    team.ready(2)
-    team.ask(scenario)
-    for name in ("stumbling", "free"):
-        team.let_go(name).stop(0)
+    with serving(team, "stumbling", "quick", stumble_s=60, lease_s=30.0):
+        team.ready(2)
+        team.ask(scenario)
 
 
 def is_busy(pool: PoolView) -> bool:
     """Whether a pool says that it leaves messages in the queue."""
-    return pool.extra["busy"] == "yes"
+    return pool.extra.get("busy") == "yes"

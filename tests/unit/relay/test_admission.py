@@ -1,9 +1,10 @@
 """A process takes no more messages than it can begin soon."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,17 +15,25 @@ LIMIT_S = LEASE_S / LAG_SHARE
 
 
 class World:
-    """A loop that turns when it is told to, and how many legs were taken and begun."""
+    """A loop that turns when it is told to, a consumer that can be woken, and how many legs were taken and begun."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         self.waiting: list[Callable[[], None]] = []
+        self.later: list[tuple[float, Callable[[], object]]] = []
         self.in_flight = 0
         self.leases = SimpleNamespace(lease_s=LEASE_S, begun=0)
-        loop: Any = SimpleNamespace(call_soon_threadsafe=self.waiting.append)
         leases: Any = self.leases
-        self.admission = Admission(loop, leases, lambda: self.in_flight)
+        self.admission = Admission(cast(asyncio.AbstractEventLoop, self), leases, lambda: self.in_flight)
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def call_soon_threadsafe(self, function: Callable[[], None]) -> None:
+        """See ``asyncio.AbstractEventLoop``."""
+        self.waiting.append(function)
+
+    def call_later(self, delay_s: float, function: Callable[[], object]) -> None:
+        """See ``asyncio.AbstractEventLoop``."""
+        self.later.append((delay_s, function))
 
     def turn(self) -> None:
         """Let the loop run what waits for it."""
@@ -66,16 +75,33 @@ def test_a_loop_that_does_not_answer_lets_none_in_until_it_does(world: World) ->
 
 
 def test_the_loop_is_not_asked_more_often_than_needed(world: World) -> None:
-    for _ in range(100):
-        world.admits(after_s=LOOK_S / 50)
-        world.turn()
-        assert world.admission.lag_s == 0
     asked = 0
     for _ in range(100):
-        world.admits(after_s=LOOK_S / 50)
+        assert world.admits(after_s=LOOK_S / 50)
         asked += len(world.waiting)
         world.turn()
     assert asked <= 3
+    assert world.later == [], "a consumer that is let in needs nobody to wake it"
+
+
+@pytest.mark.parametrize("lags", [True, False])
+def test_after_a_refusal_the_consumer_is_woken_to_ask_again(world: World, lags: bool) -> None:
+    woken: list[bool] = []
+    world.admission.wake = lambda: woken.append(world.admits())
+    if lags:
+        world.admits()
+        assert not world.admits(after_s=LIMIT_S)
+    else:
+        world.in_flight = BEGINNING
+        assert not world.admits()
+    for _ in range(3):  # however often it is refused
+        world.turn()
+        [(delay_s, wake)] = world.later
+        world.later.clear()
+        assert delay_s == LOOK_S
+        wake()
+        world.now += LIMIT_S if lags else LOOK_S
+    assert woken == [False] * 3
 
 
 def test_legs_that_have_not_begun_keep_further_ones_out_and_those_that_run_do_not(world: World) -> None:

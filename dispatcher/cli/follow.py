@@ -163,6 +163,8 @@ class Follower:
         entries = await self._ask(lambda: self._children.go_back(self.client, self.job))
         kept = entries[: self._seq]
         self._last = kept[-1] if kept else None
+        if self._seq < was:
+            self._place = "0"  # the clock of another host may be behind, and what comes be before what we have read
         self._drafts = Drafts()
         for entry in kept:
             self._drafts.close(entry.record)

@@ -9,9 +9,10 @@ import pytest
 
 from dispatcher.client import Client
 from shared.errors import StoreNotReady, StoreUnavailable
-from shared.records import Ended, HandedOff, ModelReplied
+from shared.records import HandedOff, ModelReplied
 from tests.integration.proxy import Proxy, Server, proxied_server
 from tests.integration.team import Effects, Team, counting, over
+from tests.invariants import faults_of_job
 
 AGENT = "---\nname: {name}\ndescription: {name}\n{more}---\nWork.\n"
 SCRIPT = """
@@ -78,10 +79,10 @@ def survives(world: World, trouble: Callable[[], None], within_s: float = GOES_O
             views = await over(client, jobs, within_s, lambda: world.team.logs()[-5000:])
             print(f"all over {time.monotonic() - began:.1f} s after the trouble")  # pytest shows it with -rP
             assert {(view.status, view.result) for view in views} == {("done", "done")}
-            for job in jobs:
-                records = [entry.record for entry in await client.entries(job)]
-                assert [r.leg for r in records if isinstance(r, HandedOff)] == [0, 1]
-                assert sum(isinstance(r, Ended) for r in records) == 1
+            for view in views:
+                entries, job = await client.entries(view.id), view.id
+                assert faults_of_job(view, entries) == []
+                assert [e.record.leg for e in entries if isinstance(e.record, HandedOff)] == [0, 1]
                 assert len(world.effects.of("idempotent", job)) == 2
                 assert set(world.effects.of("plain", job).values()) <= {1}
 
@@ -148,3 +149,15 @@ def test_a_primary_that_became_a_replica_and_primary_again(world: World) -> None
         world.server.admin.replicaof("NO", "ONE")
 
     assert "takes no writes" in survives(world, trouble)
+
+
+def test_a_primary_that_takes_no_writes_without_its_replicas(world: World) -> None:
+    def trouble() -> None:
+        world.server.admin.config_set("min-replicas-to-write", "1")
+        with pytest.raises(StoreNotReady, match="too few of its replicas are well"):
+            world.team.ask(lambda client: client.submit("go", agent="first"))
+        assert "too few of its replicas are well" in str(world.team.ask(lambda client: client.ailment()))
+        time.sleep(2)
+        world.server.admin.config_set("min-replicas-to-write", "0")
+
+    assert "too few of its replicas are well" in survives(world, trouble)

@@ -28,6 +28,7 @@ from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from tests.conftest import Backend
 from tests.contract.relay_world import submission
+from tests.invariants import faults_of_job
 from workers.leg import AgentHandler, Definitions
 from workers.tools.base import Tool
 from workers.tools.gate import ToolGate
@@ -213,9 +214,10 @@ class Relay:
         await self.drain()
 
     async def story(self, job: str) -> Story:
-        """Read what became of the job so far."""
-        entries = await self.stores.jobs.journal(job)
-        return Story(await self.stores.jobs.job(job), [entry.record for entry in entries])
+        """Read what became of the job so far; its journal keeps to what every journal does."""
+        entries, view = await self.stores.jobs.journal(job), await self.stores.jobs.job(job)
+        assert faults_of_job(view, entries) == []
+        return Story(view, [entry.record for entry in entries])
 
     async def told(self, prompt: str, *, agent: str | None = None, cwd: Path | None = None) -> Story:
         """Submit a job, run it to its end and return its story."""

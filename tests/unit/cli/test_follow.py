@@ -1,6 +1,7 @@
 """Following a job: journal and live text in the order in which things happened, each once; outages outlasted."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -418,5 +419,27 @@ def test_children_that_go_back_are_read_again_and_those_that_are_lost_are_let_go
         await stores.jobs.finish(again.lease, "end", [done()], [])
         await asyncio.wait_for(following, 10)
         assert seen.events[-2:] == ["leg_started", "ended"]
+
+    run(valkey_url, scenario)
+
+
+def test_what_is_written_live_is_seen_also_where_the_clock_went_back_with_the_server(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, _: Seen) -> None:
+        seen = Texts()
+        leg = await moved(stores, await submitted(stores), "debugger")
+        before = Snapshot(valkey_url)
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        await notice(stores, leg, "void step")
+        in_ten_minutes = f"{round(time.time() * 1000) + 600_000}-0"
+        ahead = piece("void text", leg).model_dump_json()
+        await stores.client.xadd(keys.live(leg.lease.job), {"p": ahead}, id=in_ten_minutes)
+        await seen.until("void text")
+        before.restore()
+        again = await claimed_again(stores, leg)
+        await seen.until_so(lambda: seen.notes)
+        await stores.live.append(leg.lease.job, [piece("valid text", again)])
+        await seen.until("valid text")
+        await stores.jobs.finish(again.lease, "end", [done()], [])
+        await following
 
     run(valkey_url, scenario)

@@ -276,6 +276,7 @@ class JobStore(Appends, ReadsJobs, Protocol):
 
     Writes of a running leg are fenced: they raise ``LostLease`` (or answer ``fenced``) once another worker owns it, and
     so they do (or answer ``moved``) once the server knows less of the journal than the lease's ``seq`` says.
+    Leases, timers and deadlines are in relay time, which the clock of a server that jumps leaves alone.
     """
 
     async def reserve(self, session: str | None, request_id: str, user: str = "", policy: str = "route") -> str:

@@ -1,12 +1,21 @@
-"""A server's clock that tests set: scripts read its time plus what stands in a key; all else is as it is."""
+"""A server's clock that tests set.
+
+``let_clock_be_set``: its scripts read its time plus what stands in a key; all else is as it is. ``ServerClock``: the
+whole server sees another time, by the library of ``libfaketime`` in its process.
+"""
+
+import time
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from shared.stores import scripts
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 
-__all__ = ["let_clock_be_set", "set_clock"]
+__all__ = ["ServerClock", "let_clock_be_set", "set_clock"]
 
 _KEY = "ekiden:test:clock"
 _TIME = "redis.call('TIME')"
@@ -14,6 +23,9 @@ _SET_TIME = (
     "(function() local time = redis.call('TIME');"
     f" return {{time[1] + (redis.call('GET', '{_KEY}') or '0'), time[2]}} end)()"
 )
+_LIBRARY = "libfaketime.so.1"
+_DISTRIBUTIONS = ("/usr/lib/*/faketime", "/usr/lib*/faketime")
+"""Where Debian, and where Fedora puts it, if the package of ours is not there."""
 
 
 def let_clock_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +43,44 @@ def let_clock_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 async def set_clock(stores: Stores, ahead_s: int) -> None:
     """Set the server's clock so far ahead of the real time, or behind it."""
     await as_any(stores.client.set(_KEY, ahead_s, ex=600))
+
+
+class ServerClock:
+    """The clock of a server that is started with ``env``. Its monotonic clock is the real one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "clock"
+        self._ahead_s = 0
+        self.jump(0)
+        self.env = {
+            "LD_PRELOAD": str(_library()),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",  # its name before
+        }
+
+    def jump(self, by_s: int) -> None:
+        """Let the clock jump forward, or back."""
+        self._ahead_s += by_s
+        new = self._file.with_suffix(".new")
+        new.write_text(f"{self._ahead_s:+d}\n")
+        new.replace(self._file)  # at once: the server reads it all the time
+
+    def skip_unless_it_works(self, server: Redis) -> None:
+        """Skip the test if the server reads another clock: the library is made for another machine."""
+        self.jump(86_400)
+        if server.time()[0] - time.time() < 43_200:
+            pytest.skip(f"the server does not read the time through {_LIBRARY}")
+        self.jump(-86_400)
+
+
+def _library() -> Path:
+    spec = find_spec("libfaketime")
+    for package in (spec and spec.submodule_search_locations) or ():
+        for found in Path(package).rglob(_LIBRARY):
+            return found
+    for pattern in _DISTRIBUTIONS:
+        for found in Path("/").glob(f"{pattern[1:]}/{_LIBRARY}"):
+            return found
+    pytest.skip(f"no {_LIBRARY} here: it comes with the package libfaketime for Python, or with faketime for Linux")

@@ -29,8 +29,9 @@ import workers.executor
 from shared.children import watch_parent
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
+from shared.outcomes import Suspended
 from shared.prices import Prices
-from shared.records import ModelReplied
+from shared.records import ModelReplied, Paused
 from shared.relay.celery_app import make_app
 from shared.relay.leases import Leases
 from shared.relay.leg import Leg
@@ -107,11 +108,13 @@ class CountingModel:
 
 
 class NotingHandler(AgentHandler):
-    """Lets the model know whose call it serves; stumbles."""
+    """Lets the model know whose call it serves; stumbles; has the agent ``sleeper`` sleep before it begins."""
 
     async def run(self, leg: Leg) -> Any:
         LEG.set(leg)
         time.sleep(float(os.environ.get("STUMBLE_S", "0")))  # noqa: ASYNC251  # on the loop: so it is meant
+        if leg.agent == "sleeper" and not any(isinstance(entry.record, Paused) for entry in leg.entries):
+            return Suspended("retry", float(os.environ["SLEEP_S"]), "asleep")
         return await super().run(leg)
 
 

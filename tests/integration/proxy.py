@@ -6,7 +6,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -20,9 +20,13 @@ Mode = Literal["pass", "hang", "refuse", "loading"]
 
 
 class Server:
-    """A server with an append-only file that can be killed and started again, also with less than it had."""
+    """A server with an append-only file that can be killed and started again, also with less than it had.
 
-    def __init__(self, folder: Path, **options: str) -> None:
+    ``env`` goes into its environment, ``options`` to its command line.
+    """
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None, **options: str) -> None:
+        self._env = {**os.environ, **(env or {})}
         self.port = free_port()
         self._folder = folder
         given = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "dir": folder, **options}
@@ -32,7 +36,7 @@ class Server:
 
     def start(self, *options: str) -> None:
         """Start, and wait until it answers."""
-        self.process = subprocess.Popen([*self._argv, *options], stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*self._argv, *options], env=self._env, stdout=subprocess.DEVNULL)
         self.admin = Redis(port=self.port, decode_responses=True)
         deadline = time.monotonic() + DEADLINE_S
         while True:

@@ -17,6 +17,7 @@ from shared.stores.opening import Stores
 from shared.telemetry.base import QueueGauge, Telemetry, install
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, submitted
+from tests.doubles.clocks import let_clock_be_set, set_clock
 from tests.unit.relay.legs import expire, runner_of, take
 
 
@@ -105,6 +106,22 @@ def test_queues_are_told_with_the_age_of_their_oldest_message(valkey: Backend, l
     (gauge,) = listening.gauges
     assert (gauge.agent, gauge.depth) == ("router", 2)
     assert 0.04 < gauge.age_s < 30
+
+
+def test_a_queues_age_takes_no_notice_of_a_clock_that_jumped(
+    valkey: Backend, listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_clock_be_set(monkeypatch)
+
+    async def scenario(stores: Stores) -> None:
+        await stores.jobs.clock.passed_ms()
+        await submitted(stores)
+        await set_clock(stores, 8 * 86_400)
+        await tell_queues(stores)
+
+    valkey.run(scenario)
+    (gauge,) = listening.gauges
+    assert gauge.age_s < 30
 
 
 @pytest.mark.parametrize("way_out", ["its timer", "its end"])

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
@@ -96,24 +97,31 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> Iterator[processes._Reaper]:
     own.close()
 
 
+@dataclass
+class Worker:
+    """A worker, and what its program has left in every place there is."""
+
+    process: psutil.Process
+    left: list[psutil.Process]
+
+
 @pytest.fixture(params=["as whoever tests", "as nobody"])
-def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[psutil.Process]:
-    """A worker whose program has left processes everywhere."""
+def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
+    """A worker whose program runs."""
     user = NOBODY if request.param == "as nobody" else None
-    if user is not None:
-        if os.geteuid() != 0:
-            pytest.skip("only root can become somebody else, and all the other tests run as you")
-        os.chown(tmp_path, user, -1)
-        for folder in tmp_path.parents[:2]:
-            folder.chmod(0o755)
+    if user is not None and os.geteuid() != 0:
+        pytest.skip("only root can become somebody else, and all the other tests run as you")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    child = subprocess.Popen([interpreter(user), "-c", WORKER], cwd=tmp_path, env=env, user=user)
-    try:
-        assert until((tmp_path / "pids").exists), child.poll()
-        yield psutil.Process(child.pid)
-    finally:
-        child.kill()
-        child.wait()
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own is for nobody but its owner
+        if user is not None:
+            os.chown(folder, user, -1)
+        child = subprocess.Popen([interpreter(user), "-c", WORKER], cwd=folder, env=env, user=user)
+        try:
+            assert until(Path(folder, "pids").exists), child.poll()
+            yield Worker(psutil.Process(child.pid), left_in(Path(folder)))
+        finally:
+            child.kill()
+            child.wait()
 
 
 def interpreter(user: int | None) -> str:
@@ -166,22 +174,20 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(scenario, 60))
 
 
-def test_nothing_is_left_of_a_killed_worker(worker: psutil.Process, tmp_path: Path) -> None:
-    left = left_in(tmp_path)
-    above = worker.children(recursive=True)
-    assert len(left) == 5
-    assert set(left) <= set(above), "also those that have left their session are below the reaper"
-    worker.kill()
-    assert until(lambda: all(map(is_gone, above))), [one for one in above if not is_gone(one)]
+def test_nothing_is_left_of_a_killed_worker(worker: Worker) -> None:
+    below = worker.process.children(recursive=True)
+    assert len(worker.left) == 5
+    assert set(worker.left) <= set(below), "also those that have left their session are below the reaper"
+    worker.process.kill()
+    assert until(lambda: all(map(is_gone, below))), [one for one in below if not is_gone(one)]
 
 
-def test_nothing_is_left_of_a_worker_that_was_stopped_past_its_lease(worker: psutil.Process, tmp_path: Path) -> None:
-    left = left_in(tmp_path)
+def test_nothing_is_left_of_a_worker_that_was_stopped_past_its_lease(worker: Worker) -> None:
     time.sleep(2.5)  # longer than its lease, which it renews: that something does not happen takes time to see
-    assert not any(map(is_gone, left))
-    worker.suspend()
-    assert until(lambda: all(map(is_gone, left))), [one for one in left if not is_gone(one)]
-    assert worker.status() == psutil.STATUS_STOPPED
+    assert not any(map(is_gone, worker.left))
+    worker.process.suspend()
+    assert until(lambda: all(map(is_gone, worker.left))), [one for one in worker.left if not is_gone(one)]
+    assert worker.process.status() == psutil.STATUS_STOPPED
 
 
 def test_what_outlives_its_lifetime_is_killed_and_its_caller_told(tmp_path: Path) -> None:

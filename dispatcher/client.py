@@ -25,6 +25,7 @@ from shared.relay.leg import journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_job
 from shared.settings import SessionPolicy
+from shared.storable import storable
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission
 from shared.stores.confirming import Insisting
 from shared.stores.dead_letters import DeadLetter, DeadLetters
@@ -109,7 +110,7 @@ class Client:
             state: Session variables to set when the job begins, JSON; None takes one away.
 
         Raises:
-            InvalidRequest: the prompt is empty, or a variable cannot be kept.
+            InvalidRequest: the prompt is empty, or a variable or the name of the folder cannot be kept.
             SessionBusy: with ``on_busy="reject"``.
             UnknownAgent: the catalog in force has no such agent.
             UnknownJob: the session does not exist (any more).
@@ -121,6 +122,7 @@ class Client:
         if not prompt.strip():
             raise InvalidRequest("the prompt is empty: say what is to be done")
         variables = checked_state(state or {})
+        folder = _checked_folder(cwd)
         await self._check()
         in_force = await self._stores.catalogs.in_force() if agent is not None else None
         if agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
@@ -131,9 +133,13 @@ class Client:
         running = (await self._stores.sessions.session(session)).active if session else None
         trace, began_ns = self._telemetry.traceparent(), time.time_ns()
         context = first_context(job, trace)
-        folder = str(cwd) if cwd else None
         request = JobRequested(
-            prompt=_storable(prompt), agent=agent, strategy=strategy, cwd=folder, traceparent=trace, state=variables
+            prompt=storable(prompt),
+            agent=storable(agent),
+            strategy=strategy,
+            cwd=folder,
+            traceparent=trace,
+            state=variables,
         )
         box = outbox(job, 0, DISPATCH_QUEUE, context)
         try:
@@ -366,7 +372,14 @@ def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in state.items():
         if (problem := problem_of(name, value)) is not None:
             raise InvalidRequest(problem)
-    return dict(json.loads(_storable(json.dumps(state, ensure_ascii=False))))
+    return dict(json.loads(storable(json.dumps(state, ensure_ascii=False))))
+
+
+def _checked_folder(cwd: str | Path | None) -> str | None:
+    folder = str(cwd) if cwd else None
+    if folder != storable(folder):
+        raise InvalidRequest(f"the name of the folder {folder!r} is no UTF-8: rename it, or go through a link to it")
+    return folder
 
 
 def _require(agent: str, names: Iterable[str]) -> None:
@@ -397,8 +410,3 @@ def _delegated(entries: Iterable[Entry]) -> list[str]:
 def _traceparent_of(entries: list[Entry]) -> str:
     first = entries[0].record if entries else None
     return (first.traceparent or "") if isinstance(first, JobRequested) else ""
-
-
-def _storable(text: str) -> str:
-    """Return ``text`` as UTF-8 can hold it: a terminal may hand over lone surrogates."""
-    return text.encode("utf-8", "replace").decode()

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Message", "Part", "TextPart", "ToolCall", "ToolResult", "Usage", "answered", "storable", "user_message"]
+__all__ = ["Message", "Part", "TextPart", "ToolCall", "ToolResult", "Usage", "answered", "user_message"]
 
 
 class _Frozen(BaseModel):
@@ -30,6 +30,8 @@ class ToolCall(_Frozen):
     name: str
     args: dict[str, Any] = Field(default_factory=dict)
     signature: str | None = None
+    problem: str | None = None
+    """Why nobody can carry the call out, told to the model as its result; its arguments are not kept then."""
 
 
 class ToolResult(_Frozen):
@@ -86,27 +88,6 @@ class Usage(_Frozen):
 def user_message(text: str) -> Message:
     """Make a message that the user (or the relay on their behalf) says."""
     return Message(role="user", parts=(TextPart(text=text),))
-
-
-def storable(message: Message) -> Message:
-    """Return ``message`` as UTF-8 can hold it: a model's JSON may carry lone surrogates, which no journal takes."""
-    try:
-        message.model_dump_json()
-    except ValueError:
-        return Message.model_validate(_cleaned(message.model_dump()))
-    return message
-
-
-def _cleaned(value: Any) -> Any:
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode()
-        case dict():
-            return {_cleaned(key): _cleaned(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_cleaned(inner) for inner in value]
-        case _:
-            return value
 
 
 def answered(results: Iterable[ToolResult]) -> Message:

@@ -4,7 +4,6 @@ A field is ``EKIDEN_<NAME>`` in the environment and, in the files, the dotted ke
 ``agents.routing.…`` as in gemini-cli's files, ``ekiden.…`` for what is ours alone.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -16,6 +15,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from shared.addresses import problem_of
 from shared.errors import ConfigurationError
 from shared.settings_files import global_file, project_file, read_settings, value_at
+from shared.storable import read_json
 
 __all__ = ["SessionPolicy", "Settings", "TracingBackend", "TracingEvent", "key_of", "load_settings", "origins"]
 
@@ -228,9 +228,9 @@ def _origin(name: str, given: dict[str, Any]) -> str:
 
 def _json(text: str, expected: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"no valid JSON ({error.msg}): give {expected}") from None
+        return read_json(text)
+    except ValueError as error:
+        raise ValueError(f"no valid JSON ({error}): give {expected}") from None
 
 
 class _OtherNames(PydanticBaseSettingsSource):

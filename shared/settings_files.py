@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.errors import ConfigurationError
+from shared.storable import read_json
 
 __all__ = ["change_setting", "global_file", "project_file", "read_settings", "value_at"]
 
@@ -32,9 +33,11 @@ def read_settings(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from error
     try:
-        values = json.loads(text) if text.strip() else {}
+        values = read_json(text) if text.strip() else {}
     except json.JSONDecodeError as error:
         raise ConfigurationError(f"{path}:{error.lineno}: no valid JSON: {error.msg}; mend the file") from error
+    except ValueError as error:
+        raise ConfigurationError(f"{path}:1: cannot be read: {error}; mend the file") from error
     if not isinstance(values, dict):
         raise ConfigurationError(f"{path}:1: expected a JSON object, found {type(values).__name__}")
     return values

@@ -4,6 +4,8 @@ import json
 import re
 from typing import Any
 
+from shared.storable import MAX_DEPTH, nests_too_deep
+
 __all__ = ["problem_of"]
 
 _NAME = re.compile(r"[\w.-]{1,100}")
@@ -17,8 +19,10 @@ def problem_of(name: str, value: Any) -> str | None:
         return f"a variable's name is 1-100 letters, digits or any of _ . -, not {name!r}"
     try:
         size = len(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         return f"the value of {name!r} must be JSON: {error}"
+    if nests_too_deep(value):
+        return f"the value of {name!r} has more than {MAX_DEPTH} levels of lists and objects in each other"
     if size > _MAX_VALUE:
         return f"the value of {name!r} takes {size:,} characters as JSON: {_MAX_VALUE:,} are the most"
     return None

@@ -59,6 +59,7 @@ class Calls:
 
     async def answer(self, turn: Turn) -> Outcome | None:
         """Give every open call its one answer: ordinary tools, then delegations, then the first that ends the leg."""
+        await self._finish_all(turn, [_error(call, call.problem) for call in turn.open_calls if call.problem])
         for order, step in enumerate((self._run_ordinary, self._delegate, self._end_by_call)):
             calls = [call for call in turn.open_calls if self._order_of(call) == order]
             if calls and (end := await step(turn, calls)) is not None:

@@ -8,7 +8,7 @@ import structlog
 from shared.allowance import aside
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.base import FinishReason, ModelReply, ModelRequest, ToolSpec
-from shared.messages import Message, ToolCall, storable
+from shared.messages import Message, ToolCall
 from shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
 from shared.records import ModelReplied, Nudged, Summarised
 from shared.relay.leg import Leg
@@ -99,7 +99,7 @@ class Executor:
             return
         summary = Summarised(
             leg=self._leg.number,
-            text=storable(reply.message).text,
+            text=reply.message.text,
             model=reply.model,
             usage=reply.usage,
             cost_usd=self._has.prices.cost_usd(reply.model, reply.usage),
@@ -115,7 +115,7 @@ class Executor:
         record = ModelReplied(
             leg=self._leg.number,
             turn=turn,
-            message=storable(reply.message),
+            message=reply.message,
             finish=reply.finish,
             detail=reply.detail,
             usage=reply.usage,

@@ -9,6 +9,7 @@ from shared.definitions.model import AgentDefinition, HandoffRule
 from shared.llm.base import ToolSpec
 from shared.records import HandedOff
 from shared.relay.leg import Leg
+from shared.storable import read_json
 from shared.subschemas import Embedding
 
 __all__ = [
@@ -177,6 +178,6 @@ def _from_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value or "null") if len(value) <= MOST_JSON else value
-    except (ValueError, RecursionError):
+        return read_json(value or "null") if len(value) <= MOST_JSON else value
+    except ValueError:
         return value

@@ -104,10 +104,11 @@ def _checked(name: str, value: str) -> Any:
     from pydantic import TypeAdapter, ValidationError
 
     from shared.settings import Settings, key_of
+    from shared.storable import read_json
 
     try:
-        parsed = json.loads(value)
-    except json.JSONDecodeError:
+        parsed = read_json(value)
+    except ValueError:
         parsed = value
     field = Settings.model_fields[name]
     kind: Any = Annotated[field.annotation, field]

@@ -1,6 +1,5 @@
 """How well a catalog routes requests whose agent is known."""
 
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ import numpy as np
 from dispatcher.routing.base import Router, RoutingResult
 from shared.definitions.catalog import Catalog
 from shared.errors import InvalidRequest
+from shared.storable import read_json
 
 __all__ = ["NOBODY", "Case", "Outcome", "evaluate", "read_cases", "report", "run"]
 
@@ -121,9 +121,9 @@ def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 def _case(number: int, line: str) -> Case:
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InvalidRequest(f"line {number}: no valid JSON ({error.msg}); each line is one object") from None
+        row = read_json(line)
+    except ValueError as error:
+        raise InvalidRequest(f"line {number}: no valid JSON ({error}); each line is one object") from None
     text, label = (row.get(key) if isinstance(row, dict) else None for key in ("text", "label"))
     if not isinstance(text, str) or not isinstance(label, str) or not text.strip():
         raise InvalidRequest(f"line {number}: an object with the texts 'text' and 'label' is expected")

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 from shared.definitions.problems import AgentFileError
+from shared.storable import MAX_DEPTH, nests_too_deep, storable
 
 __all__ = ["plain"]
 
@@ -17,17 +18,20 @@ def plain(value: Any) -> Any:
     """Turn dates, bytes, sets, endless numbers and the like into texts; everything else stays as it is.
 
     Raises:
-        AgentFileError: the value contains itself.
+        AgentFileError: the value contains itself, or nests too deep to be stored.
     """
     try:
-        return _converted(value)
+        converted = _converted(value)
     except RecursionError:
         raise AgentFileError("the front matter contains itself (an alias inside its own anchor). Remove it") from None
+    if nests_too_deep(converted):
+        raise AgentFileError(f"the front matter has more than {MAX_DEPTH} levels of lists and objects in each other")
+    return converted
 
 
 def _converted(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {_encodable(str(key)): _converted(item) for key, item in value.items()}
+        return {storable(str(key)): _converted(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_converted(item) for item in value]
     if isinstance(value, Set):
@@ -37,7 +41,7 @@ def _converted(value: Any) -> Any:
 
 def _scalar(value: Any) -> Any:
     if isinstance(value, str):
-        return _encodable(value)
+        return storable(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, date):
@@ -47,7 +51,3 @@ def _scalar(value: Any) -> Any:
     if isinstance(value, int) and not -_MAX_INT <= value < _MAX_INT:
         return hex(value)
     return value
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

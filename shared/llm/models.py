@@ -16,6 +16,7 @@ from shared.llm.base import ChatModel
 from shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
 from shared.llm.genai.access import GeminiAccess
 from shared.llm.retrying import RetryingModel
+from shared.llm.storing import StorableModel
 from shared.settings import Settings
 
 __all__ = [
@@ -203,7 +204,7 @@ class Models:
         """Return what answers for ``choice``; it is to be asked for ``choice.name``."""
         adapter = choice.adapter
         if adapter.name not in self._made:
-            self._made[adapter.name] = adapter.make(self._values, self._env)
+            self._made[adapter.name] = StorableModel(adapter.make(self._values, self._env))
         return self._made[adapter.name]
 
 

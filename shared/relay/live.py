@@ -18,7 +18,10 @@ log = structlog.get_logger(__name__)
 
 
 class Live:
-    """Takes pieces from a model's callback and sends them from a task of its own; losing some costs no job anything."""
+    """Takes pieces from a model's callback and sends them from a task of its own; losing some costs no job anything.
+
+    So nothing that goes wrong here gets out; it is logged once a leg.
+    """
 
     def __init__(self, store: RedisLiveStore, lease: Lease) -> None:
         self._store = store
@@ -26,6 +29,7 @@ class Live:
         self._turn = 0
         self._pending: list[LivePiece] = []
         self._sending: asyncio.Task[None] | None = None
+        self._has_told = False
 
     def begin(self, turn: int) -> None:
         """Say which turn the next pieces belong to."""
@@ -33,6 +37,17 @@ class Live:
 
     def write(self, delta: Delta) -> None:
         """Take a piece; returns at once."""
+        try:
+            self._take(delta)
+        except Exception as error:
+            self._tell(error)
+
+    async def finish(self) -> None:
+        """Wait until everything is sent: the record of the whole answer comes next."""
+        if self._sending is not None:
+            await self._sending
+
+    def _take(self, delta: Delta) -> None:
         fresh = LivePiece(
             leg=self._lease.leg,
             fence=self._lease.fence,
@@ -49,17 +64,18 @@ class Live:
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send())
 
-    async def finish(self) -> None:
-        """Wait until everything is sent: the record of the whole answer comes next."""
-        if self._sending is not None:
-            await self._sending
-
     async def _send(self) -> None:
         while self._pending:
             pieces, self._pending = self._pending, []
             try:
                 await self._store.append(self._lease.job, pieces)
-            except EkidenError as error:
-                log.debug("live_pieces_lost", error=str(error))
+            except Exception as error:
+                self._tell(error)
             if self._pending:
                 await asyncio.sleep(FLUSH_S)
+
+    def _tell(self, error: Exception) -> None:
+        if not self._has_told:
+            self._has_told = True
+            tell = log.debug if isinstance(error, EkidenError) else log.warning  # of an outage others tell
+            tell("live_pieces_lost", error=f"{type(error).__name__}: {error}")

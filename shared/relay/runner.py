@@ -26,6 +26,7 @@ from shared.relay.message import LegMessage, outbox, queue_for
 from shared.relay.moving import GIVEN_BACK, return_of, step_of
 from shared.relay.patience import Patience
 from shared.relay.refusing import why_refused
+from shared.storable import storable
 from shared.stores.base import ChildSubmission, Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
@@ -249,12 +250,13 @@ class Runner:
         except EkidenError as error:
             if isinstance(error, Transient):
                 raise
-            return Failed("ERROR", str(error))
+            return Failed("ERROR", storable(str(error)))
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
                 raise
             log.exception("leg_failed")
-            return Failed("ERROR", f"{type(error).__name__}: {error} (a fault of Ekiden's: see the worker's log)")
+            said = storable(f"{type(error).__name__}: {error}")
+            return Failed("ERROR", f"{said} (a fault of Ekiden's: see the worker's log)")
 
     async def _commit(self, leg: Leg, outcome: Outcome) -> CommitVerdict:
         match outcome:

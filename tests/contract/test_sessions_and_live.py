@@ -1,8 +1,10 @@
 """The contracts of the session and live stores, on fakeredis and on a real server."""
 
 import asyncio
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from shared.errors import AmbiguousId, InvalidRequest, UnknownJob
 from shared.handoff import first_context
@@ -277,3 +279,22 @@ def test_a_server_that_is_away_costs_the_model_nothing() -> None:
         await client.aclose()
 
     asyncio.run(scenario())
+
+
+def test_nothing_that_goes_wrong_with_the_live_stream_costs_the_model_anything() -> None:
+    class Broken:
+        """A store that fails in a way that nobody thought of."""
+
+        async def append(self, job: str, pieces: list[LivePiece]) -> None:
+            raise RecursionError("too deep")
+
+    async def scenario(store: Any, text: Any) -> list[Any]:
+        with capture_logs() as logs:
+            live = Live(store, Lease(JOB, 1, "7"))
+            for _ in range(3):
+                live.write(Delta(text))
+                await live.finish()
+        return [entry["event"] for entry in logs]
+
+    assert asyncio.run(scenario(Broken(), "lost")) == ["live_pieces_lost"]
+    assert asyncio.run(scenario(Broken(), object())) == ["live_pieces_lost"]

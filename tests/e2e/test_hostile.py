@@ -250,6 +250,39 @@ def test_chinese_and_emoji_in_prompts_names_and_tool_results(served: Served, lan
     assert "调度" in served.ekiden.run("job", "chain", job).stdout
 
 
+def bytes_of(*parts: object) -> dict[str, str]:
+    """An answer of Gemini's that is sent as it is."""
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
+    whole = json.dumps({"candidates": [candidate], "modelVersion": "gemini-2.5-flash"})
+    return {"raw": f"data: {whole}\r\n\r\n"}
+
+
+def test_half_characters_nul_and_bottomless_arguments_cost_no_job(served: Served) -> None:
+    deep: object = []
+    for _ in range(300):
+        deep = {"in": [deep]}
+    calls = [{"functionCall": {"name": "read_file", "args": {"path": path}}} for path in ("a\x00b\ud800", deep)]
+    served.gemini.add(
+        {"when": {"answered": "read_file"}, "reply": bytes_of({"text": "hi \ud83d there \x00"})},
+        {"reply": bytes_of({"text": "half \udc00"}, *calls)},
+    )
+    done = served.submit("work", "--follow", agent="调度")
+    assert done.returncode == 0, done
+    assert "half \ufffd" in done.stdout
+    assert "hi \ufffd there" in done.stdout
+    [odd, bottomless] = served.gemini.requests[1].body["contents"][-1]["parts"]
+    assert "error" in odd["functionResponse"]["response"]
+    assert "more than 64 levels" in bottomless["functionResponse"]["response"]["error"]
+    job = newest(served)["id"]
+    exports = [["trace", "export", job, "--content", "--format", form] for form in ("json", "otlp", "openai")]
+    for words in (["job", "events", job, "--json"], ["job", "show", job], ["trace", "show", job], *exports):
+        shown = served.ekiden.run(*words)
+        assert (shown.returncode, shown.stderr) == (0, ""), words
+        assert shown.stdout.encode()
+    session = job.partition(".")[0]
+    assert served.submit("go on", "--wait", "--session", session, agent="调度").returncode == 0
+
+
 def test_a_terminal_of_forty_columns(served: Served) -> None:
     served.gemini.add({"reply": {"text": f"{CHINESE} and a sentence that is much longer than forty columns. " * 3}})
     code, screen = on_terminal(served.ekiden, "submit", CHINESE, "--agent", "plain", "--follow", columns=40)

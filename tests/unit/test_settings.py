@@ -47,7 +47,15 @@ def test_keys_of_the_sources_are_read_where_the_sources_have_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("{\n  broken", 2), ("[1]", 1), ('{"ekiden": {"lease_s": 1},}', 1)], ids=["cut", "list", "comma"]
+    ("text", "line"),
+    [
+        ("{\n  broken", 2),
+        ("[1]", 1),
+        ('{"ekiden": {"lease_s": 1},}', 1),
+        ("[" * 100_000, 1),
+        ('{"a":' * 70 + "1" + "}" * 70, 1),
+    ],
+    ids=["cut", "list", "comma", "bottomless", "deep"],
 )
 def test_a_file_that_cannot_be_read_is_named_with_its_line(text: str, line: int) -> None:
     project_file().parent.mkdir()
@@ -101,7 +109,11 @@ def test_folders_in_the_environment_are_a_path_several_or_a_list(
 
 @pytest.mark.parametrize(
     ("variable", "text", "expected"),
-    [("EKIDEN_AGENTS_DIR", '["one"', "JSON list"), ("EKIDEN_MODEL_ALIASES", "fast", "JSON object such as")],
+    [
+        ("EKIDEN_AGENTS_DIR", '["one"', "JSON list"),
+        ("EKIDEN_MODEL_ALIASES", "fast", "JSON object such as"),
+        ("EKIDEN_PRICES", "[" * 100_000, "more than 64 levels"),
+    ],
 )
 def test_a_variable_that_is_no_json_is_named_with_the_form_it_should_have(
     variable: str, text: str, expected: str, monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from shared.errors import ToolError
 from shared.llm.base import ToolSpec
 from shared.processes import Lifetime
+from shared.storable import storable
 from shared.variables import problem_of
 
 __all__ = ["StateView", "Tool", "ToolContext", "tool"]
@@ -51,7 +52,7 @@ class StateView:
             raise ToolError(problem)
         if value is not None and len({**self._variables, **self.changes} | {name: value}) > _MOST_VARIABLES:
             raise ToolError(f"a session has {_MOST_VARIABLES} variables at most: take one away first")
-        self.changes[name] = value
+        self.changes[name] = storable(value)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from shared.errors import ToolError
 from shared.messages import ToolCall, ToolResult
 from shared.nearness import nearest
+from shared.storable import storable
 from workers.tools.base import Tool, ToolContext
 
 __all__ = ["ToolGate"]
@@ -52,7 +53,7 @@ class ToolGate:
         began = time.monotonic()
         content, is_error = await self._answer(call, context)
         _log.debug("tool ran", tool=call.name, is_error=is_error, duration_s=round(time.monotonic() - began, 4))
-        return ToolResult(call_id=call.id, name=call.name, content=_shortened(_encodable(content)), is_error=is_error)
+        return ToolResult(call_id=call.id, name=call.name, content=_shortened(storable(content)), is_error=is_error)
 
     async def _answer(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
         try:
@@ -117,11 +118,6 @@ def _problem(problem: Any) -> str:
     if problem["type"] == "missing":
         return f"- {path}: is required"
     return f"- {path}: {problem['msg']}, got {_shortened(repr(problem['input']), _MAX_INPUT_CHARS)}"
-
-
-def _encodable(text: str) -> str:
-    """Escape lone surrogates, as odd file names have them: no JSON encoder would take them."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _shortened(text: str, limit: int = _MAX_CHARS) -> str:

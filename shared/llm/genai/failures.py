@@ -35,7 +35,7 @@ def translated(error: Exception, model: str) -> EkidenError | None:
     """Return what ``error`` means for a call of ``model``; None if it is no failure of the provider but a bug."""
     if isinstance(error, errors.APIError):
         return _refusal(error, model)
-    if isinstance(error, errors.UnknownApiResponseError | JSONDecodeError | ValidationError):
+    if isinstance(error, errors.UnknownApiResponseError | JSONDecodeError | ValidationError | RecursionError):
         return ModelUnavailable(f"The answer for model {model!r} is not what Gemini sends: {_CHECK_ADDRESS}")
     if isinstance(error, auth.TransportError):
         return ModelUnavailable("Google's log-in server cannot be reached")

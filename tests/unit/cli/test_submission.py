@@ -10,6 +10,7 @@ from dispatcher.cli.submission import Asked, Conversation
 from dispatcher.client import Client
 from shared.errors import InvalidRequest, SessionBusy, UnknownJob
 from shared.ids import session_of
+from shared.records import JobRequested
 from shared.stores.base import PoolView
 from shared.stores.opening import open_stores
 from shared.stores.redis import as_any
@@ -139,3 +140,22 @@ def test_a_refused_request_goes_to_whom_the_user_names_in_the_same_session() -> 
 
     assert (instead.agent, instead.strategy, instead.request_id) == ("debugger", None, None), "a request of its own"
     assert instead.conversation == Conversation("ada", "s")
+
+
+def test_a_request_is_storable_whatever_a_terminal_hands_over(valkey_url: str) -> None:
+    async def scenario(client: Client, notes: list[str]) -> None:
+        job = await client.submit("half \ud800 \ud83d\ude00", agent="n\udce9", user="u\udce9", state={"x": ["\udce9"]})
+        request = (await client.entries(job))[0].record
+        assert isinstance(request, JobRequested)
+        assert (request.prompt, request.agent, request.state) == ("half \ufffd 😀", "n\ufffd", {"x": ["\ufffd"]})
+
+    run(valkey_url, scenario)
+
+
+def test_a_folder_whose_name_nobody_could_keep_is_refused(valkey_url: str) -> None:
+    async def scenario(client: Client, notes: list[str]) -> None:
+        with pytest.raises(InvalidRequest, match=r"'/tmp/caf\\udce9' is no UTF-8"):
+            await client.submit("x", cwd=Path("/tmp/caf\udce9"))
+        assert await client.jobs() == []
+
+    run(valkey_url, scenario)

@@ -232,6 +232,15 @@ def test_reading_the_json_of_a_fresh_definition_keeps_its_digest() -> None:
     assert AgentDefinition.from_json(read().to_json()).digest == read().digest
 
 
+def test_refuses_front_matter_that_nests_too_deep() -> None:
+    deep: list[Any] = []
+    for _ in range(300):
+        deep = [deep]
+
+    with pytest.raises(AgentFileError, match="more than 64 levels"):
+        definition_from(NAMED | {"deep": deep}, "")
+
+
 def test_refuses_front_matter_that_contains_itself() -> None:
     knot: list[Any] = []
     knot.append(knot)

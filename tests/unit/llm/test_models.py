@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from shared.errors import MissingModel
 from shared.llm.models import ADAPTERS, Models, ModelValues, choose, usable_models
 from shared.llm.retrying import RetryingModel
-from shared.llm.scripted import ScriptedModel
+from shared.llm.storing import StorableModel
 
 KEY = {"GEMINI_API_KEY": "k"}
 VERTEX = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p"}
@@ -110,8 +110,8 @@ def test_a_provider_is_made_once() -> None:
     models = Models(PLAIN, KEY)
     flash, pro = (models.model(models.choose(name)) for name in ("gemini-2.5-flash", "gemini-2.5-pro"))
     assert flash is pro
-    assert isinstance(flash, RetryingModel)
-    assert isinstance(models.model(models.choose("scripted")), ScriptedModel)
+    assert isinstance(flash, StorableModel)
+    assert isinstance(flash._model, RetryingModel)
 
 
 def test_a_second_provider_fits_beside_the_first(monkeypatch: pytest.MonkeyPatch) -> None:

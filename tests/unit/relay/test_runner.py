@@ -130,14 +130,17 @@ def test_fields_that_a_later_version_added_to_the_message_are_ignored(backend: B
     backend.run(scenario)
 
 
-@pytest.mark.parametrize("error", [KeyError("name"), SystemExit(2), asyncio.CancelledError()])
+@pytest.mark.parametrize(
+    "error", [KeyError("name"), SystemExit(2), asyncio.CancelledError(), OSError("caf\udce9"), RecursionError("deep")]
+)
 def test_an_unexpected_exception_fails_the_job_and_says_what_it_was(backend: Backend, error: BaseException) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         assert await runner_of(stores, error).run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
         view = await stores.jobs.job(job)
         assert (view.status, view.reason) == ("failed", "ERROR")
-        assert view.result == f"{type(error).__name__}: {error} (a fault of Ekiden's: see the worker's log)"
+        said = str(error).replace("\udce9", "\ufffd")
+        assert view.result == f"{type(error).__name__}: {said} (a fault of Ekiden's: see the worker's log)"
 
     backend.run(scenario)
 
@@ -149,6 +152,16 @@ def test_an_error_of_ours_fails_the_job_with_its_own_text(backend: Backend) -> N
         await runner_of(stores, error).run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE)
         view = await stores.jobs.job(job)
         assert (view.status, view.result) == ("failed", "agent 'x' is broken: mend it")
+
+    backend.run(scenario)
+
+
+def test_an_error_of_ours_that_names_what_is_no_utf_8_ends_the_job_all_the_same(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        error = DefinitionError("the file 'caf\udce9.md' is broken")
+        await runner_of(stores, error).run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE)
+        assert (await stores.jobs.job(job)).result == "the file 'caf\ufffd.md' is broken"
 
     backend.run(scenario)
 

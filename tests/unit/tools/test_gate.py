@@ -231,7 +231,7 @@ def test_results_can_always_be_encoded(context: ToolContext) -> None:
     gate = ToolGate([odd_name])
     result = _run(gate, context, "odd_name", text="")
     gate.close()
-    assert json.loads(result.model_dump_json())["content"] == "caf\\udce9.txt"
+    assert json.loads(result.model_dump_json())["content"] == "caf\ufffd.txt"
 
 
 def test_logs_how_long_a_call_took(gate: ToolGate, context: ToolContext) -> None:

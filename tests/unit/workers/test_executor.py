@@ -9,6 +9,7 @@ import pytest
 from shared.errors import ModelError
 from shared.graces import TAKEOVER_S
 from shared.llm.base import FinishReason, ModelReply
+from shared.messages import ToolCall
 from shared.records import Ended, ModelReplied, ToolFinished, ToolStarted
 from shared.stores.base import Lease
 from shared.stores.opening import Stores
@@ -62,6 +63,25 @@ def test_the_reply_is_recorded_before_its_tools_start_and_each_result_after() ->
     assert story.results == {"c1": "write(x)"}
     assert [message.role for message in model.requests[1].messages] == ["user", "model", "tool"]
     assert [record.turn for record in story.of(ModelReplied)] == [1, 2]
+
+
+def test_a_call_that_nobody_can_carry_out_is_answered_with_why_and_ends_nothing() -> None:
+    names = ("write", "complete_task", "transfer_to_other", "delegate_to_other", "no_such_tool")
+    broken = [ToolCall(id=name, name=name, problem=f"Not executed: {name}") for name in names]
+    ran: list[str] = []
+    replies = {"solo": [calls(*broken, call("good", "write", what="x")), said("ok")], "other": [said("never")]}
+    front = {"name": "solo", "handoffs": ["other"], "subagents": ["other"], "output": {"name": "report"}}
+
+    async def scenario(stores: Stores) -> Story:
+        tools = [tool_named("write", ran=ran)]
+        return await Relay(stores, team(front, {"name": "other"}), Replies(replies), tools=tools).told(
+            "x", agent="solo"
+        )
+
+    story = on_fakeredis(scenario)
+    assert (story.view.status, story.view.result) == ("done", "ok")
+    assert story.results == {name: f"Not executed: {name}" for name in names} | {"good": "write(x)"}
+    assert ran == ["good"]
 
 
 def test_read_only_tools_run_side_by_side_and_answer_in_call_order() -> None:

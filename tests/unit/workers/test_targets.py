@@ -204,6 +204,9 @@ def test_the_single_tool_takes_a_payload_that_the_instruction_declares() -> None
         ({"payload": ""}, {}),
         ({"payload": "a.py"}, "a.py"),
         ({"payload": ["a.py"]}, ["a.py"]),
+        ({"payload": r'{"files": ["half \ud800"]}'}, {"files": ["half \ufffd"]}),
+        ({"payload": "[" * 300 + "]" * 300}, "[" * 300 + "]" * 300),  # nests too deep: it stays text
+        ({"payload": "[" * 100_000}, "[" * 100_000),
         ({}, {}),
     ],
 )

@@ -1,0 +1,68 @@
+"""What text and JSON become where they come in."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.storable import MAX_DEPTH, nests_too_deep, storable
+from shared.variables import problem_of
+
+ANYTHING = st.characters() | st.characters(categories=["Cs"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(ANYTHING),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(ANYTHING), inner),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("bad \ud800!", "bad \ufffd!"),
+        ("\udfff\ud83d", "\ufffd\ufffd"),
+        ("\ud83d\ude00 joined", "😀 joined"),
+        ("caf\udce9.txt", "caf\ufffd.txt"),
+        ("nul \x00, 好 🐛", "nul \x00, 好 🐛"),
+    ],
+)
+def test_a_lone_half_of_a_character_is_replaced_and_two_that_fit_are_joined(text: str, kept: str) -> None:
+    assert storable(text) == kept
+    assert storable({text: [text, (text, 1, None)]}) == {kept: [kept, [kept, 1, None]]}
+
+
+@given(JSON)
+def test_everything_is_utf_8_and_stays_so(value: Any) -> None:
+    kept = storable(value)
+    text = json.dumps(kept, ensure_ascii=False)
+    assert json.loads(text.encode()) == kept
+    assert storable(kept) == kept
+
+
+@given(st.text())
+def test_good_text_is_left_alone(text: str) -> None:
+    assert storable(text) is text
+
+
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for level in range(levels):
+        value = {"a": value} if level % 2 else [value]
+    return value
+
+
+def test_levels_are_counted() -> None:
+    assert [nests_too_deep(nested(levels)) for levels in (0, 1, MAX_DEPTH, MAX_DEPTH + 1, 100_000)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 300, 100_000])
+def test_a_session_variable_that_nests_too_deep_is_refused(levels: int) -> None:
+    assert problem_of("deep", nested(levels))
+    assert problem_of("deep", nested(MAX_DEPTH)) is None

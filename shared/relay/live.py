@@ -45,7 +45,7 @@ class Live:
     async def finish(self) -> None:
         """Wait until everything is sent: the record of the whole answer comes next."""
         if self._sending is not None:
-            await self._sending
+            await asyncio.wait({self._sending})  # awaited itself, it would pass on how it ends
 
     def _take(self, delta: Delta) -> None:
         fresh = LivePiece(

@@ -68,7 +68,7 @@ class FailingOver:
         folders = folder / "one", folder / "two"
         for one in folders:
             one.mkdir()
-        self._primary, self._replica = (Server(one, **self._options) for one in folders)
+        self._primary, self._replica = (Server(one, None, **self._options) for one in folders)
         self._front = Proxy(self._primary.port)
         self._line = Proxy(self._primary.port)
         self.url = self._front.url

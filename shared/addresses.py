@@ -52,7 +52,7 @@ def without_password(url: str) -> str:
 
 def _why_not(url: str) -> str | None:
     if not url:
-        return "it is empty"
+        return "it is empty (without any, the embedded server is used)"
     if any(character.isspace() or not character.isprintable() for character in url):
         return "it holds a space, a line end or another character that must be written encoded (a space is %20)"
     scheme, mark, _ = url.partition("://")

@@ -59,9 +59,9 @@ local function resume(id, job)
   redis.call('HDEL', job, 'cause')
 end
 
--- Keep what was in a queue and is no message of ours, for people to look at.
+-- Keep what was in a queue and is no message of ours, for people to look at; where that cannot be, nothing fails by it.
 local function bury(queue, reason, raw)
-  redis.call('XADD', DEAD_LETTERS, 'MAXLEN', MAX_DEAD_LETTERS, '*', 'queue', queue, 'reason', reason, 'raw', raw)
+  redis.pcall('XADD', DEAD_LETTERS, 'MAXLEN', MAX_DEAD_LETTERS, '*', 'queue', queue, 'reason', reason, 'raw', raw)
   redis.call('EXPIRE', DEAD_LETTERS, DEAD_LETTERS_TTL_S)
 end
 

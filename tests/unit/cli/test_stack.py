@@ -1,0 +1,45 @@
+"""What ``ekiden run`` and ``ekiden up`` tell of their dispatcher's log."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from dispatcher.cli.stack import Stack
+
+
+class Dispatcher:
+    """A child that has logged these lines."""
+
+    def __init__(self, *entries: dict[str, str]) -> None:
+        self.lines = ["no JSON", "[]", *map(json.dumps, entries)]
+
+    def tail(self, lines: int) -> str:
+        return "\n".join(self.lines)
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ({"event": "agent_file", "level": "error", "at": "a.md:4", "problem": "no"}, "agent file a.md:4: no"),
+        (
+            {"event": "catalog_not_published", "level": "error", "error": "c2 is in force"},
+            "the agent files are not in force: c2 is in force",
+        ),
+        (
+            {"event": "catalog_differs", "level": "warning", "files": "added z", "hint": "rolled back"},
+            "the agent files are not in force (added z): rolled back",
+        ),
+    ],
+)
+def test_what_keeps_agent_files_from_being_in_force_is_told_once(
+    entry: dict[str, str], text: str, tmp_path: Path
+) -> None:
+    warning = {"event": "agent_file", "level": "warning", "at": "a.md:1", "problem": "odd"}
+    stack = Stack("unix:///s", tmp_path, tmp_path)
+    stack.children["dispatcher"] = cast(Any, Dispatcher(warning, entry, {"event": "catalog_read", "level": "info"}))
+    told: list[str] = []
+    for _ in range(2):
+        stack.tell_problems(told.append)
+    assert told == [text]

@@ -14,7 +14,8 @@ read by who knows what holds of each.
 that lags takes its place (``failover``). What it has forgotten is done again; nothing else is. A job that was accepted
 before the moment to which it goes back is there and ends; with ``--wait-replicas`` every job that was confirmed is.
 
-``--mutate fence`` or ``journal`` takes that safety out of the pools: then this must find something.
+``--mutate fence`` or ``journal`` takes that safety out of the pools: then this must find something; ``--mutate rewind``
+with ``--rewind`` takes out what tells two owners apart on a server that went back.
 """
 
 import argparse

@@ -17,7 +17,7 @@ __all__ = ["CHAIN", "SAFETIES", "Figures", "Plan", "at", "read_job"]
 CHAIN = ("first", "second", "third")
 SLACK_S = 0.05
 """Between the server's clock and when the world outside notes a request."""
-SAFETIES = ("fence", "journal")
+SAFETIES = ("fence", "journal", "rewind")
 
 
 @dataclass(frozen=True)

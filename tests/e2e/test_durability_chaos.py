@@ -35,11 +35,20 @@ def test_it_would_notice_a_missing(safety: str, stop_every: int) -> None:
 
 @pytest.mark.parametrize("rewind", ["crash", "failover"])
 def test_a_server_that_goes_back_in_time_loses_what_it_forgot_and_no_more(rewind: Rewind) -> None:
-    plan = Plan(60, rate=8, rewind=rewind, rewinds=2, lost_s=1.0, turn_s=1.0, lease_s=2.0, workers=3, within_s=60)
+    plan = Plan(40, rate=8, rewind=rewind, rewinds=2, lost_s=1.0, turn_s=1.0, lease_s=2.0, workers=3, within_s=60)
     figures = run(plan)
     print(*figures.lines(), sep="\n")
     assert figures.is_clean, figures.lines()
     assert len(figures.windows) == 2
+
+
+def test_it_would_notice_two_owners_that_look_alike_on_a_server_that_went_back() -> None:
+    plan = Plan(
+        24, rate=8, rewind="failover", rewinds=1, lost_s=1.0, turn_s=1.0, mutate="rewind", lease_s=2.0, within_s=12
+    )
+    figures = run(plan)
+    print(*figures.lines(), sep="\n")
+    assert figures.broken, figures.lines()
 
 
 def test_what_a_replica_has_confirmed_survives_its_promotion() -> None:

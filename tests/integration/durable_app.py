@@ -3,8 +3,8 @@
 ``celery -A tests.integration.durable_app:worker worker``. ``EFFECTS_URL`` is where effects are counted. Faults:
 ``PARDON`` names a file (while it is missing, the tool ``poison`` kills its process), ``DEAFEN`` a file whose creation
 makes the consumer hear nothing, ``AS_VERSION`` the format version that this program claims to be of, ``STUMBLE_S`` how
-long each leg holds up the loop before it runs, ``MUTATION`` a safety that is taken out (``fence`` or ``journal``), to
-show that a test would notice.
+long each leg holds up the loop before it runs, ``MUTATION`` a safety that is taken out, to show that a test would notice (``fence``, ``journal``, or ``rewind``: what tells two owners
+apart on a server that went back).
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.request
 from contextvars import ContextVar
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -133,18 +134,40 @@ async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
     return await dispatcher.bootstrap.build(settings, stores)
 
 
+POSITION = ("append", "if h[6] ~= seq then", "if false then")
+CHECKS = {
+    "fence": [
+        (
+            "append",
+            "elseif h[1] ~= 'running' or fence_of(h[2], h[7]) ~= fence or h[3] ~= leg then",
+            "elseif false then",
+        ),
+        POSITION,
+    ],
+    "rewind": [
+        ("append", "return (count or '') .. '.' .. (owner or '')", "return (count or '') .. '.'"),
+        ("renew", "and tonumber(h[5]) >= seq", ""),
+        POSITION,
+    ],
+}
+"""What the scripts lose with a safety: one that has the text, the text, and what stands there instead."""
+
+
 def take_out(safety: str) -> None:
     """Switch one safety off in this process."""
-    if safety == "fence":
-        source_of = shared.stores.scripts.source_of
-        check = "elseif h[1] ~= 'running' or h[2] ~= fence or h[3] ~= leg then"
-        assert check in source_of("append")
-        setattr(shared.stores.scripts, "source_of", lambda name: source_of(name).replace(check, "elseif false then"))  # noqa: B010
-        setattr(Leases, "_stop", lambda *_: None)  # noqa: B010  # what makes it seldom that the fence is needed
-    elif safety == "journal":
+    if safety == "journal":
         setattr(workers.executor, "turns_of", lambda _: [])  # noqa: B010
-    else:
-        raise ValueError(safety)
+        return
+    source_of, checks = shared.stores.scripts.source_of, CHECKS[safety]
+    for script, check, _ in checks:
+        assert check in source_of(script), check
+
+    def without(name: str) -> str:
+        return reduce(lambda text, one: text.replace(one[1], one[2]), checks, source_of(name))
+
+    setattr(shared.stores.scripts, "source_of", without)  # noqa: B010
+    if safety == "fence":
+        setattr(Leases, "_stop", lambda *_: None)  # noqa: B010  # what makes it seldom that the fence is needed
 
 
 def wait_to_deafen(consumer: Any) -> None:

@@ -3,8 +3,8 @@
 ``celery -A tests.integration.durable_app:worker worker``. ``EFFECTS_URL`` is where effects are counted. Faults:
 ``PARDON`` names a file (while it is missing, the tool ``poison`` kills its process), ``DEAFEN`` a file whose creation
 makes the consumer hear nothing, ``AS_VERSION`` the format version that this program claims to be of, ``STUMBLE_S`` how
-long each leg holds up the loop before it runs, ``MUTATION`` a safety that is taken out, to show that a test would notice (``fence``, ``journal``, or ``rewind``: what tells two owners
-apart on a server that went back).
+long each leg holds up the loop before it runs, ``MUTATION`` a safety that is taken out, to show that a test would notice
+(``fence``, ``journal``, or ``rewind``: what tells two owners apart on a server that went back).
 """
 
 import asyncio
@@ -134,12 +134,12 @@ async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
     return await dispatcher.bootstrap.build(settings, stores)
 
 
-POSITION = ("append", "if h[6] ~= seq then", "if false then")
+POSITION = ("append", "if h[5] ~= seq then", "if false then")
 CHECKS = {
     "fence": [
         (
             "append",
-            "elseif h[1] ~= 'running' or fence_of(h[2], h[7]) ~= fence or h[3] ~= leg then",
+            "elseif h[1] ~= 'running' or fence_of(h[2], h[6]) ~= fence or h[3] ~= leg then",
             "elseif false then",
         ),
         POSITION,

@@ -3,7 +3,7 @@
 ``celery -A tests.integration.durable_app:worker worker``. ``EFFECTS_URL`` is where effects are counted. Faults:
 ``PARDON`` names a file (while it is missing, the tool ``poison`` kills its process), ``DEAFEN`` a file whose creation
 makes the consumer hear nothing, ``AS_VERSION`` the format version that this program claims to be of, ``STUMBLE_S`` how
-long each leg holds up the loop before it runs, ``MUTATION`` a safety that is taken out, to show that a test would notice
+long each leg holds up the loop before it runs, ``MUTATION`` a safety that is taken out, to show that tests would notice
 (``fence``, ``journal``, or ``rewind``: what tells two owners apart on a server that went back).
 """
 

@@ -60,7 +60,7 @@ def test_the_sweeper_puts_aside_what_is_no_list_and_pushes_again(backend: Backen
         job = await submitted(stores)
         await stores.client.delete(DISPATCH_QUEUE)
         await stores.client.hset(DISPATCH_QUEUE, "a", "hash")
-        await stores.client.hset(keys.job(job), "enqueued_ms", "1")
+        await stores.client.zadd(keys.queued(DISPATCH_QUEUE), {job: 1})
         assert await stores.jobs.requeue(job, 0, 5) == "ok"
         assert await stores.client.llen(DISPATCH_QUEUE) == 1
         assert await stores.dead_letters.clear_the_way([DISPATCH_QUEUE, "none"]) == []

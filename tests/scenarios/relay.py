@@ -216,7 +216,8 @@ class Relay:
     async def story(self, job: str) -> Story:
         """Read what became of the job so far; its journal keeps to what every journal does."""
         entries, view = await self.stores.jobs.journal(job), await self.stores.jobs.job(job)
-        assert faults_of_job(view, entries) == []
+        faults = faults_of_job(view, entries)
+        assert not faults, faults
         return Story(view, [entry.record for entry in entries])
 
     async def told(self, prompt: str, *, agent: str | None = None, cwd: Path | None = None) -> Story:

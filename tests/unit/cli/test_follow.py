@@ -335,7 +335,7 @@ def test_a_server_that_goes_back_is_said_once_and_what_it_has_is_shown(valkey_ur
 
 async def claimed_again(stores: Stores, leg: Claimed) -> Claimed:
     """Take the leg over, as another worker does once its lease has run out."""
-    await as_any(stores.client.hset(keys.job(leg.lease.job), "lease_ms", "0"))
+    await as_any(stores.client.zadd(keys.LEASES, {leg.lease.job: 1}))
     return await claimed(stores, leg.lease.job, "w2#1")
 
 

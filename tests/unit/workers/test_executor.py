@@ -10,7 +10,7 @@ from shared.errors import ModelError
 from shared.graces import TAKEOVER_S
 from shared.llm.base import FinishReason, ModelReply
 from shared.messages import ToolCall
-from shared.records import Ended, ModelReplied, ToolFinished, ToolStarted
+from shared.records import Ended, ModelReplied, Noticed, ToolFinished
 from shared.stores.base import Lease
 from shared.stores.opening import Stores
 from tests.contract.relay_world import claimed
@@ -201,7 +201,7 @@ def nearly_used_up(replies: Sequence[Said], tools: Iterable[Tool] = ()) -> Story
         job = await relay.submit("do it", agent="solo")
         await relay.step()
         earlier = await claimed(stores, job, owner="dead", lease_s=0.0)
-        await stores.jobs.append(earlier.lease, "t", [ToolStarted(leg=0, call_id="-", name="-")], used_ms=9_950,
+        await stores.jobs.append(earlier.lease, "t", [Noticed(leg=1, text="-")], used_ms=9_950,
                                  is_progress=False)  # fmt: skip
         async with asyncio.timeout(5):
             await relay.drain()

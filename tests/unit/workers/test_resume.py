@@ -71,7 +71,8 @@ async def resumed(stores: Stores, cut: Sequence[Record]) -> tuple[Story, list[st
     relay, job = await begun(stores, model, ran)
     lost = await claimed(stores, job, owner="lost", lease_s=0.0)
     for number, record in enumerate(cut):
-        await stores.jobs.append(lost.lease, f"{lost.lease.fence}.{number}", [record], used_ms=1, is_progress=False)
+        token, is_progress = f"{lost.lease.fence}.{number}", isinstance(record, ModelReplied | ToolFinished)
+        await stores.jobs.append(lost.lease, token, [record], used_ms=1, is_progress=is_progress)
     assert await relay.drain() == ["ok", "ok"]
     return await relay.story(job), ran, model
 

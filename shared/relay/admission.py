@@ -37,8 +37,10 @@ class Admission:
         """Called on the loop when it is time to ask again after a refusal."""
 
     def admits(self) -> bool:
-        """Tell whether another message may be taken now."""
-        self._refuses = self.lag_s >= self._leases.lease_s / LAG_SHARE or self._beginning >= BEGINNING
+        """Tell whether another message may be taken now. An idle process takes one, however slow it is."""
+        in_flight = self._in_flight()
+        is_behind = self.lag_s >= self._leases.lease_s / LAG_SHARE
+        self._refuses = in_flight > 0 and (is_behind or in_flight - self._leases.begun >= BEGINNING)
         now = time.monotonic()
         if self._refuses:
             self._refused_at = now
@@ -57,10 +59,6 @@ class Admission:
     def is_busy(self) -> bool:
         """Whether messages were left in the queue lately."""
         return time.monotonic() - self._refused_at < BUSY_S
-
-    @property
-    def _beginning(self) -> int:
-        return self._in_flight() - self._leases.begun
 
     def _answer(self) -> None:
         self._answered_after_s, self._is_asked = time.monotonic() - self._asked_at, False

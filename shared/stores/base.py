@@ -46,7 +46,6 @@ CommitVerdict = Literal["ok", "fenced", "moved", "gone", "cancelled", "refused",
 """What became of a commit. ``moved``: the journal is not where the writer believed: the server went back in time."""
 OnBusy = Literal["queue", "reject", "interrupt"]
 """What becomes of a submission to a session that has an unfinished job; ``interrupt`` puts it in front."""
-
 UsedUp = Literal["", "tokens", "cost"]
 """Which budget of the root job is used up, if one is."""
 
@@ -304,10 +303,7 @@ class JobStore(Appends, ReadsJobs, Protocol):
         ...
 
     async def give_back(self, lease: Lease) -> Literal["ok", "refunded", "stale"]:
-        """Take back the attempt of a claim whose leg was lost before it ran; once, however often it is said.
-
-        Where nobody has had the leg since, its message is pushed (``ok``). ``stale``: there is nothing to take back.
-        """
+        """Take back, once, the attempt of a claim whose leg was lost before it ran; queue it if it is ours yet."""
         ...
 
     async def transfer(self, lease: Lease, commit_id: str, step: Step) -> tuple[CommitVerdict, str]:

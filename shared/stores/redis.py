@@ -40,7 +40,7 @@ class _FairPool(redis.ConnectionPool):
     async def get_connection(self, *_: Any, **__: Any) -> Any:
         """Return a connection once it is this caller's turn."""
         await self._free.acquire()
-        connection = self.get_available_connection()  # type: ignore[no-untyped-call]  # redis-py types most of itself
+        connection = self.get_available_connection()  # type: ignore[no-untyped-call]  # redis-py's
         try:
             await self.ensure_connection(connection)
         except BaseException:

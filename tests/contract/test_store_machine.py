@@ -160,11 +160,11 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 99))
     def give_back(self, pick: int) -> None:
         leg = self.some_leg(pick)
-        before = self.view(leg.lease.job)
+        before = self.do(self.stores.jobs.views([leg.lease.job]))
         verdict = self.do(self.stores.jobs.give_back(leg.lease))
-        after = self.view(leg.lease.job)
-        assert before.attempts - 1 <= after.attempts <= before.attempts
-        assert after.status == ("queued" if verdict == "ok" else before.status)
+        for was, is_now in zip(before, self.do(self.stores.jobs.views([leg.lease.job])), strict=True):
+            assert max(0, was.attempts - 1) <= is_now.attempts <= was.attempts
+            assert is_now.status == ("queued" if verdict == "ok" else was.status)
 
     @precondition(lambda self: self.held)
     @rule(pick=st.integers(0, 99), delay_s=st.sampled_from([0.0, 3600.0]))

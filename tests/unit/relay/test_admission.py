@@ -21,8 +21,8 @@ class World:
         self.now = 1000.0
         self.waiting: list[Callable[[], None]] = []
         self.later: list[tuple[float, Callable[[], object]]] = []
-        self.in_flight = 0
-        self.leases = SimpleNamespace(lease_s=LEASE_S, begun=0)
+        self.in_flight = 1
+        self.leases = SimpleNamespace(lease_s=LEASE_S, begun=1)
         leases: Any = self.leases
         self.admission = Admission(cast(asyncio.AbstractEventLoop, self), leases, lambda: self.in_flight)
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
@@ -92,7 +92,7 @@ def test_after_a_refusal_the_consumer_is_woken_to_ask_again(world: World, lags: 
         world.admits()
         assert not world.admits(after_s=LIMIT_S)
     else:
-        world.in_flight = BEGINNING
+        world.in_flight = BEGINNING + 1
         assert not world.admits()
     for _ in range(3):  # however often it is refused
         world.turn()
@@ -105,11 +105,11 @@ def test_after_a_refusal_the_consumer_is_woken_to_ask_again(world: World, lags: 
 
 
 def test_legs_that_have_not_begun_keep_further_ones_out_and_those_that_run_do_not(world: World) -> None:
-    world.in_flight = BEGINNING - 1
+    world.in_flight = BEGINNING
     assert world.admits()
     world.in_flight += 1
     assert not world.admits()
-    world.leases.begun = 1
+    world.leases.begun += 1
     assert world.admits()
     world.in_flight, world.leases.begun = 5000, 5000 - BEGINNING
     assert not world.admits()
@@ -117,10 +117,17 @@ def test_legs_that_have_not_begun_keep_further_ones_out_and_those_that_run_do_no
     assert world.admits()
 
 
+def test_an_idle_process_takes_a_message_however_slow_it_is(world: World) -> None:
+    world.admits()
+    assert not world.admits(after_s=LIMIT_S)
+    world.in_flight = world.leases.begun = 0
+    assert world.admits()
+
+
 def test_who_refused_lately_is_busy(world: World) -> None:
-    world.in_flight = BEGINNING
+    world.in_flight = BEGINNING + 1
     assert not world.admits()
-    world.in_flight = 0
+    world.in_flight = 1
     assert world.admits()
     assert world.admission.is_busy
     world.now += BUSY_S

@@ -8,7 +8,6 @@ async with Client("redis://localhost") as client:
 """
 
 import asyncio
-import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from dispatcher.places import Place
+from dispatcher.requests import checked_folder, checked_state
 from shared.definitions.model import AgentDefinition
 from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, UnknownAgent, WentBack
 from shared.handoff import first_context
@@ -26,16 +26,16 @@ from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_job
 from shared.settings import SessionPolicy
 from shared.storable import storable
-from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission
+from shared.stores.base import JobView, LivePiece, OnBusy, PoolView
 from shared.stores.confirming import Insisting
 from shared.stores.dead_letters import DeadLetter, DeadLetters
 from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.sessions import Said, SessionView
+from shared.stores.submissions import Submission
 from shared.telemetry.starting import LateTelemetry
-from shared.variables import problem_of
 
-__all__ = ["Client", "checked_state"]
+__all__ = ["Client"]
 
 WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
@@ -122,7 +122,7 @@ class Client:
         if not prompt.strip():
             raise InvalidRequest("the prompt is empty: say what is to be done")
         variables = checked_state(state or {})
-        folder = _checked_folder(cwd)
+        folder = checked_folder(cwd)
         await self._check()
         in_force = await self._stores.catalogs.in_force() if agent is not None else None
         if agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
@@ -365,21 +365,6 @@ class Client:
             if not self._is_checked:
                 await self._stores.check()
                 self._is_checked = True
-
-
-def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return session variables as they can be stored. Raises ``InvalidRequest``."""
-    for name, value in state.items():
-        if (problem := problem_of(name, value)) is not None:
-            raise InvalidRequest(problem)
-    return dict(json.loads(storable(json.dumps(state, ensure_ascii=False))))
-
-
-def _checked_folder(cwd: str | Path | None) -> str | None:
-    folder = str(cwd) if cwd else None
-    if folder != storable(folder):
-        raise InvalidRequest(f"the name of the folder {folder!r} is no UTF-8: rename it, or go through a link to it")
-    return folder
 
 
 def _require(agent: str, names: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ def variables_of(given: Sequence[str] | None) -> dict[str, Any]:
 
     Raises ``InvalidRequest``; where a name is given twice, the last one counts.
     """
-    from dispatcher.client import checked_state
+    from dispatcher.requests import checked_state
 
     found: dict[str, Any] = {}
     for pair in given or ():

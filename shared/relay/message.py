@@ -9,7 +9,7 @@ import json
 from pydantic import BaseModel, ConfigDict
 
 from shared.handoff import VERSION, HandoffContext
-from shared.stores.base import Outbox
+from shared.stores.submissions import Outbox
 
 __all__ = ["DISPATCH_QUEUE", "IDLE_QUEUE", "TASK", "LegMessage", "agent_of", "outbox", "queue_for"]
 

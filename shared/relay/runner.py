@@ -27,9 +27,10 @@ from shared.relay.moving import GIVEN_BACK, return_of, step_of
 from shared.relay.patience import Patience
 from shared.relay.refusing import why_refused
 from shared.storable import storable
-from shared.stores.base import ChildSubmission, Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
+from shared.stores.base import Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
+from shared.stores.submissions import ChildSubmission
 from shared.telemetry.base import LegWatch, telemetry
 from shared.telemetry.identity import child_traceparent, read_traceparent
 

@@ -8,14 +8,14 @@ from pydantic import BaseModel, ConfigDict
 
 from shared.errors import StopFlag
 from shared.handoff import HandoffContext
-from shared.outcomes import Budget, Child
-from shared.records import Entry, JobRequested, Record
+from shared.outcomes import Budget
+from shared.records import Entry, Record
+from shared.stores.submissions import ChildSubmission, Outbox, Submission
 
 __all__ = [
     "NOTHING",
     "Appended",
     "Appends",
-    "ChildSubmission",
     "Claim",
     "ClaimVerdict",
     "Claimed",
@@ -26,13 +26,11 @@ __all__ = [
     "Lease",
     "LivePiece",
     "OnBusy",
-    "Outbox",
     "PoolView",
     "ReadsJobs",
     "Spent",
     "Step",
     "StopFlag",
-    "Submission",
     "UsedUp",
     "claims_in",
 ]
@@ -66,35 +64,6 @@ class Appended(NamedTuple):
     seq: int
     """The journal's last position."""
     used_up: UsedUp = ""
-
-
-@dataclass(frozen=True)
-class Outbox:
-    """The next leg's queue message. The commit pushes it; the sweeper pushes it again when it was lost."""
-
-    queue: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Submission:
-    """A job to create: its request, the context of leg 0 and the message that wakes the dispatcher."""
-
-    job: str
-    request: JobRequested
-    context: HandoffContext
-    outbox: Outbox
-    deadline_s: float
-
-
-@dataclass(frozen=True)
-class ChildSubmission:
-    """A child job that a suspension begins, at its first agent: without a routing of its own."""
-
-    child: Child
-    outbox: Outbox
-    records: tuple[Record, Record]
-    """Its request, and the move of control to its agent."""
 
 
 @dataclass

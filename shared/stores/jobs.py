@@ -15,21 +15,19 @@ from shared.stores import keys
 from shared.stores.base import (
     NOTHING,
     Appended,
-    ChildSubmission,
     Claim,
     Claimed,
     ClaimVerdict,
     CommitVerdict,
     Lease,
     OnBusy,
-    Outbox,
     Spent,
     Step,
     StopFlag,
-    Submission,
     UsedUp,
 )
 from shared.stores.redis import ms, sent_at, translated
+from shared.stores.submissions import ChildSubmission, Outbox, Submission
 from shared.stores.sweeping import RedisJobSweeper
 
 __all__ = ["RedisJobStore"]

@@ -14,7 +14,8 @@ from shared.llm.base import ChatModel
 from shared.messages import ToolCall, ToolResult
 from shared.outcomes import Outcome, Transfer
 from shared.records import Entry, Record
-from shared.stores.base import ChildSubmission, Claimed, CommitVerdict
+from shared.stores.base import Claimed, CommitVerdict
+from shared.stores.submissions import ChildSubmission
 
 __all__ = ["LegWatch", "QueueGauge", "RunsTools", "Telemetry", "install", "is_installed", "telemetry"]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from shared.ids import session_of
-from shared.stores.base import ChildSubmission
+from shared.stores.submissions import ChildSubmission
 from shared.telemetry import names
 from shared.telemetry.identity import Root, read_traceparent
 from shared.telemetry.spans import Span, SpanKind

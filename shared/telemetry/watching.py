@@ -30,7 +30,8 @@ from shared.records import (
     Unrouted,
 )
 from shared.settings import TracingEvent
-from shared.stores.base import ChildSubmission, Claimed, CommitVerdict, claims_in
+from shared.stores.base import Claimed, CommitVerdict, claims_in
+from shared.stores.submissions import ChildSubmission
 from shared.telemetry import names
 from shared.telemetry.base import LegWatch, RunsTools
 from shared.telemetry.calls import WatchedGate, WatchedModel

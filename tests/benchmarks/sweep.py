@@ -19,8 +19,9 @@ from shared.logs import configure_logs
 from shared.records import JobRequested
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.sweeper import end_overdue, sweep
-from shared.stores.base import Claim, Claimed, Submission
+from shared.stores.base import Claim, Claimed
 from shared.stores.opening import Stores, open_stores
+from shared.stores.submissions import Submission
 
 __all__ = ["Cost", "cost_beside", "fill"]
 

@@ -6,8 +6,9 @@ from shared.handoff import HandoffContext, first_context
 from shared.messages import Message, TextPart
 from shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record
 from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from shared.stores.base import Claim, Claimed, Lease, Step, Submission
+from shared.stores.base import Claim, Claimed, Lease, Step
 from shared.stores.opening import Stores
+from shared.stores.submissions import Submission
 
 LEASE_S = 30.0
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dispatcher.cli.variables import variables_of
-from dispatcher.client import checked_state
+from dispatcher.requests import checked_state
 from shared.errors import InvalidRequest
 
 

@@ -28,8 +28,8 @@ from shared.relay.leg import Leg
 from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from shared.relay.runner import Runner
 from shared.settings import load_settings
-from shared.stores.base import Submission
 from shared.stores.opening import Stores
+from shared.stores.submissions import Submission
 from shared.telemetry.base import install
 from shared.telemetry.config import EVENTS, telemetry_config
 from shared.telemetry.content import Content

@@ -1,0 +1,38 @@
+"""What a job is created from, and the message that wakes its next leg."""
+
+from dataclasses import dataclass
+
+from shared.handoff import HandoffContext
+from shared.outcomes import Child
+from shared.records import JobRequested, Record
+
+__all__ = ["ChildSubmission", "Outbox", "Submission"]
+
+
+@dataclass(frozen=True)
+class Outbox:
+    """The next leg's queue message. The commit pushes it; the sweeper pushes it again when it was lost."""
+
+    queue: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job to create: its request, the context of leg 0 and the message that wakes the dispatcher."""
+
+    job: str
+    request: JobRequested
+    context: HandoffContext
+    outbox: Outbox
+    deadline_s: float
+
+
+@dataclass(frozen=True)
+class ChildSubmission:
+    """A child job that a suspension begins, at its first agent: without a routing of its own."""
+
+    child: Child
+    outbox: Outbox
+    records: tuple[Record, Record]
+    """Its request, and the move of control to its agent."""

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import structlog
 
@@ -12,7 +11,8 @@ from dispatcher.routing.base import Router
 from dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from dispatcher.routing.strategies import RoutingValues, routers
 from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.loader import load_all, shipped_agents_dir
+from shared.definitions.loader import layered, shipped_agents_dir
+from shared.definitions.trusted import levels_here
 from shared.llm.models import Models, ModelValues
 from shared.relay.served import Served
 from shared.settings import Settings
@@ -43,8 +43,11 @@ async def build(settings: Settings, stores: Stores) -> Served:
 
 
 def load_catalog(settings: Settings) -> Catalog:
-    """Load every agent file in force; problems are logged with file and line, and hide no other agent."""
-    loaded = load_all(Path.cwd(), settings.agents_dir, Path.home())
+    """Load every agent file in force, as far as it is trusted.
+
+    Problems are logged with file and line, and hide no other agent.
+    """
+    loaded = layered(level.loaded for level in levels_here(settings))
     catalog, problems = build_catalog(loaded.definitions, loaded.sources)
     for problem in (*loaded.problems, *problems):
         report = log.error if problem.severity == "error" else log.warning

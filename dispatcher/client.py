@@ -24,7 +24,7 @@ from shared.relay.leg import journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_job
 from shared.settings import SessionPolicy
-from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission
+from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Submission, Unfinished
 from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.sessions import Said, SessionView
@@ -210,6 +210,10 @@ class Client:
     async def jobs(self, limit: int = 20, status: str | None = None) -> list[JobView]:
         """Return the newest jobs, newest first, of one status or of all."""
         return await self._stores.jobs.jobs(limit, status)
+
+    async def unfinished(self) -> list[Unfinished]:
+        """Return every job that has not ended, delegated ones too, the oldest first, whatever lists say."""
+        return await self._stores.jobs.unfinished()
 
     async def sessions(
         self, limit: int = 20, *, user: str | None = None, entry: str | None = None

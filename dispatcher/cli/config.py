@@ -32,12 +32,15 @@ def set_(
     key: Key, value: Annotated[str, typer.Argument(help="JSON, or plain text.")], globally: Global = False
 ) -> None:
     """Write a value into the project's settings file."""
+    from dispatcher.cli.granting import grant_setting
     from shared.settings import key_of
     from shared.settings_files import change_setting
 
     name = _field(key)
     path = _file(globally)
     change_setting(path, key_of(name), _checked(name, value))
+    if not globally:
+        grant_setting(key_of(name))
     Output().line(f"{key_of(name)} = {value} ({path})")
 
 

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from dispatcher.cli import (
+    adopt,
     agents,
     chat,
     config,
@@ -25,6 +26,7 @@ from dispatcher.cli import (
     status,
     submit,
     trace,
+    trust,
     up,
 )
 from dispatcher.cli import run as run_command
@@ -82,6 +84,8 @@ app.command("models")(models.models)
 app.add_typer(agents.app, name="agents")
 app.add_typer(route.app, name="route")
 app.add_typer(config.app, name="config")
+app.command("trust")(trust.trust)
+app.command("adopt")(adopt.adopt)
 
 
 def run() -> NoReturn:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.options import LogLevel, Redis
+from dispatcher.cli.options import LogLevel, Redis, Trust
 
 __all__ = ["dispatcher"]
 
@@ -16,16 +16,24 @@ def dispatcher(
     agents_dir: Annotated[
         list[Path] | None, typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files.")
     ] = None,
+    project: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Another project whose agent files are read, as far as you trust it."),
+    ] = None,
     concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, help="Jobs at a time. [50]")] = None,
     metrics_port: Annotated[
         int | None, typer.Option(metavar="PORT", min=0, help="Offer metrics to Prometheus there. [not at all]")
     ] = None,
     log_level: LogLevel = "warning",
+    trust: Trust = False,
 ) -> None:
     """Serve new jobs: load the agent files, publish them, and route every request to its first agent."""
     from shared.children import watch_parent
 
     watch_parent()
+    from shared.asking import settle_trust
+
+    settle_trust(trust, project)
     from shared.relay.message import DISPATCH_QUEUE
     from shared.relay.serving import serve
     from shared.server import server_url
@@ -36,4 +44,5 @@ def dispatcher(
     typer.echo(f"Serving new jobs at {without_password(url)}")
     folders = json.dumps([str(folder.absolute()) for folder in agents_dir]) if agents_dir else None
     options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency, "metrics_port": metrics_port}
+    options |= {"project": str(project.absolute())} if project else {}
     raise typer.Exit(serve("dispatcher.app:app", options, [DISPATCH_QUEUE], log_level))

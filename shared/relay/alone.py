@@ -73,6 +73,7 @@ class Quarantine:
     async def _start(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # the current folder may be anybody's, with packages that are named like ours
             "-m",
             __name__,
             self._bootstrap,

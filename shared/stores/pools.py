@@ -46,6 +46,11 @@ class RedisPoolStore:
         await pipeline.execute()
 
     @translated
+    async def forget_all(self) -> None:
+        """Forget every pool: none can be there."""
+        await as_any(self._redis.delete(keys.POOLS))
+
+    @translated
     async def pools(self) -> list[PoolView]:
         """Return the pools that are there now, by id."""
         ids = sorted(await as_any(self._redis.zrange(keys.POOLS, 0, -1)))

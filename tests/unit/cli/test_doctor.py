@@ -71,11 +71,11 @@ def test_pools_of_another_version_are_a_warning() -> None:
 
 
 def test_agent_files_are_valid_until_one_is_not(elsewhere: Path) -> None:
-    assert agent_files(load_settings()).status == "ok"
+    assert agent_files().status == "ok"
     folder = elsewhere / ".gemini" / "agents"
     folder.mkdir(parents=True)
     (folder / "broken.md").write_text("---\nname: broken\n---\nno description\n")
-    found = agent_files(load_settings())
+    found = agent_files()
     assert found.status == "error"
     assert "broken.md" in found.text
     assert "validate" in found.remedy

@@ -297,6 +297,10 @@ class Client:
         """Return the pool processes that are there now."""
         return await self._stores.pools.pools()
 
+    async def announced_ms(self) -> dict[str, int]:
+        """Return when each pool process last said that it is alive, by its id, in ms of the server's clock."""
+        return await self._stores.pools.announced_ms()
+
     async def queues(self) -> list[QueueView]:
         """Return every queue with its length and its consumers."""
         return await self._stores.pools.queues()

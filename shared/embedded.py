@@ -183,7 +183,8 @@ def _server_program() -> Path:
 def _unusable(data_dir: Path, error: OSError) -> ConfigurationError:
     reason = error.strerror or type(error).__name__
     return ConfigurationError(
-        f"cannot keep data in {str(data_dir)!r}: {reason}; make it a folder that you can write to, {_REMEDY}"
+        f"cannot keep data in {str(data_dir)!r}: {reason}; make it a folder that you can write to, "
+        f"name another with --data-dir or EKIDEN_DATA_DIR, {_REMEDY}"
     )
 
 

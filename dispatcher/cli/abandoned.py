@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["listed_jobs", "settle_abandoned"]
 
 _DYING_S = 6.0
-"""How long the pools of a killed command may take to end."""
+"""How long the pools of a killed command may take to end; a living pool announces itself anew meanwhile."""
 _SHOWN = 10
 
 
@@ -70,11 +70,16 @@ async def _left_behind(server: "Attachment") -> "list[Unfinished]":
 
 
 async def _is_served(client: "Client") -> bool:
-    """Whether pools run and go on running; those of a killed command are about to end."""
+    """Whether pools run and go on running; those of a killed command are about to end.
+
+    What counts is that one announces itself anew: data may tell of processes that never were.
+    """
     deadline = time.monotonic() + _DYING_S
-    while any(_lives(pool.pid) for pool in await client.pools()):
+    before = await client.announced_ms()
+    while living := [pool.id for pool in await client.pools() if _lives(pool.pid)]:
         if time.monotonic() > deadline:
-            return True
+            now = await client.announced_ms()
+            return any(now.get(pool, 0) > before.get(pool, 0) for pool in living)
         await asyncio.sleep(0.1)
     return False
 

@@ -62,12 +62,7 @@ def _require_agreement(source: Path, *, yes: bool) -> None:
 
 
 async def _unfinished(url: str) -> "list[Unfinished]":
-    """Return the jobs that have not ended, and forget the pools that once served them."""
-    from shared.stores.opening import open_stores
+    from dispatcher.client import Client
 
-    stores = open_stores(url)
-    try:
-        await stores.pools.forget_all()
-        return await stores.jobs.unfinished()
-    finally:
-        await stores.close()
+    async with Client(url) as client:
+        return await client.unfinished()

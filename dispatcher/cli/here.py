@@ -21,7 +21,7 @@ from dispatcher.cli.stack import Stack
 from dispatcher.cli.submission import Asked
 from dispatcher.cli.submit import submit_and_follow
 from dispatcher.client import Client
-from shared.embedded import attach, peek
+from shared.embedded import attach
 from shared.errors import EkidenError
 from shared.ids import session_of
 
@@ -44,10 +44,9 @@ class Visit:
 @contextmanager
 def visit(data_dir: Path, abandoned: Abandoned | None) -> Iterator[Visit]:
     """Start the embedded server unless it runs, settle what becomes of abandoned jobs, and stop it in the end."""
-    is_fresh = not peek(data_dir)
     with attach(data_dir) as server, Neighbours(data_dir) as neighbours:
         name_left_data(data_dir)
-        resumed = [] if is_fresh else settle_abandoned(server, neighbours, abandoned)
+        resumed = settle_abandoned(server, neighbours, abandoned)
         neighbours.join()
         yield Visit(server.url, data_dir, resumed)
 

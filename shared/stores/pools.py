@@ -46,9 +46,10 @@ class RedisPoolStore:
         await pipeline.execute()
 
     @translated
-    async def forget_all(self) -> None:
-        """Forget every pool: none can be there."""
-        await as_any(self._redis.delete(keys.POOLS))
+    async def announced_ms(self) -> dict[str, int]:
+        """Return when each pool last said that it is alive, by its id."""
+        rows = await as_any(self._redis.zrange(keys.POOLS, 0, -1, withscores=True))
+        return {pool_id: int(score) for pool_id, score in rows}
 
     @translated
     async def pools(self) -> list[PoolView]:

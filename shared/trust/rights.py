@@ -73,8 +73,7 @@ def setting_rights(project: Path, key: str, value: Any) -> list[Right]:
     subject = f"setting {key}"
     rights = [value_right(subject, value, f"{key} = {_json(value)}")]
     if key == "ekiden.scripts_dir" and isinstance(value, str):
-        names = sorted(path.name for path in (project / value).glob("*.yaml"))
-        rights += [Right(subject, f"script {name}", shown=f"script {name}") for name in names]
+        rights += [Right(subject, f"script {name}", shown=f"script {name}") for name in _scripts_in(project / value)]
     return rights
 
 
@@ -84,6 +83,13 @@ def section_rights(values: Mapping[str, Any]) -> Iterator[tuple[str, str, Right]
         entries = values.get(section)
         for name, value in entries.items() if isinstance(entries, Mapping) else ():
             yield section, name, value_right(f"{kind} {name}", value, f"{kind} {name}: {_json(value)}")
+
+
+def _scripts_in(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.glob("*.yaml"))
+    except (OSError, ValueError):  # no path at all: nobody will read scripts there
+        return []
 
 
 def _json(value: Any) -> str:

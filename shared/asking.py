@@ -88,7 +88,7 @@ def _some(names: list[str]) -> str:
 
 
 def _line(subject: str, texts: list[str]) -> str:
-    return f"{subject}: {', '.join(texts)}" if subject.startswith("agent ") else ", ".join(texts)
+    return f"{subject}: {'; '.join(texts)}" if subject.startswith("agent ") else "; ".join(texts)
 
 
 def _visible(text: str) -> str:

@@ -47,7 +47,7 @@ def agent_files() -> Finding:
     from dispatcher.cli.agents_checks import Checker
     from dispatcher.cli.agents_found import open_agents
 
-    agents = open_agents((), as_files=True)
+    agents = open_agents(())
     checker = Checker(agents.in_force)
     reports = [checker.report(file) for file in agents.files if not file.is_shadowed]
     bad = [report for report in reports if report.count("error")]

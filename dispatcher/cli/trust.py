@@ -54,7 +54,7 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
         typer.echo(json.dumps(_as_json(standing), ensure_ascii=False))
         return
     out = Output()
-    out.line(f"{project} asks for {'this' if standing.wanted else 'nothing that needs your trust'}")
+    out.line(f"{project} asks for{':' if standing.wanted else ' nothing that needs your trust'}")
     for line in listed(standing.wanted):
         out.line(line)
     if standing.grants.problem:
@@ -69,7 +69,7 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
 def _is_agreed(count: int) -> bool:
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to be asked: give --yes to grant it, or --json to look at it")
-    return typer.confirm(f"Trust this folder with all {count} of it?", default=False)
+    return typer.confirm(f"Trust this folder with all {count}?", default=False)
 
 
 def _revoke(project: Path, as_json: bool) -> None:

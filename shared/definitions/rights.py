@@ -39,7 +39,7 @@ def rights_wanted(agent: AgentDefinition, users: Names) -> list[Right]:
         if value := agent.extra.get(field):
             rights.append(value_right(subject, value, f"{kind} {json.dumps(value, ensure_ascii=False)}", field))
     if users.would_lose(agent.name):
-        rights.append(Right(subject, "counts first", shown="counts instead of yours, or of Ekiden's"))
+        rights.append(Right(subject, "counts first", shown="replaces yours or Ekiden's"))
     others = dict.fromkeys(target for target in agent.targets if target in users)
     return rights + [Right(subject, f"hands over to {name}", shown=f"hands over to {name}") for name in others]
 

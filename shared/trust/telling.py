@@ -13,8 +13,10 @@ def tell(project: Path, what: str) -> None:
     """Say what the folder does not get, unless this process has said so, or does it otherwise."""
     if project in _taken_over or (project, what) in _told:
         return
+    is_first = project not in {folder for folder, _ in _told}
     _told.add((project, what))
-    text = f"ekiden: the folder {str(project)!r} is not trusted: {what}. {hint(project)}"
+    advice = f" {hint(project)}" if is_first else ""
+    text = f"ekiden: the folder {str(project)!r} is not trusted: {what}.{advice}"
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - whichever program this is, its user must know
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from dispatcher.cli.agents_found import configured_servers
 from dispatcher.cli.main import app

@@ -103,7 +103,9 @@ def as_pipe(journals: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [as_link_to_a_file, as_link_to_the_folder, as_link_to_all, as_pipe])
-def test_what_is_no_plain_file_is_refused_and_nothing_is_copied(project: Path, tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+def test_what_is_no_plain_file_is_refused_and_nothing_is_copied(
+    project: Path, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
     spoil(project / ".ekiden" / "appendonlydir")
     with pytest.raises(InvalidRequest, match="neither a folder nor a regular file"):
         copy_data(project / ".ekiden", tmp_path / "data")

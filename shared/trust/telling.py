@@ -1,5 +1,6 @@
 """What a user is told of a folder that is not trusted: each thing once, on standard error."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -27,5 +28,7 @@ def take_over(project: Path) -> None:
 
 def hint(project: Path) -> str:
     """Say what shows and grants what the folder asks for."""
-    where = "" if Path.cwd().is_relative_to(project) else f" {project}"
+    path = str(project)
+    shown = shlex.quote(path) if path.isprintable() else repr(path)
+    where = "" if Path.cwd().is_relative_to(project) else f" {shown}"
     return f"`ekiden trust{where}` shows what it asks for, and grants it"

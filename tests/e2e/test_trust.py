@@ -4,7 +4,7 @@ import http.server
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def data_of(ekiden: Program) -> Path:
     return Path(ekiden.env["HOME"], ".local", "state", "ekiden", digest_of(ekiden.folder))
 
 
-def settings(folder: Path, values: dict[str, object]) -> None:
+def settings(folder: Path, values: Mapping[str, object]) -> None:
     (folder / ".gemini").mkdir(exist_ok=True)
     (folder / ".gemini" / "settings.json").write_text(json.dumps(values))
 

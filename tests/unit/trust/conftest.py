@@ -1,5 +1,7 @@
 """A home and a project for the tests of trust, in which nothing is trusted."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,9 @@ from shared.trust import telling
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project, which is the current folder, beside an empty home folder."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty project, which is the current folder, beside an empty home folder; the environment is the test's own."""
+    before = dict(os.environ)
     for name in ("home", "project"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -17,4 +20,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setattr(telling, "_told", set())
     monkeypatch.setattr(telling, "_taken_over", set())
-    return tmp_path / "project"
+    yield tmp_path / "project"
+    os.environ.clear()
+    os.environ.update(before)

@@ -16,7 +16,7 @@ from dispatcher.cli.agents_found import configured_servers
 from dispatcher.cli.main import app
 from shared.asking import listed, settle_trust
 from shared.definitions.loader import AGENTS_FOLDER
-from shared.errors import EkidenError, InvalidRequest
+from shared.errors import EkidenError, InvalidRequest, StoreUnavailable
 from shared.places import state_folder
 from shared.settings import load_settings
 from shared.settings_files import change_setting, project_file
@@ -87,6 +87,14 @@ def test_every_command_says_that_the_folder_is_not_trusted_and_ends_as_it_would_
     assert sum("`ekiden trust` shows what it asks for, and grants it" in line for line in lines) == 1
     assert "ekiden.redis_url" in result.stderr
     assert "pa55word" not in result.stderr
+
+
+@pytest.mark.parametrize("words", [["worker"], ["dispatcher"], ["submit", "hello"]])
+def test_services_take_the_folders_word_for_this_time(hostile: Path, words: list[str]) -> None:
+    result = ekiden(*words, "--trust")
+    assert isinstance(result.exception, StoreUnavailable), "the server that the folder names is asked"
+    assert "not trusted" not in result.output
+    assert not state_folder().exists()
 
 
 @pytest.mark.parametrize("words", [["config", "get", "redis_url"], ["agents", "show", "lure"], ["jobs"]])
@@ -226,6 +234,18 @@ def test_a_linked_folder_is_the_one_that_it_leads_to(
     fine("trust", str(tmp_path / "link"), "--yes")
     monkeypatch.chdir(tmp_path / "link")
     assert load_settings().redis_url == NOWHERE
+
+
+def test_a_folder_with_an_odd_name_is_told_of_on_one_harmless_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = tmp_path / "a b\x1b[2K\n\u202e\udcff"
+    write(odd, "lure", tools=["bash"])
+    settle_trust(False, odd)
+    telling.tell(tmp_path / "other\x1b\n", "ignored")
+    for line in (said := capsys.readouterr().err.splitlines()):
+        assert line.isprintable()
+    assert len(said) == 2
 
 
 def test_what_would_hide_or_steer_a_terminal_is_shown_and_nothing_is_cut() -> None:

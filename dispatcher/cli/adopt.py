@@ -18,7 +18,7 @@ __all__ = ["adopt"]
 
 def adopt(
     path: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="The folder of the data. [.ekiden in this folder]")
+        Path | None, typer.Argument(metavar="DIR", help="The folder of the data. [.ekiden in this folder]")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="They are yours, do not ask.")] = False,
     data_dir: DataDir = None,

@@ -18,7 +18,7 @@ __all__ = ["trust"]
 
 
 def trust(
-    path: Annotated[Path, typer.Argument(metavar="[PATH]", help="A folder of the project. [the current one]")] = Path(),
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of the project. [the current one]")] = Path(),
     is_list: Annotated[bool, typer.Option("--list", help="The folders that you were asked about.")] = False,
     is_revoked: Annotated[
         bool, typer.Option("--revoke", help="Forget all that was granted to it, or refused.")

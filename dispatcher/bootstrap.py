@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import structlog
 
@@ -16,7 +15,8 @@ from dispatcher.publishing import publish_own
 from dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from dispatcher.routing.strategies import RoutingValues, Strategies, routers
 from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.loader import load_all, shipped_agents_dir
+from shared.definitions.loader import layered, shipped_agents_dir
+from shared.definitions.trusted import levels_here
 from shared.errors import CatalogNotReady, NoCatalog, UnreadableDefinition
 from shared.llm.models import Models, ModelValues
 from shared.relay.served import Served
@@ -63,8 +63,11 @@ async def build(settings: Settings, stores: Stores) -> Served:
 
 
 def load_catalog(settings: Settings) -> Catalog:
-    """Load every agent file in force; problems are logged with file and line, and hide no other agent."""
-    loaded = load_all(Path.cwd(), settings.agents_dir, Path.home())
+    """Load every agent file in force, as far as it is trusted.
+
+    Problems are logged with file and line, and hide no other agent.
+    """
+    loaded = layered(level.loaded for level in levels_here(settings))
     catalog, problems = build_catalog(loaded.definitions, loaded.sources)
     for problem in (*loaded.problems, *problems):
         report = log.error if problem.severity == "error" else log.warning

@@ -15,18 +15,17 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from dispatcher.places import Place
-from dispatcher.requests import checked_folder, checked_state
+from dispatcher.requests import checked_folder, checked_state, require_agent
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, UnknownAgent, WentBack
+from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, WentBack
 from shared.handoff import first_context
-from shared.nearness import nearest
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_job
 from shared.settings import SessionPolicy
 from shared.storable import storable
-from shared.stores.base import JobView, LivePiece, OnBusy, PoolView
+from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Unfinished
 from shared.stores.confirming import Insisting
 from shared.stores.dead_letters import DeadLetter, DeadLetters
 from shared.stores.opening import open_stores
@@ -126,7 +125,7 @@ class Client:
         await self._check()
         in_force = await self._stores.catalogs.in_force() if agent is not None else None
         if agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
-            _require(agent, in_force.manifest)
+            require_agent(agent, in_force.manifest)
         jobs = self._stores.jobs
         request_id = request_id or uuid.uuid4().hex
         job = await jobs.reserve(session, request_id, user, policy)
@@ -254,6 +253,10 @@ class Client:
         """Return the newest jobs, newest first, of one status or of all."""
         return await self._stores.jobs.jobs(limit, status)
 
+    async def unfinished(self) -> list[Unfinished]:
+        """Return every job that has not ended, delegated ones too, the oldest first, whatever lists say."""
+        return await self._stores.jobs.unfinished()
+
     async def sessions(
         self, limit: int = 20, *, user: str | None = None, entry: str | None = None
     ) -> list[SessionView]:
@@ -323,7 +326,7 @@ class Client:
         in_force = await self._stores.catalogs.in_force()
         if in_force is None:
             raise NoCatalog("nobody has published agents to this server: start `ekiden dispatcher`")
-        _require(agent, in_force.manifest)
+        require_agent(agent, in_force.manifest)
         digest = in_force.manifest[agent]
         return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))
 
@@ -342,6 +345,10 @@ class Client:
     async def pools(self) -> list[PoolView]:
         """Return the pool processes that are there now."""
         return await self._stores.pools.pools()
+
+    async def announced_ms(self) -> dict[str, int]:
+        """Return when each pool process last said that it is alive, by its id, in ms of the server's clock."""
+        return await self._stores.pools.announced_ms()
 
     async def queues(self) -> list[QueueView]:
         """Return every queue with its length and its consumers."""
@@ -365,16 +372,6 @@ class Client:
             if not self._is_checked:
                 await self._stores.check()
                 self._is_checked = True
-
-
-def _require(agent: str, names: Iterable[str]) -> None:
-    """Raise ``UnknownAgent`` unless ``agent`` is one of ``names``."""
-    names = sorted(names)
-    if agent in names:
-        return
-    near = nearest(agent, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-    raise UnknownAgent(f"no agent is named {agent!r}: {hint}")
 
 
 async def _each(ask: Callable[[Q], Awaitable[A]], questions: Iterable[Q]) -> list[A]:

@@ -1,15 +1,16 @@
 """What a request carries besides its prompt, checked before anything is stored."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from shared.errors import InvalidRequest
+from shared.errors import InvalidRequest, UnknownAgent
+from shared.nearness import nearest
 from shared.storable import storable
 from shared.variables import problem_of
 
-__all__ = ["checked_folder", "checked_state"]
+__all__ = ["checked_folder", "checked_state", "require_agent"]
 
 
 def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,3 +27,13 @@ def checked_folder(cwd: str | Path | None) -> str | None:
     if folder != storable(folder):
         raise InvalidRequest(f"the name of the folder {folder!r} is no UTF-8: rename it, or go through a link to it")
     return folder
+
+
+def require_agent(agent: str, names: Iterable[str]) -> None:
+    """Raise ``UnknownAgent`` unless ``agent`` is one of ``names``."""
+    names = sorted(names)
+    if agent in names:
+        return
+    near = nearest(agent, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+    raise UnknownAgent(f"no agent is named {agent!r}: {hint}")

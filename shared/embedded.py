@@ -17,11 +17,14 @@ from urllib.parse import quote
 
 from shared import keeper
 from shared.errors import ConfigurationError
+from shared.places import private_folder
 
-__all__ = ["Attachment", "attach", "is_running", "peek"]
+__all__ = ["UP_LOCK", "Attachment", "attach", "is_running", "is_served", "peek"]
 
 _REMEDY = "or set EKIDEN_REDIS_URL to the address of a Redis or Valkey server"
 _POLL_S = 0.01
+UP_LOCK = "up.lock"
+"""Held exclusively by the one `ekiden up` of a data folder, once what becomes of abandoned jobs is settled."""
 _LARGEST_LOG = 1_000_000
 
 
@@ -85,18 +88,26 @@ def is_running(data_dir: Path) -> bool:
     return _running_socket(data_dir) is not None
 
 
+def is_served(data_dir: Path) -> bool:
+    """Whether an ``ekiden up`` runs for the folder: others may add their pools to its own."""
+    return keeper.is_locked(data_dir / UP_LOCK) and is_running(data_dir)
+
+
 def peek(data_dir: Path) -> bool:
     """Whether the folder holds data of a server that runs or once ran; starts nothing."""
     return (data_dir / "appendonlydir").is_dir()
 
 
 def _prepare(data_dir: Path) -> Path:
-    """Make the folder, which holds conversations, for its owner only, and keep it out of version control."""
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ignore = data_dir / ".gitignore"
+    """Make the folder, which holds conversations, for its owner only, and keep it out of version control.
+
+    Raises ``ConfigurationError`` for one that others own or may write to: its jobs would be theirs.
+    """
+    data = private_folder(data_dir)
+    ignore = data / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n")
-    return data_dir.resolve()
+    return data
 
 
 def _join(data: Path, users: int) -> tuple[Path, bool]:
@@ -172,7 +183,8 @@ def _server_program() -> Path:
 def _unusable(data_dir: Path, error: OSError) -> ConfigurationError:
     reason = error.strerror or type(error).__name__
     return ConfigurationError(
-        f"cannot keep data in {str(data_dir)!r}: {reason}; make it a folder that you can write to, {_REMEDY}"
+        f"cannot keep data in {str(data_dir)!r}: {reason}; make it a folder that you can write to, "
+        f"name another with --data-dir or EKIDEN_DATA_DIR, {_REMEDY}"
     )
 
 

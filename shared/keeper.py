@@ -31,6 +31,7 @@ __all__ = [
     "KEEPER_LOCK",
     "READY",
     "READY_S",
+    "SERVER_LOCK",
     "SERVER_LOG",
     "USERS_LOCK",
     "answers",

@@ -10,15 +10,16 @@ _held: list[object] = []
 
 
 def server_url(settings: Settings) -> str:
-    """Return the configured address, else that of the embedded server that runs in ``data_dir``.
+    """Return the configured address, else that of the embedded server of the ``ekiden up`` that runs for ``data_dir``.
 
+    A server that only answers questions has no pools: its unfinished jobs wait for their user's word.
     Raises ``ConfigurationError`` when there is neither: what to do is in the message.
     """
     if settings.redis_url:
         return settings.redis_url
-    from shared.embedded import attach, is_running
+    from shared.embedded import attach, is_served
 
-    if is_running(settings.data_dir):
+    if is_served(settings.data_dir):
         require_no_waiting(settings)
         attachment = attach(settings.data_dir)
         _held.append(attachment)

@@ -1,10 +1,15 @@
 """Settings. Precedence: command line > environment > project ``.gemini/settings.json`` > the user's one > defaults.
 
+A project's file counts as far as its user trusts the project (``shared.trust``); of one that is not trusted, what is
+``HARMLESS`` counts, and what else it says is ignored and told.
+
 A field is ``EKIDEN_<NAME>`` in the environment and, in the files, the dotted key that ``key_of`` tells:
 ``agents.routing.…`` as in gemini-cli's files, ``ekiden.…`` for what is ours alone.
 """
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -14,10 +19,25 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from shared.addresses import problem_of
 from shared.errors import ConfigurationError
+from shared.places import data_folder, project_of
 from shared.settings_files import global_file, project_file, read_settings, value_at
 from shared.storable import read_json
+from shared.trust.grants import grants_of
+from shared.trust.rights import Right, setting_rights
+from shared.trust.telling import tell
 
-__all__ = ["SessionPolicy", "Settings", "TracingBackend", "TracingEvent", "key_of", "load_settings", "origins"]
+__all__ = [
+    "HARMLESS",
+    "SessionPolicy",
+    "Settings",
+    "TracingBackend",
+    "TracingEvent",
+    "key_of",
+    "load_settings",
+    "origin_of",
+    "origins",
+    "settings_wanted",
+]
 
 SessionPolicy = Literal["route", "sticky", "entry"]
 """Who gets a session's next message: whom it is routed to, who spoke last, who got the first."""
@@ -43,6 +63,24 @@ _KEYS = {
     "tracing_sample_rate": "agents.tracing.sample_rate",
 }
 
+HARMLESS = frozenset(
+    {
+        "routing_enabled",
+        "routing_strategy",
+        "routing_rule_threshold",
+        "routing_semantic_threshold",
+        "routing_semantic_top_k",
+        "routing_llm_timeout",
+        "routing_fallback",
+        "routing_session_policy",
+    }
+)
+"""What a project may set that nobody trusts: how a request finds its agent. A field that is not here is not harmless:
+it names addresses, keys, models, scripts, commands, paths, prices, what is masked, who is told what, or whose tools
+serve a request that is nobody's."""
+
+_PATHS = ("data_dir", "scripts_dir", "workspace_root", "project")
+
 _OTHER_NAMES = {
     "routing_enabled": "GEMINI_ROUTING_ENABLED",
     "routing_strategy": "GEMINI_ROUTING_STRATEGY",
@@ -66,13 +104,16 @@ class Settings(BaseSettings):
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
     wait_replicas: int = Field(0, ge=0)
     """Replicas of the server that must have a submission or a commit before it counts as done; 0: none."""
-    data_dir: Path = Path(".ekiden")
+    data_dir: Path = Field(default_factory=lambda: data_folder(Path.cwd()))
+    """Where the embedded server keeps its data; by itself in the user's state folder, one for each project."""
     user: str | None = None
     """Whose sessions the command line continues and begins; None: the login name."""
     agents_dir: Annotated[list[Path], NoDecode] = Field(default_factory=list)
     """Further folders of agent files; in the environment joined as in ``PATH``, or a JSON list."""
     publish: bool = False
     """Whether a dispatcher that starts puts its agent files in force, instead of the catalog that is."""
+    project: Path | None = None
+    """Another project whose agents are read, too, as far as it is trusted: where the jobs of ``run --cwd`` work."""
     scripts_dir: Path | None = None
     """Scripts for the scripted model; None: those that ship with the agents."""
     workspace_root: Path | None = None
@@ -161,11 +202,7 @@ class Settings(BaseSettings):
     @classmethod
     def _as_folders(cls, value: Any) -> Any:
         """Take one folder, several joined as in ``PATH``, or a JSON list."""
-        if not isinstance(value, str):
-            return value
-        if value.lstrip().startswith("["):
-            return _json(value, f"a folder, several joined by {os.pathsep!r}, or a JSON list")
-        return [part for part in value.split(os.pathsep) if part]
+        return _folders_in(value)
 
     @field_validator("model_aliases", "prices", mode="before")
     @classmethod
@@ -182,7 +219,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Put the two settings files behind the environment."""
-        files = (_FileSource(settings_cls, path) for path in (project_file(), global_file()))
+        files = (_FileSource(settings_cls, values) for _, values in _files())
         return (init_settings, env_settings, _OtherNames(settings_cls), *files)
 
 
@@ -210,7 +247,18 @@ def key_of(name: str) -> str:
 
 def origins() -> dict[str, str]:
     """Return where each field's value comes from: ``environment EKIDEN_…``, a file's path, or ``default``."""
-    return {name: _origin(name, {}) for name in Settings.model_fields}
+    return {name: origin_of(name) for name in Settings.model_fields}
+
+
+def origin_of(name: str) -> str:
+    """Return where the value of the field ``name`` comes from, as ``origins`` does."""
+    return _origin(name, {})
+
+
+def settings_wanted(project: Path, values: Mapping[str, Any]) -> dict[str, list[Right]]:
+    """Return what a project's settings file asks for, by field. ``values``: as ``read_settings`` reads it."""
+    found = {name: value_at(values, key_of(name)) for name in sorted(Settings.model_fields.keys() - HARMLESS)}
+    return {name: setting_rights(project, key_of(name), value) for name, value in found.items() if value is not None}
 
 
 def _origin(name: str, given: dict[str, Any]) -> str:
@@ -220,10 +268,47 @@ def _origin(name: str, given: dict[str, Any]) -> str:
     for known in (variable, _OTHER_NAMES.get(name, variable)):
         if known in os.environ:
             return f"environment {known}"
-    for path in (project_file(), global_file()):
-        if value_at(read_settings(path), key_of(name)) is not None:
-            return str(path)
-    return "default"
+    return next((str(path) for path, values in _files() if name in values), "default")
+
+
+def _files() -> list[tuple[Path, dict[str, Any]]]:
+    """Return the settings files, the one that counts more first, each with the values that it may set, by field."""
+    project, users = project_file(), global_file()
+    return [(project, _allowed(project_of(Path.cwd()), read_settings(project))), (users, _fields(read_settings(users)))]
+
+
+def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: value_at(values, key_of(name)) for name in Settings.model_fields}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _allowed(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a project's file says, without what nobody granted it; its paths begin at the project."""
+    wanted = settings_wanted(project, values)
+    grants = grants_of(project) if wanted else None
+    ignored = [name for name, rights in wanted.items() if grants and grants.lacking(rights)]
+    if grants and ignored:
+        because = f" ({grants.problem})" if grants.problem else ""
+        tell(project, f"ignored settings {', '.join(map(key_of, ignored))}{because}")
+    return {name: _based(project, name, value) for name, value in _fields(values).items() if name not in ignored}
+
+
+def _based(project: Path, name: str, value: Any) -> Any:
+    if name in _PATHS and isinstance(value, str):
+        return str(project / value)
+    if name != "agents_dir":
+        return value
+    with suppress(ValueError):  # which the field itself tells of
+        value = _folders_in(value)
+    return [str(project / one) if isinstance(one, str) else one for one in value] if isinstance(value, list) else value
+
+
+def _folders_in(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return _json(value, f"a folder, several joined by {os.pathsep!r}, or a JSON list")
+    return [part for part in value.split(os.pathsep) if part]
 
 
 def _json(text: str, expected: str) -> Any:
@@ -244,15 +329,14 @@ class _OtherNames(PydanticBaseSettingsSource):
 
 
 class _FileSource(PydanticBaseSettingsSource):
-    """Reads one settings file; other programs' keys in it are none of our business."""
+    """Gives the values of one settings file; other programs' keys in it are none of our business."""
 
-    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
+    def __init__(self, settings_cls: type[BaseSettings], values: Mapping[str, Any]) -> None:
         super().__init__(settings_cls)
-        self._values = read_settings(path)
+        self._values = values
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return value_at(self._values, key_of(field_name)), field_name, False
+        return self._values.get(field_name), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        found = {name: value_at(self._values, key_of(name)) for name in self.settings_cls.model_fields}
-        return {name: value for name, value in found.items() if value is not None}
+        return dict(self._values)

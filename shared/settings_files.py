@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from shared.errors import ConfigurationError
+from shared.places import project_of
 from shared.storable import read_json
 
 __all__ = ["change_setting", "global_file", "project_file", "read_settings", "value_at"]
 
 _FILE = Path(".gemini", "settings.json")
+_LARGEST = 4_000_000
+"""Bytes. A folder may hold anything under this name, a device that never ends included."""
 
 
-def project_file() -> Path:
-    """Return the settings file of the current folder."""
-    return Path.cwd() / _FILE
+def project_file(project: Path | None = None) -> Path:
+    """Return the settings file of a project; None: of the one that the current folder belongs to."""
+    return (project or project_of(Path.cwd())) / _FILE
 
 
 def global_file() -> Path:
@@ -27,7 +30,7 @@ def global_file() -> Path:
 def read_settings(path: Path) -> dict[str, Any]:
     """Return the file's object, empty when there is no file. Raises ``ConfigurationError`` naming file and line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = _text_of(path)
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
@@ -41,6 +44,16 @@ def read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigurationError(f"{path}:1: expected a JSON object, found {type(values).__name__}")
     return values
+
+
+def _text_of(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise ConfigurationError(f"{path}: is no regular file: remove it")
+    with path.open("rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ConfigurationError(f"{path}: is larger than {_LARGEST} bytes: no settings are. Shorten it")
+    return data.decode("utf-8-sig")
 
 
 def value_at(values: Mapping[str, Any], key: str) -> Any:

@@ -26,6 +26,9 @@ def worker(
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], typer.Option(help="The least that is logged.")
     ] = "warning",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Let the folder's settings do what they ask for, this time.")
+    ] = False,
 ) -> None:
     """Serve the queues of agents: run their legs, hand over to the next."""
     from shared.children import watch_parent
@@ -36,6 +39,9 @@ def worker(
     names = _names(agents)
     root = _folder(workspace_root)
     from shared.addresses import without_password
+    from shared.asking import settle_trust
+
+    settle_trust(trust)
     from shared.relay.message import queue_for
     from shared.relay.serving import serve
     from shared.server import server_url

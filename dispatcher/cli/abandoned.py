@@ -4,61 +4,82 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dispatcher.cli.neighbours import Neighbours
 from dispatcher.cli.options import Abandoned
-from dispatcher.cli.output import one_line
-from shared.errors import InvalidRequest
+from dispatcher.cli.output import one_line, printable
+from shared.errors import ConfigurationError, InvalidRequest
 
 if TYPE_CHECKING:
     from dispatcher.client import Client
-    from shared.stores.base import JobView
+    from shared.embedded import Attachment
+    from shared.stores.base import Unfinished
 
-__all__ = ["settle_abandoned"]
+__all__ = ["listed_jobs", "settle_abandoned"]
 
 _DYING_S = 6.0
-"""How long the pools of a killed command may take to end."""
-_MOST = 10_000
+"""How long the pools of a killed command may take to end; a living pool announces itself anew meanwhile."""
+_SHOWN = 10
 
 
-def settle_abandoned(url: str, neighbours: Neighbours, choice: Abandoned | None) -> list[str]:
+def settle_abandoned(server: "Attachment", neighbours: Neighbours, choice: Abandoned | None) -> list[str]:
     """Return the jobs to resume, the oldest first. Pools must not run before this is settled.
 
     Raises:
         InvalidRequest: there are such jobs, no choice was made, and nobody is there to be asked.
+        ConfigurationError: one is to be cancelled, and cannot be.
     """
     try:
-        left = asyncio.run(_left_behind(url)) if neighbours.is_alone else []
+        left = asyncio.run(_left_behind(server)) if neighbours.is_alone else []
+        if not left:
+            return []
+        if (choice or _ask(left)) == "resume":
+            return [job.id for job in _roots(left)]
+        asyncio.run(_cancel(server.url))
+        return []
     finally:
         neighbours.join()
-    if not left:
-        return []
-    if choice is None:
-        choice = _ask(left)
-    if choice == "resume":
-        return [job.id for job in left]
-    asyncio.run(_cancel(url, left))
-    return []
 
 
-async def _left_behind(url: str) -> "list[JobView]":
-    """Return the unfinished jobs, unless pools that somebody started by hand serve them."""
+def listed_jobs(jobs: "Sequence[Unfinished]") -> list[str]:
+    """Return lines for people: the jobs, without those that one of them has delegated."""
+    roots = _roots(jobs)
+    lines = [f"  {job.id}  {job.status}, {job.agent}: {one_line(job.summary, 60)}" for job in roots[:_SHOWN]]
+    return [printable(line) for line in lines] + ([f"  and {len(roots) - _SHOWN} more"] if roots[_SHOWN:] else [])
+
+
+def _roots(jobs: "Sequence[Unfinished]") -> "list[Unfinished]":
+    ids = {job.id for job in jobs}
+    return [job for job in jobs if job.parent not in ids]
+
+
+async def _left_behind(server: "Attachment") -> "list[Unfinished]":
+    """Return the unfinished jobs, unless pools that somebody started by hand serve them.
+
+    Nobody can serve a server that has only just been started, whatever its data say.
+    """
     from dispatcher.client import Client
 
-    async with Client(url) as client:
-        jobs = [job for job in await client.jobs(_MOST) if not job.is_over and job.stop is None]
-        if jobs and await _is_served(client):
+    async with Client(server.url) as client:
+        jobs = [job for job in await client.unfinished() if not job.is_stopped]
+        if jobs and not server.started and await _is_served(client):
             return []
-        return jobs[::-1]
+        return jobs
 
 
 async def _is_served(client: "Client") -> bool:
-    """Whether pools run and go on running; those of a killed command are about to end."""
+    """Whether pools run and go on running; those of a killed command are about to end.
+
+    What counts is that one announces itself anew: data may tell of processes that never were.
+    """
     deadline = time.monotonic() + _DYING_S
-    while any(_lives(pool.pid) for pool in await client.pools()):
+    before = await client.announced_ms()
+    while living := [pool.id for pool in await client.pools() if _lives(pool.pid)]:
         if time.monotonic() > deadline:
-            return True
+            now = await client.announced_ms()
+            return any(now.get(pool, 0) > before.get(pool, 0) for pool in living)
         await asyncio.sleep(0.1)
     return False
 
@@ -74,18 +95,21 @@ def _lives(pid: int) -> bool:
     return True
 
 
-async def _cancel(url: str, jobs: "list[JobView]") -> None:
+async def _cancel(url: str) -> None:
+    """Cancel all that has not ended: a job takes those along that it has delegated."""
     from dispatcher.client import Client
 
     async with Client(url) as client:
-        for job in jobs:
-            await client.cancel(job.id)
+        while left := _roots([job for job in await client.unfinished() if not job.is_stopped]):
+            for job in left:
+                await client.cancel(job.id)
+            tried = {job.id for job in left}
+            if tried & {job.id for job in await client.unfinished() if not job.is_stopped}:
+                raise ConfigurationError(f"not all of {', '.join(sorted(tried))} could be cancelled: try it again")
 
 
-def _ask(left: "list[JobView]") -> Abandoned:
-    listed = [f"  {job.id}  {job.status}, {job.agent}: {one_line(job.summary, 60)}" for job in left[:10]]
-    listed += [f"  and {len(left) - 10} more"] if len(left) > 10 else []
-    text = "\n".join([f"An earlier command left {len(left)} unfinished job(s) here:", *listed])
+def _ask(left: "Sequence[Unfinished]") -> Abandoned:
+    text = "\n".join([f"An earlier command left {len(_roots(left))} unfinished job(s) here:", *listed_jobs(left)])
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InvalidRequest(
             f"{text}\nSay what becomes of them: --abandoned resume, or --abandoned cancel "

@@ -100,7 +100,7 @@ def create(
 
     if name is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InvalidRequest("NAME is missing: give the new agent one, such as `ekiden agents create code-fixer`")
-    agents = _agents(ctx, agents_dir)
+    agents = _agents(ctx, agents_dir, as_files=True)
     if name is None:
         draft = ask(template and template.value, scope.value)
     else:
@@ -108,7 +108,8 @@ def create(
     path = create_agent(draft, agents)
     out = Output()
     out.line(f"{out.symbols['ok']} Agent created: {shown_path(path)}")
-    made = _agents(ctx, agents_dir)
+    made = _agents(ctx, agents_dir, as_files=True)
+    _granted(made.get(draft.name, draft.scope))
     print_findings(_checker(made).report(made.get(draft.name, draft.scope)))
     if shadowed := agents.in_force.get(draft.name):
         out.line(
@@ -164,7 +165,7 @@ def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
     from dispatcher.cli.agents_edit import edit as edit_file
     from dispatcher.cli.agents_edit import rejected_copy
 
-    agents = _agents(ctx, agents_dir)
+    agents = _agents(ctx, agents_dir, as_files=True)
     file = agents.get(name)
     out = Output()
     if file.is_shipped:
@@ -180,6 +181,9 @@ def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
     if not edited.is_saved:
         out.line("Nothing was changed")
         return
+    for saved in _agents(ctx, agents_dir, as_files=True).files:
+        if saved.path == edited.path:
+            _granted(saved)
     print_problems(edited.problems)
     out.line(f"{out.symbols['ok']} Saved: {shown_path(edited.path)}")
 
@@ -193,7 +197,7 @@ def delete(
     agents_dir: AgentsDir = None,
 ) -> None:
     """Delete an agent's file."""
-    agents = _agents(ctx, agents_dir)
+    agents = _agents(ctx, agents_dir, as_files=True)
     file = agents.get(name, scope.value)
     if file.is_shipped:
         raise InvalidRequest(
@@ -209,7 +213,7 @@ def delete(
     delete_file(file.path)
     out = Output()
     out.line(f"{out.symbols['ok']} Deleted: {shown_path(file.path)}")
-    print_consequences(_agents(ctx, agents_dir), name, out)
+    print_consequences(_agents(ctx, agents_dir, as_files=True), name, out)
 
 
 @app.command()
@@ -224,7 +228,7 @@ def validate(
     """Check agent files. Exit codes: 0 all is well, 1 there are errors, 2 there is no such agent or file."""
     if name is not None and every:
         raise InvalidRequest(f"either {name!r} or --all: both were given")
-    agents = _agents(ctx, agents_dir)
+    agents = _agents(ctx, agents_dir, as_files=True)
     files = agents.files if name is None else _files_named(name, agents)
     checker = _checker(agents, files)
     reports = [checker.report(file) for file in files]
@@ -242,10 +246,18 @@ def validate(
 app.command("run")(run)
 
 
-def _agents(ctx: typer.Context, agents_dir: list[Path] | None) -> "Agents":
+def _agents(ctx: typer.Context, agents_dir: list[Path] | None, *, as_files: bool = False) -> "Agents":
     from dispatcher.cli.agents_found import open_agents
 
-    return open_agents([*(ctx.obj or []), *(agents_dir or [])])
+    return open_agents([*(ctx.obj or []), *(agents_dir or [])], as_files=as_files)
+
+
+def _granted(file: "AgentFile") -> None:
+    """Let an agent of the project that the user has just written have what it asks for."""
+    from dispatcher.cli.granting import grant_agent
+
+    if file.level == "project" and file.definition is not None:
+        grant_agent(file.definition)
 
 
 def _checker(agents: "Agents", files: "Sequence[AgentFile]" = ()) -> "Checker":

@@ -1,19 +1,26 @@
 """The agent files that the ``agents`` commands work on: every level's, with what is wrong with them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from shared.definitions.loader import AGENTS_FOLDER, Level, load_file, load_folder, load_levels
+from shared.definitions.loader import AGENTS_FOLDER, Level, load_file, load_folder
 from shared.definitions.model import AgentDefinition
 from shared.definitions.problems import Problem
+from shared.definitions.trusted import files_here, trusted
 from shared.errors import InvalidRequest, UnknownAgent
+from shared.places import project_of
 from shared.settings import load_settings
 from shared.settings_files import global_file, project_file, read_settings
+from shared.trust.grants import grants_of
+from shared.trust.rights import section_rights
+from shared.trust.telling import tell
 
 __all__ = ["AgentFile", "Agents", "configured_servers", "files_at", "folder_of", "open_agents"]
+
+_MCP = "mcpServers"
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,8 @@ class AgentFile:
     problems: tuple[Problem, ...] = ()
     is_shadowed: bool = False
     """A nearer level has an agent of this name, which counts instead."""
+    is_held: bool = False
+    """It is without what it asks for: nobody trusts the project that brings it."""
 
     @property
     def is_shipped(self) -> bool:
@@ -78,10 +87,17 @@ class Agents:
         raise UnknownAgent(f"no agent is named {name!r}{where}. {hint}")
 
 
-def open_agents(agents_dir: list[Path] | None) -> Agents:
-    """Read every level; ``agents_dir`` are the extra folders, None: those of the settings."""
-    settings = load_settings(agents_dir=agents_dir or None)
-    return Agents(load_levels(Path.cwd(), settings.agents_dir, Path.home()))
+def open_agents(agents_dir: Sequence[Path], *, project: Path | None = None, as_files: bool = False) -> Agents:
+    """Read every level, each agent as far as it is trusted.
+
+    Args:
+        agents_dir: Extra folders by the user's word; empty: those of the settings.
+        project: Another project whose agents are read, too.
+        as_files: Read them as they are written, to check or to change them, whoever trusts them.
+    """
+    files = files_here(load_settings(project=project), agents_dir)
+    counting = trusted(files)
+    return Agents(files if as_files else counting)
 
 
 def files_at(path: Path) -> list[AgentFile]:
@@ -98,13 +114,19 @@ def folder_of(scope: str) -> Path:
     """Return where agent files of the scope ``project`` or ``global`` are."""
     if scope not in ("project", "global"):
         raise InvalidRequest(f"the scope is {scope!r}: it must be 'project' or 'global'")
-    return (Path.cwd() if scope == "project" else Path.home()) / AGENTS_FOLDER
+    return (project_of(Path.cwd()) if scope == "project" else Path.home()) / AGENTS_FOLDER
 
 
 def configured_servers() -> dict[str, Any]:
-    """Return the MCP servers of the settings files, by name."""
-    files = [read_settings(path).get("mcpServers") for path in (global_file(), project_file())]
-    return {name: server for servers in files if isinstance(servers, dict) for name, server in servers.items()}
+    """Return the MCP servers of the settings files, by name; those of the project as far as it is trusted."""
+    project = project_of(Path.cwd())
+    asked = {name: right for section, name, right in section_rights(read_settings(project_file())) if section == _MCP}
+    held = [name for name, right in asked.items() if grants_of(project).lacking([right])]
+    if held:
+        tell(project, f"ignored MCP servers {', '.join(map(repr, held))}")
+    files = [read_settings(path).get(_MCP) for path in (global_file(), project_file())]
+    users, projects = (servers if isinstance(servers, dict) else {} for servers in files)
+    return {**users, **{name: server for name, server in projects.items() if name not in held}}
 
 
 def _files_of(level: Level) -> Iterator[AgentFile]:
@@ -113,7 +135,7 @@ def _files_of(level: Level) -> Iterator[AgentFile]:
     for definition in loaded.definitions:
         source = loaded.sources[definition.name]
         problems = tuple(problem for problem in loaded.problems if problem.file == source)
-        yield AgentFile(definition.name, Path(source), level.name, definition, problems)
+        yield AgentFile(definition.name, Path(source), level.name, definition, problems, is_held=level.is_held)
     for file in dict.fromkeys(problem.file for problem in loaded.problems if problem.file not in paths):
         problems = tuple(problem for problem in loaded.problems if problem.file == file)
         yield AgentFile(Path(file).stem, Path(file), level.name, None, problems)

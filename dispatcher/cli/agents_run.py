@@ -17,6 +17,7 @@ from dispatcher.cli.options import (
     Session,
     State,
     Thoughts,
+    Trust,
     User,
 )
 from shared.errors import InvalidRequest
@@ -48,6 +49,7 @@ def run(
     agents_dir: Annotated[
         list[Path] | None, typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files.")
     ] = None,
+    trust: Trust = False,
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -56,9 +58,11 @@ def run(
     from dispatcher.cli.request import deadline_of, prompt_of, user_name
     from dispatcher.cli.submission import Asked, Conversation
     from dispatcher.cli.variables import variables_of
+    from shared.asking import settle_trust
 
     if prompt is not None and interactive:
         raise InvalidRequest("-p and -i exclude each other: ask once, or talk")
+    settle_trust(trust, cwd)
     conversation = Conversation(user_name(user), session, is_continued)
     showing = Showing(as_json, thoughts, outage_s=timeout)
     folders = [*(ctx.obj or []), *(agents_dir or [])]
@@ -105,10 +109,6 @@ def _run_once(
 def _local_title(agent: str, folders: list[Path], project: Path) -> str:
     """Return the title that the agent's file gives. Raises ``UnknownAgent`` with the near names."""
     from dispatcher.cli.agents_found import open_agents
-    from shared.definitions.loader import AGENTS_FOLDER
-    from shared.settings import load_settings
 
-    given = folders or load_settings().agents_dir
-    own = [project / AGENTS_FOLDER] if (project / AGENTS_FOLDER).is_dir() else []
-    file = open_agents([*own, *given]).get(agent)
+    file = open_agents(folders, project=project).get(agent)
     return file.definition.title if file.definition else agent

@@ -42,6 +42,7 @@ def row_of(file: "AgentFile") -> dict[str, Any]:
         "level": file.level,
         "file": str(file.path),
         "shadowed": file.is_shadowed,
+        "trusted": not file.is_held,
     }
 
 
@@ -56,7 +57,7 @@ def print_levels(files: "list[AgentFile]", scope: str) -> None:
                 file.name,
                 one_line(file.definition.title, 40),
                 file.definition.model or "inherit",
-                "another counts" if file.is_shadowed else "",
+                "another counts" if file.is_shadowed else "not trusted" if file.is_held else "",
             ]
             for file in usable
             if file.level == level and file.definition
@@ -78,7 +79,7 @@ def print_agent(file: "AgentFile") -> None:
         "name": agent.name,
         "title": agent.title,
         "description": agent.description,
-        "file": f"{shown_path(file.path)} ({file.level})",
+        "file": f"{shown_path(file.path)} ({file.level}{', not trusted' if file.is_held else ''})",
         "model": agent.model or "inherit",
         "tools": "all" if tools is None or tools.allow is None else ", ".join(tools.allow) or "none",
         "forbidden": ", ".join(tools.deny) if tools else "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from dispatcher.cli.options import AsJson, DataDir, Redis
+from dispatcher.cli.options import AsJson, DataDir, Redis, Trust
 from shared.errors import DefinitionError, InvalidRequest
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def publish(
         str | None,
         typer.Option(metavar="DIGEST", help="Only if this catalog is in force, or `none`. [whichever is]"),
     ] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
     redis: Redis = None,
     data_dir: DataDir = None,
@@ -47,7 +48,9 @@ def publish(
     Jobs that run keep the agents that they began with. With errors in any file, nothing is published.
     """
     from dispatcher.cli.catalog_changes import publish_files
+    from shared.asking import settle_trust
 
+    settle_trust(trust)
     if expect is not None and expect != _NONE:
         _require_digest(expect, "--expect")
     catalog = _valid_files(agents_dir)
@@ -141,7 +144,7 @@ def _valid_files(agents_dir: list[Path] | None) -> "Catalog":
     from dispatcher.cli.output import printable
     from shared.definitions.catalog import build_catalog
 
-    agents = open_agents(agents_dir)
+    agents = open_agents(agents_dir or ())
     checker = Checker(agents.in_force)
     errors = [error for file in agents.files if not file.is_shadowed for error in checker.report(file).errors]
     for error in errors:

@@ -17,6 +17,7 @@ from dispatcher.cli.options import (
     SessionPolicy,
     State,
     Thoughts,
+    Trust,
     User,
 )
 
@@ -46,6 +47,7 @@ def chat(
     ] = None,
     thoughts: Thoughts = False,
     timeout: Outage = 60.0,
+    trust: Trust = False,
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -55,7 +57,9 @@ def chat(
     from dispatcher.cli.submission import Conversation
     from dispatcher.cli.talk import Chat
     from dispatcher.cli.variables import variables_of
+    from shared.asking import settle_trust
 
+    settle_trust(trust, cwd)
     conversation = Conversation(user_name(user), session, is_continued, session_policy)
     showing = Showing(thoughts=thoughts, outage_s=timeout)
     asked = Chat(conversation, agent, cwd, deadline_of(deadline), showing, variables_of(state))

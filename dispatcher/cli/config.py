@@ -32,6 +32,7 @@ def set_(
     key: Key, value: Annotated[str, typer.Argument(help="JSON, or plain text.")], globally: Global = False
 ) -> None:
     """Write a value into the project's settings file."""
+    from dispatcher.cli.granting import grant_setting
     from shared.redaction import redact
     from shared.settings import key_of
     from shared.settings_files import change_setting
@@ -39,6 +40,8 @@ def set_(
     name = _field(key)
     path = _file(globally)
     change_setting(path, key_of(name), _checked(name, value))
+    if not globally:
+        grant_setting(key_of(name))
     Output().line(f"{key_of(name)} = {redact(value)} ({path})")
 
 

@@ -57,12 +57,15 @@ def server_address(redis: str | None, data_dir: Path | None, *, may_start: bool 
     if url:
         yield url
         return
+    from dispatcher.cli.left_data import left_data
     from shared.embedded import attach, is_running, peek
 
     if not is_running(data) and not (may_start and peek(data)):
+        found = left_data(data)
+        hint = "" if found is None else f"; `ekiden adopt` takes over the jobs in {str(found)!r}, if they are yours"
         raise StoreUnavailable(
             f"no server here: none runs in {str(data)!r}. Start one with `ekiden up`, do it all at once with "
-            "`ekiden run`, or set EKIDEN_REDIS_URL"
+            f"`ekiden run`, or set EKIDEN_REDIS_URL{hint}"
         )
     with attach(data) as attachment:
         yield attachment.url

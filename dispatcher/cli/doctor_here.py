@@ -3,13 +3,14 @@
 import asyncio
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from dispatcher.cli.doctor_findings import Finding, error, ok, warning
 from shared.errors import ConfigurationError, EkidenError
 from shared.settings import Settings, load_settings
 
-__all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models"]
+__all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", "trust"]
 
 _CONNECT_S = 1.0
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -22,15 +23,31 @@ async def examine_here() -> list[Finding]:
         settings = load_settings()
     except ConfigurationError as fault:
         return [error("settings", str(fault))]
-    return [agent_files(settings), models(settings, os.environ), mcp_servers(), await collector(os.environ)]
+    return [trust(), agent_files(), models(settings, os.environ), mcp_servers(), await collector(os.environ)]
 
 
-def agent_files(settings: Settings) -> Finding:
+def trust() -> Finding:
+    """Tell whether the project may do what it asks for."""
+    from shared.places import project_of
+    from shared.standing import standing_of
+
+    standing = standing_of(project_of(Path.cwd()))
+    if not standing.wanted:
+        return ok("trust", "this folder asks for nothing that needs it")
+    if standing.grants.problem:
+        return warning("trust", f"nothing is granted to this folder: {standing.grants.problem}", "ekiden trust")
+    if lacking := standing.lacking:
+        text = f"of {len(standing.wanted)} things that this folder asks for, {len(lacking)} are not granted"
+        return warning("trust", text, "ekiden trust")
+    return ok("trust", f"all {len(standing.wanted)} things that this folder asks for are granted")
+
+
+def agent_files() -> Finding:
     """Tell whether the agent files that count here can be read and fit together."""
     from dispatcher.cli.agents_checks import Checker
     from dispatcher.cli.agents_found import open_agents
 
-    agents = open_agents(settings.agents_dir)
+    agents = open_agents(())
     checker = Checker(agents.in_force)
     reports = [checker.report(file) for file in agents.files if not file.is_shadowed]
     bad = [report for report in reports if report.count("error")]

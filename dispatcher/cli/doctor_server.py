@@ -125,7 +125,7 @@ def own_files(manifest: Mapping[str, str]) -> list[Finding]:
     """Judge whether the agent files here, if there are any beside those that ship, are those in force."""
     from dispatcher.cli.agents_found import open_agents
 
-    agents = open_agents(None)
+    agents = open_agents(())
     if not manifest or all(file.is_shipped for file in agents.files):
         return []
     here = build_catalog(agents.in_force.values(), agents.sources)[0]

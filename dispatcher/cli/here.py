@@ -12,6 +12,7 @@ from dispatcher.cli.attend import INTERRUPTED, Showing, attend
 from dispatcher.cli.choosing import choose_instead
 from dispatcher.cli.follow import Follower
 from dispatcher.cli.interrupts import Interrupted
+from dispatcher.cli.left_data import name_left_data
 from dispatcher.cli.neighbours import Neighbours, root_of_up
 from dispatcher.cli.options import Abandoned
 from dispatcher.cli.request import Workplace
@@ -20,7 +21,7 @@ from dispatcher.cli.stack import Stack
 from dispatcher.cli.submission import Asked
 from dispatcher.cli.submit import submit_and_follow
 from dispatcher.client import Client
-from shared.embedded import attach, peek
+from shared.embedded import attach
 from shared.errors import EkidenError
 from shared.graces import JOB_S
 from shared.ids import session_of
@@ -45,9 +46,9 @@ class Visit:
 def visit(data_dir: Path, abandoned: Abandoned | None) -> Iterator[Visit]:
     """Start the embedded server unless it runs, settle what becomes of abandoned jobs, and stop it in the end."""
     require_no_waiting(load_settings())
-    is_fresh = not peek(data_dir)
     with attach(data_dir) as server, Neighbours(data_dir) as neighbours:
-        resumed = [] if is_fresh else settle_abandoned(server.url, neighbours, abandoned)
+        name_left_data(data_dir)
+        resumed = settle_abandoned(server, neighbours, abandoned)
         neighbours.join()
         yield Visit(server.url, data_dir, resumed)
 
@@ -59,21 +60,18 @@ def own_pools(here: Visit, place: Workplace, agents_dirs: Sequence[Path] = ()) -
     if root is not None and place.folder.is_relative_to(root):
         yield None
         return
-    folders = [*_agents_of(place.folder, agents_dirs), *agents_dirs]
-    with Stack(here.url, here.data_dir, place.root, agents_dirs=folders) as stack:
+    folders = [*_users_folders(), *agents_dirs] if agents_dirs else []
+    with Stack(here.url, here.data_dir, place.root, agents_dirs=folders, project=place.folder) as stack:
         yield stack
 
 
-def _agents_of(folder: Path, given: Sequence[Path]) -> list[Path]:
-    """The project's own agents, where the project is not the current folder, whose agents are read anyway.
+def _users_folders() -> list[Path]:
+    """Return the folders of agent files in the user's settings, which those on a command line would replace."""
+    from shared.settings import load_settings, origin_of
+    from shared.settings_files import project_file
 
-    Folders on the command line replace those of the settings, so these are named again.
-    """
-    from shared.definitions.loader import AGENTS_FOLDER
-
-    is_elsewhere = folder != Path.cwd().resolve() and (folder / AGENTS_FOLDER).is_dir()
-    own = [folder / AGENTS_FOLDER] if is_elsewhere else []
-    return [*own, *load_settings().agents_dir] if own or given else []
+    is_theirs = origin_of("agents_dir") == str(project_file())
+    return [] if is_theirs else load_settings().agents_dir
 
 
 def run_here(

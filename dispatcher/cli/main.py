@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from dispatcher.cli import (
+    adopt,
     agents,
     catalog,
     chat,
@@ -26,6 +27,7 @@ from dispatcher.cli import (
     status,
     submit,
     trace,
+    trust,
     up,
 )
 from dispatcher.cli import run as run_command
@@ -85,6 +87,8 @@ app.add_typer(agents.app, name="agents")
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(route.app, name="route")
 app.add_typer(config.app, name="config")
+app.command("trust")(trust.trust)
+app.command("adopt")(adopt.adopt)
 
 
 def run() -> NoReturn:

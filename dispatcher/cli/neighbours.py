@@ -5,12 +5,13 @@ import os
 from pathlib import Path
 from typing import Self
 
+from shared.embedded import UP_LOCK
 from shared.errors import ConfigurationError
 from shared.keeper import is_locked, open_lock, try_lock
 
 __all__ = ["Neighbours", "UpLock", "root_of_up"]
 
-_COMMANDS_LOCK, _UP_LOCK, _UP_ROOT = "commands.lock", "up.lock", "up.root"
+_COMMANDS_LOCK, _UP_ROOT = "commands.lock", "up.root"
 
 
 class Neighbours:
@@ -44,7 +45,7 @@ class UpLock:
     """
 
     def __init__(self, data_dir: Path, root: Path) -> None:
-        self._lock = open_lock(data_dir / _UP_LOCK)
+        self._lock = open_lock(data_dir / UP_LOCK)
         if not try_lock(self._lock, fcntl.LOCK_EX):
             os.close(self._lock)
             raise ConfigurationError(
@@ -62,7 +63,7 @@ class UpLock:
 
 def root_of_up(data_dir: Path) -> Path | None:
     """Return the workspace root of the ``ekiden up`` that runs in ``data_dir``; None when none does."""
-    if not is_locked(data_dir / _UP_LOCK):
+    if not is_locked(data_dir / UP_LOCK):
         return None
     try:
         return Path(os.fsdecode((data_dir / _UP_ROOT).read_bytes()))

@@ -22,6 +22,7 @@ __all__ = [
     "Tail",
     "Thoughts",
     "Trace",
+    "Trust",
     "User",
     "Verbose",
 ]
@@ -35,7 +36,9 @@ Redis = Annotated[
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        "--data-dir", metavar="DIR", help="Where the embedded server keeps its data. [$EKIDEN_DATA_DIR, else .ekiden]"
+        "--data-dir",
+        metavar="DIR",
+        help="Where the embedded server keeps its data. [$EKIDEN_DATA_DIR, else your state folder, by project]",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]
@@ -90,3 +93,10 @@ Tail = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show also what session variables are set to.")]
 Trace = Annotated[bool, typer.Option("--trace", help="Draw where the time went at the end; see `ekiden trace show`.")]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Let the folder's agents and settings do what they ask for, this time. `ekiden trust` remembers it.",
+    ),
+]

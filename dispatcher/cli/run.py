@@ -21,6 +21,7 @@ from dispatcher.cli.options import (
     Strategy,
     Thoughts,
     Trace,
+    Trust,
     User,
     Verbose,
 )
@@ -57,6 +58,7 @@ def run(
     verbose: Verbose = False,
     timeout: Outage = 60.0,
     as_json: AsJson = False,
+    trust: Trust = False,
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -70,6 +72,7 @@ def run(
     from dispatcher.cli.request import DEMO_PROMPT, Workplace, deadline_of, demo_project, prompt_of, user_name
     from dispatcher.cli.submission import Asked, Conversation
     from dispatcher.cli.variables import variables_of
+    from shared.asking import settle_trust
 
     if demo and (cwd or workspace_root):
         raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")
@@ -77,6 +80,7 @@ def run(
         raise InvalidRequest('nothing to do: say what, as in `ekiden run "the tests fail"`, or try `ekiden run --demo`')
     if prompt is None and demo:
         prompt = DEMO_PROMPT
+    settle_trust(trust, cwd)
     conversation = Conversation(user_name(user), session, is_continued, session_policy)
     asked = None
     if prompt is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.options import LogLevel, Redis
+from dispatcher.cli.options import LogLevel, Redis, Trust
 
 __all__ = ["dispatcher"]
 
@@ -20,11 +20,16 @@ def dispatcher(
         bool,
         typer.Option("--publish", help="Put the agent files in force, instead of what is. [only where nothing is]"),
     ] = False,
+    project: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Another project whose agent files are read, as far as you trust it."),
+    ] = None,
     concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, help="Jobs at a time. [50]")] = None,
     metrics_port: Annotated[
         int | None, typer.Option(metavar="PORT", min=0, help="Offer metrics to Prometheus there. [not at all]")
     ] = None,
     log_level: LogLevel = "warning",
+    trust: Trust = False,
 ) -> None:
     """Serve new jobs: route every request to its first agent, among those of the catalog in force.
 
@@ -34,6 +39,9 @@ def dispatcher(
 
     watch_parent()
     from shared.addresses import without_password
+    from shared.asking import settle_trust
+
+    settle_trust(trust, project)
     from shared.relay.message import DISPATCH_QUEUE
     from shared.relay.serving import serve
     from shared.server import server_url
@@ -44,4 +52,5 @@ def dispatcher(
     folders = json.dumps([str(folder.absolute()) for folder in agents_dir]) if agents_dir else None
     options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency, "metrics_port": metrics_port}
     options["publish"] = publish or None
+    options |= {"project": str(project.absolute())} if project else {}
     raise typer.Exit(serve("dispatcher.app:app", options, [DISPATCH_QUEUE], log_level))

@@ -34,7 +34,8 @@ class Stack:
         data_dir: Where they log: ``dispatcher.log``, ``worker.log``.
         root: The worker's workspace root.
         concurrency: Legs at a time in the worker; None: as the settings say.
-        agents_dirs: Further folders of agent files.
+        agents_dirs: Further folders of agent files, by the user's word.
+        project: The folder that jobs work in, whose project's agents are read as far as it is trusted.
     """
 
     url: str
@@ -42,6 +43,7 @@ class Stack:
     root: Path
     concurrency: int | None = None
     agents_dirs: Sequence[Path] = ()
+    project: Path | None = None
     children: dict[str, Child] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set, repr=False)
     _drain_s: float = field(default_factory=lambda: load_settings().drain_s or 0.0, repr=False)
@@ -121,7 +123,12 @@ class Stack:
 
     def _options(self, kind: str) -> list[str]:
         if kind == "dispatcher":
-            return ["--publish", *(part for folder in self.agents_dirs for part in ("--agents-dir", str(folder)))]
+            project = [] if self.project is None else ["--project", str(self.project)]
+            return [
+                "--publish",
+                *project,
+                *(part for folder in self.agents_dirs for part in ("--agents-dir", str(folder))),
+            ]
         concurrency = [] if self.concurrency is None else ["--concurrency", str(self.concurrency)]
         return ["--workspace-root", str(self.root), *concurrency]
 

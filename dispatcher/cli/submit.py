@@ -19,6 +19,7 @@ from dispatcher.cli.options import (
     State,
     Strategy,
     Thoughts,
+    Trust,
     User,
     Verbose,
 )
@@ -57,6 +58,7 @@ def submit(
     verbose: Verbose = False,
     timeout: Outage = 60.0,
     as_json: AsJson = False,
+    trust: Trust = False,
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -67,9 +69,11 @@ def submit(
     from dispatcher.cli.request import deadline_of, prompt_of, user_name
     from dispatcher.cli.submission import Asked, Conversation
     from dispatcher.cli.variables import variables_of
+    from shared.asking import settle_trust
 
     if follow and wait:
         raise InvalidRequest("--follow and --wait exclude each other: leave one out")
+    settle_trust(trust)
     asked = Asked(
         prompt_of(prompt),
         Conversation(user_name(user), session, is_continued, session_policy),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.options import Abandoned, DataDir
+from dispatcher.cli.options import Abandoned, DataDir, Trust
 
 __all__ = ["up"]
 
@@ -22,6 +22,7 @@ def up(
     abandoned: Annotated[
         Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
+    trust: Trust = False,
     data_dir: DataDir = None,
 ) -> None:
     """Run the embedded server, a dispatcher and a worker until Ctrl-C."""
@@ -29,24 +30,29 @@ def up(
 
     from dispatcher.cli.abandoned import settle_abandoned
     from dispatcher.cli.connection import configured
+    from dispatcher.cli.left_data import name_left_data
     from dispatcher.cli.neighbours import Neighbours, UpLock
     from dispatcher.cli.request import existing_folder
     from dispatcher.cli.stack import Stack
     from dispatcher.cli.supervisor import Supervisor
+    from shared.asking import settle_trust
     from shared.embedded import attach
     from shared.server import require_no_waiting
     from shared.settings import load_settings
 
     require_no_waiting(load_settings())
     root = existing_folder(workspace_root, "--workspace-root")
+    settle_trust(trust)
     _, data = configured(None, data_dir)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with attach(data) as server, UpLock(data, root), Neighbours(data) as neighbours:
-        settle_abandoned(server.url, neighbours, abandoned)
-        typer.echo(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")
-        typer.echo(f"Serving {root}; logs are in {data}; Ctrl-C stops everything")
-        with Stack(server.url, data, root, concurrency) as stack:
-            try:
-                asyncio.run(Supervisor(stack).run())
-            except KeyboardInterrupt:
-                typer.echo("stopping")
+    with attach(data) as server, Neighbours(data) as neighbours:
+        name_left_data(data)
+        settle_abandoned(server, neighbours, abandoned)
+        with UpLock(data, root):
+            typer.echo(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")
+            typer.echo(f"Serving {root}; logs are in {data}; Ctrl-C stops everything")
+            with Stack(server.url, data, root, concurrency) as stack:
+                try:
+                    asyncio.run(Supervisor(stack).run())
+                except KeyboardInterrupt:
+                    typer.echo("stopping")

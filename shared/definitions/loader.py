@@ -22,6 +22,7 @@ __all__ = [
     "AGENTS_FOLDER",
     "Level",
     "Loaded",
+    "layered",
     "load_all",
     "load_file",
     "load_folder",
@@ -50,13 +51,17 @@ class Level:
     name: Literal["project", "global", "extra", "shipped"]
     folder: Path
     loaded: Loaded
+    project: Path | None = None
+    """The project that brings these files; None: they are the user's own, or Ekiden's."""
+    is_held: bool = False
+    """Whether its agents are without what they ask for: nobody trusts the project that brings them."""
 
 
 def load_all(
     project_dir: Path | None, extra_dirs: Iterable[Path] = (), home: Path | None = None, *, shipped: bool = True
 ) -> Loaded:
     """Load every level and let the nearer ones win by name. Arguments as ``load_levels``."""
-    return _layered(level.loaded for level in load_levels(project_dir, extra_dirs, home, shipped=shipped))
+    return layered(level.loaded for level in load_levels(project_dir, extra_dirs, home, shipped=shipped))
 
 
 def load_levels(
@@ -76,6 +81,20 @@ def load_levels(
         packs = shipped_agents_dir()
         levels.append(Level("shipped", packs, load_folder(packs, "global")))
     return [level for level in levels if level is not None]
+
+
+def layered(levels: Iterable[Loaded]) -> Loaded:
+    """Let the nearer ones win by name; the nearest comes first."""
+    definitions: dict[str, AgentDefinition] = {}
+    sources: dict[str, str] = {}
+    problems: dict[Problem, None] = {}  # a folder that serves as two levels has its problems once
+    for level in levels:
+        problems.update(dict.fromkeys(level.problems))
+        for definition in level.definitions:
+            if definition.name not in definitions:
+                definitions[definition.name] = definition
+                sources[definition.name] = level.sources[definition.name]
+    return Loaded(tuple(definitions.values()), tuple(problems), sources)
 
 
 def load_folder(path: Path, scope: str) -> Loaded:
@@ -148,19 +167,6 @@ def _load_extra(folder: Path) -> Loaded:
         return load_folder(folder, "global")
     text = "this folder of agent files does not exist. Create it, or take it out of the settings"
     return Loaded(problems=(Problem(str(folder), None, "error", text),))
-
-
-def _layered(levels: Iterable[Loaded]) -> Loaded:
-    definitions: dict[str, AgentDefinition] = {}
-    sources: dict[str, str] = {}
-    problems: dict[Problem, None] = {}  # a folder that serves as two levels has its problems once
-    for level in levels:
-        problems.update(dict.fromkeys(level.problems))
-        for definition in level.definitions:
-            if definition.name not in definitions:
-                definitions[definition.name] = definition
-                sources[definition.name] = level.sources[definition.name]
-    return Loaded(tuple(definitions.values()), tuple(problems), sources)
 
 
 def _agent_files(folder: Path, problems: list[Problem]) -> Iterator[Path]:

@@ -23,10 +23,12 @@ from typing import Any
 
 from shared.errors import DefinitionError
 
-__all__ = ["ALIASES", "BUILTIN_TOOLS", "RulesReader", "is_foreign"]
+__all__ = ["ALIASES", "BUILTIN_TOOLS", "SAFE_TOOLS", "RulesReader", "is_foreign"]
 
 BUILTIN_TOOLS = frozenset({"bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state"})
 """The tools that workers ship with."""
+SAFE_TOOLS = frozenset({"glob", "grep", "ls", "read_file", "set_state"})
+"""Those that change nothing outside of their own session: what agents get that nobody trusts."""
 
 _ALIASES_BY_TOOL = {
     "read_file": "Read read View view NotebookRead read_many_files",

@@ -93,7 +93,8 @@ class Quarantine:
         ours, theirs = socket.socketpair()
         with theirs:
             process = await start(
-                [sys.executable, "-m", __name__, self._bootstrap],
+                # -P: the folder may hold packages that are named like ours.
+                [sys.executable, "-P", "-m", __name__, self._bootstrap],
                 cwd=Path.cwd(),
                 env={**os.environ, "EKIDEN_REDIS_URL": self._url},  # settings of the command line are in there, too
                 stdin=theirs.fileno(),

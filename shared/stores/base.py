@@ -14,6 +14,7 @@ from shared.stores.submissions import ChildSubmission, Outbox, Submission
 
 __all__ = [
     "NOTHING",
+    "TERMINAL",
     "Appended",
     "Appends",
     "Claim",
@@ -31,12 +32,14 @@ __all__ = [
     "Spent",
     "Step",
     "StopFlag",
+    "Unfinished",
     "UsedUp",
     "claims_in",
 ]
 
 JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
 """``waiting``: in the session's inbox, behind another job."""
+TERMINAL = ("done", "failed", "cancelled", "dead")
 ClaimVerdict = Literal["gone", "too_new", "finished", "stale", "suspended", "waiting", "busy", "poisonous", "aside"]
 """Why a leg is not ours. ``poisonous``: it took workers along before and must run alone in its process; ``aside``:
 it must, and waits on a timer until there is room for it."""
@@ -169,7 +172,20 @@ class JobView:
     @property
     def is_over(self) -> bool:
         """Whether the job has ended, however."""
-        return self.status in ("done", "failed", "cancelled", "dead")
+        return self.status in TERMINAL
+
+
+class Unfinished(NamedTuple):
+    """A job that has not ended, as its record says, which may be incomplete."""
+
+    id: str
+    status: str
+    agent: str
+    summary: str
+    parent: str | None
+    """The job that delegated it."""
+    is_stopped: bool
+    """Whether somebody stopped it: it will end at its next step."""
 
 
 class LivePiece(BaseModel):
@@ -358,6 +374,10 @@ class JobStore(Appends, ReadsJobs, Protocol):
 
     async def jobs(self, limit: int = 20, status: str | None = None) -> list[JobView]:
         """Return the newest root jobs, newest first, of one status or of all."""
+        ...
+
+    async def unfinished(self) -> list[Unfinished]:
+        """Return every job that has not ended, the oldest first, whether or not any list or queue names it."""
         ...
 
     async def resolve(self, prefix: str) -> str:

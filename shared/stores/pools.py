@@ -48,6 +48,12 @@ class RedisPoolStore:
         await pipeline.execute()
 
     @translated
+    async def announced_ms(self) -> dict[str, int]:
+        """Return when each pool last said that it is alive, by its id."""
+        rows = await as_any(self._redis.zrange(keys.POOLS, 0, -1, withscores=True))
+        return {pool_id: int(score) for pool_id, score in rows}
+
+    @translated
     async def pools(self) -> list[PoolView]:
         """Return the pools that are there now, by id."""
         ids = sorted(await as_any(self._redis.zrange(keys.POOLS, 0, -1)))

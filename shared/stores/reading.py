@@ -7,7 +7,7 @@ from typing import cast
 from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, WentBack
 from shared.records import Entry, Record, decode_record, encode_record
 from shared.stores import keys
-from shared.stores.base import JobStatus, JobView, Spent
+from shared.stores.base import TERMINAL, JobStatus, JobView, Spent, Unfinished
 from shared.stores.redis import Redis, as_any, ms, translated
 
 __all__ = ["RedisJobReader"]
@@ -16,6 +16,10 @@ LARGEST_INLINE = 65_536
 """Bytes of a journal entry; a larger one is kept beside the journal and named in it."""
 _BLOB = "@"
 """How an entry begins whose record is kept beside the journal; JSON begins otherwise."""
+
+
+_NEEDED = frozenset({"status", "agent", "leg", "queue", "handoff", "created_ms", "attempts", "depth"})
+_UNFINISHED = ("status", "agent", "summary", "parent", "cancel", "created_ms")
 
 
 class RedisJobReader:
@@ -49,6 +53,20 @@ class RedisJobReader:
         for job in jobs:
             pipeline.hgetall(keys.job(job))
         return [_view(job, fields) for job, fields in zip(jobs, await pipeline.execute(), strict=True) if fields]
+
+    @translated
+    async def unfinished(self) -> list[Unfinished]:
+        """See ``JobStore``. Looks at every job's hash: scripts decide by that alone, whatever lists and queues say."""
+        found: list[tuple[str, Unfinished]] = []
+        cursor = 0
+        while True:
+            cursor, names = await as_any(self._redis.scan(cursor, match=keys.job("*"), count=1_000, _type="HASH"))
+            pipeline = self._redis.pipeline(transaction=False)
+            for name in names:
+                pipeline.hmget(name, _UNFINISHED)
+            found += filter(None, map(_unfinished, names, await pipeline.execute() if names else ()))
+            if not cursor:
+                return [job for _, job in sorted(dict(found).items())]
 
     @translated
     async def resolve(self, prefix: str) -> str:
@@ -114,12 +132,23 @@ def rows_of(streams: object) -> list[tuple[str, dict[str, str]]]:
     return cast("list[tuple[str, list[tuple[str, dict[str, str]]]]]", streams)[0][1] if streams else []
 
 
+def _unfinished(key: str, fields: Sequence[str | None]) -> tuple[str, Unfinished] | None:
+    """Return what sorts it by age, and the job; None: it has ended, or is none that a claim would find."""
+    status, agent, summary, parent, cancel, created_ms = fields
+    job = key.partition("}:job:")[2]
+    if not status or status in TERMINAL or keys.job(job) != key:
+        return None
+    return f"{created_ms or '':>20} {job}", Unfinished(
+        job, status, agent or "", summary or "", parent, cancel is not None
+    )
+
+
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _view(job: str, fields: Mapping[str, str]) -> JobView:
-    if "status" not in fields:
+    if _NEEDED - fields.keys():
         raise EkidenError(f"the record of job {job!r} is incomplete: another program writes to this server")
     return JobView(
         id=job,

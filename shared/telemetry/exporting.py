@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Link, Status
 
+from shared.places import private_folder
 from shared.redaction import Redactor
 from shared.telemetry.config import TelemetryConfig
 from shared.telemetry.names import CONTENT
@@ -70,7 +71,7 @@ def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> SpanExporter:
         case "console":
             return LineExporter(sys.stderr.fileno())
         case "file":
-            config.traces_file.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(config.traces_file.parent)
             return LineExporter(config.traces_file)
         case _:
             from shared.telemetry.otlp import SpansOverHttp

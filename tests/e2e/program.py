@@ -121,11 +121,11 @@ class Program:
         return {"PYTHONPATH": str(folder)}
 
     def processes(self) -> list[psutil.Process]:
-        """Return everything that runs for this folder: what we started passes its environment on."""
+        """Return everything that runs for this home: what we started passes its environment on."""
         found = []
         for process in psutil.process_iter():
             try:
-                if process.environ().get("EKIDEN_DATA_DIR") == str(self.data) and process.is_running():
+                if process.environ().get("HOME") == self.env["HOME"] and process.is_running():
                     found.append(process)
             except psutil.Error:
                 continue

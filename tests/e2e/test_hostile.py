@@ -359,7 +359,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A megabyte where the embedded server keeps its data. To be named before ``ekiden``, which ends what uses it."""
     folder = tmp_path / "data"
     folder.mkdir()
-    mount(folder, "size=1m")
+    mount(folder, "size=1m,mode=700")
     yield folder
     subprocess.run(["umount", "--lazy", folder], check=True)
 

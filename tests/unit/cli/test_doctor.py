@@ -86,12 +86,12 @@ def test_pools_of_another_version_are_a_warning() -> None:
 
 
 def test_own_agent_files_that_are_not_in_force_are_a_warning(elsewhere: Path) -> None:
-    shipped = build_catalog(open_agents(None).in_force.values())[0].manifest()
+    shipped = build_catalog(open_agents(()).in_force.values())[0].manifest()
     assert own_files({"other": "d"}) == [], "there are none of one's own here"
     folder = elsewhere / ".gemini" / "agents"
     folder.mkdir(parents=True)
     (folder / "mine.md").write_text("---\nname: mine\ndescription: Mine.\n---\nWork.\n")
-    own = build_catalog(open_agents(None).in_force.values())[0].manifest()
+    own = build_catalog(open_agents(()).in_force.values())[0].manifest()
     assert own_files(own) == []
     assert own_files({}) == [], "nothing is in force"
     [found] = own_files({**shipped, "theirs": "d", "reviewer": "d"})
@@ -101,11 +101,11 @@ def test_own_agent_files_that_are_not_in_force_are_a_warning(elsewhere: Path) ->
 
 
 def test_agent_files_are_valid_until_one_is_not(elsewhere: Path) -> None:
-    assert agent_files(load_settings()).status == "ok"
+    assert agent_files().status == "ok"
     folder = elsewhere / ".gemini" / "agents"
     folder.mkdir(parents=True)
     (folder / "broken.md").write_text("---\nname: broken\n---\nno description\n")
-    found = agent_files(load_settings())
+    found = agent_files()
     assert found.status == "error"
     assert "broken.md" in found.text
     assert "validate" in found.remedy

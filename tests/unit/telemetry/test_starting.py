@@ -79,4 +79,5 @@ def test_a_client_that_is_not_traced_chooses_for_those_who_are(tmp_path: Path, r
 
 def test_a_file_gets_the_spans_where_there_is_no_collector(tmp_path: Path) -> None:
     run(SUBMITTED, tmp_path, EKIDEN_TRACING_BACKEND="file")
-    assert '"name": "send q"' in (tmp_path / ".ekiden" / "traces.jsonl").read_text()
+    (traces,) = (tmp_path / ".local" / "state" / "ekiden").glob("*/traces.jsonl")
+    assert '"name": "send q"' in traces.read_text()

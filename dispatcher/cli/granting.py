@@ -1,0 +1,39 @@
+"""What users write with our commands, they trust: no more than that."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shared.definitions.model import AgentDefinition
+    from shared.trust.rights import Right
+
+__all__ = ["grant_agent", "grant_setting"]
+
+
+def grant_agent(agent: "AgentDefinition") -> None:
+    """Remember that the user has written this agent of the project."""
+    from dispatcher.cli.agents_found import open_agents
+    from shared.definitions.rights import Names, rights_wanted
+
+    users = Names(file.name for file in open_agents((), as_files=True).files if file.level != "project")
+    _grant(rights_wanted(agent, users))
+
+
+def grant_setting(key: str) -> None:
+    """Remember that the user has written this setting of the project."""
+    from shared.places import project_of
+    from shared.settings import key_of, settings_wanted
+    from shared.settings_files import project_file, read_settings
+
+    wanted = settings_wanted(project_of(Path.cwd()), read_settings(project_file()))
+    _grant(right for name, rights in wanted.items() if key_of(name) == key for right in rights)
+
+
+def _grant(rights: "Iterable[Right]") -> None:
+    from shared.places import project_of
+    from shared.trust.store import remember
+
+    if granted := list(rights):
+        remember(project_of(Path.cwd()), granted=granted)

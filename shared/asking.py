@@ -1,0 +1,100 @@
+"""Asks users whether they trust the folders that a command works in, or tells them what these do not get."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shared.places import project_of
+from shared.trust.grants import trust_for_now
+from shared.trust.rights import Right
+from shared.trust.store import remember
+from shared.trust.telling import hint, take_over
+
+if TYPE_CHECKING:
+    from shared.standing import Standing
+
+__all__ = ["listed", "settle_trust"]
+
+_NAMED = 8
+
+
+def settle_trust(is_given: bool, *folders: Path | None) -> None:
+    """See to it that the user was asked about the current folder and ``folders``; without a terminal, tell them.
+
+    ``is_given``: the user trusts them for now. Call it before any settings are read.
+    """
+    projects = list(dict.fromkeys(project_of(folder) for folder in (Path.cwd(), *folders) if folder is not None))
+    if is_given:
+        trust_for_now(projects)
+    for project in projects:
+        take_over(project)
+    for project in projects:
+        if os.path.lexists(project / ".gemini"):  # else it asks for nothing, and to find that out is dear
+            _settle(project)
+
+
+def listed(rights: Iterable[Right]) -> list[str]:
+    """Return what is asked for as lines for people, whole, secrets masked: what is cut would be granted unseen."""
+    from shared.redaction import redact
+
+    by_subject: dict[str, list[str]] = {}
+    for right in rights:
+        by_subject.setdefault(right.subject, []).append(redact(right.shown or right.what))
+    return [f"  {_visible(_line(subject, texts))}" for subject, texts in sorted(by_subject.items())]
+
+
+def _settle(project: Path) -> None:
+    from shared.standing import standing_of
+
+    standing = standing_of(project)
+    if not standing.lacking:
+        return
+    if not (standing.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
+        _say(_told(standing))
+    elif _ask(standing):
+        remember(project, granted=standing.wanted)
+    else:
+        remember(project, refused=standing.lacking)
+
+
+def _ask(standing: "Standing") -> bool:
+    import typer
+
+    begin = "asks for more than you granted it" if standing.grants.granted else "asks for what only you can grant it"
+    _say("\n".join([_visible(f"The folder {str(standing.project)!r} {begin}:"), *listed(standing.lacking)]))
+    return typer.confirm("Trust this folder?", default=False, err=True)
+
+
+def _told(standing: "Standing") -> str:
+    because = f" ({standing.grants.problem})" if standing.grants.problem else ""
+    text = f"the folder {str(standing.project)!r} is not trusted{because}: {_summary(standing.lacking)}"
+    return _visible(f"ekiden: {text}. {hint(standing.project)}")
+
+
+def _summary(rights: Iterable[Right]) -> str:
+    """Say what the folder does not get."""
+    subjects = list(dict.fromkeys(right.subject for right in rights))
+    agents = [subject.removeprefix("agent ") for subject in subjects if subject.startswith("agent ")]
+    others = [subject for subject in subjects if not subject.startswith("agent ")]
+    parts = [f"agents {_some(agents)} load with tools that only read, and count behind all others"] if agents else []
+    return "; ".join([*parts, *([f"ignored {_some(others)}"] if others else [])])
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _line(subject: str, texts: list[str]) -> str:
+    return f"{subject}: {'; '.join(texts)}" if subject.startswith("agent ") else "; ".join(texts)
+
+
+def _visible(text: str) -> str:
+    """Show what would steer a terminal or hide in a text, instead of obeying it."""
+    return "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in text)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - whichever program this is, its user must know

@@ -1,0 +1,94 @@
+"""The agent files that count here: those of a project as far as its user trusts it.
+
+An agent that asks for what nobody granted its project is held: it loads without that, and counts behind all others.
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from shared.definitions.loader import AGENTS_FOLDER, Level, Loaded, load_levels
+from shared.definitions.model import AgentDefinition
+from shared.definitions.rights import Names, harmless, rights_wanted
+from shared.places import project_of
+from shared.settings import Settings, origin_of
+from shared.settings_files import project_file
+from shared.trust.grants import Grants, grants_of
+from shared.trust.rights import Right
+from shared.trust.telling import tell
+
+__all__ = ["agents_wanted", "files_here", "levels_here", "trusted"]
+
+
+def levels_here(settings: Settings, agents_dir: Sequence[Path] = ()) -> list[Level]:
+    """Load every level of agent files, the nearest first, each agent as far as it is trusted.
+
+    Args:
+        settings: Those in force.
+        agents_dir: Further folders by the user's own word; without any, those of the settings.
+    """
+    return trusted(files_here(settings, agents_dir))
+
+
+def files_here(settings: Settings, agents_dir: Sequence[Path] = ()) -> list[Level]:
+    """Load every level as its files are: to look at and to change, not to run. Arguments as ``levels_here``."""
+    here = project_of(Path.cwd())
+    there = project_of(settings.project) if settings.project else here
+    others = [there / AGENTS_FOLDER] if there != here and (there / AGENTS_FOLDER).is_dir() else []
+    extra = list(agents_dir or settings.agents_dir)
+    is_theirs = not agents_dir and origin_of("agents_dir") == str(project_file())
+    project, *levels = load_levels(here, [*others, *extra], Path.home())
+    owners = [None, *(there for _ in others), *(here if is_theirs else None for _ in extra), None]  # ~, …, packs
+    owned = [replace(level, project=owner) for level, owner in zip(levels, owners, strict=True)]
+    return [replace(project, project=here), *owned]
+
+
+def agents_wanted(levels: Sequence[Level], project: Path) -> list[Right]:
+    """Return what the agents of a project ask for."""
+    users = _users(levels)
+    agents = (agent for level in levels if level.project == project for agent in level.loaded.definitions)
+    return [right for agent in agents for right in rights_wanted(agent, users)]
+
+
+def trusted(levels: Sequence[Level]) -> list[Level]:
+    """Return the levels with the held agents of projects behind all others, and tell of them once."""
+    users = _users(levels)
+    front, behind = [], []
+    for level in levels:
+        held = _held(level, users)
+        files = {level.loaded.sources[name] for name in held}
+        free = [agent for agent in level.loaded.definitions if agent.name not in held]
+        front.append(_part(level, free, files, is_held=False))
+        # One whose tool would have the name of another's would cost that one its place in the catalog.
+        left = [agent for name, agent in held.items() if name in users or not users.would_lose(name)]
+        behind += [_part(level, [harmless(agent, users) for agent in left], files, is_held=True)] if held else []
+    return front + behind
+
+
+def _users(levels: Iterable[Level]) -> Names:
+    own = (level.loaded for level in levels if level.project is None)
+    return Names(agent.name for loaded in own for agent in loaded.definitions)
+
+
+def _held(level: Level, users: Names) -> dict[str, AgentDefinition]:
+    """Return the agents that ask for more than is granted, by name, and tell of them."""
+    if level.project is None or not level.loaded.definitions:
+        return {}
+    grants = grants_of(level.project)
+    agents = level.loaded.definitions
+    held = {agent.name: agent for agent in agents if grants.lacking(rights_wanted(agent, users))}
+    if held:
+        _tell(level.project, held, grants)
+    return held
+
+
+def _part(level: Level, agents: Sequence[AgentDefinition], held: Container[str], *, is_held: bool) -> Level:
+    """Return the level with these agents, and with what is wrong with the files that are held, or with all others."""
+    loaded = level.loaded
+    problems = tuple(problem for problem in loaded.problems if (problem.file in held) == is_held)
+    return replace(level, loaded=Loaded(tuple(agents), problems, loaded.sources), is_held=is_held)
+
+
+def _tell(project: Path, names: Iterable[str], grants: Grants) -> None:
+    because = f" ({grants.problem})" if grants.problem else ""
+    tell(project, f"agents {', '.join(names)} load with tools that only read, and count behind all others{because}")

@@ -1,0 +1,105 @@
+"""What a folder may do here: the one place that decides.
+
+A project may do what its user granted it, right by right. The user's own folder may do everything, and so may what
+``EKIDEN_TRUST`` names: ``1`` (all that this process looks at), or the paths of folders, joined as in ``PATH`` or as a
+JSON list.
+"""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.errors import ConfigurationError
+from shared.places import project_of
+from shared.trust.rights import Right
+from shared.trust.store import remembered
+
+__all__ = ["VARIABLE", "Grants", "grants_of", "trust_for_now"]
+
+VARIABLE = "EKIDEN_TRUST"
+_ALL, _NONE = ("1", "true", "yes"), ("", "0", "false", "no")
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What a project may do.
+
+    Attributes:
+        granted: The rights that its user gave it.
+        refused: Those that the user was asked for, and did not give.
+        is_all: Whether it may do everything.
+        problem: Why what was remembered cannot be read; nothing is granted then.
+    """
+
+    granted: frozenset[Right] = frozenset()
+    refused: frozenset[Right] = frozenset()
+    is_all: bool = False
+    problem: str = ""
+
+    def lacking(self, wanted: Iterable[Right]) -> list[Right]:
+        """Return those of ``wanted`` that it does not have."""
+        return [] if self.is_all else _not_in(self.granted, wanted)
+
+    def unasked(self, wanted: Iterable[Right]) -> list[Right]:
+        """Return those of ``wanted`` that nobody was asked for yet."""
+        return _not_in(self.refused, self.lacking(wanted))
+
+
+def grants_of(project: Path) -> Grants:
+    """Return what the project, a folder as ``project_of`` tells it, may do.
+
+    Raises:
+        ConfigurationError: ``EKIDEN_TRUST`` cannot be understood.
+    """
+    if project == Path(os.path.realpath(Path.home())) or _is_named(project):
+        return Grants(is_all=True)
+    try:
+        said = remembered(project)
+    except (ConfigurationError, OSError) as error:
+        return Grants(problem=str(error))
+    return Grants(said.granted, said.refused)
+
+
+def trust_for_now(projects: Iterable[Path]) -> None:
+    """Let this process, and those that it starts, trust the projects."""
+    if (named := _named()) is not None:
+        os.environ[VARIABLE] = json.dumps([*map(str, named), *map(str, projects)])
+
+
+def _is_named(project: Path) -> bool:
+    named = _named()
+    return named is None or any(project == project_of(folder) for folder in named)
+
+
+def _named() -> list[Path] | None:
+    """Return the folders that ``EKIDEN_TRUST`` names; None: all."""
+    said = os.environ.get(VARIABLE, "").strip()
+    if said.lower() in _ALL:
+        return None
+    if said.lower() in _NONE:
+        return []
+    folders = _listed(said) if said.startswith("[") else [part for part in said.split(os.pathsep) if part]
+    for folder in folders:
+        if not (isinstance(folder, str) and Path(folder).is_absolute()):
+            raise ConfigurationError(
+                f"{VARIABLE} names {folder!r}: give 1, 0, or absolute paths of folders, joined by {os.pathsep!r}"
+            )
+    return [Path(folder) for folder in folders]
+
+
+def _listed(said: str) -> list[str]:
+    try:
+        folders: list[str] = json.loads(said)
+    except ValueError as error:
+        raise ConfigurationError(f"{VARIABLE} is no valid JSON list: {error}") from None
+    return folders
+
+
+def _not_in(rights: frozenset[Right], wanted: Iterable[Right]) -> list[Right]:
+    by_subject = defaultdict(list)
+    for right in rights:
+        by_subject[right.subject].append(right)
+    return [one for one in wanted if not any(right.covers(one) for right in by_subject[one.subject])]

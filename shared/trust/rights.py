@@ -1,0 +1,96 @@
+"""Rights: what a folder asks for beyond what is harmless, each in a form that can be remembered and compared.
+
+The texts of agents are no rights: a reworded one may do no more than before.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from shared.errors import ConfigurationError
+
+__all__ = ["Right", "section_rights", "setting_rights", "tool_right", "value_right"]
+
+_TOOL = "tool "
+_WILD = frozenset("*?[")
+_SECTIONS = {"mcpServers": "MCP server", "hooks": "hook"}
+"""Parts of a settings file that bring programs or addresses, and what each of their entries is."""
+
+
+@dataclass(frozen=True)
+class Right:
+    """One thing that a folder asks for.
+
+    Attributes:
+        subject: Who gets it: ``agent debugger``, ``setting ekiden.redis_url``, ``MCP server github``.
+        what: What it is: ``tool bash``, or the digest of a value.
+        without: The tools that a pattern of tools does not mean.
+        shown: How people read it. Not trusted to be harmless on a terminal, and it may hold a secret.
+    """
+
+    subject: str
+    what: str
+    without: frozenset[str] = frozenset()
+    shown: str = field(default="", compare=False)
+
+    def covers(self, wanted: "Right") -> bool:
+        """Tell whether who has this right has ``wanted``, too."""
+        if self.subject != wanted.subject:
+            return False
+        if self.what == wanted.what:
+            return self.without <= wanted.without
+        if not (self.what.startswith(_TOOL) and wanted.what.startswith(_TOOL)):
+            return False
+        mine, theirs = self.what.removeprefix(_TOOL), wanted.what.removeprefix(_TOOL)
+        if _WILD & set(theirs):
+            return mine == "*" and self.without <= wanted.without
+        return fnmatchcase(theirs, mine) and not any(fnmatchcase(theirs, but) for but in self.without)
+
+
+def tool_right(subject: str, entry: str, denied: tuple[str, ...]) -> Right:
+    """Return the right to the tools that ``entry`` names, a name or a pattern, without what is ``denied``."""
+    but = frozenset(denied) if _WILD & set(entry) else frozenset[str]()
+    named = "every tool" if entry == "*" else entry
+    return Right(subject, f"{_TOOL}{entry}", but, f"{named} but {', '.join(sorted(but))}" if but else named)
+
+
+def value_right(subject: str, value: Any, shown: str, field: str = "") -> Right:
+    """Return the right to something that a value (of a ``field``) describes: another value is another right."""
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    except (RecursionError, TypeError) as error:  # YAML has keys of several types
+        raise ConfigurationError(f"{subject}: its value cannot be compared ({error}): simplify it") from None
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return Right(subject, f"{field} {digest}".lstrip(), shown=shown)
+
+
+def setting_rights(project: Path, key: str, value: Any) -> list[Right]:
+    """Return what a project's setting asks for: its value, and each script where it names a folder of scripts."""
+    subject = f"setting {key}"
+    rights = [value_right(subject, value, f"{key} = {_json(value)}")]
+    if key == "ekiden.scripts_dir" and isinstance(value, str):
+        rights += [Right(subject, f"script {name}", shown=f"script {name}") for name in _scripts_in(project / value)]
+    return rights
+
+
+def section_rights(values: Mapping[str, Any]) -> Iterator[tuple[str, str, Right]]:
+    """Yield what a settings file brings beside settings: section, name in it, and the right to it."""
+    for section, kind in _SECTIONS.items():
+        entries = values.get(section)
+        for name, value in entries.items() if isinstance(entries, Mapping) else ():
+            yield section, name, value_right(f"{kind} {name}", value, f"{kind} {name}: {_json(value)}")
+
+
+def _scripts_in(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.glob("*.yaml"))
+    except (OSError, ValueError):  # no path at all: nobody will read scripts there
+        return []
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,154 @@
+"""What users have said about folders: a file for each, in the user's state folder, never in the folder itself."""
+
+import contextlib
+import fcntl
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.errors import ConfigurationError
+from shared.places import digest_of, private_folder, state_folder
+from shared.trust.rights import Right
+
+__all__ = ["Remembered", "all_remembered", "forget", "remember", "remembered"]
+
+_VERSION = 1
+_LOCK = "lock"
+_LARGEST = 16_000_000
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What a user was asked about a folder, and answered."""
+
+    project: Path
+    granted: frozenset[Right] = frozenset()
+    refused: frozenset[Right] = frozenset()
+
+
+def remembered(project: Path) -> Remembered:
+    """Return what was said about the project; nothing, if nobody was asked.
+
+    Raises:
+        ConfigurationError: it cannot be read, or somebody else may have written it.
+    """
+    folder = _folder()
+    if not folder.exists():
+        return Remembered(project)
+    private_folder(folder)
+    found = _read(_file(project))
+    if found is None:
+        return Remembered(project)
+    if found.project != project:
+        raise ConfigurationError(f"{str(_file(project))!r} is about {str(found.project)!r}: remove it")
+    return found
+
+
+def remember(project: Path, *, granted: Iterable[Right] = (), refused: Iterable[Right] = ()) -> None:
+    """Add to what is granted to the project, or refused; the later word counts.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
+    yes, no = frozenset(granted), frozenset(refused)
+    with _locked():
+        try:
+            before = remembered(project)
+        except ConfigurationError:  # what cannot be read has granted nothing
+            before = Remembered(project)
+        _write(Remembered(project, (before.granted - no) | yes, (before.refused - yes) | no))
+
+
+def forget(project: Path) -> bool:
+    """Forget all that was said about the project; False: nothing was. Raises ``ConfigurationError``."""
+    with _locked():
+        try:
+            _file(project).unlink()
+        except FileNotFoundError:
+            return False
+    return True
+
+
+def all_remembered() -> list[Remembered]:
+    """Return what was said about every project, by path. Raises ``ConfigurationError``."""
+    folder = _folder()
+    found = [_read(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+    return sorted((one for one in found if one is not None), key=lambda one: str(one.project))
+
+
+def _folder() -> Path:
+    return state_folder() / "trust"
+
+
+def _file(project: Path) -> Path:
+    return _folder() / f"{digest_of(project)}.json"
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    """Change nothing while somebody else does."""
+    try:
+        lock = os.open(private_folder(_folder()) / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise ConfigurationError(f"{str(_folder())!r} cannot be written: {error.strerror or error}") from error
+
+
+def _read(path: Path) -> Remembered | None:
+    try:
+        text = _text_of(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be read: {error.strerror or error}") from error
+    try:
+        fields = json.loads(text)
+        if fields["v"] != _VERSION:
+            raise ValueError(f"its version is {fields['v']!r}, not {_VERSION}")
+        return Remembered(Path(fields["path"]), _rights(fields["granted"]), _rights(fields["refused"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"{str(path)!r} is not what Ekiden wrote ({problem}): remove it") from None
+
+
+def _text_of(path: Path) -> bytes:
+    """Read a file that only its owner can have written, and that is no link."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        info = os.fstat(descriptor)
+        if info.st_uid != os.geteuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(0, "somebody else may have written it")
+        return file.read(_LARGEST)
+
+
+def _rights(rows: Any) -> frozenset[Right]:
+    return frozenset(_right(*row) for row in rows)
+
+
+def _right(subject: Any, what: Any, *without: Any) -> Right:
+    if not all(isinstance(part, str) for part in (subject, what, *without)):
+        raise TypeError("a right is made of texts")
+    return Right(subject, what, frozenset(without))
+
+
+def _rows(rights: Iterable[Right]) -> list[list[str]]:
+    return sorted([right.subject, right.what, *sorted(right.without)] for right in rights)
+
+
+def _write(said: Remembered) -> None:
+    fields = {"v": _VERSION, "path": str(said.project), "granted": _rows(said.granted), "refused": _rows(said.refused)}
+    path = _file(said.project)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False) as file:  # 0600
+        json.dump(fields, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(file.name).replace(path)

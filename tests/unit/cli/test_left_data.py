@@ -1,0 +1,120 @@
+"""Data that lie in a folder are named, and taken over only when they are their user's."""
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dispatcher.cli.left_data import copy_data, left_data, name_left_data
+from shared import keeper
+from shared.errors import InvalidRequest
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with data in it, which is the current folder, and a data folder beside it."""
+    journals = tmp_path / "project" / ".ekiden" / "appendonlydir"
+    journals.mkdir(parents=True)
+    (journals / "appendonly.aof.manifest").write_text("file …")
+    (journals / "appendonly.aof.1.incr.aof").write_bytes(b"\x00journal")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def test_data_in_a_folder_are_named_once_with_the_command_that_takes_them_over(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name_left_data(tmp_path / "data")
+    said = capsys.readouterr().err
+    assert repr(str(project / ".ekiden")) in said
+    assert "is not used" in said
+    assert "`ekiden adopt`" in said
+    name_left_data(tmp_path / "data")
+    assert capsys.readouterr().err == ""
+
+
+def test_they_are_found_from_a_sub_folder_and_are_none_when_they_are_the_data_folder_itself(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".git").mkdir()
+    (project / "src").mkdir()
+    monkeypatch.chdir(project / "src")
+    assert left_data(tmp_path / "data") == project / ".ekiden"
+    assert left_data(project / ".ekiden") is None
+    assert left_data(Path("../.ekiden")) is None
+
+
+def test_an_empty_folder_of_that_name_holds_no_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "elsewhere" / ".ekiden").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    name_left_data(tmp_path / "data")
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_copied_is_the_same_and_its_owners_alone(project: Path, tmp_path: Path) -> None:
+    copy_data(project / ".ekiden", tmp_path / "data")
+    copied = {path.name: path for path in (tmp_path / "data" / "appendonlydir").iterdir()}
+    assert copied["appendonly.aof.1.incr.aof"].read_bytes() == b"\x00journal"
+    assert len(copied) == 2
+    assert {path.stat().st_mode & 0o777 for path in copied.values()} == {0o600}
+    assert (project / ".ekiden" / "appendonlydir").is_dir(), "nothing is taken away"
+
+
+def test_jobs_that_are_there_already_are_not_lost(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "data" / "appendonlydir").mkdir()
+    with pytest.raises(InvalidRequest, match="has jobs already"):
+        copy_data(project / ".ekiden", tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", ["server.lock", "keeper.lock"])
+def test_data_that_a_server_uses_are_not_copied(project: Path, tmp_path: Path, name: str) -> None:
+    lock = keeper.open_lock(project / ".ekiden" / name)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InvalidRequest, match="a server runs"):
+            copy_data(project / ".ekiden", tmp_path / "data")
+    finally:
+        os.close(lock)
+
+
+def as_link_to_a_file(journals: Path) -> None:
+    (journals / "extra").symlink_to("/etc/passwd")
+
+
+def as_link_to_the_folder(journals: Path) -> None:
+    journals.rename(journals.parent / "elsewhere")
+    journals.symlink_to(journals.parent / "elsewhere")
+
+
+def as_link_to_all(journals: Path) -> None:
+    journals.parent.rename(journals.parent.parent / "elsewhere")
+    journals.parent.symlink_to(journals.parent.parent / "elsewhere")
+
+
+def as_pipe(journals: Path) -> None:
+    os.mkfifo(journals / "pipe")
+
+
+@pytest.mark.parametrize("spoil", [as_link_to_a_file, as_link_to_the_folder, as_link_to_all, as_pipe])
+def test_what_is_no_plain_file_is_refused_and_nothing_is_copied(
+    project: Path, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    spoil(project / ".ekiden" / "appendonlydir")
+    with pytest.raises(InvalidRequest, match="neither a folder nor a regular file"):
+        copy_data(project / ".ekiden", tmp_path / "data")
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("part", [".", "appendonlydir", "appendonlydir/appendonly.aof.1.incr.aof"])
+def test_what_belongs_to_another_user_is_refused(project: Path, tmp_path: Path, part: str) -> None:
+    os.chown(project / ".ekiden" / part, 65534, 65534)
+    with pytest.raises(InvalidRequest, match="belongs to another user"):
+        copy_data(project / ".ekiden", tmp_path / "data")

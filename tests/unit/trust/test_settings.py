@@ -1,0 +1,183 @@
+"""A project's settings count as far as its user trusts it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as rules
+from hypothesis import strategies as st
+
+from shared.errors import ConfigurationError
+from shared.settings import HARMLESS, Settings, key_of, load_settings, origin_of
+from shared.settings_files import change_setting, global_file, project_file
+from shared.standing import standing_of
+from shared.trust.store import remember
+from shared.trust.telling import take_over
+
+RISKY = sorted(Settings.model_fields.keys() - HARMLESS)
+VALUES: dict[str, Any] = {
+    "agents_dir": ["a"],
+    "model_aliases": {"fast": "x"},
+    "prices": {"gemini": [1, 2]},
+    "redact": ["x+"],
+    "tracing_events": ["llm"],
+    "tracing_backend": "console",
+    "tracing_enabled": False,
+    "handoff_cycles": "deny",
+    "tracing_sample_rate": 0.5,
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def value_of(name: str) -> Any:
+    """A value of the field that is not its default."""
+    kind = str(Settings.model_fields[name].annotation)
+    return VALUES.get(name, 7 if "int" in kind or "float" in kind else "value")
+
+
+def trust_what_it_asks_for(project: Path) -> None:
+    remember(project, granted=standing_of(project).wanted)
+
+
+@pytest.mark.parametrize("name", RISKY)
+def test_a_setting_that_is_not_on_the_list_of_harmless_ones_is_ignored_told_and_counts_once_trusted(
+    name: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    default = getattr(load_settings(), name)
+    change_setting(project_file(), key_of(name), value_of(name))
+    assert getattr(load_settings(), name) == default
+    assert origin_of(name) == "default"
+    assert capsys.readouterr().err == (
+        f"ekiden: the folder {str(project)!r} is not trusted: ignored settings {key_of(name)}. "
+        "`ekiden trust` shows what it asks for, and grants it\n"
+    )
+    trust_what_it_asks_for(project)
+    assert getattr(load_settings(), name) != default
+    assert origin_of(name) == str(project_file())
+
+
+@pytest.mark.parametrize("name", sorted(HARMLESS))
+def test_a_harmless_setting_counts_unasked(name: str, project: Path) -> None:
+    values = {"routing_enabled": False, "routing_strategy": "rule", "routing_fallback": "none"}
+    value = values.get(name, "sticky" if name == "routing_session_policy" else 12)
+    change_setting(project_file(), key_of(name), value)
+    assert standing_of(project).wanted == ()
+    assert getattr(load_settings(), name) == value
+
+
+def test_every_harmless_name_is_a_setting_about_routing() -> None:
+    assert Settings.model_fields.keys() >= HARMLESS
+    assert {key_of(name).rpartition(".")[0].split(".")[:2][-1] for name in HARMLESS} == {"routing"}
+
+
+def test_the_users_own_word_is_never_restricted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_setting(global_file(), "ekiden.model", "from-home")
+    change_setting(project_file(), "ekiden.model", "from-project")
+    assert load_settings().model == "from-home"
+    monkeypatch.setenv("EKIDEN_MODEL", "from-environment")
+    assert load_settings().model == "from-environment"
+    assert load_settings(model="from-options").model == "from-options"
+
+
+def test_another_value_is_asked_about_again_and_one_less_is_not(project: Path) -> None:
+    change_setting(project_file(), "ekiden.model", "one")
+    change_setting(project_file(), "ekiden.lease_s", 3)
+    trust_what_it_asks_for(project)
+    change_setting(project_file(), "ekiden.lease_s", None)
+    assert load_settings().model == "one"
+    assert standing_of(project).lacking == []
+    change_setting(project_file(), "ekiden.model", "two")
+    assert load_settings().model is None
+    assert [right.shown for right in standing_of(project).unasked] == ['ekiden.model = "two"']
+
+
+def test_a_new_script_puts_the_folder_of_scripts_out_of_force_until_it_is_granted(project: Path) -> None:
+    (project / "s").mkdir()
+    (project / "s" / "one.yaml").write_text("agents: {}")
+    change_setting(project_file(), "ekiden.scripts_dir", "s")
+    trust_what_it_asks_for(project)
+    assert load_settings().scripts_dir == project / "s"
+    (project / "s" / "two.yaml").write_text("agents: {}")
+    assert load_settings().scripts_dir is None
+
+
+def test_from_a_sub_folder_the_projects_settings_count_and_its_paths_begin_at_the_project(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_setting(project_file(), "ekiden.agents_dir", "more")
+    change_setting(project_file(), "ekiden.workspace_root", ".")
+    (project / "src").mkdir()
+    monkeypatch.chdir(project / "src")
+    assert load_settings().workspace_root is None
+    trust_what_it_asks_for(project)
+    assert load_settings().workspace_root == project
+    assert load_settings().agents_dir == [project / "more"]
+    change_setting(project_file(), "agents.routing.strategy", "rule")
+    assert not (project / "src" / ".gemini").exists()
+
+
+def test_the_home_folders_file_is_the_users_also_when_it_is_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_setting(global_file(), "ekiden.model", "mine")
+    monkeypatch.chdir(Path.home())
+    assert load_settings().model == "mine"
+
+
+def test_trusted_or_not_a_file_that_cannot_be_read_is_an_error(project: Path) -> None:
+    project_file().parent.mkdir()
+    project_file().write_text('{"ekiden": {"model": "x"}')
+    with pytest.raises(ConfigurationError, match=r"settings\.json:1"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"ekiden": {"lease_s": ' + "9" * 5_000 + "}}",
+        "\x00",
+        '{"ekiden": ' + " " * 5_000_000,
+    ],
+    ids=["lists", "objects", "digits", "nul", "large"],
+)
+def test_a_hostile_file_is_a_line_about_it(project: Path, text: str) -> None:
+    project_file().parent.mkdir()
+    project_file().write_text(text)
+    with pytest.raises(ConfigurationError, match=r"settings\.json"):
+        load_settings()
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "/"])
+def test_a_link_to_what_is_no_file_is_not_followed_for_ever(project: Path, target: str) -> None:
+    project_file().parent.mkdir()
+    project_file().symlink_to(target)
+    with pytest.raises(ConfigurationError, match=r"no regular file"):
+        load_settings()
+
+
+@rules(deadline=5_000, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(RISKY), JSON, max_size=4), st.dictionaries(st.text(), JSON, max_size=2))
+def test_whatever_an_untrusted_file_says_changes_no_setting_that_is_not_harmless(
+    project: Path, said: dict[str, Any], other: dict[str, Any]
+) -> None:
+    take_over(project)
+    values: dict[str, Any] = dict(other)
+    for name, value in said.items():
+        *parents, last = key_of(name).split(".")
+        place = values
+        for part in parents:
+            inner = place.get(part)
+            place[part] = place = inner if isinstance(inner, dict) else {}
+        place[last] = value
+    project_file().parent.mkdir(exist_ok=True)
+    project_file().write_text(json.dumps(values))
+    found = load_settings()
+    project_file().unlink()
+    default = load_settings()
+    assert {name: getattr(found, name) for name in RISKY} == {name: getattr(default, name) for name in RISKY}

@@ -18,6 +18,7 @@ from shared.trust.telling import take_over
 
 RISKY = sorted(Settings.model_fields.keys() - HARMLESS)
 VALUES: dict[str, Any] = {
+    "redis_url": "redis://203.0.113.7:6379/0",
     "agents_dir": ["a"],
     "model_aliases": {"fast": "x"},
     "prices": {"gemini": [1, 2]},
@@ -38,7 +39,8 @@ JSON = st.recursive(
 def value_of(name: str) -> Any:
     """A value of the field that is not its default."""
     kind = str(Settings.model_fields[name].annotation)
-    return VALUES.get(name, 7 if "int" in kind or "float" in kind else "value")
+    usual = True if "bool" in kind else 7 if "int" in kind or "float" in kind else "value"
+    return VALUES.get(name, usual)
 
 
 def trust_what_it_asks_for(project: Path) -> None:

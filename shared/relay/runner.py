@@ -109,7 +109,7 @@ class Runner:
         try:
             return await self._claim_and_run(message, queue)
         except EkidenError as error:
-            if not isinstance(error, Transient):
+            if not isinstance(error, Transient | LostLease):  # lost: while it was opened anew to be stopped
                 raise
             # The lease runs out, and the leg goes on elsewhere, or here, later.
             log.warning("leg_interrupted", job=message.job, leg=message.leg, error=str(error))

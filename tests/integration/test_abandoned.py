@@ -92,7 +92,7 @@ def test_those_to_be_cancelled_end_with_their_children_or_are_told_to(world: Wor
     assert all(job.is_stopped for job in world.unfinished())
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), 1])
+@pytest.mark.parametrize("pid", [os.getpid(), 1], ids=["ours", "another"])
 def test_data_that_tell_of_pools_which_never_were_keep_nobody_from_asking(
     world: World, alone: Neighbours, monkeypatch: pytest.MonkeyPatch, pid: int
 ) -> None:

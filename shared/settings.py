@@ -72,12 +72,12 @@ HARMLESS = frozenset(
         "routing_semantic_top_k",
         "routing_llm_timeout",
         "routing_fallback",
+        "routing_default_agent",
         "routing_session_policy",
     }
 )
-"""What a project may set that nobody trusts: how a request finds its agent. A field that is not here is not harmless:
-it names addresses, keys, models, scripts, commands, paths, prices, what is masked, who is told what, or whose tools
-serve a request that is nobody's."""
+"""What a project may set that nobody trusts: which of the agents gets a request. A field that is not here is not
+harmless: it names addresses, keys, models, scripts, commands, paths, prices, what is masked, or who is told what."""
 
 _PATHS = ("data_dir", "scripts_dir", "workspace_root", "project")
 

@@ -53,7 +53,8 @@ def take_over(folder: Path, command: str) -> None:
             "*": [{"name": "a", "call": [{"tool": "bash", "args": {"command": command}}]}, {"name": "b", "say": "ok"}]
         }
     }
-    settings(folder, {"ekiden": {"model": "scripted", "scripts_dir": ".gemini/s"}})
+    routing = {"fallback": "default_agent", "default_agent": "debugger"}
+    settings(folder, {"ekiden": {"model": "scripted", "scripts_dir": ".gemini/s"}, "agents": {"routing": routing}})
     (folder / ".gemini" / "s").mkdir()
     (folder / ".gemini" / "s" / "x.yaml").write_text(yaml.safe_dump(script))
     triggers = {"keywords": ["explain", "what", "tests"], "patterns": [".*"], "priority": 100}
@@ -151,8 +152,8 @@ def test_data_that_come_with_a_repository_are_not_used_and_named_once(clone: Pro
         f"'{clone.folder / '.ekiden'}' holds jobs of an earlier version of Ekiden, or of whoever made"
     )
     assert said.endswith("it is not used. If they are yours, `ekiden adopt` takes them over")
-    assert clone.run("run", "it fails with an error", env=answer).stderr == ""
-    assert len(clone.run("jobs", "--json").stdout.splitlines()) == 2
+    assert clone.run("run", "--abandoned", "cancel").stderr == "", "which comes by as well"
+    assert len(clone.run("jobs", "--json").stdout.splitlines()) == 1
     assert data_of(clone).stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in clone.folder.iterdir()) == [".ekiden"], "nothing of ours lies in the folder"
 

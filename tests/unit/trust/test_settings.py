@@ -66,8 +66,9 @@ def test_a_setting_that_is_not_on_the_list_of_harmless_ones_is_ignored_told_and_
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
 def test_a_harmless_setting_counts_unasked(name: str, project: Path) -> None:
-    values = {"routing_enabled": False, "routing_strategy": "rule", "routing_fallback": "none"}
-    value = values.get(name, "sticky" if name == "routing_session_policy" else 12)
+    values: dict[str, Any] = {"routing_enabled": False, "routing_strategy": "rule", "routing_fallback": "none"}
+    values |= {"routing_session_policy": "sticky", "routing_default_agent": "debugger"}
+    value = values.get(name, 12)
     change_setting(project_file(), key_of(name), value)
     assert standing_of(project).wanted == ()
     assert getattr(load_settings(), name) == value

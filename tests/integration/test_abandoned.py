@@ -92,14 +92,16 @@ def test_those_to_be_cancelled_end_with_their_children_or_are_told_to(world: Wor
     assert all(job.is_stopped for job in world.unfinished())
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), 1], ids=["ours", "another"])
+@pytest.mark.parametrize("whose", ["ours", "init's"])
 def test_data_that_tell_of_pools_which_never_were_keep_nobody_from_asking(
-    world: World, alone: Neighbours, monkeypatch: pytest.MonkeyPatch, pid: int
+    world: World, alone: Neighbours, monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
     monkeypatch.setattr("dispatcher.cli.abandoned._DYING_S", 0.3)
 
     async def announce(stores: Stores) -> None:
-        await stores.pools.announce(PoolView("vm.1", "worker", (DISPATCH_QUEUE,), pid=pid))
+        await stores.pools.announce(
+            PoolView("vm.1", "worker", (DISPATCH_QUEUE,), pid=os.getpid() if whose == "ours" else 1)
+        )
         await as_any(stores.client.zadd(keys.POOLS, {"vm.1": (time.time() + 3_600) * 1_000}))
 
     world.do(announce)

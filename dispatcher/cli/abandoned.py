@@ -11,6 +11,7 @@ from dispatcher.cli.neighbours import Neighbours
 from dispatcher.cli.options import Abandoned
 from dispatcher.cli.output import one_line, printable
 from shared.errors import ConfigurationError, InvalidRequest
+from shared.ids import parent_of
 
 if TYPE_CHECKING:
     from dispatcher.client import Client
@@ -25,22 +26,19 @@ _SHOWN = 10
 
 
 def settle_abandoned(server: "Attachment", neighbours: Neighbours, choice: Abandoned | None) -> list[str]:
-    """Return the jobs to resume, the oldest first. Pools must not run before this is settled.
+    """Return the jobs to resume, the oldest first. Pools must not run, nor others ``join``, before this is settled.
 
     Raises:
         InvalidRequest: there are such jobs, no choice was made, and nobody is there to be asked.
         ConfigurationError: one is to be cancelled, and cannot be.
     """
-    try:
-        left = asyncio.run(_left_behind(server)) if neighbours.is_alone else []
-        if not left:
-            return []
-        if (choice or _ask(left)) == "resume":
-            return [job.id for job in _roots(left)]
-        asyncio.run(_cancel(server.url))
+    left = asyncio.run(_left_behind(server)) if neighbours.is_alone else []
+    if not left:
         return []
-    finally:
-        neighbours.join()
+    if (choice or _ask(left)) == "resume":
+        return [job.id for job in _roots(left)]
+    asyncio.run(_cancel(server.url))
+    return []
 
 
 def listed_jobs(jobs: "Sequence[Unfinished]") -> list[str]:
@@ -52,7 +50,7 @@ def listed_jobs(jobs: "Sequence[Unfinished]") -> list[str]:
 
 def _roots(jobs: "Sequence[Unfinished]") -> "list[Unfinished]":
     ids = {job.id for job in jobs}
-    return [job for job in jobs if job.parent not in ids]
+    return [job for job in jobs if parent_of(job.id) not in ids]
 
 
 async def _left_behind(server: "Attachment") -> "list[Unfinished]":

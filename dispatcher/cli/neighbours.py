@@ -1,9 +1,13 @@
 """Commands that run pools in one data folder, known to each other by locks that the kernel frees when they end."""
 
 import fcntl
+import math
 import os
+import time
 from pathlib import Path
 from typing import Self
+
+import typer
 
 from shared.embedded import UP_LOCK
 from shared.errors import ConfigurationError
@@ -12,24 +16,39 @@ from shared.keeper import is_locked, open_lock, try_lock
 __all__ = ["Neighbours", "UpLock", "root_of_up"]
 
 _COMMANDS_LOCK, _UP_ROOT = "commands.lock", "up.root"
+_POLL_S, _PATIENCE_S = 0.05, 2.0
 
 
 class Neighbours:
     """Registers this command in a data folder.
 
+    While one that came first has not joined, others wait: until then it may have to ask what becomes of earlier jobs.
+
     Attributes:
-        is_alone: Whether no other command ran here when this one came. Until ``join``, later ones wait then.
+        is_alone: Whether no other command runs here. Until ``join``, later ones wait then.
     """
 
     def __init__(self, data_dir: Path) -> None:
         self._lock = open_lock(data_dir / _COMMANDS_LOCK)
-        self.is_alone = try_lock(self._lock, fcntl.LOCK_EX)
-        if not self.is_alone:
-            self.join()
+        try:
+            self.is_alone = self._registered()
+        except BaseException:  # Ctrl-C
+            os.close(self._lock)
+            raise
 
     def join(self) -> None:
         """Let others come beside this command."""
         fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def _registered(self) -> bool:
+        """Register as the first, or beside those that have joined; who ends without joining leaves it to the next."""
+        told_at = time.monotonic() + _PATIENCE_S
+        while not (is_first := try_lock(self._lock, fcntl.LOCK_EX)) and not try_lock(self._lock, fcntl.LOCK_SH):
+            if time.monotonic() > told_at:
+                typer.echo("waiting for another command here, which asks what becomes of earlier jobs", err=True)
+                told_at = math.inf
+            time.sleep(_POLL_S)
+        return is_first
 
     def __enter__(self) -> Self:
         return self

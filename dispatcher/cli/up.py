@@ -48,6 +48,7 @@ def up(
     with attach(data) as server, Neighbours(data) as neighbours:
         name_left_data(data)
         settle_abandoned(server, neighbours, abandoned)
+        neighbours.join()
         with UpLock(data, root):
             typer.echo(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")
             typer.echo(f"Serving {root}; logs are in {data}; Ctrl-C stops everything")

@@ -182,8 +182,6 @@ class Unfinished(NamedTuple):
     status: str
     agent: str
     summary: str
-    parent: str | None
-    """The job that delegated it."""
     is_stopped: bool
     """Whether somebody stopped it: it will end at its next step."""
 

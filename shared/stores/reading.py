@@ -19,7 +19,7 @@ _BLOB = "@"
 
 
 _NEEDED = frozenset({"status", "agent", "leg", "queue", "handoff", "created_ms", "attempts", "depth"})
-_UNFINISHED = ("status", "agent", "summary", "parent", "cancel", "created_ms")
+_UNFINISHED = ("status", "agent", "summary", "cancel", "created_ms")
 
 
 class RedisJobReader:
@@ -134,13 +134,11 @@ def rows_of(streams: object) -> list[tuple[str, dict[str, str]]]:
 
 def _unfinished(key: str, fields: Sequence[str | None]) -> tuple[str, Unfinished] | None:
     """Return what sorts it by age, and the job; None: it has ended, or is none that a claim would find."""
-    status, agent, summary, parent, cancel, created_ms = fields
+    status, agent, summary, cancel, created_ms = fields
     job = key.partition("}:job:")[2]
     if not status or status in TERMINAL or keys.job(job) != key:
         return None
-    return f"{created_ms or '':>20} {job}", Unfinished(
-        job, status, agent or "", summary or "", parent, cancel is not None
-    )
+    return f"{created_ms or '':>20} {job}", Unfinished(job, status, agent or "", summary or "", cancel is not None)
 
 
 def _sha256(text: str) -> str:

@@ -49,7 +49,6 @@ def test_every_job_that_has_not_ended_is_found_the_oldest_first(backend: Backend
             jobs["first"]: "queued",
             jobs["second"]: "running",
         }
-        assert [job.parent for job in found if job.parent] == [jobs["parent"], jobs["parent"]]
         ages = [(await stores.jobs.job(job.id)).created_ms for job in found]
         assert ages == sorted(ages)
 

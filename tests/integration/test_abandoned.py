@@ -1,10 +1,10 @@
 """Jobs that an earlier command left: nothing runs on before somebody has said so, whatever the data say of them."""
 
 import asyncio
-import fcntl
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +16,7 @@ from dispatcher.cli.abandoned import settle_abandoned
 from dispatcher.cli.neighbours import Neighbours
 from shared.embedded import Attachment
 from shared.errors import InvalidRequest
+from shared.ids import parent_of
 from shared.relay.message import DISPATCH_QUEUE
 from shared.stores import keys
 from shared.stores.base import PoolView, Unfinished
@@ -78,13 +79,13 @@ def test_a_command_asks_about_jobs_that_no_list_names(world: World, alone: Neigh
     with pytest.raises(InvalidRequest, match=r"left 5 unfinished job\(s\) here") as refused:
         settle_abandoned(world.attachment(started=True), alone, None)
     assert "--abandoned resume" in str(refused.value)
-    assert all(job.id in str(refused.value) for job in world.unfinished() if job.parent is None)
-    assert not any(f"{job.id} " in str(refused.value) for job in world.unfinished() if job.parent)
+    assert all(job.id in str(refused.value) for job in world.unfinished() if not parent_of(job.id))
+    assert not any(f"{job.id} " in str(refused.value) for job in world.unfinished() if parent_of(job.id))
 
 
 def test_those_to_be_resumed_are_the_ones_that_nobody_delegated(world: World, alone: Neighbours) -> None:
     resumed = settle_abandoned(world.attachment(started=True), alone, "resume")
-    assert resumed == [job.id for job in world.unfinished() if job.parent is None]
+    assert resumed == [job.id for job in world.unfinished() if not parent_of(job.id)]
 
 
 def test_those_to_be_cancelled_end_with_their_children_or_are_told_to(world: World, alone: Neighbours) -> None:
@@ -132,13 +133,23 @@ def test_pools_that_go_on_announcing_themselves_serve_the_jobs(
     assert world.do(both) == []
 
 
-def test_others_wait_until_it_is_settled(world: World, alone: Neighbours, tmp_path: Path) -> None:
-    other = os.open(tmp_path / "commands.lock", os.O_RDWR)
-    try:
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        with pytest.raises(InvalidRequest):
-            settle_abandoned(world.attachment(started=True), alone, None)
-        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    finally:
-        os.close(other)
+def test_others_wait_until_it_is_settled_and_the_next_settles_what_the_first_did_not(
+    world: World, tmp_path: Path
+) -> None:
+    def come() -> bool:
+        with Neighbours(tmp_path) as neighbours:
+            return neighbours.is_alone
+
+    with ThreadPoolExecutor(1) as threads:
+        with Neighbours(tmp_path) as first:
+            with pytest.raises(InvalidRequest):
+                settle_abandoned(world.attachment(started=True), first, None)
+            second = threads.submit(come)
+            with pytest.raises(TimeoutError):
+                second.result(0.3)
+        assert second.result(10), "it is the first now"
+        with Neighbours(tmp_path) as first:
+            settle_abandoned(world.attachment(started=True), first, "resume")
+            third = threads.submit(come)
+            first.join()
+            assert not third.result(10)

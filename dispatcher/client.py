@@ -25,11 +25,12 @@ from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_job
 from shared.settings import SessionPolicy
 from shared.storable import storable
-from shared.stores.base import JobView, LivePiece, OnBusy, PoolView, Unfinished
+from shared.stores.base import JobView, LivePiece, OnBusy, PoolView
 from shared.stores.confirming import Insisting
 from shared.stores.dead_letters import DeadLetter, DeadLetters
 from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
+from shared.stores.reading import Unfinished
 from shared.stores.sessions import Said, SessionView
 from shared.stores.submissions import Submission
 from shared.telemetry.starting import LateTelemetry

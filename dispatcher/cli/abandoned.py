@@ -16,7 +16,7 @@ from shared.ids import parent_of
 if TYPE_CHECKING:
     from dispatcher.client import Client
     from shared.embedded import Attachment
-    from shared.stores.base import Unfinished
+    from shared.stores.reading import Unfinished
 
 __all__ = ["listed_jobs", "settle_abandoned"]
 

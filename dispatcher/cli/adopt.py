@@ -11,7 +11,7 @@ from dispatcher.cli.output import Output
 from shared.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from shared.stores.base import Unfinished
+    from shared.stores.reading import Unfinished
 
 __all__ = ["adopt"]
 

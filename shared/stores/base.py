@@ -32,7 +32,6 @@ __all__ = [
     "Spent",
     "Step",
     "StopFlag",
-    "Unfinished",
     "UsedUp",
     "claims_in",
 ]
@@ -173,17 +172,6 @@ class JobView:
     def is_over(self) -> bool:
         """Whether the job has ended, however."""
         return self.status in TERMINAL
-
-
-class Unfinished(NamedTuple):
-    """A job that has not ended, as its record says, which may be incomplete."""
-
-    id: str
-    status: str
-    agent: str
-    summary: str
-    is_stopped: bool
-    """Whether somebody stopped it: it will end at its next step."""
 
 
 class LivePiece(BaseModel):
@@ -372,10 +360,6 @@ class JobStore(Appends, ReadsJobs, Protocol):
 
     async def jobs(self, limit: int = 20, status: str | None = None) -> list[JobView]:
         """Return the newest root jobs, newest first, of one status or of all."""
-        ...
-
-    async def unfinished(self) -> list[Unfinished]:
-        """Return every job that has not ended, the oldest first, whether or not any list or queue names it."""
         ...
 
     async def resolve(self, prefix: str) -> str:

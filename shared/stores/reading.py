@@ -2,15 +2,15 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, WentBack
 from shared.records import Entry, Record, decode_record, encode_record
 from shared.stores import keys
-from shared.stores.base import TERMINAL, JobStatus, JobView, Spent, Unfinished
+from shared.stores.base import TERMINAL, JobStatus, JobView, Spent
 from shared.stores.redis import Redis, as_any, ms, translated
 
-__all__ = ["RedisJobReader"]
+__all__ = ["RedisJobReader", "Unfinished"]
 
 LARGEST_INLINE = 65_536
 """Bytes of a journal entry; a larger one is kept beside the journal and named in it."""
@@ -20,6 +20,17 @@ _BLOB = "@"
 
 _NEEDED = frozenset({"status", "agent", "leg", "queue", "handoff", "created_ms", "attempts", "depth"})
 _UNFINISHED = ("status", "agent", "summary", "cancel", "created_ms")
+
+
+class Unfinished(NamedTuple):
+    """A job that has not ended, as its record says, which may be incomplete."""
+
+    id: str
+    status: str
+    agent: str
+    summary: str
+    is_stopped: bool
+    """Whether somebody stopped it: it will end at its next step."""
 
 
 class RedisJobReader:
@@ -56,7 +67,10 @@ class RedisJobReader:
 
     @translated
     async def unfinished(self) -> list[Unfinished]:
-        """See ``JobStore``. Looks at every job's hash: scripts decide by that alone, whatever lists and queues say."""
+        """Return every job that has not ended, the oldest first, whether or not any list or queue names it.
+
+        Looks at every job's hash: scripts decide by that alone.
+        """
         found: list[tuple[str, Unfinished]] = []
         cursor = 0
         while True:

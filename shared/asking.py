@@ -36,12 +36,13 @@ def settle_trust(is_given: bool, *folders: Path | None) -> None:
 
 
 def listed(rights: Iterable[Right]) -> list[str]:
-    """Return what is asked for as lines for people, whole, secrets masked: what is cut would be granted unseen."""
-    from shared.redaction import redact
+    """Return what is asked for as lines for people, whole: what is cut, or masked, would be granted unseen.
 
+    It is the folder's text. A mask would let an address or a command hide behind what looks like a secret.
+    """
     by_subject: dict[str, list[str]] = {}
     for right in rights:
-        by_subject.setdefault(right.subject, []).append(redact(right.shown or right.what))
+        by_subject.setdefault(right.subject, []).append(right.shown or right.what)
     return [f"  {_visible(_line(subject, texts))}" for subject, texts in sorted(by_subject.items())]
 
 

@@ -15,6 +15,7 @@ import atexit
 import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -66,6 +67,9 @@ class Process:
             CommandLost: It was ended because its lifetime was over, or because whoever watched over it was killed.
         """
         report = await asyncio.shield(self._line.ended)
+        if "status" not in report:  # with its watcher gone, its group is all that can be found of it
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
         if "status" not in report or report["lost"]:
             raise CommandLost(_OVER if report.get("lost") == "lease" else _UNWATCHED)
         return os.waitstatus_to_exitcode(report["status"])
@@ -73,6 +77,9 @@ class Process:
     async def end(self, grace_s: float = TERM_S) -> None:
         """End it with all that it started: SIGTERM, ``grace_s``, SIGKILL; when cancelled meanwhile, SIGKILL at once."""
         await self._line.end(grace_s)
+        if not self._line.gone.done():  # whoever was to end it has been stopped
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def _live_as_long_as(self, lifetime: Lifetime) -> None:
         def prolong() -> None:

@@ -38,6 +38,7 @@ VALUE_ENTRIES, VALUE_TEXT = 50_000, 1_000_000
 _LONG = re.compile(rf"\S{{{MOST_SHOWN + 1},}}")
 _UNAVAILABLE = {
     "patternProperties": "name the properties, or use additionalProperties",
+    **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), "use additionalProperties or items"),  # quadratic
     "$dynamicRef": "use '$ref': '#/$defs/...'",
     "$dynamicAnchor": "use '$defs'",
     "$anchor": "use '$defs'",

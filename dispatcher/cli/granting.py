@@ -22,13 +22,13 @@ def grant_agent(agent: "AgentDefinition") -> None:
 
 
 def grant_setting(key: str) -> None:
-    """Remember that the user has written this setting of the project."""
+    """Remember that the user has written this setting of the project: its value, no scripts that lie where it leads."""
     from shared.places import project_of
     from shared.settings import key_of, settings_wanted
     from shared.settings_files import project_file, read_settings
 
     wanted = settings_wanted(project_of(Path.cwd()), read_settings(project_file()))
-    _grant(right for name, rights in wanted.items() if key_of(name) == key for right in rights)
+    _grant(rights[0] for name, rights in wanted.items() if key_of(name) == key)
 
 
 def _grant(rights: "Iterable[Right]") -> None:

@@ -17,7 +17,7 @@ _RISKY_FIELDS = {**dict.fromkeys(MCP_SERVERS, "MCP servers"), "hooks": "hooks"}
 
 
 class Names:
-    """The names of the agents that are the user's own, or come with Ekiden."""
+    """The names of agents that are the user's own, come with Ekiden, or serve another project with rights."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
@@ -25,6 +25,10 @@ class Names:
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
+
+    def with_more(self, names: Iterable[str]) -> "Names":
+        """Return these and ``names``."""
+        return Names([*self._names, *names])
 
     def would_lose(self, name: str) -> bool:
         """Tell whether an agent ``name`` would take one's place: by its name, or because they share a tool's name."""

@@ -45,16 +45,16 @@ def files_here(settings: Settings, agents_dir: Sequence[Path] = ()) -> list[Leve
 
 def agents_wanted(levels: Sequence[Level], project: Path) -> list[Right]:
     """Return what the agents of a project ask for."""
-    users = _users(levels)
+    users = _above(levels, project)
     agents = (agent for level in levels if level.project == project for agent in level.loaded.definitions)
     return [right for agent in agents for right in rights_wanted(agent, users)]
 
 
 def trusted(levels: Sequence[Level]) -> list[Level]:
     """Return the levels with the held agents of projects behind all others, and tell of them once."""
-    users = _users(levels)
     front, behind = [], []
     for level in levels:
+        users = _above(levels, level.project)
         held = _held(level, users)
         files = {level.loaded.sources[name] for name in held}
         free = [agent for agent in level.loaded.definitions if agent.name not in held]
@@ -65,9 +65,25 @@ def trusted(levels: Sequence[Level]) -> list[Level]:
     return front + behind
 
 
-def _users(levels: Iterable[Level]) -> Names:
-    own = (level.loaded for level in levels if level.project is None)
-    return Names(agent.name for loaded in own for agent in loaded.definitions)
+def _above(levels: Sequence[Level], project: Path | None) -> Names:
+    """Return the names that a project's agents take the place of, or hand over to, only by a right.
+
+    They are the user's, and those of agents that another project was granted something for: what serves the one
+    must not serve the other's words.
+    """
+    users = Names(_names(level for level in levels if level.project is None))
+    others = (level for level in levels if level.project not in (None, project))
+    granted = [agent.name for level in others for agent in level.loaded.definitions if _is_granted(agent, level, users)]
+    return users.with_more(granted)
+
+
+def _names(levels: Iterable[Level]) -> list[str]:
+    return [agent.name for level in levels for agent in level.loaded.definitions]
+
+
+def _is_granted(agent: AgentDefinition, level: Level, users: Names) -> bool:
+    wanted = rights_wanted(agent, users)
+    return bool(wanted) and level.project is not None and not grants_of(level.project).lacking(wanted)
 
 
 def _held(level: Level, users: Names) -> dict[str, AgentDefinition]:

@@ -79,6 +79,7 @@ class _Run:
     began: float = field(default_factory=time.monotonic)
     task: "asyncio.Task[None] | None" = None
     is_revoked: bool = False
+    has_begun: bool = False
 
     def terminate(self, signal: int | None = None) -> None:
         """Cancel the task because somebody revoked it; safe from any thread."""
@@ -145,9 +146,17 @@ class AsyncPool(BasePool):
 
     def _spawn(self, run: _Run) -> None:
         run.task = self.loop.create_task(self._carry(run))
+        run.task.add_done_callback(lambda _: self._count(run))
+
+    def _count(self, run: _Run) -> None:
+        """Count a task that has ended; one that was revoked before its first step could not report itself."""
+        self._done += 1
+        if run.is_revoked and not run.has_begun:
+            run.report(True, _info_of(Terminated(signal.SIGTERM)))
 
     async def _carry(self, run: _Run) -> None:
         """Run one message to its end and report it, whatever happens: an unreported message is never acknowledged."""
+        run.has_begun = True
         self._running[id(run)] = run
         try:
             run.accepted(id(run), run.began)
@@ -157,7 +166,6 @@ class AsyncPool(BasePool):
                 run.report(True, told)
         finally:
             self._running.pop(id(run), None)
-            self._done += 1
 
     def _as_told(self, run: _Run, error: BaseException) -> ExceptionInfo | None:
         """Return what Celery is told of an exception; None: nothing, for the pool stops and the message is not done."""

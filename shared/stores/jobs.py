@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
@@ -273,7 +274,13 @@ class RedisJobStore(RedisJobSweeper):
         verdict = await self._scripts.run(
             "stop",
             _session_keys(job),
-            [job, flag, "" if seq is None else seq, *await self._ending(job, records, messages, {})],
+            [
+                job,
+                flag,
+                "" if seq is None else seq,
+                secrets.token_hex(8),
+                *await self._ending(job, records, messages, {}),
+            ],
             changes=job,
         )
         if verdict[0] == "gone":
@@ -286,7 +293,7 @@ class RedisJobStore(RedisJobSweeper):
         verdict = await self._scripts.run(
             "retry",
             _session_keys(job),
-            [job, outbox.message, deadline_s, *await self._stored(job, [record])],
+            [job, outbox.message, deadline_s, secrets.token_hex(8), *await self._stored(job, [record])],
             changes=job,
         )
         if verdict[0] == "gone":

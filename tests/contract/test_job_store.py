@@ -743,3 +743,24 @@ def test_a_newer_program_that_took_the_job_keeps_older_ones_away(backend: Backen
         assert await stores.jobs.requeue(job, 0, 5) == "ok"
 
     backend.run(scenario)
+
+
+def test_a_retry_or_a_stop_that_is_sent_again_is_answered_the_same(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda _: "the-same-transmission")
+
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await claimed(stores, job)
+        await stores.jobs.finish(leg.lease, "f", [Ended(status="failed", reason="ERROR", error="x")], [])
+        box = outbox(job, 0, DISPATCH_QUEUE, leg.context)
+        for _ in range(2):
+            await stores.jobs.retry(job, box, Retried(), 60.0)
+        end = Ended(leg=0, status="cancelled", reason="ABORTED")
+        for _ in range(2):
+            assert await stores.jobs.stop(job, "user", [end], []) == "ok"
+        kinds = [entry.record.type for entry in await stores.jobs.journal(job)]
+        assert kinds == ["request", "leg_started", "ended", "retried", "ended"]
+
+    backend.run(scenario)

@@ -142,3 +142,16 @@ def test_a_retried_job_lives_as_long_as_its_new_deadline(backend: Backend) -> No
         assert again.attempt == 1
 
     backend.run(scenario)
+
+
+def test_a_claim_that_the_server_has_forgotten_gives_no_attempt_back(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await claimed(stores, job, "killed#1", lease_s=0.0)
+        before = await remembered(stores)
+        second = await claimed(stores, job, "A#1")
+        await rewind(stores, before)
+        assert await stores.jobs.give_back(second.lease) == "stale"
+        assert (await stores.jobs.job(job)).attempts == 1
+
+    backend.run(scenario)

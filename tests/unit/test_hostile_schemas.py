@@ -33,7 +33,6 @@ FANS: dict[str, Callable[[list[Schema]], Schema]] = {
     "properties": lambda refs: {"properties": {f"k{n}": ref for n, ref in enumerate(refs)}},
     "propertyNames": lambda refs: {"propertyNames": {"allOf": refs}},
     "additionalProperties": lambda refs: {"additionalProperties": {"anyOf": refs}},
-    "unevaluatedProperties": lambda refs: {"unevaluatedProperties": {"anyOf": refs}},
     "items": lambda refs: {"items": {"allOf": refs}},
     "prefixItems": lambda refs: {"prefixItems": refs},
     "contains": lambda refs: {"contains": {"allOf": refs}},
@@ -51,6 +50,12 @@ def test_references_that_multiply_are_refused_at_load_and_accept_nothing_at_use(
     [said] = problems("hello", fanned(fan))  # as a catalog may have it that was stored before it was checked
     assert "its JSON Schema cannot be applied to it" in said
     assert time.thread_time() - began < 1
+
+
+@pytest.mark.parametrize("word", ["unevaluatedProperties", "unevaluatedItems"])
+def test_what_the_library_checks_in_quadratic_time_is_refused_at_load(word: str) -> None:
+    with pytest.raises(DefinitionError, match=f"{word!r} is not available: use additionalProperties or items"):
+        check({"allOf": [{"additionalProperties": True}], word: False})
 
 
 @pytest.mark.parametrize("fan", FANS.values(), ids=FANS)
@@ -118,10 +123,6 @@ DEAR: dict[str, tuple[Any, Schema]] = {
     "recursion of if": (
         deep(20),
         {"$ref": "#/$defs/n", "$defs": {"n": {"allOf": [{"if": RECURSIVE, "else": RECURSIVE} for _ in TEN]}}},
-    ),
-    "recursion of unevaluatedProperties": (
-        deep(12),
-        {"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [RECURSIVE for _ in TEN], "unevaluatedProperties": False}}},
     ),
     "uniqueItems": ([{"a": n} for n in range(12_000)], {"uniqueItems": True}),
     "enum": (["x"] * 20_000, {"items": {"enum": [f"y{n}" for n in range(4_000)]}}),

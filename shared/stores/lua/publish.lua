@@ -14,6 +14,6 @@ if #ARGV == 8 and redis.call('EXISTS', KEYS[2]) == 0 then return {'gone'} end
 for i = 9, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
 redis.call('SET', KEYS[1], ARGV[1])
 redis.call('XADD', KEYS[3], 'MAXLEN', ARGV[4], '*', 'digest', ARGV[1], 'replaced', current, 'agents', ARGV[5], 'by', ARGV[6],
-  'source', ARGV[7], 'rollback', ARGV[8], 'at_ms', whole(now))
+  'source', ARGV[7], 'rollback', ARGV[8], 'at_ms', whole(wall))
 keep(ARGV[3], KEYS[2])
 return {'ok'}

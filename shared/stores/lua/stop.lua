@@ -1,10 +1,10 @@
 -- Stop a job from outside (a user, its deadline): end it at once unless a worker runs it, which then sees the flag at its
--- next step.
+-- next step. Who ended it and asks again (same token) is told so again.
 -- KEYS job, journal, blobs, session, messages, inbox, state
--- ARGV id, flag, seq ('': any), status, reason, result, n, variables..., n, messages..., records...
-local h = redis.call('HMGET', KEYS[1], 'status', 'seq', 'cancel')
+-- ARGV id, flag, seq ('': any), token, status, reason, result, n, variables..., n, messages..., records...
+local h = redis.call('HMGET', KEYS[1], 'status', 'seq', 'cancel', 'stopped')
 if not h[1] then return {'gone'} end
-if TERMINAL[h[1]] then return {'finished'} end
+if TERMINAL[h[1]] then return {h[4] == ARGV[4] and 'ok' or 'finished'} end
 redis.call('HSETNX', KEYS[1], 'cancel', ARGV[2])
 redis.call('ZREM', DEADLINES, ARGV[1])
 if h[1] == 'running' and listed_at(LEASES, ARGV[1]) > now then
@@ -13,5 +13,6 @@ if h[1] == 'running' and listed_at(LEASES, ARGV[1]) > now then
 end
 -- The records close what was open in the journal that the caller read, for the reason that it knows: both must be so still.
 if (ARGV[3] ~= '' and ARGV[3] ~= h[2]) or (h[3] and h[3] ~= ARGV[2]) then return {'moved'} end
-finish(ARGV[1], ending_keys(), 4)
+redis.call('HSET', KEYS[1], 'stopped', ARGV[4])
+finish(ARGV[1], ending_keys(), 5)
 return {'ok'}

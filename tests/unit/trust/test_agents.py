@@ -261,3 +261,15 @@ def test_nothing_of_the_users_is_a_projects() -> None:
     assert agents_wanted([users], Path("/srv/shop")) == []
     rule = HandoffRule(to="x")
     assert harmless(AgentDefinition(name="a", title="A", description="d", handoffs=(rule,)), NOBODY).handoffs == (rule,)
+
+
+def test_what_one_project_was_granted_serves_no_other_ones_words(project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    write(project, "deployer", tools=["bash"])
+    trust_what_it_asks_for(project)
+    write(other, "helper", tools=["read_file"], handoffs=[{"to": "deployer", "when": "auto"}])
+    write(other, "deployer", tools=["read_file"])
+    levels = levels_here(load_settings(project=other))
+    agents = {agent.name: agent for agent in layered(level.loaded for level in levels).definitions}
+    assert agents["helper"].handoffs == ()
+    assert agents["deployer"].permits("bash"), "the impostor counts behind"

@@ -110,7 +110,7 @@ def test_the_folder_is_shown_asked_about_only_on_a_terminal_granted_listed_and_t
     assert shown.stdout.splitlines() == [
         f"{hostile} asks for:",
         "  agent lure: bash",
-        '  ekiden.redis_url = "redis://:[redacted]@127.0.0.1:9/0"',
+        '  ekiden.redis_url = "redis://:pa55word@127.0.0.1:9/0"',
     ]
     assert not state_folder().exists(), "to look grants nothing"
     assert json.loads(fine("trust", "--json")) == {
@@ -120,7 +120,7 @@ def test_the_folder_is_shown_asked_about_only_on_a_terminal_granted_listed_and_t
             {"subject": "agent lure", "what": "bash", "granted": False},
             {
                 "subject": "setting ekiden.redis_url",
-                "what": 'ekiden.redis_url = "redis://:[redacted]@127.0.0.1:9/0"',
+                "what": 'ekiden.redis_url = "redis://:pa55word@127.0.0.1:9/0"',
                 "granted": False,
             },
         ],
@@ -265,3 +265,9 @@ def test_a_folder_without_our_files_costs_no_look_at_agents(project: Path) -> No
     env = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert done.stdout.strip() == "[]"
+
+
+def test_nothing_that_a_folder_asks_for_hides_behind_what_looks_like_a_secret(project: Path) -> None:
+    elsewhere = "http://token=generativelanguage.googleapis.com@203.0.113.7"
+    change_setting(project_file(), "ekiden.gemini_base_url", elsewhere)
+    assert elsewhere in ekiden("trust").stdout

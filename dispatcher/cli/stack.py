@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -82,8 +83,11 @@ class Stack:
         """Return the kind of a pool that has ended by itself; None when all run."""
         return next((kind for kind, child in self.children.items() if child.poll() is not None), None)
 
-    def last_line(self, kind: str) -> str:
-        """Return the last thing that the pool of this kind wrote."""
+    def why_ended(self, kind: str) -> str:
+        """Return what ended the pool of this kind: a signal, or the last thing that it wrote."""
+        code = self.children[kind].poll() or 0
+        if code < 0:
+            return f"killed by signal {-code} ({signal.Signals(-code).name})"
         lines = [line for line in self.children[kind].tail(20).splitlines() if line.strip()]
         return lines[-1].strip() if lines else "it wrote nothing"
 
@@ -92,14 +96,14 @@ class Stack:
         while (kind := self.ended()) is None:
             look()
             await asyncio.sleep(_LOOK_S)
-        raise ConfigurationError(f"the {kind} ended: {self.last_line(kind)}")
+        raise ConfigurationError(f"the {kind} ended: {self.why_ended(kind)}")
 
     async def ready(self, client: "Client") -> None:
         """Return when both pools have announced themselves; raise like ``watch`` when one has ended."""
         pids = {child.pid for child in self.children.values()}
         while not pids <= {pool.pid for pool in await client.pools()}:
             if (kind := self.ended()) is not None:
-                raise ConfigurationError(f"the {kind} ended: {self.last_line(kind)}")
+                raise ConfigurationError(f"the {kind} ended: {self.why_ended(kind)}")
             await asyncio.sleep(_LOOK_S)
 
     def tell_problems(self, tell: Callable[[str], None]) -> None:

@@ -35,12 +35,12 @@ class Supervisor:
                 await asyncio.sleep(_LOOK_S)
 
     def _revive(self, kind: str) -> None:
-        last_line = self._stack.last_line(kind)
+        why = self._stack.why_ended(kind)
         now = time.monotonic()
         self._deaths[kind] = [death for death in (*self._deaths[kind], now) if now - death < _WITHIN_S]
         if len(self._deaths[kind]) >= _MOST_DEATHS:
-            raise ConfigurationError(f"the {kind} ended {_MOST_DEATHS} times within {_WITHIN_S:.0f} s: {last_line}")
-        typer.echo(f"the {kind} ended and is started again: {last_line}", err=True)
+            raise ConfigurationError(f"the {kind} ended {_MOST_DEATHS} times within {_WITHIN_S:.0f} s: {why}")
+        typer.echo(f"the {kind} ended and is started again: {why}", err=True)
         self._stack.children[kind].stop()
         self._stack.start(kind)
 

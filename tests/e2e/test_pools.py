@@ -154,7 +154,7 @@ def test_up_serves_clients_revives_what_dies_and_stops_at_ctrl_c(ekiden: Program
     pid = worker["pid"]
     assert isinstance(pid, int)
     psutil.Process(pid).kill()
-    running.wait_for("the worker ended and is started again")
+    running.wait_for("the worker ended and is started again: killed by signal 9 (SIGKILL)")
     assert ekiden.run("submit", "it fails with an error", "--wait").stdout == "forty-two, says debugger\n"
     running.interrupt()
     assert running.ends() == 0

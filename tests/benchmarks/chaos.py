@@ -34,6 +34,7 @@ from pathlib import Path
 from dispatcher.client import Client
 from shared.embedded import Attachment, attach
 from shared.errors import NotConfirmed, StoreUnavailable, UnknownJob
+from shared.graces import TAKEOVER_S
 from tests.benchmarks.chaos_figures import CHAIN, SAFETIES, Figures, Plan, at, read_job
 from tests.integration.rewinds import RewindingServer, Window, rewinding_server
 from tests.integration.team import Effects, Team, counting
@@ -159,7 +160,7 @@ class Chaos:
             self.worker_kills += 1
             return
         os.kill(pid, signal.SIGSTOP)
-        going_on = threading.Timer(1.4 * self._plan.lease_s, _go_on, [pid])
+        going_on = threading.Timer(1.4 * (self._plan.lease_s + TAKEOVER_S), _go_on, [pid])
         going_on.daemon = True
         going_on.start()
         self.worker_stops += 1

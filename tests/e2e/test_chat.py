@@ -10,11 +10,11 @@ SCRIPT = """
 agents:
   "*":
     - name: slow
-      when: {user: 'slowly\\Z'}
+      when: {user: 'slowly\\z'}
       delay_s: 60
       say: never said
     - name: broken
-      when: {user: 'broken\\Z'}
+      when: {user: 'broken\\z'}
       fail: the model broke
     - name: answer
       say: "forty-two, says ${agent}"

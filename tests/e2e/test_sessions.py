@@ -11,7 +11,7 @@ SCRIPT = """
 agents:
   debugger:
     - name: slow
-      when: {user: 'slowly\\Z'}
+      when: {user: 'slowly\\z'}
       delay_s: 60
       say: never said
     - name: note

@@ -65,7 +65,7 @@ def test_legs_by_the_thousand_in_a_slow_worker_are_claimed_once_each_and_none_is
         assert Counter(len(one) for one in starts) == {1: LEGS}, team.logs("worker")[-5000:]
         assert "leg_lost_before_it_ran" not in team.logs("worker")
 
-    with serving(team, "crowded", "patient", stumble_s=0.003, concurrency=LEGS, lease_s=2.0):
+    with serving(team, "crowded", "patient", stumble_s=0.003, concurrency=LEGS, lease_s=5.0):
         team.ready(2)
         team.ask(scenario)
 

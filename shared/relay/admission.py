@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from shared.relay.leases import Leases
 
@@ -46,7 +47,8 @@ class Admission:
             self._refused_at = now
         if not self._is_asked and (self._refuses or now - self._asked_at >= LOOK_S):
             self._asked_at, self._is_asked = now, True
-            self._loop.call_soon_threadsafe(self._answer)
+            with suppress(RuntimeError):  # the pool has stopped: nothing is answered any more
+                self._loop.call_soon_threadsafe(self._answer)
         return not self._refuses
 
     @property

@@ -144,6 +144,8 @@ class _Relay:
 
     def leave(self) -> None:
         """End the idle processes of the quarantine; they tell what they have to tell."""
+        if self._worker.pool.loop.is_closed():  # a cold shutdown has ended them
+            return
         with contextlib.suppress(TimeoutError):  # the loop is wedged
             self._worker.pool.run(self._alone.close(), LEAVE_S + TOOL_S)
 

@@ -218,7 +218,8 @@ class AsyncPool(BasePool):
         """Warm shutdown: wait a while for what runs, then cancel it; its legs go on elsewhere."""
         self.drain()
         self._sync.shutdown(cancel_futures=True)
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(5)
 
     def on_terminate(self) -> None:

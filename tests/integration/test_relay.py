@@ -177,9 +177,6 @@ def test_a_job_goes_on_elsewhere_when_its_worker_is_killed(stack: Stack) -> None
     assert [pid == killed for _, pid in stack.starts(job, "second")] == [True, False]
 
 
-@pytest.mark.xfail(
-    reason="known fault: the leg is given back at once, but the process takes over 20 s to end", strict=False
-)
 def test_a_cold_shutdown_gives_the_leg_back_and_another_worker_goes_on_at_once(stack: Stack) -> None:
     # A lease that does not end within this test: only who gives back lets go.
     workers = {process.pid: process for process in (stack.start("workers.app", EKIDEN_LEASE_S="60") for _ in range(2))}

@@ -11,6 +11,7 @@ from shared.trust.grants import trust_for_now
 from shared.trust.rights import Right
 from shared.trust.store import remember
 from shared.trust.telling import hint, take_over
+from shared.visible import say, visible
 
 if TYPE_CHECKING:
     from shared.standing import Standing
@@ -43,7 +44,7 @@ def listed(rights: Iterable[Right]) -> list[str]:
     by_subject: dict[str, list[str]] = {}
     for right in rights:
         by_subject.setdefault(right.subject, []).append(right.shown or right.what)
-    return [f"  {_visible(_line(subject, texts))}" for subject, texts in sorted(by_subject.items())]
+    return [_on_one_line(f"  {_line(subject, texts)}") for subject, texts in sorted(by_subject.items())]
 
 
 def _settle(project: Path) -> None:
@@ -53,7 +54,7 @@ def _settle(project: Path) -> None:
     if not standing.lacking:
         return
     if not (standing.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
-        _say(_told(standing))
+        say(_told(standing), is_error=True)
     elif _ask(standing):
         remember(project, granted=standing.wanted)
     else:
@@ -64,14 +65,14 @@ def _ask(standing: "Standing") -> bool:
     import typer
 
     begin = "asks for more than you granted it" if standing.grants.granted else "asks for what only you can grant it"
-    _say("\n".join([_visible(f"The folder {str(standing.project)!r} {begin}:"), *listed(standing.lacking)]))
+    say("\n".join([f"The folder {str(standing.project)!r} {begin}:", *listed(standing.lacking)]), is_error=True)
     return typer.confirm("Trust this folder?", default=False, err=True)
 
 
 def _told(standing: "Standing") -> str:
     because = f" ({standing.grants.problem})" if standing.grants.problem else ""
     text = f"the folder {str(standing.project)!r} is not trusted{because}: {_summary(standing.lacking)}"
-    return _visible(f"ekiden: {text}. {hint(standing.project)}")
+    return f"ekiden: {text}. {hint(standing.project)}"
 
 
 def _summary(rights: Iterable[Right]) -> str:
@@ -92,10 +93,5 @@ def _line(subject: str, texts: list[str]) -> str:
     return f"{subject}: {'; '.join(texts)}" if subject.startswith("agent ") else "; ".join(texts)
 
 
-def _visible(text: str) -> str:
-    """Show what would steer a terminal or hide in a text, instead of obeying it."""
-    return "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in text)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - whichever program this is, its user must know
+def _on_one_line(text: str) -> str:
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")

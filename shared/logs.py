@@ -1,5 +1,6 @@
 """Structured logs: JSON lines for services, readable lines for a terminal; no secret passes."""
 
+import io
 import logging
 import sys
 from collections.abc import MutableMapping
@@ -8,6 +9,7 @@ from typing import Any, TextIO
 import structlog
 
 from shared.redaction import redact, redact_all
+from shared.visible import visible
 
 __all__ = ["configure_logs"]
 
@@ -56,16 +58,36 @@ def _for_programs() -> list[structlog.typing.Processor]:
         structlog.processors.format_exc_info,
         _redacted,
         structlog.processors.JSONRenderer(ensure_ascii=False, default=_text),
+        _visible,
     ]
 
 
 def _for_people() -> list[structlog.typing.Processor]:
-    render = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    render = structlog.dev.ConsoleRenderer(exception_formatter=_traceback)
 
     def rendered(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
         return redact(render(logger, method, event))  # again: the traceback is in it now
 
-    return [_redacted, rendered]
+    return [_redacted, _visible_values, rendered]
+
+
+def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    stream.write(visible(text.getvalue()))
+
+
+def _visible(_: Any, __: str, line: str) -> str:
+    return visible(line)
+
+
+def _visible_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Also ends of lines are shown in a value, which could pass for another log line. Lists are shown by ``repr``."""
+    return {key: _value(key, value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+def _value(key: str, text: str) -> str:
+    return visible(text) if key == "event" else visible(text).replace("\n", "\\n")
 
 
 def _redacted(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from shared.errors import InvalidRequest
+from shared.visible import say
 
 __all__ = ["worker"]
 
@@ -49,9 +50,9 @@ def worker(
 
     url = server_url(load_settings(redis_url=redis))
     for name in asyncio.run(_unknown(url, names)):
-        typer.echo(f"ekiden: no agent in the catalog is named {name!r}; its queue is served all the same", err=True)
+        say(f"ekiden: no agent in the catalog is named {name!r}; its queue is served all the same", is_error=True)
     whom = ", ".join(names) if names else "all agents of the catalog"
-    typer.echo(f"Serving {whom} at {without_password(url)}, {f'files under {root}' if root else 'no files'}")
+    say(f"Serving {whom} at {without_password(url)}, {f'files under {root}' if root else 'no files'}")
     options = {"redis_url": url, "concurrency": concurrency, "workspace_root": root, "metrics_port": metrics_port}
     raise typer.Exit(serve("workers.app:app", options, list(map(queue_for, names)), log_level))
 

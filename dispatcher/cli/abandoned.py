@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from dispatcher.cli.neighbours import Neighbours
 from dispatcher.cli.options import Abandoned
-from dispatcher.cli.output import one_line, printable
+from dispatcher.cli.output import one_line
 from shared.errors import ConfigurationError, InvalidRequest
 from shared.ids import parent_of
+from shared.visible import say, visible
 
 if TYPE_CHECKING:
     from dispatcher.client import Client
@@ -45,7 +46,7 @@ def listed_jobs(jobs: "Sequence[Unfinished]") -> list[str]:
     """Return lines for people: the jobs, without those that one of them has delegated."""
     roots = _roots(jobs)
     lines = [f"  {job.id}  {job.status}, {job.agent}: {one_line(job.summary, 60)}" for job in roots[:_SHOWN]]
-    return [printable(line) for line in lines] + ([f"  and {len(roots) - _SHOWN} more"] if roots[_SHOWN:] else [])
+    return [visible(line) for line in lines] + ([f"  and {len(roots) - _SHOWN} more"] if roots[_SHOWN:] else [])
 
 
 def _roots(jobs: "Sequence[Unfinished]") -> "list[Unfinished]":
@@ -115,7 +116,7 @@ def _ask(left: "Sequence[Unfinished]") -> Abandoned:
         )
     import typer
 
-    typer.echo(text)
+    say(text)
     while True:
         answer = typer.prompt("resume or cancel them?").strip().lower()
         if answer in ("resume", "cancel"):

@@ -9,6 +9,7 @@ import typer
 from dispatcher.cli.options import DataDir
 from dispatcher.cli.output import Output
 from shared.errors import InvalidRequest
+from shared.visible import say
 
 if TYPE_CHECKING:
     from shared.stores.reading import Unfinished
@@ -57,7 +58,7 @@ def _require_agreement(source: Path, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise InvalidRequest(f"nobody is there to be asked: give --yes if the data in {str(source)!r} are yours")
-    typer.echo(f"{str(source)!r} holds journals of jobs: what agents were asked, said and did, and what they do next.")
+    say(f"{str(source)!r} holds journals of jobs: what agents were asked, said and did, and what they do next.")
     typer.confirm("Are they yours, and not from where you got this folder?", default=False, abort=True)
 
 

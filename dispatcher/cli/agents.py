@@ -20,8 +20,9 @@ from dispatcher.cli.agents_show import (
     shown_path,
 )
 from dispatcher.cli.options import AsJson
-from dispatcher.cli.output import Output, printable
+from dispatcher.cli.output import Output
 from shared.errors import InvalidRequest
+from shared.visible import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,12 +131,12 @@ def list_(
     """List the agents of every level, the nearest first."""
     files = _agents(ctx, agents_dir).on(scope.value)
     if form is Format.json:
-        typer.echo(json.dumps([row_of(file) for file in files if file.definition], ensure_ascii=False, indent=2))
+        say(json.dumps([row_of(file) for file in files if file.definition], ensure_ascii=False, indent=2))
     else:
         print_levels(files, scope.value)
     if broken := [file for file in files if file.definition is None]:
         names = ", ".join(shown_path(file.path) for file in broken[:3]) + (" and others" if len(broken) > 3 else "")
-        typer.echo(f"{len(broken)} file(s) cannot be used: {names}; see `ekiden agents validate`", err=True)
+        say(f"{len(broken)} file(s) cannot be used: {names}; see `ekiden agents validate`", is_error=True)
 
 
 @app.command()
@@ -152,9 +153,9 @@ def show(
     assert agent is not None
     if as_json:
         fields = {"file": str(file.path), "level": file.level, "digest": agent.digest, **agent.model_dump(mode="json")}
-        typer.echo(json.dumps(fields, ensure_ascii=False, indent=2))
+        say(json.dumps(fields, ensure_ascii=False, indent=2))
     elif prompt:
-        typer.echo(printable(agent.instructions))
+        say(agent.instructions)
     else:
         print_agent(file)
 
@@ -174,9 +175,9 @@ def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
         out.line(f"An earlier text that was refused is in {shown_path(rejected_copy(file.path))}")
     edited = edit_file(file, agents)
     if edited.rejected is not None:
-        typer.echo(f"Not saved, {shown_path(edited.path)} stays as it was:", err=True)
+        say(f"Not saved, {shown_path(edited.path)} stays as it was:", is_error=True)
         print_problems(edited.problems)
-        typer.echo(f"Your text is in {shown_path(edited.rejected)}", err=True)
+        say(f"Your text is in {shown_path(edited.rejected)}", is_error=True)
         raise typer.Exit(1)
     if not edited.is_saved:
         out.line("Nothing was changed")
@@ -237,7 +238,7 @@ def validate(
     if as_json:
         found = [report.as_json() for report in reports]
         totals = {"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found}
-        typer.echo(json.dumps(totals, ensure_ascii=False, indent=2))
+        say(json.dumps(totals, ensure_ascii=False, indent=2))
     else:
         print_reports(reports, in_full=name is not None and len(reports) == 1)
     raise typer.Exit(0 if is_ok else 1)

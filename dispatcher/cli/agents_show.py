@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from dispatcher.cli.output import Output, one_line, printable
+from dispatcher.cli.output import Output, one_line
+from shared.visible import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -172,14 +171,14 @@ def print_problems(problems: "Iterable[Problem]") -> None:
     """Print problems on standard error."""
     for problem in problems:
         where = f"line {problem.line}: " if problem.line else ""
-        typer.echo(f"  {problem.severity}: {where}{printable(problem.message)}", err=True)
+        say(f"  {problem.severity}: {where}{problem.message}", is_error=True)
 
 
 def print_findings(report: "Report") -> None:
     """Print the findings alone, on standard error."""
     for check in report.checks:
         for finding in check.findings:
-            typer.echo(f"  {finding.severity}: {printable(finding.message)}", err=True)
+            say(f"  {finding.severity}: {finding.message}", is_error=True)
 
 
 def shown_path(path: Path) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Redis, Trust
 from shared.errors import DefinitionError, InvalidRequest
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.cli.catalog_changes import Change
@@ -68,7 +69,7 @@ def show(digest: Digest = None, as_json: AsJson = False, redis: Redis = None, da
         _require_digest(digest, "DIGEST")
     seen = _asked(redis, data_dir, lambda stores: read_catalog(stores.catalogs, digest))
     if as_json:
-        typer.echo(json.dumps(seen.as_json(), ensure_ascii=False))
+        say(json.dumps(seen.as_json(), ensure_ascii=False))
         return
     from dispatcher.cli.output import Output, one_line
 
@@ -93,7 +94,7 @@ def history(
         import dataclasses
 
         for publication in found:
-            typer.echo(json.dumps(dataclasses.asdict(publication), ensure_ascii=False))
+            say(json.dumps(dataclasses.asdict(publication), ensure_ascii=False))
         return
     from dispatcher.cli.output import Output
 
@@ -141,14 +142,13 @@ def _valid_files(agents_dir: list[Path] | None) -> "Catalog":
     """Return the catalog of the agent files that count here. Raises ``DefinitionError`` where one has an error."""
     from dispatcher.cli.agents_checks import Checker
     from dispatcher.cli.agents_found import open_agents
-    from dispatcher.cli.output import printable
     from shared.definitions.catalog import build_catalog
 
     agents = open_agents(agents_dir or ())
     checker = Checker(agents.in_force)
     errors = [error for file in agents.files if not file.is_shadowed for error in checker.report(file).errors]
     for error in errors:
-        typer.echo(printable(error), err=True)
+        say(error, is_error=True)
     if errors:
         raise DefinitionError(f"{len(errors)} error(s) in the agent files: nothing was published")
     return build_catalog(agents.in_force.values(), agents.sources)[0]
@@ -156,7 +156,7 @@ def _valid_files(agents_dir: list[Path] | None) -> "Catalog":
 
 def _tell(change: "Change", *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(change.as_json(), ensure_ascii=False))
+        say(json.dumps(change.as_json(), ensure_ascii=False))
         return
     from dispatcher.cli.output import Output
 

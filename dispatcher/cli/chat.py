@@ -20,6 +20,7 @@ from dispatcher.cli.options import (
     Trust,
     User,
 )
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.cli.talk import Chat
@@ -92,5 +93,5 @@ def chat_anywhere(
     place = Workplace.of(chat.cwd, workspace_root)
     with visit(data, abandoned) as here, own_pools(here, place, agents_dirs) as stack:
         if here.resumed:
-            typer.echo(f"{len(here.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them", err=True)
+            say(f"{len(here.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them", is_error=True)
         return talk(here.url, stack, replace(chat, cwd=place.folder), lines_here(data / "history"))

@@ -10,6 +10,7 @@ import typer
 from dispatcher.cli.options import AsJson
 from dispatcher.cli.output import Output
 from shared.errors import InvalidRequest
+from shared.visible import say
 
 __all__ = ["app"]
 
@@ -24,7 +25,7 @@ def get(key: Key) -> None:
     """Print the value in force."""
     from shared.settings import load_settings
 
-    print(_shown(getattr(load_settings(), _field(key))))  # noqa: T201 - alone on standard output, for scripts
+    say(_shown(getattr(load_settings(), _field(key))))
 
 
 @app.command("set")
@@ -76,7 +77,7 @@ def list_(
         found = {name: where for name, where in found.items() if where == str(global_file())}
     rows = [(key_of(name), redact(_shown(getattr(settings, name))), where) for name, where in found.items()]
     if as_json:
-        print(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows]))  # noqa: T201
+        say(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows]))
         return
     columns = ("key", "value", "origin") if origin else ("key", "value")
     Output().table(columns, [row[: len(columns)] for row in sorted(rows)])

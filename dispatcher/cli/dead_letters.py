@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from dispatcher.cli.connection import connected
 from dispatcher.cli.jobs import local_time
 from dispatcher.cli.output import Output, one_line
 from shared.stores.dead_letters import DeadLetter
+from shared.visible import say
 
 __all__ = ["fields_of_letter", "show_dead_letters"]
 
@@ -22,7 +21,7 @@ def show_dead_letters(redis: str | None, data_dir: Path | None, *, clear: bool, 
     if as_json:
         for letter in letters:
             raw = base64.b64encode(letter.raw).decode()
-            typer.echo(json.dumps(fields_of_letter(letter) | {"raw": raw}, ensure_ascii=False))
+            say(json.dumps(fields_of_letter(letter) | {"raw": raw}, ensure_ascii=False))
         return
     out = Output()
     if not letters:

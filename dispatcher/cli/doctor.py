@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Redis
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.cli.doctor_findings import Finding
@@ -27,7 +28,7 @@ def doctor(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = Non
     found = asyncio.run(_examine(redis, data_dir))
     is_well = all(one.status != "error" for one in found)
     if as_json:
-        typer.echo(json.dumps({"ok": is_well, "checks": list(map(dataclasses.asdict, found))}, ensure_ascii=False))
+        say(json.dumps({"ok": is_well, "checks": list(map(dataclasses.asdict, found))}, ensure_ascii=False))
     else:
         _show(found)
     raise typer.Exit(0 if is_well else 1)

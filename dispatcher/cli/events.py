@@ -12,6 +12,7 @@ from dispatcher.cli.paths import Path, Paths
 from shared.ids import parent_of
 from shared.records import Entry, JobRequested, Record
 from shared.stores.base import LivePiece
+from shared.visible import visible
 
 __all__ = ["JsonView", "event_schema", "event_type"]
 
@@ -72,7 +73,7 @@ class JsonView:
         """See ``View``."""
 
     def _write(self, fields: dict[str, Any]) -> None:
-        self._stream.write(json.dumps(fields, ensure_ascii=False) + "\n")
+        self._stream.write(visible(json.dumps(fields, ensure_ascii=False)) + "\n")
         self._stream.flush()
 
 

@@ -27,6 +27,7 @@ from shared.graces import JOB_S
 from shared.ids import session_of
 from shared.server import require_no_waiting
 from shared.settings import load_settings
+from shared.visible import say
 
 __all__ = ["Visit", "own_pools", "run_here", "visit"]
 
@@ -159,6 +160,5 @@ class _Relay:
 
 
 def _say(text: str) -> None:
-    import typer
 
-    typer.echo(text, err=True)
+    say(text, is_error=True)

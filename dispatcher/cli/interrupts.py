@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
 
+from shared.visible import visible
+
 __all__ = ["Interrupted", "ask", "interruptible", "is_on_terminal", "typed"]
 
 _Handler = Callable[[int, FrameType | None], object] | int | None
@@ -82,7 +84,7 @@ async def ask(question: str) -> bool:
 async def typed(question: str) -> str:
     """Return the line that is typed after ``question``; empty at Ctrl-D. Raises ``Interrupted`` at Ctrl-C."""
     async with interruptible():  # before the question is there to be answered by another Ctrl-C
-        print(question, end="", flush=True)  # noqa: T201 - the program's own output
+        print(visible(question), end="", flush=True)  # noqa: T201 - the program's own output
         return await _typed_line()
 
 

@@ -11,6 +11,7 @@ import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
 from shared.errors import InvalidRequest, NotConfirmed
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.cli.attend import Showing
@@ -39,7 +40,7 @@ def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDi
     view, children = _run(views())
     if as_json:
         below = [{"id": one.id, "agent": one.agent, "status": one.status} for one in children]
-        typer.echo(json.dumps({**fields_of(view), "children": below}, ensure_ascii=False))
+        say(json.dumps({**fields_of(view), "children": below}, ensure_ascii=False))
         return
     from dispatcher.cli.output import Output
 
@@ -65,11 +66,11 @@ def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Data
     found = _run(view())
     status, reason = str(found["status"]), str(found["reason"])
     if as_json:
-        typer.echo(json.dumps({name: found[name] for name in ("id", "status", "reason", "result")}, ensure_ascii=False))
+        say(json.dumps({name: found[name] for name in ("id", "status", "reason", "result")}, ensure_ascii=False))
     elif status == "done":
         Output().line(str(found["result"] or ""))
     else:
-        typer.echo(f"ekiden: job {found['id']} {status} ({reason}): {found['result'] or ''}", err=True)
+        say(f"ekiden: job {found['id']} {status} ({reason}): {found['result'] or ''}", is_error=True)
     raise typer.Exit(exit_code_of(status, reason))
 
 
@@ -89,7 +90,7 @@ def events(
     if schema:
         from dispatcher.cli.events import event_schema
 
-        typer.echo(json.dumps(event_schema(), indent=2))
+        say(json.dumps(event_schema(), indent=2))
         return
     if job is None:
         raise InvalidRequest("ID is missing: `ekiden jobs` lists the jobs")
@@ -155,9 +156,9 @@ def chain(
         raise InvalidRequest("--mermaid and --json exclude each other: leave one out")
     story = _run(read())
     if as_json:
-        typer.echo(json.dumps(chain_json(story), ensure_ascii=False))
+        say(json.dumps(chain_json(story), ensure_ascii=False))
     elif mermaid:
-        typer.echo(flowchart(story))
+        say(flowchart(story))
     else:
         show_chain(story)
 
@@ -174,7 +175,7 @@ def cancel(job: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
         also = f"; its {below} child job{'s end' if below > 1 else ' ends'} with it" if below else ""
         return f"job {job_id} {texts[verdict]}{also if verdict != 'finished' else ''}"
 
-    typer.echo(_run(cancelled()))
+    say(_run(cancelled()))
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
@@ -221,9 +222,9 @@ async def _retry(
             await client.retry(job_id, deadline_s)
         except NotConfirmed:
             if showing.as_json:
-                typer.echo(json.dumps({"job": job_id, "confirmed": False}))
+                say(json.dumps({"job": job_id, "confirmed": False}))
             raise
         if follow:
             return await see_through(showing.follower(client, job_id, after=ended), may_ask=showing.may_ask)
-    typer.echo(json.dumps({"job": job_id}) if showing.as_json else f"job {job_id} goes on")
+    say(json.dumps({"job": job_id}) if showing.as_json else f"job {job_id} goes on")
     return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Redis
+from shared.visible import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +34,7 @@ def jobs(
     found, children = asyncio.run(_newest(redis, data_dir, limit, status))
     if as_json:
         for job, count in zip(found, children, strict=True):
-            typer.echo(json.dumps({**fields_of(job), "child_count": count}, ensure_ascii=False))
+            say(json.dumps({**fields_of(job), "child_count": count}, ensure_ascii=False))
         return
     from dispatcher.cli.output import Output
 

@@ -5,12 +5,11 @@ import shutil
 import stat
 from pathlib import Path
 
-import typer
-
 from shared.embedded import peek
 from shared.errors import ConfigurationError, InvalidRequest
 from shared.keeper import KEEPER_LOCK, SERVER_LOCK, is_locked
 from shared.places import project_of
+from shared.visible import say
 
 __all__ = ["copy_data", "left_data", "name_left_data"]
 
@@ -31,10 +30,10 @@ def name_left_data(data_dir: Path) -> None:
     if found is None or (data_dir / _NAMED).exists():
         return
     (data_dir / _NAMED).touch()
-    typer.echo(
+    say(
         f"{str(found)!r} holds jobs of an earlier version of Ekiden, or of whoever made this folder: it is not used. "
         "If they are yours, `ekiden adopt` takes them over",
-        err=True,
+        is_error=True,
     )
 
 

@@ -32,6 +32,7 @@ from dispatcher.cli import (
 )
 from dispatcher.cli import run as run_command
 from shared.errors import ConfigurationError, EkidenError
+from shared.visible import say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -119,13 +120,13 @@ def _flushed(code: object) -> int:
     except BrokenPipeError:
         _drop_output()
     if isinstance(code, str):  # what Celery's start-up steps end with
-        print(code, file=sys.stderr)  # noqa: T201 - the program's own output
+        say(code, is_error=True)
         return 1
     return code if isinstance(code, int) else 0
 
 
 def _complain(error: EkidenError) -> int:
-    print(f"ekiden: {error}", file=sys.stderr)  # noqa: T201 - the program's own output
+    say(f"ekiden: {error}", is_error=True)
     return error.exit_code
 
 

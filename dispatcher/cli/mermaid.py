@@ -10,9 +10,10 @@ from itertools import pairwise
 
 from dispatcher.cli.chain import Hop, figures_of, hops_of
 from dispatcher.cli.notices import on_completion
-from dispatcher.cli.output import one_line, printable
+from dispatcher.cli.output import one_line
 from dispatcher.cli.trace_story import Step, Story
 from shared.redaction import redact
+from shared.visible import visible
 
 __all__ = ["flowchart"]
 
@@ -87,6 +88,6 @@ class _Chart:
 
 def _label(*lines: str) -> str:
     """Return a quoted label. Mermaid's own escapes, ``#34;``, stand for every mark."""
-    shown = [one_line(printable(redact(line.strip().partition("\n")[0])), _LONGEST) for line in lines]
+    shown = [one_line(visible(redact(line.strip().partition("\n")[0])), _LONGEST) for line in lines]
     text = "<br/>".join(_MARKS.sub(lambda mark: f"#{ord(mark[0])};", line) for line in shown if line)
     return f'"{text or " "}"'

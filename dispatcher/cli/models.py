@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from dispatcher.cli.options import AsJson
 from dispatcher.cli.output import Output
+from shared.visible import say
 
 __all__ = ["models"]
 
@@ -19,7 +20,7 @@ def models(as_json: AsJson = False) -> None:
     found = usable_models(os.environ)
     default = default_model(ModelValues.of(settings), os.environ)
     if as_json:
-        print(json.dumps({"default": default.name, "models": [asdict(model) for model in found]}))  # noqa: T201
+        say(json.dumps({"default": default.name, "models": [asdict(model) for model in found]}))
         return
     output = Output()
     rows = [(one.name, one.adapter, "yes" if one.usable else "no", one.why_not) for one in found]

@@ -7,11 +7,10 @@ import time
 from pathlib import Path
 from typing import Self
 
-import typer
-
 from shared.embedded import UP_LOCK
 from shared.errors import ConfigurationError
 from shared.keeper import is_locked, open_lock, try_lock
+from shared.visible import say
 
 __all__ = ["Neighbours", "UpLock", "root_of_up"]
 
@@ -45,7 +44,7 @@ class Neighbours:
         told_at = time.monotonic() + _PATIENCE_S
         while not (is_first := try_lock(self._lock, fcntl.LOCK_EX)) and not try_lock(self._lock, fcntl.LOCK_SH):
             if time.monotonic() > told_at:
-                typer.echo("waiting for another command here, which asks what becomes of earlier jobs", err=True)
+                say("waiting for another command here, which asks what becomes of earlier jobs", is_error=True)
                 told_at = math.inf
             time.sleep(_POLL_S)
         return is_first

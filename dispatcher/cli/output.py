@@ -1,12 +1,13 @@
 """Lines for people: colours and wrapping on a terminal, plain text elsewhere, ASCII where nothing else can be shown."""
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-__all__ = ["Output", "fitted", "one_line", "printable", "speaks_unicode"]
+from shared.visible import visible
+
+__all__ = ["Output", "fitted", "one_line", "speaks_unicode"]
 
 _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
 _UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
@@ -17,7 +18,6 @@ _ASCII |= {"child": "&", "calls": "==>", "return": "<-", "fork": "|- ", "last": 
 
 _NARROW = 70
 """Columns of a terminal below which a table would be cut to pieces."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _COERCED = {"", "C.UTF-8", "C.utf8", "UTF-8"}
 """What Python itself may have set LC_CTYPE to, because the locale was C."""
 
@@ -50,18 +50,18 @@ class Output:
         """Write ``text``, as one line or several, at once."""
         self.fresh_line()
         if self._console is not None:
-            self._console.print(printable(text), style=style)
+            self._console.print(visible(text), style=style)
         else:
-            self.stream.write(printable(text) + "\n")
+            self.stream.write(visible(text) + "\n")
         self.stream.flush()
 
     def part(self, text: str, style: str = "") -> None:
         """Write a piece of a line that grows."""
         self._clear_progress()
         if self._console is not None:
-            self._console.print(printable(text), style=style, end="", soft_wrap=True)
+            self._console.print(visible(text), style=style, end="", soft_wrap=True)
         else:
-            self.stream.write(printable(text))
+            self.stream.write(visible(text))
         self.stream.flush()
         self._is_mid_line = not text.endswith("\n")
 
@@ -80,7 +80,7 @@ class Output:
         from rich.cells import set_cell_size
 
         self._clear_progress()
-        shown = set_cell_size(printable(text), max(self._console.width - 1, 1)).rstrip()
+        shown = set_cell_size(visible(text), max(self._console.width - 1, 1)).rstrip()
         self._console.print(shown, style="dim", end="", soft_wrap=True)
         self.stream.flush()
         self._has_progress = True
@@ -92,7 +92,7 @@ class Output:
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write a table; a line per cell on a narrow terminal, aligned columns elsewhere than on one."""
-        shown = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
+        shown = [[visible(cell).replace("\n", " ") for cell in row] for row in rows]
         if self._console is None:
             for line in _aligned([list(columns), *shown]):
                 self.line(line)
@@ -114,11 +114,6 @@ class Output:
         self._console.print(table)
 
 
-def printable(text: str) -> str:
-    """Return ``text`` without what would steer a terminal: it may come from a model or a file."""
-    return _CONTROL.sub("", text)
-
-
 def one_line(text: str, longest: int = 80, dots: str = "...") -> str:
     """Return ``text`` on one line, cut where it is too long."""
     line = " ".join(text.split())
@@ -129,7 +124,7 @@ def fitted(text: str, width: int, dots: str = "...") -> str:
     """Return ``text`` on one line of at most ``width`` columns of a terminal, without what would steer it."""
     from rich.cells import cell_len, set_cell_size
 
-    line = one_line(printable(text), 10 * width)
+    line = one_line(visible(text), 10 * width)
     return line if cell_len(line) <= width else set_cell_size(line, width - len(dots)).rstrip() + dots
 
 

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from dispatcher.cli.options import AsJson, Strategy
 from shared.errors import InvalidRequest
+from shared.visible import say
 
 __all__ = ["app"]
 
@@ -56,7 +57,7 @@ def ask(
     configure_logs()
     analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain))
     if as_json:
-        typer.echo(json.dumps(analysis.as_json(), ensure_ascii=False, indent=2))
+        say(json.dumps(analysis.as_json(), ensure_ascii=False, indent=2))
     else:
         print_analysis(analysis)
     raise typer.Exit(0 if analysis.result.route is not None else _NO_ROUTE)
@@ -84,6 +85,6 @@ def eval_(
     configure_logs()
     figures = asyncio.run(measured(lines, strategy, agents))
     if as_json:
-        typer.echo(json.dumps(figures, ensure_ascii=False))
+        say(json.dumps(figures, ensure_ascii=False))
     else:
         print_measured(figures)

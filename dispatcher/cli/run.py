@@ -26,6 +26,7 @@ from dispatcher.cli.options import (
     Verbose,
 )
 from shared.errors import InvalidRequest
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.cli.attend import Showing
@@ -95,7 +96,7 @@ def run(
     url, data = configured(redis, data_dir)
     if demo:
         cwd = demo_project()
-        typer.echo(f"The demo project is in {cwd}", err=as_json)
+        say(f"The demo project is in {cwd}", is_error=as_json)
     showing = Showing(as_json, thoughts, outage_s=timeout, trace=trace and not as_json, verbose=verbose)
     if url:
         raise typer.Exit(run_elsewhere(asked, cwd, url, showing))

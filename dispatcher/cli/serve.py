@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dispatcher.cli.options import LogLevel, Redis, Trust
+from shared.visible import say
 
 __all__ = ["dispatcher"]
 
@@ -48,7 +49,7 @@ def dispatcher(
     from shared.settings import load_settings
 
     url = server_url(load_settings(redis_url=redis))
-    typer.echo(f"Serving new jobs at {without_password(url)}")
+    say(f"Serving new jobs at {without_password(url)}")
     folders = json.dumps([str(folder.absolute()) for folder in agents_dir]) if agents_dir else None
     options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency, "metrics_port": metrics_port}
     options["publish"] = publish or None

@@ -11,6 +11,7 @@ import typer
 from dispatcher.cli.options import AsJson, DataDir, Redis
 from dispatcher.cli.sessions_state import state
 from shared.errors import InvalidRequest
+from shared.visible import say, visible
 
 if TYPE_CHECKING:
     from dispatcher.client import Client
@@ -48,7 +49,7 @@ def list_(
     found = _run(newest())
     if as_json:
         for session in found:
-            typer.echo(json.dumps(_fields(session), ensure_ascii=False))
+            say(json.dumps(_fields(session), ensure_ascii=False))
         return
     from dispatcher.cli.output import Output
 
@@ -61,7 +62,7 @@ def show(session: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Da
     """Show a session and what was said in it."""
     view, said = _run(_whole(session, redis, data_dir))
     if as_json:
-        typer.echo(json.dumps(_exported(view, said), ensure_ascii=False))
+        say(json.dumps(_exported(view, said), ensure_ascii=False))
         return
     from dispatcher.cli.jobs import local_time
     from dispatcher.cli.output import Output
@@ -97,7 +98,7 @@ def policy(
             view, said = await client.session(session_id), await client.said(session_id)
         return f"session {session_id}: policy {policy}: {_who_goes_on(view, said)}"
 
-    typer.echo(_run(changed()))
+    say(_run(changed()))
 
 
 @app.command()
@@ -109,7 +110,7 @@ def clear(session: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
             count = await client.clear(session_id)
         return f"session {session_id}: {count} message(s) forgotten"
 
-    typer.echo(_run(cleared()))
+    say(_run(cleared()))
 
 
 @app.command()
@@ -125,17 +126,17 @@ def export(
     """Write a session with all that was said in it."""
     view, said = _run(_whole(session, redis, data_dir))
     if form == "json":
-        text = json.dumps(_exported(view, said), ensure_ascii=False, indent=2) + "\n"
+        text = json.dumps(_exported(view, said), ensure_ascii=False, indent=2)
     else:
-        text = _markdown(view, said)
+        text = visible(_markdown(view, said)).rstrip("\n")
     if output is None:
-        typer.echo(text, nl=False)
+        say(text)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        output.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidRequest(f"-o {str(output)!r} cannot be written: {error.strerror}") from error
-    typer.echo(f"{len(said)} message(s) of session {view.id} are in {output}")
+    say(f"{len(said)} message(s) of session {view.id} are in {output}")
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

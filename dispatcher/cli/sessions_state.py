@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Redis
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.client import Client
@@ -25,7 +26,7 @@ def state(
 
     found = asyncio.run(_read(session, redis, data_dir))
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        say(json.dumps(found, ensure_ascii=False))
         return
     from dispatcher.cli.output import Output, one_line
 

@@ -9,6 +9,7 @@ import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Redis
 from shared.errors import InvalidRequest
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.cli.output import Output
@@ -50,7 +51,7 @@ def status(
         return
     found = asyncio.run(_look_once(redis, data_dir))
     if as_json:
-        typer.echo(status_json(found))
+        say(status_json(found))
         return
     from dispatcher.cli.output import Output
 

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from dispatcher.cli.connection import connected
 from dispatcher.cli.output import Output
 from dispatcher.cli.status import look, show_status, status_json
 from shared.errors import StoreUnavailable
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.client import Client
@@ -47,7 +46,7 @@ async def _look(client: "Client", *, as_json: bool) -> str:
 def _screen(*, as_json: bool) -> Iterator[Callable[[str], None]]:
     """Yield what shows a block: in place of the one before on a terminal, behind it elsewhere."""
     if as_json or not Output().is_terminal:
-        yield typer.echo
+        yield say
         return
     from rich.live import Live
     from rich.text import Text

@@ -24,6 +24,7 @@ from dispatcher.cli.options import (
     Verbose,
 )
 from shared.errors import InvalidRequest, NotConfirmed
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.cli.attend import Showing
@@ -153,7 +154,7 @@ def _print_end(job: str, end: "Ended", *, as_json: bool) -> None:
     elif end.answer is not None:
         _print(end.answer)
     else:
-        typer.echo(f"ekiden: job {job} {end.status} ({end.reason}): {end.error or ''}", err=True)
+        say(f"ekiden: job {job} {end.status} ({end.reason}): {end.error or ''}", is_error=True)
 
 
 _END_FIELDS = {"status", "reason", "answer", "error"}
@@ -191,12 +192,10 @@ class _Quiet:
 
 
 def _say(text: str) -> None:
-    typer.echo(text, err=True)
+    say(text, is_error=True)
 
 
 def _print(value: object) -> None:
     import json
 
-    from dispatcher.cli.output import printable
-
-    typer.echo(printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    say(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -4,11 +4,10 @@ import asyncio
 import time
 from collections import defaultdict
 
-import typer
-
 from dispatcher.cli.stack import Stack
 from dispatcher.client import Client
 from shared.errors import ConfigurationError
+from shared.visible import say
 
 __all__ = ["Supervisor"]
 
@@ -29,7 +28,7 @@ class Supervisor:
             ready = asyncio.create_task(self._stack.ready(client))
             ready.add_done_callback(_say_ready)
             while True:
-                self._stack.tell_problems(lambda text: typer.echo(text, err=True))
+                self._stack.tell_problems(lambda text: say(text, is_error=True))
                 if (kind := self._stack.ended()) is not None:
                     self._revive(kind)
                 await asyncio.sleep(_LOOK_S)
@@ -40,11 +39,11 @@ class Supervisor:
         self._deaths[kind] = [death for death in (*self._deaths[kind], now) if now - death < _WITHIN_S]
         if len(self._deaths[kind]) >= _MOST_DEATHS:
             raise ConfigurationError(f"the {kind} ended {_MOST_DEATHS} times within {_WITHIN_S:.0f} s: {why}")
-        typer.echo(f"the {kind} ended and is started again: {why}", err=True)
+        say(f"the {kind} ended and is started again: {why}", is_error=True)
         self._stack.children[kind].stop()
         self._stack.start(kind)
 
 
 def _say_ready(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and task.exception() is None:
-        typer.echo("ready")
+        say("ready")

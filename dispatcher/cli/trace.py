@@ -9,6 +9,7 @@ import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Redis, Thoughts
 from shared.errors import InvalidRequest
+from shared.visible import say
 
 if TYPE_CHECKING:
     from dispatcher.cli.trace_story import Story
@@ -40,7 +41,7 @@ def show(
     if as_json:
         from dispatcher.cli.trace_summary import story_json
 
-        typer.echo(json.dumps(story_json(story), ensure_ascii=False))
+        say(json.dumps(story_json(story), ensure_ascii=False))
     else:
         draw(story, width)
 
@@ -63,7 +64,7 @@ def export(
     story, _ = _run(_read(job, redis, data_dir))
     text = json.dumps(_exported(story, form, content=content), ensure_ascii=False, indent=2)
     if output is None or str(output) == "-":
-        typer.echo(text)
+        say(text)
         return
     try:
         output.write_text(text + "\n", "utf-8")

@@ -10,6 +10,7 @@ import typer
 from dispatcher.cli.options import AsJson
 from dispatcher.cli.output import Output
 from shared.errors import InvalidRequest
+from shared.visible import say
 
 if TYPE_CHECKING:
     from shared.standing import Standing
@@ -51,7 +52,7 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
         remember(project, granted=standing.wanted)
         standing = standing_of(project)
     if as_json:
-        typer.echo(json.dumps(_as_json(standing), ensure_ascii=False))
+        say(json.dumps(_as_json(standing), ensure_ascii=False))
         return
     out = Output()
     out.line(f"{project} asks for{':' if standing.wanted else ' nothing that needs your trust'}")
@@ -77,7 +78,7 @@ def _revoke(project: Path, as_json: bool) -> None:
 
     is_forgotten = forget(project)
     if as_json:
-        typer.echo(json.dumps({"folder": str(project), "revoked": is_forgotten}))
+        say(json.dumps({"folder": str(project), "revoked": is_forgotten}))
     elif is_forgotten:
         Output().line(f"{project} is not trusted any more")
     else:
@@ -91,7 +92,7 @@ def _list(as_json: bool) -> None:
     if as_json:
         for one in found:
             counts = {"granted": len(one.granted), "refused": len(one.refused)}
-            typer.echo(json.dumps({"folder": str(one.project), **counts}))
+            say(json.dumps({"folder": str(one.project), **counts}))
     elif found:
         rows = [(str(one.project), str(len(one.granted)), str(len(one.refused))) for one in found]
         Output().table(("folder", "granted", "refused"), rows)

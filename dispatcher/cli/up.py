@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dispatcher.cli.options import Abandoned, DataDir, Trust
+from shared.visible import say
 
 __all__ = ["up"]
 
@@ -50,10 +51,10 @@ def up(
         settle_abandoned(server, neighbours, abandoned)
         neighbours.join()
         with UpLock(data, root):
-            typer.echo(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")
-            typer.echo(f"Serving {root}; logs are in {data}; Ctrl-C stops everything")
+            say(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")
+            say(f"Serving {root}; logs are in {data}; Ctrl-C stops everything")
             with Stack(server.url, data, root, concurrency) as stack:
                 try:
                     asyncio.run(Supervisor(stack).run())
                 except KeyboardInterrupt:
-                    typer.echo("stopping")
+                    say("stopping")

@@ -1,8 +1,9 @@
 """What a user is told of a folder that is not trusted: each thing once, on standard error."""
 
 import shlex
-import sys
 from pathlib import Path
+
+from shared.visible import say
 
 __all__ = ["hint", "take_over", "tell"]
 
@@ -17,8 +18,7 @@ def tell(project: Path, what: str) -> None:
     is_first = project not in {folder for folder, _ in _told}
     _told.add((project, what))
     advice = f" {hint(project)}" if is_first else ""
-    text = f"ekiden: the folder {str(project)!r} is not trusted: {what}.{advice}"
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - whichever program this is, its user must know
+    say(f"ekiden: the folder {str(project)!r} is not trusted: {what}.{advice}", is_error=True)
 
 
 def take_over(project: Path) -> None:

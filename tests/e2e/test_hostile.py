@@ -110,7 +110,7 @@ AGENTS = {
     "调度": "tools: [read_file]\nhandoffs: [{to: 代码修复}]",
     "代码修复": "tools: []",
 }
-HOSTILE = "a\x00b\x1b[2Jc\x1b]0;title\x07d\x9b2Je\x08\x7ff"
+HOSTILE = "a\x00b\x1b[2Jc\x1b]0;title\x07d\x9b2Je\x08\x7ff\u202eg\U000e0041"
 """Would clear the screen, rename the window, ring, and erase, if a terminal got to see it."""
 CHINESE = "请修复这个错误 🎉"
 
@@ -216,12 +216,12 @@ def test_control_characters_never_reach_the_terminal(served: Served) -> None:
         code, more = on_terminal(served.ekiden, *words)
         assert code == 0, more
         screen += more
-    assert "said ab" in screen
-    for harm in ("\x00", "\x07", "\x08", "\x7f", "\x9b", "\x1b]", "\x1b[2J"):
+    assert "said a\\u0000b" in screen
+    for harm in ("\x00", "\x07", "\x08", "\x7f", "\x9b", "\x1b]", "\x1b[2J", "\u202e", "\U000e0041"):
         assert harm not in screen, repr(screen)
     piped = served.ekiden.run("job", "events", job, "--json").stdout
     assert all(json.loads(line) for line in piped.splitlines())
-    assert not set(piped) & set("\x00\x07\x08\x1b")
+    assert not set(piped) & set("\x00\x07\x08\x1b\x9b\u202e\U000e0041")
 
 
 @pytest.mark.parametrize("lang", ["C", "C.UTF-8"])

@@ -69,3 +69,23 @@ def test_people_at_a_terminal_are_shown_no_secret_either(stream: io.StringIO, mo
     assert "it_failed" in shown
     assert "abcdef123456" not in shown
     assert "AIzaSy" not in shown
+
+
+def test_no_value_steers_the_terminal_or_forges_a_line(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    configure_logs("INFO", stream)
+    forged = "x\n2026-01-01 [info] all is well \u202e\x9b2J"
+    try:
+        raise ValueError("\x1b]0;owned\x07")
+    except ValueError:
+        structlog.get_logger("ours").exception("it_failed", why=forged, deep=[forged])
+    assert not set(stream.getvalue()) & set("\u202e\x9b\x07")
+    assert "\x1b]" not in stream.getvalue()
+    assert "\n2026-01-01" not in stream.getvalue()
+
+
+def test_json_lines_hide_nothing_and_stay_json(stream: io.StringIO) -> None:
+    configure_logs("INFO", stream)
+    structlog.get_logger("ours").info("said", text="a\u202eb\x9bc")
+    assert r"a\u202eb\u009bc" in stream.getvalue()
+    assert lines(stream)[0]["text"] == "a\u202eb\x9bc"

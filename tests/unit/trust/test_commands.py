@@ -252,7 +252,7 @@ def test_what_would_hide_or_steer_a_terminal_is_shown_and_nothing_is_cut() -> No
     value = f"\u202e\x1b[2K\n{'x' * 5_000} end"
     [line] = listed([value_right("setting a", value, f"a = {value}")])
     assert line.isprintable()
-    assert "\\u{202e}" in line
+    assert "\\u202e" in line
     assert line.endswith("x end")
 
 

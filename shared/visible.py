@@ -1,0 +1,30 @@
+"""Text of models, files and other users as people may look at it: what steers a terminal or hides is shown instead."""
+
+import json
+import re
+import sys
+
+__all__ = ["say", "visible"]
+
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # the controls, C0 and C1, but tab and newline
+    "|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # whatever reorders: marks, overrides and isolates of both ways
+    "|[\u115f\u1160\u180e\u200b\u2028\u2029\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]"  # no width
+    "|[\U000e0000-\U000e007f]"  # tags: a whole text in them cannot be seen
+    # Variation selectors spell bytes when they stand in a row; one behind a letter chooses its form.
+    "|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+    "|[\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Return ``text`` with ``\u202e`` and the like in place of what would steer a terminal or could not be seen.
+
+    Joiners stay: Persian and emoji need them. The form is JSON's own, so that JSON stays the JSON that it was.
+    """
+    return _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def say(text: object, *, is_error: bool = False) -> None:
+    """Write a line to standard output or standard error, at once."""
+    print(visible(str(text)), file=sys.stderr if is_error else sys.stdout, flush=True)

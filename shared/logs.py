@@ -57,8 +57,7 @@ def _for_programs() -> list[structlog.typing.Processor]:
     return [
         structlog.processors.format_exc_info,
         _redacted,
-        structlog.processors.JSONRenderer(ensure_ascii=False, default=_text),
-        _visible,
+        _as_json,
     ]
 
 
@@ -77,8 +76,16 @@ def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
     stream.write(visible(text.getvalue()))
 
 
-def _visible(_: Any, __: str, line: str) -> str:
-    return visible(line)
+def _text(value: Any) -> str:
+    """Return what JSON has no form for as text that has been redacted."""
+    return redact(repr(value))
+
+
+_json = structlog.processors.JSONRenderer(ensure_ascii=False, default=_text)
+
+
+def _as_json(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+    return visible(str(_json(logger, method, event)))
 
 
 def _visible_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -99,8 +106,3 @@ def _redacted(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMappin
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | list | tuple | dict)
-
-
-def _text(value: Any) -> str:
-    """Return what JSON has no form for as text that has been redacted."""
-    return redact(repr(value))

@@ -93,6 +93,8 @@ class Child:
     bounds: tuple[ToolRules, ...]
     max_depth: int
     timeout_s: float
+    untrusted: str = ""
+    """What text of an unknown author its caller had read, in words."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 Stored for as long as a session lives: only add fields, with defaults. Stored examples are a test.
 """
 
+import operator
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -65,6 +66,8 @@ class JobRequested(_Record):
     """Rules of the agents above a delegated job: it has no tool that one of them does not permit."""
     max_depth: int | None = None
     """The chain's greatest depth that the agents above a delegated job allow."""
+    untrusted: str = Field(default="", exclude_if=operator.not_)
+    """What text of an unknown author the agents above a delegated job had read, in words; empty: none."""
     parent_traceparent: str | None = None
     """The span (W3C) that the root span of a delegated job hangs below."""
 
@@ -154,6 +157,8 @@ class ToolFinished(_Record):
     result: ToolResult
     duration_ms: int = 0
     forgotten: bool = False
+    untrusted: str = Field(default="", exclude_if=operator.not_)
+    """What text came in with it whose author nobody vouches for, in words; empty: none."""
 
 
 class HandedOff(_Record):

@@ -57,6 +57,7 @@ _KEYS = {
     "routing_fallback": "agents.routing.fallback",
     "routing_default_agent": "agents.routing.default_agent",
     "routing_session_policy": "agents.routing.session_policy",
+    "tools_after_untrusted": "tools.after_untrusted",
     "tracing_enabled": "agents.tracing.enabled",
     "tracing_events": "agents.tracing.events",
     "tracing_backend": "agents.tracing.backend",
@@ -165,6 +166,9 @@ class Settings(BaseSettings):
     routing_session_policy: SessionPolicy = "route"
     """Of new sessions that say nothing else."""
 
+    tools_after_untrusted: Literal["allow", "deny"] = "allow"
+    """``deny``: every agent gets only harmless tools once its job has read text whose author nobody vouches for."""
+
     tracing_enabled: bool = True
     """Whether jobs are traced where there is somewhere to send spans to."""
     tracing_events: Annotated[list[TracingEvent], NoDecode] = Field(list(get_args(TracingEvent)))
@@ -179,6 +183,13 @@ class Settings(BaseSettings):
     """What else is masked in traces, logs and exported journals: expressions of RE2, as a JSON list or a single one."""
     prices: Annotated[dict[str, tuple[float, float]], NoDecode] = Field(default_factory=dict)
     """Beginnings of models' names -> US dollars for a million tokens: input, output."""
+
+    @field_validator("tools_after_untrusted", mode="before")
+    @classmethod
+    def _not_yet(cls, value: Any) -> Any:
+        if value == "ask":
+            raise ValueError("'ask' does not work yet: use 'deny', or 'allow'")
+        return value
 
     @field_validator("tracing_events", mode="before")
     @classmethod

@@ -28,5 +28,6 @@ async def build(settings: Settings, stores: Stores) -> Served:
         Models(ModelValues.of(settings, shipped_agents_dir() / "_scripts"), os.environ),
         Prices(settings.prices),
         workspace_root=settings.workspace_root,
+        after_untrusted=settings.tools_after_untrusted,
     )
     return Served(handler, registry.names())

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from workers.conversation import Turn
 from workers.delegation import Delegations, enough, result_of
 from workers.handoffs import Transfers
 from workers.tools.base import StateView, Tool, ToolContext
+from workers.untrusted import Untrusted
 
 __all__ = ["Calls", "Equipment"]
 
@@ -45,6 +46,7 @@ class Equipment:
     transfers: Transfers
     delegations: Delegations
     completion: Completion
+    untrusted: Untrusted
     prices: Prices
     root: Path
     cwd: Path
@@ -91,7 +93,8 @@ class Calls:
         if not enough(views, self._has.definition.delegation.needed(len(calls))):
             return await self._waiting(calls, [turn.children[call.id] for call in calls])
         fence = self._leg.context.metadata.handoff_id
-        await self._finish_all(turn, [result_of(call, view, fence) for call, view in zip(calls, views, strict=True)])
+        results = [result_of(call, view, fence) for call, view in zip(calls, views, strict=True)]
+        await self._finish_all(turn, results, list(map(self._has.untrusted.said_by, views)))
         return None
 
     async def _waiting(self, calls: Sequence[ToolCall], jobs: Sequence[str]) -> Suspended:
@@ -149,7 +152,8 @@ class Calls:
         lost = [call for call in calls if call.id in turn.started and not self._may_repeat(call)]
         for call in lost:
             await self._finish(turn, _error(call, OUTCOME_UNKNOWN), 0)
-        runnable = [call for call in calls if call not in lost]
+        await self._finish_all(turn, [_error(call, why) for call in calls if (why := self._denied(turn, call))])
+        runnable = [call for call in calls if call.id not in turn.answers]
         if not runnable:
             return
         await self._leg.record(
@@ -166,6 +170,10 @@ class Calls:
             if call.id not in turn.answers:  # cancelled from within, as by a library that lost its connection
                 await self._finish(turn, _error(call, BROKEN_OFF), 0)
 
+    def _denied(self, turn: Turn, call: ToolCall) -> str:
+        """Say why a call that was not begun yet must not be; one that was, was allowed."""
+        return "" if call.id in turn.started else self._has.untrusted.refusal(call, self._has.tools.get(call.name))
+
     def _may_repeat(self, call: ToolCall) -> bool:
         tool = self._has.tools.get(call.name)
         return tool is None or tool.may_repeat
@@ -179,7 +187,8 @@ class Calls:
             leg.job, leg.number, has.definition.name, call.id, has.cwd, has.root, state, lifetime=leg.lifetime
         )
         result = await has.gate.run(call, context)
-        await self._finish(turn, result, _ms_since(began), changes=state.changes)
+        brought = has.untrusted.brought_by(has.tools.get(call.name))
+        await self._finish(turn, result, _ms_since(began), changes=state.changes, untrusted=brought)
 
     async def _finish(
         self,
@@ -189,19 +198,23 @@ class Calls:
         *,
         forgotten: bool = False,
         changes: Mapping[str, Any] | None = None,
+        untrusted: str = "",
     ) -> None:
         """Record a result, and the session variables that its tool has written, in one step."""
         leg = self._leg.number
         written = [StateChanged(leg=leg, changes=dict(changes), by=result.name)] if changes else []
-        record = ToolFinished(leg=leg, result=result, duration_ms=duration_ms, forgotten=forgotten)
+        record = ToolFinished(leg=leg, result=result, duration_ms=duration_ms, forgotten=forgotten, untrusted=untrusted)
         await self._leg.record(*written, record, is_progress=True)
         turn.answers[result.call_id] = result
         if forgotten:
             turn.forgotten.add(result.call_id)
 
-    async def _finish_all(self, turn: Turn, results: Sequence[ToolResult]) -> None:
+    async def _finish_all(self, turn: Turn, results: Sequence[ToolResult], untrusted: Sequence[str] = ()) -> None:
         if results:
-            records = [ToolFinished(leg=self._leg.number, result=result) for result in results]
+            records = [
+                ToolFinished(leg=self._leg.number, result=result, untrusted=brought)
+                for result, brought in zip_longest(results, untrusted, fillvalue="")
+            ]
             await self._leg.record(*records, is_progress=True)
             turn.answers |= {result.call_id: result for result in results}
 

@@ -18,6 +18,7 @@ from shared.schemas import problems
 from shared.stores.base import JobView
 from workers.prompt import quoted_result
 from workers.targets import AGENT_NAME, shares_a_tool
+from workers.untrusted import Untrusted
 
 __all__ = ["Delegations", "enough", "result_of"]
 
@@ -29,10 +30,13 @@ MAX_OBJECTIVE = 100_000
 class Delegations:
     """The agents that one agent may call in one leg."""
 
-    def __init__(self, agent: AgentDefinition, leg: Leg, subagents: Mapping[str, AgentDefinition]) -> None:
+    def __init__(
+        self, agent: AgentDefinition, leg: Leg, subagents: Mapping[str, AgentDefinition], untrusted: Untrusted
+    ) -> None:
         """Offer ``agent.subagents``, whose definitions are ``subagents``."""
         self._agent = agent
         self._leg = leg
+        self._untrusted = untrusted
         self._rules = {rule.agent: rule for rule in agent.subagents if rule.agent in subagents}
         self._definitions = subagents
         self._tools = {delegation_tool_name(name): name for name in self._rules}
@@ -70,6 +74,7 @@ class Delegations:
             bounds=self._bounds(),
             max_depth=self._max_depth(context.metadata.chain_depth),
             timeout_s=self._rules[name].timeout or self._agent.delegation.timeout,
+            untrusted=self._untrusted.source,
         )
 
     def next_jobs(self, count: int) -> list[str]:

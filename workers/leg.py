@@ -5,7 +5,7 @@ from pathlib import Path
 
 import structlog
 
-from shared.definitions.model import AgentDefinition
+from shared.definitions.model import AfterUntrusted, AgentDefinition
 from shared.errors import ModelUnavailable, UnreadableDefinition
 from shared.llm.models import Models
 from shared.outcomes import Outcome, Suspended
@@ -20,6 +20,7 @@ from workers.handoffs import Transfers
 from workers.targets import targets_of
 from workers.tools.gate import ToolGate
 from workers.tools.registry import Registry
+from workers.untrusted import Untrusted
 
 __all__ = ["AgentHandler", "Definitions"]
 
@@ -60,12 +61,14 @@ class AgentHandler:
         prices: Prices,
         *,
         workspace_root: Path | None,
+        after_untrusted: AfterUntrusted = "allow",
     ) -> None:
         self._definitions = definitions
         self._registry = registry
         self._gate = gate
         self._models = models
         self._prices = prices
+        self._after_untrusted = after_untrusted
         self._root = workspace_root.resolve() if workspace_root else None
 
     async def run(self, leg: Leg) -> Outcome:
@@ -109,6 +112,9 @@ class AgentHandler:
         root = self._root or Path("/nonexistent")  # no tool that would look at it is offered
         choice = self._models.choose(definition.model)
         leg.watch.equipped(definition, choice.name)
+        cwd = Path(leg.cwd) if leg.cwd else root
+        untrusted = Untrusted(leg, cwd, denies=self._denies_after_untrusted(definition, leg))
+        subagents = await self._all(leg, [one.agent for one in definition.subagents])
         return Equipment(
             definition=definition,
             model=leg.watch.model(self._models.model(choice)),
@@ -116,12 +122,18 @@ class AgentHandler:
             tools={tool.name: tool for tool in tools},
             gate=leg.watch.gate(self._gate.only(tools), [tool.name for tool in tools]),
             transfers=Transfers(definition, leg, manifest, targets),
-            delegations=Delegations(definition, leg, await self._all(leg, [one.agent for one in definition.subagents])),
+            delegations=Delegations(definition, leg, subagents, untrusted),
             completion=Completion(definition, leg.context),
+            untrusted=untrusted,
             prices=self._prices,
             root=root,
-            cwd=Path(leg.cwd) if leg.cwd else root,
+            cwd=cwd,
         )
+
+    def _denies_after_untrusted(self, definition: AgentDefinition, leg: Leg) -> bool:
+        """The strictest word counts: the settings', the agent's, and that of each agent above a delegated job."""
+        rules = [definition.tools, *leg.request.bounds]
+        return self._after_untrusted == "deny" or any(one and one.after_untrusted == "deny" for one in rules)
 
 
 def _permits(definition: AgentDefinition, leg: Leg) -> Callable[[str], bool]:

@@ -83,6 +83,7 @@ def print_agent(file: "AgentFile") -> None:
         "tools": "all" if tools is None or tools.allow is None else ", ".join(tools.allow) or "none",
         "forbidden": ", ".join(tools.deny) if tools else "",
         "not here": ", ".join(tools.unknown) if tools else "",
+        "untrusted": "no risky tools behind untrusted text" if tools and tools.after_untrusted == "deny" else "",
         "keywords": ", ".join(agent.triggers.keywords),
         "hands over to": ", ".join(map(_handoff, agent.handoffs)),
         "delegates to": _delegation(agent),

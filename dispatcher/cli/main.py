@@ -55,6 +55,14 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *sorted(_plugins())]
 
+    def invoke(self, ctx: Any) -> Any:
+        """A question that was answered with Ctrl-C, or with a no that ends the command, is a cancelled command."""
+        try:
+            return super().invoke(ctx)
+        except typer.Abort:
+            say("Aborted", is_error=True)
+            raise typer.Exit(INTERRUPTED) from None
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         known = super().get_command(ctx, cmd_name)
         if known is not None or (entry := _plugins().get(cmd_name)) is None:

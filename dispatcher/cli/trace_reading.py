@@ -202,7 +202,7 @@ class _Teller:
             step = self._add(self._moment("tool", result.name, entry, call=call))
         step.seq, step.record, step.is_error = entry.seq, record, result.is_error
         step.end_ms = min(entry.at_ms, step.start_ms + record.duration_ms)
-        step.detail = result.content if result.is_error else ""
+        step.detail = result.content if result.is_error else record.untrusted and f"untrusted: {record.untrusted}"
 
     def _hand_off(self, record: HandedOff, entry: Entry) -> None:
         context = record.context

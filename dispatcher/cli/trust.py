@@ -41,7 +41,6 @@ def trust(
 
 
 def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
-    from shared.asking import listed
     from shared.standing import standing_of
     from shared.trust.store import remember
     from shared.trust.telling import take_over
@@ -55,16 +54,33 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
         say(json.dumps(_as_json(standing), ensure_ascii=False))
         return
     out = Output()
-    out.line(f"{project} asks for{':' if standing.wanted else ' nothing that needs your trust'}")
-    for line in listed(standing.wanted):
+    _show(standing, out)
+    if standing.lacking:
+        is_agreed = _is_agreed(len(standing.lacking))
+        remember(project, **{"granted" if is_agreed else "refused": standing.lacking})
+        standing = standing_of(project)
+    if standing.lacking:
+        out.line("It is not trusted" if not standing.grants.granted else "It is not trusted with what is new")
+    elif standing.wanted:
+        out.line("It is trusted: all of this is granted")
+    elif yes:
+        out.line("It is trusted: you vouch for its texts")
+
+
+def _show(standing: "Standing", out: Output) -> None:
+    """Show what a folder asks for: what it has already, then what it has not."""
+    from shared.asking import listed
+
+    granted = [right for right in standing.wanted if right not in set(standing.lacking)]
+    out.line(f"{standing.project} asks for{':' if standing.wanted else ' nothing that needs your trust'}")
+    for line in listed(granted):
+        out.line(line)
+    if granted and standing.lacking:
+        out.line("and for this, which you have not granted:")
+    for line in listed(standing.lacking):
         out.line(line)
     if standing.grants.problem:
         out.line(f"What you granted before cannot be read: {standing.grants.problem}")
-    if standing.lacking and _is_agreed(len(standing.wanted)):
-        remember(project, granted=standing.wanted)
-        standing = standing_of(project)
-    if standing.wanted:
-        out.line("It is not trusted" if standing.lacking else "It is trusted: all of this is granted")
 
 
 def _is_agreed(count: int) -> bool:

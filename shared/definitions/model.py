@@ -90,6 +90,9 @@ class _Nested(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", serialize_by_alias=True, validate_by_name=True)
 
 
+AfterUntrusted = Literal["allow", "deny"]
+
+
 class ToolRules(_Nested):
     """Which tools an agent may use. Entries are names or shell-style patterns (``mcp.github.*``)."""
 
@@ -98,6 +101,8 @@ class ToolRules(_Nested):
     deny: tuple[str, ...] = ()
     unknown: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     """Allowed, but tools of other programs: used where a worker has such a tool, never waited for."""
+    after_untrusted: AfterUntrusted | None = Field(default=None, exclude_if=_is_none)
+    """``deny``: only harmless tools once the job has read text whose author nobody vouches for."""
 
     def permits(self, name: str) -> bool:
         """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``."""

@@ -57,7 +57,8 @@ def harmless(agent: AgentDefinition, users: Names) -> AgentDefinition:
     named = tuple(tool for tool in rules.allow or () if tool in SAFE_TOOLS and agent.permits(tool))
     meant = tuple(tool for tool in sorted(SAFE_TOOLS) if tool not in named and agent.permits(tool))
     changed: dict[str, Any] = {
-        "tools": ToolRules(allow=named, deny=rules.deny, unknown=meant),  # what a pattern means is not waited for
+        # What a pattern means is not waited for.
+        "tools": rules.model_copy(update={"allow": named, "unknown": meant}),
         "handoffs": tuple(rule for rule in agent.handoffs if rule.to not in users),
         "extra": {key: value for key, value in agent.extra.items() if key not in _RISKY_FIELDS},
     }

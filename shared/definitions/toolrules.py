@@ -23,12 +23,14 @@ from typing import Any
 
 from shared.errors import DefinitionError
 
-__all__ = ["ALIASES", "BUILTIN_TOOLS", "SAFE_TOOLS", "RulesReader", "is_foreign"]
+__all__ = ["ALIASES", "BUILTIN_TOOLS", "EXPECTED", "SAFE_TOOLS", "RulesReader", "is_foreign"]
 
 BUILTIN_TOOLS = frozenset({"bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state"})
 """The tools that workers ship with."""
 SAFE_TOOLS = frozenset({"glob", "grep", "ls", "read_file", "set_state"})
 """Those that change nothing outside of their own session: what agents get that nobody trusts."""
+EXPECTED = "deny or allow ('ask' does not work yet)"
+"""Of what may be said of tools ``after_untrusted``."""
 
 _ALIASES_BY_TOOL = {
     "read_file": "Read read View view NotebookRead read_many_files",
@@ -49,6 +51,7 @@ _FOREIGN = frozenset(_FOREIGN_NAMES.split())
 """Tools of those programs that ours cannot stand in for, as far as their spelling does not give them away."""
 _OWN_STYLE = re.compile(r"mcp\..+|(?!mcp_)[a-z*?\[][a-z0-9_.*?\[\]!]*")  # Python's names, and patterns
 _ENTRY = re.compile(r"(?P<name>[^()]*)(?:\((?P<uses>.*?)\)?)?\s*\Z", re.DOTALL)
+_OURS = {"allow", "deny", "after_untrusted"}
 _LONGEST_LIST = 12
 _MOST_ENTRIES = 500
 _LONGEST_ENTRY = 500
@@ -84,7 +87,7 @@ class RulesReader:
         """
         if not isinstance(value, Mapping):
             self._allow(_entries("tools", value))
-        elif value.keys() & {"allow", "deny"}:
+        elif value.keys() & _OURS:
             self._read_ours(value)
         elif value and all(isinstance(item, bool) for item in value.values()):
             self._read_switches(value)
@@ -106,6 +109,8 @@ class RulesReader:
 
     def _read_ours(self, value: Mapping[str, Any]) -> None:
         self.extra = {key: item for key, item in value.items() if key not in ("allow", "deny")}
+        if self.extra.get("after_untrusted", "deny") not in ("allow", "deny"):
+            raise DefinitionError(f"'after_untrusted' is {self.extra['after_untrusted']!r}, expected {EXPECTED}")
         if value.get("allow") is not None:
             self._allow(_entries("allow", value["allow"]))
         if value.get("deny") is not None:

@@ -363,6 +363,7 @@ def _submission(leg: Leg, child: Child) -> ChildSubmission:
         inputs=dict(child.inputs),
         bounds=child.bounds,
         max_depth=child.max_depth,
+        untrusted=child.untrusted,
     )
     context = child.context.with_trace(trace)
     child = replace(child, context=context)

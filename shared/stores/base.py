@@ -167,6 +167,8 @@ class JobView:
     """By the job and everything below it; counted on root jobs."""
     seq: int = 0
     """The journal's last position."""
+    untrusted: bool = False
+    """Whether it has read text whose author nobody vouches for."""
 
     @property
     def is_over(self) -> bool:

@@ -11,7 +11,7 @@ from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, 
 from shared.handoff import VERSION, HandoffContext
 from shared.ids import new_session_id, root_of, session_id_for, session_of
 from shared.outcomes import Budget
-from shared.records import Ended, LegStarted, Paused, Record, ToolStarted, encode_record
+from shared.records import Ended, LegStarted, Paused, Record, ToolFinished, ToolStarted, encode_record
 from shared.stores import keys
 from shared.stores.base import (
     NOTHING,
@@ -145,6 +145,7 @@ class RedisJobStore(RedisJobSweeper):
                 lease.seq,
                 token,
                 int(is_progress),
+                int(any(isinstance(one, ToolFinished) and one.untrusted for one in records)),
                 used_ms,
                 *spent,
                 *await self._stored(lease.job, records),

@@ -15,9 +15,9 @@ from pathlib import Path
 from shared.errors import ConfigurationError
 from shared.places import project_of
 from shared.trust.rights import Right
-from shared.trust.store import remembered
+from shared.trust.store import is_known, remembered
 
-__all__ = ["VARIABLE", "Grants", "grants_of", "trust_for_now"]
+__all__ = ["VARIABLE", "Grants", "grants_of", "is_trusted", "trust_for_now"]
 
 VARIABLE = "EKIDEN_TRUST"
 _ALL, _NONE = ("1", "true", "yes"), ("", "0", "false", "no")
@@ -63,6 +63,18 @@ def grants_of(project: Path) -> Grants:
     return Grants(said.granted, said.refused)
 
 
+def is_trusted(folder: Path) -> bool:
+    """Tell whether the user vouches for the texts in ``folder``: said yes to its project, whatever it asks for.
+
+    Where it cannot be told, the answer is no.
+    """
+    project = project_of(folder)
+    try:
+        return grants_of(project).is_all or is_known(project)
+    except (ConfigurationError, OSError):
+        return False
+
+
 def trust_for_now(projects: Iterable[Path]) -> None:
     """Let this process, and those that it starts, trust the projects."""
     if (named := _named()) is not None:
@@ -83,11 +95,16 @@ def _named() -> list[Path] | None:
         return []
     folders = _listed(said) if said.startswith("[") else [part for part in said.split(os.pathsep) if part]
     for folder in folders:
-        if not (isinstance(folder, str) and Path(folder).is_absolute()):
+        if not (isinstance(folder, str) and Path(folder).is_absolute()) or _is_a_list(folder):
             raise ConfigurationError(
                 f"{VARIABLE} names {folder!r}: give 1, 0, or absolute paths of folders, joined by {os.pathsep!r}"
             )
     return [Path(folder) for folder in folders]
+
+
+def _is_a_list(folder: str) -> bool:
+    """Tell whether commas join what colons should."""
+    return ",/" in folder and not Path(folder).exists()
 
 
 def _listed(said: str) -> list[str]:

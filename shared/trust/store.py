@@ -15,7 +15,7 @@ from shared.errors import ConfigurationError
 from shared.places import digest_of, private_folder, state_folder
 from shared.trust.rights import Right
 
-__all__ = ["Remembered", "all_remembered", "forget", "remember", "remembered"]
+__all__ = ["Remembered", "all_remembered", "forget", "is_known", "remember", "remembered"]
 
 _VERSION = 1
 _LOCK = "lock"
@@ -47,6 +47,12 @@ def remembered(project: Path) -> Remembered:
     if found.project != project:
         raise ConfigurationError(f"{str(_file(project))!r} is about {str(found.project)!r}: remove it")
     return found
+
+
+def is_known(project: Path) -> bool:
+    """Tell whether the user said yes to the project, and no to nothing of it. Raises as ``remembered`` does."""
+    said = remembered(project)
+    return _file(project).exists() and not said.refused
 
 
 def remember(project: Path, *, granted: Iterable[Right] = (), refused: Iterable[Right] = ()) -> None:

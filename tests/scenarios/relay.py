@@ -14,6 +14,7 @@ from dispatcher.dispatch import DispatchHandler
 from dispatcher.routing.rules import RuleRouter
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
+from shared.definitions.model import AfterUntrusted
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
 from shared.messages import Message
@@ -149,6 +150,7 @@ class Relay:
         fallback: str = "prompt_user",
         root: Path | None = None,
         lease_s: float = 30.0,
+        after_untrusted: AfterUntrusted = "allow",
     ) -> None:
         self.stores = stores
         self._catalog = catalog
@@ -160,6 +162,7 @@ class Relay:
             _OneModel(model),
             Prices(),
             workspace_root=root,
+            after_untrusted=after_untrusted,
         )
         leases = Leases(lease_s)
         routes = DispatchHandler(catalog, RuleRouter(), fallback, stores.sessions)

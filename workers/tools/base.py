@@ -90,6 +90,8 @@ class Tool:
     """Running it again with the same idempotency key has no further effect."""
     needs_workspace: bool = False
     """Acts on files: offered only by workers with a workspace root."""
+    untrusted: bool = False
+    """Returns text whose author nobody vouches for: of the web, of another's server."""
 
     @property
     def name(self) -> str:
@@ -108,7 +110,12 @@ class Tool:
 
 
 def tool(
-    arguments: type[A], *, read_only: bool = False, idempotent: bool = False, needs_workspace: bool = False
+    arguments: type[A],
+    *,
+    read_only: bool = False,
+    idempotent: bool = False,
+    needs_workspace: bool = False,
+    untrusted: bool = False,
 ) -> Callable[[Callable[[A, ToolContext], str | Awaitable[str]]], Tool]:
     """Turn a function into a tool named after it; ``arguments``' docstring is what the model reads.
 
@@ -122,6 +129,6 @@ def tool(
             description=inspect.cleandoc(arguments.__doc__ or ""),
             parameters={key: value for key, value in schema.items() if key not in ("title", "description")},
         )
-        return Tool(spec, arguments, function, read_only, idempotent, needs_workspace)
+        return Tool(spec, arguments, function, read_only, idempotent, needs_workspace, untrusted)
 
     return wrap

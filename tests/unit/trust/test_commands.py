@@ -22,7 +22,7 @@ from shared.settings import load_settings
 from shared.settings_files import change_setting, project_file
 from shared.standing import standing_of
 from shared.trust import telling
-from shared.trust.grants import grants_of
+from shared.trust.grants import grants_of, is_trusted
 from shared.trust.rights import value_right
 from shared.trust.store import remember, remembered
 
@@ -155,7 +155,8 @@ def test_a_word_that_means_nothing_is_refused(words: list[str]) -> None:
 def test_a_folder_that_asks_for_nothing_is_said_to(project: Path) -> None:
     write(project, "calm", tools=["read_file"])
     assert fine("trust") == f"{project} asks for nothing that needs your trust\n"
-    assert fine("trust", "--yes") == f"{project} asks for nothing that needs your trust\n"
+    assert fine("trust", "--yes").endswith("nothing that needs your trust\nIt is trusted: you vouch for its texts\n")
+    assert is_trusted(project)
     assert "not trusted" not in ekiden("agents", "list").output
 
 

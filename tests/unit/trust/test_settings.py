@@ -27,6 +27,7 @@ VALUES: dict[str, Any] = {
     "tracing_backend": "console",
     "tracing_enabled": False,
     "handoff_cycles": "deny",
+    "tools_after_untrusted": "deny",
     "tracing_sample_rate": 0.5,
 }
 JSON = st.recursive(

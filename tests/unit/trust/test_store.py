@@ -170,7 +170,7 @@ def test_the_environment_names_what_is_trusted(
     assert grants_of(project).is_all is is_trusted
 
 
-@pytest.mark.parametrize("said", ["yess", "relative/path", "[1]", '["x"', '["here"]'])
+@pytest.mark.parametrize("said", ["yess", "relative/path", "/srv/a,/srv/b", "[1]", '["x"', '["here"]'])
 def test_a_word_in_the_environment_that_means_nothing_is_an_error(
     project: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:

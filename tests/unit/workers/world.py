@@ -77,6 +77,8 @@ def tool_named(
     *,
     read_only: bool = False,
     idempotent: bool = False,
+    untrusted: bool = False,
+    needs_workspace: bool = False,
     ran: list[str] | None = None,
 ) -> Tool:
     """A tool that notes in ``ran`` the ids of the calls that it served."""
@@ -88,4 +90,5 @@ def tool_named(
         return str(await function(args, context)) if function else f"{name}({args.what})"
 
     run.__name__ = name
-    return tool(What, read_only=read_only, idempotent=idempotent)(run)
+    made = tool(What, read_only=read_only, idempotent=idempotent, needs_workspace=needs_workspace, untrusted=untrusted)
+    return made(run)

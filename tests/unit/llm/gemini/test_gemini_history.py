@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.unit.llm.gemini.conftest import OTHER_SIGNING, PLAIN, SIGNING, World,
 from tests.unit.workers.offered import leg_of, transfers_of
 from workers.completion import Completion
 from workers.delegation import Delegations
+from workers.untrusted import Untrusted
 
 TWO = {"calls": [{"name": "get_weather", "args": {"city": city}} for city in ("Oslo", "Rome")], "text": "Both."}
 
@@ -204,7 +206,9 @@ def test_schemas_as_pydantic_writes_them_reach_the_model_wherever_a_file_has_the
     if use == "output":
         offered = Completion(agent, leg.context).specs
     elif use == "inputs":
-        offered = Delegations(agent, leg, {"scout": catalog.definition("scout")}).specs
+        offered = Delegations(
+            agent, leg, {"scout": catalog.definition("scout")}, Untrusted(leg, Path("/"), denies=False)
+        ).specs
     else:
         offered = transfers_of(catalog, leg).specs
 

@@ -20,7 +20,7 @@ from shared.llm.base import ChatModel, ModelReply, ModelRequest, ToolSpec
 from shared.messages import ToolCall, Usage, user_message
 from shared.records import RoutingStage
 
-__all__ = ["NOBODY", "ROUTER_AGENT", "ModelRouter", "RouterModel"]
+__all__ = ["NOBODY", "ROUTER_AGENT", "ModelRouter", "RouterModel", "fenced_request"]
 
 ROUTER_AGENT = "router-agent"
 NOBODY = "transfer_to_nobody"
@@ -74,7 +74,7 @@ class ModelRouter:
         began = time.perf_counter()
         try:
             model = self.model_for(catalog)
-            text = _fenced(prompt, around.earlier)
+            text = fenced_request(prompt, around.earlier)
             async with asyncio.timeout(model.timeout_s):
                 reply = await around.watched(model.chat).reply(_request(text, model.name, catalog, candidates))
         except EkidenError as error:
@@ -133,7 +133,7 @@ def _request(text: str, model: str, catalog: Catalog, candidates: Sequence[Agent
     )
 
 
-def _fenced(prompt: str, earlier: Sequence[str]) -> str:
+def fenced_request(prompt: str, earlier: Sequence[str]) -> str:
     """Mark the request as what is to be routed, whatever it says, and what the user said before it as just that."""
     said = "".join(f"<earlier>\n{_unmarked(text[:_LONGEST_EARLIER])}\n</earlier>\n" for text in earlier)
     if said:

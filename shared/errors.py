@@ -74,6 +74,7 @@ __all__ = [
     "UnknownJob",
     "UnknownModel",
     "UnreadableDefinition",
+    "UnreadableJournal",
     "UserError",
     "WentBack",
     "WrongPool",
@@ -244,6 +245,10 @@ class NotConfirmed(EkidenError, Transient):
 
 class WentBack(EkidenError):
     """A journal has no longer what was read of it: the server was lost, and came back with less."""
+
+
+class UnreadableJournal(EkidenError):
+    """An entry of a journal is none of ours: another program writes to the server, or a later version did."""
 
 
 class CatalogNotReady(EkidenError, Transient):

@@ -14,6 +14,7 @@ from shared.llm.base import FinishReason
 from shared.messages import Message, ToolResult, Usage
 
 __all__ = [
+    "LATEST_MS",
     "Delegated",
     "Ended",
     "Entry",
@@ -37,6 +38,10 @@ __all__ = [
     "decode_record",
     "encode_record",
 ]
+
+
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999: no calendar knows what comes behind."""
 
 
 class _Record(BaseModel):
@@ -282,7 +287,7 @@ class Entry(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     seq: int
-    at_ms: int
+    at_ms: int = Field(ge=0, le=LATEST_MS)
     record: Record
 
 

@@ -2,9 +2,7 @@
 
 from typing import Literal
 
-from pydantic import ValidationError
-
-from shared.errors import StopFlag
+from shared.errors import StopFlag, UnreadableJournal
 from shared.records import Ended, Entry, Record
 from shared.relay.leg import closing_records, journal_of
 from shared.stores.base import JobStore
@@ -40,7 +38,7 @@ async def _readable(store: JobStore, job: str) -> list[Entry] | None:
     """Return the journal; None when a newer program wrote it, which must keep nobody from ending the job."""
     try:
         return await journal_of(store, job)
-    except ValidationError:
+    except UnreadableJournal:
         return None
 
 

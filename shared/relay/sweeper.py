@@ -4,9 +4,8 @@ from dataclasses import replace
 from typing import cast
 
 import structlog
-from pydantic import ValidationError
 
-from shared.errors import StopFlag, StoreUnavailable, UnknownJob
+from shared.errors import StopFlag, StoreUnavailable, UnknownJob, UnreadableJournal
 from shared.handoff import HandoffContext
 from shared.outcomes import Failed
 from shared.records import Ended, Entry, HandedOff
@@ -62,7 +61,7 @@ async def _bury(store: JobStore, job: JobView, leg: int, max_attempts: int) -> N
     end = Ended(leg=leg, status="dead", reason="ERROR", error=error)
     try:
         entries = await journal_of(store, job.id)
-    except ValidationError:  # a newer program wrote it
+    except UnreadableJournal:  # a newer program wrote it
         entries = []
     records = records_that_close(entries, end)
     # Named by the position, for a job that is retried may die on the same leg again, and that is another death.

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, WentBack
+from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, UnreadableJournal, WentBack
 from shared.records import Entry, Record, decode_record, encode_record
 from shared.stores import keys
 from shared.stores.base import TERMINAL, JobStatus, JobView, Spent
@@ -110,13 +110,10 @@ class RedisJobReader:
         if seen_ms is not None and [int(fields["t"]) for _, fields in seen[0]] != [seen_ms]:
             raise WentBack(f"the journal of job {job!r} has no longer the entry {after} that was read")
         rows = rows_of(streams)
-        texts = await self._whole(job, [fields["r"] for _, fields in rows])
-        return [
-            Entry(seq=int(row.partition("-")[0]), at_ms=int(fields["t"]), record=decode_record(text))
-            for (row, fields), text in zip(rows, texts, strict=True)
-        ]
+        texts = await self._whole(job, [fields.get("r", "") for _, fields in rows])
+        return [_entry(job, row, fields, text) for (row, fields), text in zip(rows, texts, strict=True)]
 
-    async def _whole(self, job: str, texts: list[str]) -> list[str]:
+    async def _whole(self, job: str, texts: list[str]) -> Sequence[str | None]:
         """Put the large values where the entries name them."""
         digests = [text[1:] for text in texts if text.startswith(_BLOB)]
         if not digests:
@@ -157,6 +154,18 @@ def _unfinished(key: str, fields: Sequence[str | None]) -> tuple[str, Unfinished
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _entry(job: str, row: str, fields: Mapping[str, str], text: str | None) -> Entry:
+    """Read an entry. ``text`` is its record; None: the large value that it names is gone."""
+    seq = row.partition("-")[0]
+    try:
+        return Entry(seq=int(seq), at_ms=int(fields["t"]), record=decode_record(text or ""))
+    except (ValueError, KeyError) as error:
+        raise UnreadableJournal(
+            f"entry {seq} of the journal of job {job!r} cannot be read: another program writes to this server, or a "
+            "later version of Ekiden did"
+        ) from error
 
 
 def _view(job: str, fields: Mapping[str, str]) -> JobView:

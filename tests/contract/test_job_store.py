@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from shared.errors import AmbiguousId, InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob, WentBack
+from shared.errors import (
+    AmbiguousId,
+    InvalidRequest,
+    JobCancelled,
+    LostLease,
+    SessionBusy,
+    UnknownJob,
+    UnreadableJournal,
+    WentBack,
+)
 from shared.handoff import first_context
 from shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
 from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
@@ -762,5 +771,26 @@ def test_a_retry_or_a_stop_that_is_sent_again_is_answered_the_same(
             assert await stores.jobs.stop(job, "user", [end], []) == "ok"
         kinds = [entry.record.type for entry in await stores.jobs.journal(job)]
         assert kinds == ["request", "leg_started", "ended", "retried", "ended"]
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"t": "1", "r": '{"type": "telepathy"}'},
+        {"t": "yesterday", "r": '{"type": "ended", "status": "done", "reason": "GOAL"}'},
+        {"t": "253402300800000", "r": '{"type": "ended", "status": "done", "reason": "GOAL"}'},
+        {"t": "1", "r": "not JSON"},
+        {"t": "1"},
+        {"x": "1"},
+    ],
+)
+def test_an_entry_that_is_none_of_ours_is_named(backend: Backend, entry: dict[str, str]) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        await stores.client.xadd(keys.journal(job), entry, id="2-0")
+        with pytest.raises(UnreadableJournal, match=f"entry 2 of the journal of job '{job}' cannot be read"):
+            await stores.jobs.journal(job)
 
     backend.run(scenario)

@@ -1,0 +1,192 @@
+"""A thousand hostile agent files, settings files and journals: each ends in what is harmless, or in a clear error."""
+
+import copy
+import io
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from dispatcher.cli.chain import chain_json
+from dispatcher.cli.events import JsonView
+from dispatcher.cli.mermaid import flowchart
+from dispatcher.cli.output import Output
+from dispatcher.cli.people import PeopleView
+from dispatcher.cli.trace_openai import openai_trace
+from dispatcher.cli.trace_otlp import otlp_trace
+from dispatcher.cli.trace_reading import story_of
+from dispatcher.cli.trace_story import Story
+from dispatcher.cli.trace_summary import story_json
+from dispatcher.cli.trace_waterfall import ASCII, waterfall
+from shared.definitions.fields import MCP_SERVERS
+from shared.definitions.loader import AGENTS_FOLDER, Level, load_folder
+from shared.definitions.toolrules import SAFE_TOOLS
+from shared.definitions.trusted import trusted
+from shared.errors import ConfigurationError
+from shared.records import LATEST_MS, Entry, decode_record
+from shared.settings import HARMLESS, Settings, load_settings
+from shared.settings_files import project_file
+from shared.trust.telling import take_over
+from workers.tools.registry import BUILTIN
+
+hostile = partial(settings, deadline=2_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+STORED = [json.loads(path.read_text()) for path in (Path(__file__).parent / "stored").glob("record_*.json")]
+NASTY = [
+    "",
+    "*",
+    "../..",
+    "/etc/passwd",
+    "~",
+    "${HOME}",
+    "\x00",
+    "\x1b[2J",
+    "\u202e",
+    "bash",
+    "__proto__",
+    "1e999",
+    "é" * 999,
+]
+NASTY += ["!!python/object/apply:os.system [id]", "{{7*7}}", "((a+)+)+$", "redis://u:p@h:1/0", "transfer_to_x", "名字"]
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(NASTY)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.sampled_from(NASTY), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+FIELDS = ["name", "description", "title", "tools", "allowedTools", "disallowedTools", "handoffs", "subagents", "agents"]
+FIELDS += [
+    "triggers",
+    "inputs",
+    "output",
+    "limits",
+    "model",
+    "delegation",
+    "hooks",
+    "mcp",
+    "mcpServers",
+    "policy",
+    "team",
+]
+TOOLS = [
+    ["bash"],
+    "*",
+    "Bash, Read",
+    {"allow": ["*"], "deny": []},
+    {"allow": ["[b]ash"]},
+    {"bash": True},
+    {"deny": ["ls"]},
+    ["Bash(ls:*)", "mcp.*"],
+]
+FRONT = st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6).flatmap(
+    lambda fields: st.sampled_from(TOOLS).map(
+        lambda tools: {"name": "lure", "description": "d", "tools": tools, **fields}
+    )
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that nobody trusts, and the current one."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "clone" / AGENTS_FOLDER).mkdir(parents=True)
+    monkeypatch.delenv("EKIDEN_TRUST")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "clone")
+    take_over(tmp_path / "clone")
+    return tmp_path / "clone"
+
+
+def is_harmless(project: Path) -> bool:
+    """Whether no agent of the project has more than the safe tools, or brings programs."""
+    folder = project / AGENTS_FOLDER
+    for level in trusted([Level("project", folder, load_folder(folder, "project"), project)]):
+        for agent in level.loaded.definitions:
+            if {tool.name for tool in BUILTIN if agent.permits(tool.name)} - SAFE_TOOLS:
+                return False
+            if agent.permits("mcp.any.tool") or agent.extra.keys() & {*MCP_SERVERS, "hooks"}:
+                return False
+    return True
+
+
+@hostile(max_examples=400)
+@given(fields=FRONT)
+def test_an_agent_file_of_any_fields_loads_harmless_or_not_at_all(project: Path, fields: dict[str, Any]) -> None:
+    text = f"---\n{yaml.safe_dump(fields, allow_unicode=True)}---\n{fields.get('description')}\n"
+    (project / AGENTS_FOLDER / "lure.md").write_text(text, "utf-8", "replace")
+    assert is_harmless(project)
+
+
+@hostile(max_examples=500)
+@given(front=st.binary(max_size=200), body=st.binary(max_size=50))
+def test_an_agent_file_of_any_bytes_loads_harmless_or_not_at_all(project: Path, front: bytes, body: bytes) -> None:
+    (project / AGENTS_FOLDER / "lure.md").write_bytes(b"---\nname: lure\ntools: [bash]\n" + front + b"\n---\n" + body)
+    assert is_harmless(project)
+
+
+@hostile(max_examples=100)
+@given(data=st.binary(max_size=60) | JSON.map(lambda value: json.dumps({"ekiden": value, "agents": value}).encode()))
+def test_a_settings_file_of_anything_sets_what_is_harmless_or_is_refused_by_its_name(
+    project: Path, data: bytes
+) -> None:
+    project_file().write_bytes(data)
+    try:
+        found = load_settings()
+    except ConfigurationError as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+    finally:
+        project_file().unlink()
+    if refusal:
+        assert "settings.json" in refusal
+        return
+    assert {name: getattr(found, name) for name in UNSAFE} == {name: getattr(Settings(), name) for name in UNSAFE}
+
+
+UNSAFE = Settings.model_fields.keys() - HARMLESS
+VIEWS: list[Callable[[Story], object]] = [
+    story_json,
+    chain_json,
+    flowchart,
+    lambda story: list(waterfall(story, 80, ASCII)),
+    lambda story: otlp_trace(story, content=True),
+    lambda story: openai_trace(story, content=True),
+]
+
+
+@st.composite
+def journals(draw: st.DrawFn) -> list[Entry]:
+    """Records of any kind in any order, with any fields exchanged, as far as they can be read at all."""
+    found: list[Entry] = []
+    for _ in range(draw(st.integers(1, 8))):
+        fields = copy.deepcopy(draw(st.sampled_from(STORED)))
+        for name in draw(st.lists(st.sampled_from(sorted(fields.keys() - {"type"})), max_size=2)):
+            fields[name] = draw(JSON)
+        try:
+            record = decode_record(json.dumps(fields))
+        except (ValidationError, ValueError):
+            continue
+        found.append(Entry(seq=len(found) + 1, at_ms=draw(st.integers(0, LATEST_MS)), record=record))
+    return found
+
+
+@hostile(max_examples=400)
+@given(entries=journals())
+def test_a_journal_of_anything_is_shown_to_people_and_programs(entries: list[Entry]) -> None:
+    text = io.StringIO()
+    for view in (PeopleView("abc.1", Output(text)), JsonView("abc.1", text)):
+        for entry in entries:
+            view.show(entry)
+    story = story_of("abc.1", entries, 0)
+    for show in VIEWS:
+        show(story)
+    assert not set(text.getvalue()) & set("\x00\x1b\x9b\u202e")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Message", "Part", "TextPart", "ToolCall", "ToolResult", "Usage", "answered", "user_message"]
+__all__ = ["Message", "Part", "TextPart", "ToolCall", "ToolResult", "Usage", "answered", "error_result", "user_message"]
 
 
 class _Frozen(BaseModel):
@@ -83,6 +83,11 @@ class Usage(_Frozen):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
         )
+
+
+def error_result(call: ToolCall, why: str) -> ToolResult:
+    """Answer a call that has no result with why not."""
+    return ToolResult(call_id=call.id, name=call.name, content=why, is_error=True)
 
 
 def user_message(text: str) -> Message:

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import dropwhile, groupby
 
+from shared.conversation import Conversation, Turn
 from shared.llm.windows import tokens_of
 from shared.messages import Message, user_message
 from shared.records import Entry, HandedOff, Summarised
 from shared.relay.leg import Leg
-from workers.conversation import Turn, turns_of
 from workers.fitting import MAX_TOKENS, Block, Item, Quote, fitted
 from workers.prompt import (
     LATER,
@@ -166,7 +166,7 @@ class _Past:
 
     def _turns(self, leg: int, number: int) -> list[Turn]:
         upto = self.contexts[number].history.upto
-        return turns_of(entry.record for entry in self._entries[leg] if entry.seq <= upto)
+        return Conversation(entry.record for entry in self._entries[leg] if entry.seq <= upto).turns
 
 
 def _session(leg: Leg) -> list[Block]:

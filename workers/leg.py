@@ -1,6 +1,6 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import structlog
@@ -8,21 +8,32 @@ import structlog
 from shared.definitions.model import AfterUntrusted, AgentDefinition
 from shared.errors import ModelUnavailable, UnreadableDefinition
 from shared.llm.models import Models
+from shared.messages import ToolCall
 from shared.outcomes import Outcome, Suspended
 from shared.prices import Prices
 from shared.relay.leg import Leg, backoff_s
 from shared.stores.catalogs import RedisCatalogStore
-from workers.calls import Equipment
+from workers.asking import ModelCaller
+from workers.calls.base import Decide
+from workers.calls.delegations import DelegationCalls
+from workers.calls.endings import CompletionCalls, TransferCalls
+from workers.calls.pipeline import Calls
+from workers.calls.tools import ToolCalls
 from workers.completion import CONTROLS, Completion
 from workers.delegation import Delegations
-from workers.executor import Executor
+from workers.ending import Ending
+from workers.executor import Executor, Offer
 from workers.handoffs import Transfers
 from workers.targets import targets_of
+from workers.tools.base import Tool
 from workers.tools.gate import ToolGate
 from workers.tools.registry import Registry
 from workers.untrusted import Untrusted
 
 __all__ = ["AgentHandler", "Definitions"]
+
+_NOWHERE = Path("/nonexistent")
+"""The folder of a leg without one: no tool that would look at it is offered."""
 
 log = structlog.get_logger(__name__)
 
@@ -86,7 +97,8 @@ class AgentHandler:
         if lacking := self._lacking(definition, leg):
             log.warning("tools_missing", lacking=lacking)
             return Suspended("missing_tools", backoff_s(leg, "missing_tools"), lacking)
-        return await Executor(leg, await self._equip(definition, leg)).run()
+        executor = await self._executor(definition, leg)
+        return await executor.run()
 
     def _lacking(self, definition: AgentDefinition, leg: Leg) -> str:
         """Say what this worker lacks for the leg; empty when it has everything."""
@@ -105,30 +117,43 @@ class AgentHandler:
         known = await self._definitions.manifest(leg.catalog)
         return {name: await self._definitions.definition(leg.catalog, name) for name in names if name in known}
 
-    async def _equip(self, definition: AgentDefinition, leg: Leg) -> Equipment:
+    async def _executor(self, agent: AgentDefinition, leg: Leg) -> Executor:
+        """Put together what runs the leg: what its model is asked and offered, and what becomes of its calls."""
         manifest = await self._definitions.manifest(leg.catalog)
-        targets = await self._all(leg, [rule.to for rule in targets_of(definition, leg)])
-        tools = self._registry.offered_to(_permits(definition, leg))
-        root = self._root or Path("/nonexistent")  # no tool that would look at it is offered
-        choice = self._models.choose(definition.model)
-        leg.watch.equipped(definition, choice.name)
-        cwd = Path(leg.cwd) if leg.cwd else root
-        untrusted = Untrusted(leg, cwd, denies=self._denies_after_untrusted(definition, leg))
-        subagents = await self._all(leg, [one.agent for one in definition.subagents])
-        return Equipment(
-            definition=definition,
-            model=leg.watch.model(self._models.model(choice)),
-            model_name=choice.name,
-            tools={tool.name: tool for tool in tools},
-            gate=leg.watch.gate(self._gate.only(tools), [tool.name for tool in tools]),
-            transfers=Transfers(definition, leg, manifest, targets),
-            delegations=Delegations(definition, leg, subagents, untrusted),
-            completion=Completion(definition, leg.context),
-            untrusted=untrusted,
-            prices=self._prices,
-            root=root,
-            cwd=cwd,
+        targets = await self._all(leg, [rule.to for rule in targets_of(agent, leg)])
+        subagents = await self._all(leg, [one.agent for one in agent.subagents])
+        choice = self._models.choose(agent.model)
+        leg.watch.equipped(agent, choice.name)
+        untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
+        tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg))}
+        delegations = Delegations(agent, leg, subagents, untrusted)
+        completion = Completion(agent, leg.context)
+        transfers = Transfers(agent, leg, manifest, targets)
+
+        def decide(call: ToolCall) -> str:
+            return untrusted.refusal(call, tools.get(call.name))
+
+        def offer() -> Offer:
+            specs = (tool.spec for tool in tools.values())
+            return Offer((*specs, *delegations.specs, *completion.specs, *transfers.specs), transfers.instruction)
+
+        calls = Calls(
+            leg,
+            self._tool_calls(leg, decide, tools, untrusted),
+            DelegationCalls(leg, decide, delegations, agent.delegation, untrusted),
+            CompletionCalls(leg, decide, completion),
+            TransferCalls(leg, decide, transfers),
         )
+        model = ModelCaller(leg.watch.model(self._models.model(choice)), choice.name, self._prices)
+        return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
+
+    def _tool_calls(self, leg: Leg, decide: Decide, tools: Mapping[str, Tool], untrusted: Untrusted) -> ToolCalls:
+        gate = leg.watch.gate(self._gate.only(tools.values()), list(tools))
+        root = self._root or _NOWHERE
+        return ToolCalls(leg, decide, tools, gate, untrusted, root=root, cwd=self._cwd(leg))
+
+    def _cwd(self, leg: Leg) -> Path:
+        return Path(leg.cwd) if leg.cwd else self._root or _NOWHERE
 
     def _denies_after_untrusted(self, definition: AgentDefinition, leg: Leg) -> bool:
         """The strictest word counts: the settings', the agent's, and that of each agent above a delegated job."""

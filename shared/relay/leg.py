@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Protocol
 
+from shared.conversation import Conversation
 from shared.handoff import HandoffContext
-from shared.messages import ToolCall, ToolResult
+from shared.messages import error_result
 from shared.outcomes import Outcome, PauseCause
 from shared.processes import Lifetime
 from shared.records import (
     Entry,
-    HandedOff,
     JobRequested,
     ModelReplied,
     Paused,
     Record,
-    Refused,
     StateChanged,
     Summarised,
     ToolFinished,
@@ -64,9 +63,10 @@ class Leg:
         self.lease: Lease = claimed.lease
         self.context: HandoffContext = claimed.context
         self.attempt = claimed.attempt
-        self.catalog = claimed.catalog
-        self.cwd = claimed.cwd
+        self.catalog, self.cwd = claimed.catalog, claimed.cwd
         self.entries = entries
+        self.conversation = Conversation()
+        """The turns of this leg, also of earlier attempts."""
         self.earlier = earlier or []
         """What was said in the session before this job, oldest first."""
         self.used_up: UsedUp = claimed.used_up
@@ -89,8 +89,7 @@ class Leg:
         """Whether a write was broken off: it may have been carried out all the same."""
         self._until_progress = until_progress
         self._has_progressed = False
-        self._used_before_ms = claimed.used_ms
-        self._began = time.monotonic()
+        self._began = time.monotonic() - claimed.used_ms / 1000  # as if it had never been interrupted
         self._appending = asyncio.Lock()  # a repeated append is recognised as the last one: one at a time
 
     @property
@@ -133,7 +132,7 @@ class Leg:
     @property
     def used_ms(self) -> int:
         """Time spent on this leg, over all attempts."""
-        return self._used_before_ms + round((time.monotonic() - self._began) * 1000)
+        return round((time.monotonic() - self._began) * 1000)
 
     def next_write(self) -> str:
         """Return an id for one append or commit: the same when its transmission is repeated, new for any other."""
@@ -173,7 +172,8 @@ class Leg:
             self._note(entry.record)
 
     def _note(self, record: Record) -> None:
-        """Keep the variables that a record writes."""
+        """Keep what a record of this leg says of its turns, and the variables that it writes."""
+        self.conversation.note(record)
         match record:
             case Paused(cause="children"):
                 self.changes = {}  # committed with that pause, and somebody else's since
@@ -220,18 +220,5 @@ async def journal_of(store: JobStore, job: str, upto: int | None = None) -> list
 
 def closing_records(entries: list[Entry], leg: int, why: str) -> list[Record]:
     """Return a result for every tool call of ``leg`` that has none: the job ends, and no call stays without one."""
-    calls: list[ToolCall] = []
-    answered: set[str] = set()
-    for record in (entry.record for entry in entries if entry.record.leg == leg):
-        match record:
-            case ModelReplied():
-                calls = list(record.message.calls)
-            case ToolFinished():
-                answered.add(record.result.call_id)
-            case Refused(call_id=str(call_id)) | HandedOff(call_id=str(call_id)):
-                answered.add(call_id)
-    return [
-        ToolFinished(leg=leg, result=ToolResult(call_id=call.id, name=call.name, content=why, is_error=True))
-        for call in calls
-        if call.id not in answered
-    ]
+    conversation = Conversation(entry.record for entry in entries if entry.record.leg == leg)
+    return [ToolFinished(leg=leg, result=error_result(call, why)) for call in conversation.open_calls]

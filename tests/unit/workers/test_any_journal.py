@@ -18,7 +18,6 @@ from shared.stores.sessions import Said
 from tests.scenarios.relay import assert_well_formed
 from tests.unit.workers.journal import JOB, Job
 from tests.unit.workers.world import call, handing_over, said
-from workers.conversation import turns_of
 from workers.history import opening, summary_request
 from workers.prompt import brief
 
@@ -184,7 +183,7 @@ class Author:
         leg = self.job.leg_now
         opened = opening(leg, PLENTY)
         assert opened == self._openings[leg.number]
-        read = [*opened, *(one for turn in turns_of(leg.records) for one in turn.messages())]
+        read = [*opened, *(one for turn in leg.conversation.turns for one in turn.messages())]
         assert_well_formed(request(read))
         assert not [text for text in self._forgotten if text in str(read)]
 

@@ -1,14 +1,14 @@
 """A leg's records, read as turns."""
 
+from shared.conversation import Conversation, Turn
 from shared.messages import ToolCall
 from shared.records import Delegated, LegStarted, Refused, Retried, ToolStarted
 from tests.unit.workers.journal import Job, texts
 from tests.unit.workers.world import call, handing_over
-from workers.conversation import Turn, turns_of
 
 
 def turns(job: Job) -> list[Turn]:
-    return turns_of(entry.record for entry in job.entries if entry.record.leg == job.leg)
+    return Conversation(entry.record for entry in job.entries if entry.record.leg == job.leg).turns
 
 
 def test_a_crashed_legs_records_of_several_attempts_are_one_conversation() -> None:

@@ -16,7 +16,7 @@ from shared.stores.opening import Stores
 from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, Said, What, call, calls, said, tool_named
-from workers.calls import BROKEN_OFF
+from workers.calls.tools import BROKEN_OFF
 from workers.tools.base import Tool, ToolContext
 
 

@@ -12,7 +12,7 @@ from shared.stores.opening import Stores
 from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
-from workers.calls import OUTCOME_UNKNOWN
+from workers.calls.tools import OUTCOME_UNKNOWN
 from workers.tools.base import Tool
 
 TEAM = (

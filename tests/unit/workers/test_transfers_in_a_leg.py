@@ -12,7 +12,7 @@ from shared.records import HandedOff, Refused, ToolFinished
 from shared.stores.opening import Stores
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team, text_of
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
-from workers.calls import ONE_ENDING
+from workers.calls.pipeline import ONE_ENDING
 
 TEAM = (
     {"name": "lead", "handoffs": ["helper", "writer"]},

@@ -1,4 +1,4 @@
-"""A leg's conversation, rebuilt from the journal: the same after a crash, a pause or a refused transfer."""
+"""A leg's conversation as its journal tells it: the same after a crash, a pause or a refused transfer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from shared.records import (
     ToolStarted,
 )
 
-__all__ = ["Turn", "turns_of"]
+__all__ = ["Conversation", "Turn"]
 
 
 @dataclass
@@ -65,22 +65,40 @@ class Turn:
         )
 
 
-def turns_of(records: Iterable[Record]) -> list[Turn]:
-    """Read one leg's records as turns."""
-    turns: list[Turn] = []
-    for record in records:
+class Conversation:
+    """The turns of one leg: the fold of its records, the same for a leg that runs and for one that is read again.
+
+    ``note`` is its only writer.
+    """
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.turns: list[Turn] = []
+        for record in records:
+            self.note(record)
+
+    @property
+    def counted(self) -> list[Turn]:
+        """The turns that count for limits."""
+        return [turn for turn in self.turns if not turn.is_forgiven]
+
+    @property
+    def open_calls(self) -> list[ToolCall]:
+        """The calls of the last turn that have no answer yet, in order."""
+        return self.turns[-1].open_calls if self.turns else []
+
+    def note(self, record: Record) -> None:
+        """Take in a record of the leg, in the journal's order."""
         match record:
             case ModelReplied():
-                turns.append(Turn(record))
+                self.turns.append(Turn(record))
             case Retried():
                 # A reply that was no answer is void, unless the agent was told so.
-                turns = [turn for turn in turns if turn.reply.message.calls or turn.nudge]
-                for turn in turns:
+                self.turns = [turn for turn in self.turns if turn.reply.message.calls or turn.nudge]
+                for turn in self.turns:
                     turn.is_forgiven = True
             case _:
-                if turns:
-                    _note(turns[-1], record)
-    return turns
+                if self.turns:
+                    _note(self.turns[-1], record)
 
 
 def _note(turn: Turn, record: Record) -> None:

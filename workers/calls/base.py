@@ -1,0 +1,84 @@
+"""The steps that a call goes through, whatever it calls: check, decide, then (by kind) start, execute, finish."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import ClassVar
+
+from shared.allowance import aside
+from shared.conversation import Turn
+from shared.errors import ToolError
+from shared.messages import ToolCall, ToolResult, error_result
+from shared.outcomes import Outcome
+from shared.records import ToolFinished
+from shared.relay.leg import Leg
+
+__all__ = ["CallKind", "Decide", "finish"]
+
+Decide = Callable[[ToolCall], str]
+"""Says why a call that is in order must not be carried out; empty: it may be."""
+
+
+class CallKind(ABC):
+    """One kind of calls in one leg. Whatever a step does is recorded before the next one begins."""
+
+    ends_leg: ClassVar[bool] = False
+    """Whether such a call ends the leg: of several in a turn only the first is carried out."""
+
+    def __init__(self, leg: Leg, decide: Decide) -> None:
+        self._leg = leg
+        self._decide = decide
+
+    @abstractmethod
+    def takes(self, call: ToolCall) -> bool:
+        """Tell whether the call is of this kind, by its name."""
+
+    async def answer(self, calls: Sequence[ToolCall]) -> Outcome | None:
+        """Give every call of a turn that is of this kind its answer, or return how the leg ends or pauses."""
+        for batch in self._batches(calls):
+            ready = await self._ready(batch)
+            if ready and (end := await self._carry_out(ready)) is not None:
+                return end
+        return None
+
+    def _batches(self, calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
+        """Yield the calls that may be carried out side by side, one group after the other."""
+        yield calls
+
+    async def _ready(self, calls: Iterable[ToolCall]) -> list[ToolCall]:
+        """Check and decide; a call that must not be carried out is answered with why."""
+        ready, refused = [], []
+        for call in calls:
+            if why := await self._why_not(call):
+                refused.append(error_result(call, why))
+            else:
+                ready.append(call)
+        await finish(self._leg, refused)
+        return ready
+
+    async def _why_not(self, call: ToolCall) -> str:
+        try:
+            await aside(partial(self._check, call))
+        except ToolError as error:
+            return str(error)
+        # A call that was begun before the worker died was allowed then.
+        return "" if call.id in self._turn.started else self._decide(call)
+
+    @abstractmethod
+    def _check(self, call: ToolCall) -> None:
+        """Raise ``ToolError``, with a text for the model, unless the call can be carried out."""
+
+    @abstractmethod
+    async def _carry_out(self, calls: list[ToolCall]) -> Outcome | None:
+        """Start, execute and finish calls that were checked and decided."""
+
+    @property
+    def _turn(self) -> Turn:
+        return self._leg.conversation.turns[-1]
+
+
+async def finish(leg: Leg, results: Sequence[ToolResult], *, forgotten: bool = False) -> None:
+    """Record results that took no time; no model sees those that are ``forgotten`` again."""
+    if results:
+        records = [ToolFinished(leg=leg.number, result=one, forgotten=forgotten) for one in results]
+        await leg.record(*records, is_progress=True)

@@ -1,0 +1,67 @@
+"""Calls of other agents: child jobs that run elsewhere, all at once, while no worker waits."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from shared.allowance import aside
+from shared.definitions.model import Delegation
+from shared.errors import ToolError
+from shared.messages import ToolCall
+from shared.outcomes import Outcome, Suspended
+from shared.records import ToolFinished
+from shared.relay.leg import Leg
+from shared.stores.base import JobView
+from workers.calls.base import CallKind, Decide
+from workers.delegation import Delegations, enough, result_of
+from workers.untrusted import Untrusted
+
+__all__ = ["DelegationCalls"]
+
+
+class DelegationCalls(CallKind):
+    """Begins child jobs, waits for them without a worker, and takes their results in call order."""
+
+    def __init__(
+        self, leg: Leg, decide: Decide, delegations: Delegations, rules: Delegation, untrusted: Untrusted
+    ) -> None:
+        super().__init__(leg, decide)
+        self._delegations = delegations
+        self._rules = rules
+        self._untrusted = untrusted
+
+    def takes(self, call: ToolCall) -> bool:
+        """See ``CallKind``."""
+        return self._delegations.is_delegation(call)
+
+    async def answer(self, calls: Sequence[ToolCall]) -> Outcome | None:
+        """See ``CallKind``; children that were begun are looked at."""
+        return await self._collect(calls) if self._turn.children else await super().answer(calls)
+
+    def _check(self, call: ToolCall) -> None:
+        self._delegations.child(call, self._leg.job)
+        of_the_turn = [one for one in self._turn.reply.message.calls if self.takes(one)]
+        if of_the_turn.index(call) >= (most := self._rules.max_children):
+            raise ToolError(f"not executed: {most} delegations in a turn are allowed, ask again in the next one")
+
+    async def _carry_out(self, calls: list[ToolCall]) -> Suspended:
+        return await self._waiting(calls, self._delegations.next_jobs(len(calls)))
+
+    async def _collect(self, calls: Sequence[ToolCall]) -> Suspended | None:
+        jobs = [self._turn.children[call.id] for call in calls]
+        views = await self._leg.children(jobs)
+        if not enough(views, self._rules.needed(len(calls))):
+            return await self._waiting(calls, jobs)
+        results = [self._finished(call, view) for call, view in zip(calls, views, strict=True)]
+        await self._leg.record(*results, is_progress=True)
+        return None
+
+    async def _waiting(self, calls: Sequence[ToolCall], jobs: Sequence[str]) -> Suspended:
+        """Return the suspension that begins the children ``jobs``, or waits for them again."""
+        make = self._delegations.child
+        children = [await aside(partial(make, call, job)) for call, job in zip(calls, jobs, strict=True)]
+        named = ", ".join(child.agent for child in children)
+        return Suspended("children", 0.0, named, tuple(children), self._rules.needed(len(children)))
+
+    def _finished(self, call: ToolCall, view: JobView) -> ToolFinished:
+        result = result_of(call, view, self._leg.context.metadata.handoff_id)
+        return ToolFinished(leg=self._leg.number, result=result, untrusted=self._untrusted.said_by(view))

@@ -1,0 +1,49 @@
+"""The calls of a turn, from the first to the one that ends the leg."""
+
+from shared.messages import ToolCall, error_result
+from shared.outcomes import Outcome
+from shared.relay.leg import Leg
+from workers.calls.base import CallKind, finish
+from workers.calls.delegations import DelegationCalls
+from workers.calls.endings import CompletionCalls, TransferCalls
+from workers.calls.tools import ToolCalls
+
+__all__ = ["Calls"]
+
+ONE_ENDING = "Not executed: one transfer per turn."
+
+
+class Calls:
+    """Answers the calls of one leg's turns: tools, then delegations, then the first call that ends the leg."""
+
+    def __init__(
+        self,
+        leg: Leg,
+        tools: ToolCalls,
+        delegations: DelegationCalls,
+        completion: CompletionCalls,
+        transfers: TransferCalls,
+    ) -> None:
+        self._leg = leg
+        self._tools = tools
+        self._kinds: tuple[CallKind, ...] = (tools, delegations, completion, transfers)
+
+    async def answer(self) -> Outcome | None:
+        """Give every open call of the last turn its one answer, or return how the leg ends or pauses."""
+        unreadable = [call for call in self._leg.conversation.open_calls if call.problem]
+        await finish(self._leg, [error_result(call, call.problem or "") for call in unreadable])
+        for kind in self._kinds:
+            if kind.ends_leg:
+                await self._keep_first_ending()
+            calls = [call for call in self._leg.conversation.open_calls if self._kind_of(call) is kind]
+            if calls and (end := await kind.answer(calls)) is not None:
+                return end
+        return None
+
+    def _kind_of(self, call: ToolCall) -> CallKind:
+        return next((kind for kind in self._kinds if kind.takes(call)), self._tools)
+
+    async def _keep_first_ending(self) -> None:
+        """Answer the others; no model sees them again."""
+        endings = [call for call in self._leg.conversation.open_calls if self._kind_of(call).ends_leg]
+        await finish(self._leg, [error_result(call, ONE_ENDING) for call in endings[1:]], forgotten=True)

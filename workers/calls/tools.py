@@ -1,0 +1,96 @@
+"""Calls of tools that run in this worker."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from shared.errors import ToolError
+from shared.messages import ToolCall, ToolResult, error_result
+from shared.records import StateChanged, ToolFinished, ToolStarted
+from shared.relay.leg import Leg
+from shared.telemetry.base import RunsTools
+from workers.calls.base import CallKind, Decide, finish
+from workers.tools.base import StateView, Tool, ToolContext
+from workers.untrusted import Untrusted
+
+__all__ = ["ToolCalls"]
+
+OUTCOME_UNKNOWN = "Outcome unknown: the worker was lost while this tool ran. Check what it did before you repeat it."
+BROKEN_OFF = "Outcome unknown: the tool was broken off while it ran. Check what it did before you repeat it."
+
+
+class ToolCalls(CallKind):
+    """Runs tools, those without effects side by side. Names that nobody has are taken as well: the gate tells them."""
+
+    def __init__(
+        self,
+        leg: Leg,
+        decide: Decide,
+        tools: Mapping[str, Tool],
+        gate: RunsTools,
+        untrusted: Untrusted,
+        *,
+        root: Path,
+        cwd: Path,
+    ) -> None:
+        super().__init__(leg, decide)
+        self._tools = tools
+        self._gate = gate
+        self._untrusted = untrusted
+        self._root = root
+        self._cwd = cwd
+
+    def takes(self, call: ToolCall) -> bool:
+        """See ``CallKind``."""
+        return call.name in self._tools
+
+    def _batches(self, calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
+        for may_share, run in groupby(calls, key=self._has_no_effects):
+            batch = list(run)
+            yield from [batch] if may_share else ([call] for call in batch)
+
+    def _has_no_effects(self, call: ToolCall) -> bool:
+        tool = self._tools.get(call.name)
+        return tool is not None and tool.read_only
+
+    def _check(self, call: ToolCall) -> None:
+        tool = self._tools.get(call.name)
+        if call.id in self._turn.started and tool is not None and not tool.may_repeat:
+            raise ToolError(OUTCOME_UNKNOWN)
+
+    async def _carry_out(self, calls: list[ToolCall]) -> None:
+        started = [ToolStarted(leg=self._leg.number, call_id=call.id, name=call.name) for call in calls]
+        await self._leg.record(*started)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for call in calls:
+                    group.create_task(self._execute(call))
+        except BaseExceptionGroup as failures:  # tools never raise: this is a lost lease or a cancelled job
+            raise failures.exceptions[0] from None
+        # Cancelled from within, as by a library that lost its connection:
+        broken_off = [call for call in calls if call.id not in self._turn.answers]
+        await finish(self._leg, [error_result(call, BROKEN_OFF) for call in broken_off])
+
+    async def _execute(self, call: ToolCall) -> None:
+        began = time.monotonic()
+        leg, state = self._leg, StateView(self._leg.state)
+        context = ToolContext(
+            leg.job, leg.number, leg.agent, call.id, self._cwd, self._root, state, lifetime=leg.lifetime
+        )
+        result = await self._gate.run(call, context)
+        await self._finish(call, result, began, state.changes)
+
+    async def _finish(self, call: ToolCall, result: ToolResult, began: float, changes: Mapping[str, Any]) -> None:
+        """Record a result, and the session variables that its tool has written, in one step."""
+        leg = self._leg.number
+        written = [StateChanged(leg=leg, changes=dict(changes), by=call.name)] if changes else []
+        finished = ToolFinished(
+            leg=leg,
+            result=result,
+            duration_ms=round((time.monotonic() - began) * 1000),
+            untrusted=self._untrusted.brought_by(self._tools.get(call.name)),
+        )
+        await self._leg.record(*written, finished, is_progress=True)

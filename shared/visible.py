@@ -4,7 +4,7 @@ import json
 import re
 import sys
 
-__all__ = ["say", "visible"]
+__all__ = ["one_line", "say", "visible"]
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # the controls, C0 and C1, but tab and newline
@@ -23,6 +23,12 @@ def visible(text: str) -> str:
     Joiners stay: Persian and emoji need them. The form is JSON's own, so that JSON stays the JSON that it was.
     """
     return _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, longest: int = 80, dots: str = "...") -> str:
+    """Return ``text`` on one line, cut where it is too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - len(dots)] + dots
 
 
 def say(text: object, *, is_error: bool = False) -> None:

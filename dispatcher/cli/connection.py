@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dispatcher.client import Client
+from dispatcher.local.left_data import left_data
+from shared.embedded import attach, is_running, peek
 from shared.errors import StoreUnavailable
-
-if TYPE_CHECKING:
-    from dispatcher.client import Client
+from shared.settings import load_settings
 
 __all__ = ["client_of", "configured", "connected", "server_address"]
 
@@ -18,25 +18,20 @@ def configured(redis: str | None, data_dir: Path | None) -> tuple[str | None, Pa
 
     Options win over the environment, and that over the settings files.
     """
-    from shared.settings import load_settings
-
     settings = load_settings(redis_url=redis, data_dir=data_dir)
     return settings.redis_url or None, settings.data_dir.absolute()
 
 
 @asynccontextmanager
-async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool = True) -> "AsyncIterator[Client]":
+async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool = True) -> AsyncIterator[Client]:
     """Yield a client of the configured server, else of the data folder's; see ``server_address``."""
     with server_address(redis, data_dir, may_start=may_start) as url:
         async with client_of(url) as client:
             yield client
 
 
-def client_of(url: str) -> "Client":
+def client_of(url: str) -> Client:
     """Return a client of the server at ``url`` that waits for as many replicas as are set."""
-    from dispatcher.client import Client
-    from shared.settings import load_settings
-
     return Client(url, load_settings().wait_replicas)
 
 
@@ -57,8 +52,6 @@ def server_address(redis: str | None, data_dir: Path | None, *, may_start: bool 
     if url:
         yield url
         return
-    from dispatcher.cli.left_data import left_data
-    from shared.embedded import attach, is_running, peek
 
     if not is_running(data) and not (may_start and peek(data)):
         found = left_data(data)

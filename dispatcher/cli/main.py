@@ -1,7 +1,6 @@
 """``ekiden``: the commands, and the one place that turns errors into a line and an exit code.
 
-Importing this costs no more than typer: redis, celery, pydantic and the embedded server are imported by the commands
-that need them, when they run.
+Importing this costs no more than typer: a command is imported when it is called.
 """
 
 import os
@@ -9,39 +8,70 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
-from dispatcher.cli import (
-    adopt,
-    agents,
-    catalog,
-    chat,
-    config,
-    doctor,
-    job,
-    jobs,
-    models,
-    route,
-    serve,
-    sessions,
-    status,
-    submit,
-    trace,
-    trust,
-    up,
-)
-from dispatcher.cli import run as run_command
+from dispatcher.cli.exit_codes import INTERRUPTED
+from dispatcher.cli.lazy import LazyGroup, command_of
 from shared.errors import ConfigurationError, EkidenError
 from shared.visible import say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["app", "run"]
+__all__ = ["COMMANDS", "app", "run"]
 
 PLUGINS = "ekiden.commands"
 """The entry-point group of commands that other packages bring, such as the workers'."""
-INTERRUPTED = 130
+COMMANDS = {
+    "run": ("dispatcher.cli.commands.run:run", "Route a request, hand it from agent to agent, and print the answer."),
+    "chat": (
+        "dispatcher.cli.commands.chat:chat",
+        "Talk to the agents: every line is a request of the same session. Reads lines where there is no terminal.",
+    ),
+    "up": ("dispatcher.cli.commands.up:up", "Run the embedded server, a dispatcher and a worker until Ctrl-C."),
+    "dispatcher": (
+        "dispatcher.cli.commands.dispatcher:dispatcher",
+        "Serve new jobs: route every request to its first agent, among those of the catalog in force.",
+    ),
+    "submit": ("dispatcher.cli.commands.submit:submit", "Submit a request and print its job's id."),
+    "jobs": ("dispatcher.cli.commands.jobs:jobs", "List the newest jobs, newest first."),
+    "job": ("dispatcher.cli.commands.job:app", "Look at one job, cancel it, or let it go on."),
+    "sessions": (
+        "dispatcher.cli.commands.sessions:app",
+        "Look at conversations, say who goes on with them, clear or export them.",
+    ),
+    "trace": ("dispatcher.cli.commands.trace:app", "See where a job's time and tokens went; export it, play it again."),
+    "status": (
+        "dispatcher.cli.commands.status:status",
+        "Show the pools that run, and the queues with what waits in them.",
+    ),
+    "doctor": (
+        "dispatcher.cli.doctor.command:doctor",
+        (
+            "Check the server, the pools, the agents, the models and the collector; say what to do where something is "
+            "wrong."
+        ),
+    ),
+    "models": (
+        "dispatcher.cli.commands.models:models",
+        "Show the models that agents can use here, and why the others cannot be used.",
+    ),
+    "agents": ("dispatcher.cli.agents.commands:app", "Make, show, change and check agents."),
+    "catalog": ("dispatcher.cli.commands.catalog:app", "Put agents in force, see which are, go back to those before."),
+    "route": (
+        "dispatcher.cli.commands.route:app",
+        "Show who would get a request, and why; measure how well your agents are told apart.",
+    ),
+    "config": ("dispatcher.cli.commands.config:app", "Read and change settings."),
+    "trust": (
+        "dispatcher.cli.commands.trust:trust",
+        "Show what a folder asks for beyond reading and routing, and grant it. With --json alone, it is only shown.",
+    ),
+    "adopt": (
+        "dispatcher.cli.commands.adopt:adopt",
+        "Copy the jobs that lie in a folder to where Ekiden keeps those of this project. Unfinished ones do not go on.",
+    ),
+}
+"""The commands of this package: where each one is, and what ``--help`` says of it without importing it."""
 EPILOG = (
     "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server; 4 no such job; "
     "5 no agent matched the request; 6 done, but not confirmed by as many replicas as are waited for; "
@@ -49,8 +79,10 @@ EPILOG = (
 )
 
 
-class _Commands(TyperGroup):
-    """The commands of this package, then those of entry points, which are imported when they are asked for."""
+class _Commands(LazyGroup):
+    """The commands of this package, then those of entry points."""
+
+    lazy = COMMANDS
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *sorted(_plugins())]
@@ -80,24 +112,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run_command.run)
-app.command("chat")(chat.chat)
-app.command("up")(up.up)
-app.command("dispatcher")(serve.dispatcher)
-app.command("submit")(submit.submit)
-app.command("jobs")(jobs.jobs)
-app.add_typer(job.app, name="job")
-app.add_typer(sessions.app, name="sessions")
-app.add_typer(trace.app, name="trace")
-app.command("status")(status.status)
-app.command("doctor")(doctor.doctor)
-app.command("models")(models.models)
-app.add_typer(agents.app, name="agents")
-app.add_typer(catalog.app, name="catalog")
-app.add_typer(route.app, name="route")
-app.add_typer(config.app, name="config")
-app.command("trust")(trust.trust)
-app.command("adopt")(adopt.adopt)
+
+
+@app.callback()
+def _ekiden() -> None:
+    pass
 
 
 def run() -> NoReturn:
@@ -155,6 +174,4 @@ def _loaded(entry: "EntryPoint") -> Any:
         function = entry.load()
     except ImportError as error:
         raise ConfigurationError(f"the command {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
-    one = typer.Typer(add_completion=False)
-    one.command(entry.name, context_settings={"help_option_names": ["-h", "--help"]})(function)
-    return typer.main.get_command(one)
+    return command_of(entry.name, function)

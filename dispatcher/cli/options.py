@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 
 __all__ = [
-    "Abandoned",
     "AsJson",
     "Continue",
     "DataDir",
@@ -27,8 +26,6 @@ __all__ = [
     "Verbose",
 ]
 
-Abandoned = Literal["resume", "cancel"]
-"""What becomes of jobs that an earlier command left unfinished."""
 Redis = Annotated[
     str | None,
     typer.Option("--redis", metavar="URL", help="The Redis or Valkey server to use. [$EKIDEN_REDIS_URL]"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dispatcher.cli.events import event_type
+from dispatcher.cli.views.json_lines import event_type
 from dispatcher.client import Client
 from tests.doubles.gemini.rules import parse_rules
 from tests.doubles.gemini.server import GeminiServer

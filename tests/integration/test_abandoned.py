@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from dispatcher.cli.abandoned import settle_abandoned
-from dispatcher.cli.neighbours import Neighbours
+from dispatcher.local.locks import Neighbours
+from dispatcher.local.unfinished import settle_abandoned
 from shared.embedded import Attachment
 from shared.errors import InvalidRequest
 from shared.ids import parent_of
@@ -98,7 +98,7 @@ def test_those_to_be_cancelled_end_with_their_children_or_are_told_to(world: Wor
 def test_data_that_tell_of_pools_which_never_were_keep_nobody_from_asking(
     world: World, alone: Neighbours, monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
-    monkeypatch.setattr("dispatcher.cli.abandoned._DYING_S", 0.3)
+    monkeypatch.setattr("dispatcher.local.unfinished._DYING_S", 0.3)
 
     async def announce(stores: Stores) -> None:
         await stores.pools.announce(
@@ -116,7 +116,7 @@ def test_pools_that_go_on_announcing_themselves_serve_the_jobs(
     world: World, alone: Neighbours, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as those that somebody has started by hand beside an `ekiden up` that was killed."""
-    monkeypatch.setattr("dispatcher.cli.abandoned._DYING_S", 2.5)
+    monkeypatch.setattr("dispatcher.local.unfinished._DYING_S", 2.5)
     pool = PoolView("vm.1", "worker", (DISPATCH_QUEUE,), pid=os.getpid())
 
     async def both(stores: Stores) -> list[str]:

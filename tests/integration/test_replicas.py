@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from dispatcher.cli.doctor_server import examine_server
+from dispatcher.cli.doctor.server import examine_server
 from dispatcher.client import Client
 from shared.errors import NotConfirmed, SessionBusy, StoreNotReady
 from shared.ids import session_of

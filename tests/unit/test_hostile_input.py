@@ -14,17 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dispatcher.cli.chain import chain_json
-from dispatcher.cli.events import JsonView
-from dispatcher.cli.mermaid import flowchart
-from dispatcher.cli.output import Output
-from dispatcher.cli.people import PeopleView
-from dispatcher.cli.trace_openai import openai_trace
-from dispatcher.cli.trace_otlp import otlp_trace
-from dispatcher.cli.trace_reading import story_of
-from dispatcher.cli.trace_story import Story
-from dispatcher.cli.trace_summary import story_json
-from dispatcher.cli.trace_waterfall import ASCII, waterfall
+from dispatcher.cli.terminal.output import Output
+from dispatcher.cli.views.chain import chain_json
+from dispatcher.cli.views.json_lines import JsonView
+from dispatcher.cli.views.mermaid import flowchart
+from dispatcher.cli.views.people import PeopleView
+from dispatcher.cli.views.waterfall import ASCII, waterfall
+from dispatcher.journal.exports.openai import openai_trace
+from dispatcher.journal.exports.otlp import otlp_trace
+from dispatcher.journal.exports.summary import story_json
+from dispatcher.journal.reading import story_of
+from dispatcher.journal.story import Story
 from shared.definitions.fields import MCP_SERVERS
 from shared.definitions.loader import AGENTS_FOLDER, Level, load_folder
 from shared.definitions.toolrules import SAFE_TOOLS

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.agents import Template, app
-from dispatcher.cli.agents_checks import Checker
-from dispatcher.cli.agents_create import templates
-from dispatcher.cli.agents_found import AgentFile
+from dispatcher.cli.agents.checks import Checker
+from dispatcher.cli.agents.commands import Template, app
+from dispatcher.cli.agents.create import templates
+from dispatcher.cli.agents.found import AgentFile
 from shared.definitions.forms import definition_from
 from shared.definitions.loader import load_file, shipped_agents_dir
 from shared.errors import ConfigurationError, InvalidRequest, UnknownAgent

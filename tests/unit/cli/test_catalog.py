@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.catalog import history
+from dispatcher.cli.commands.catalog import history
 from dispatcher.cli.main import app
 from shared.errors import AmbiguousId, CatalogReplaced, DefinitionError, EkidenError, InvalidRequest, NoCatalog
 from shared.stores import keys

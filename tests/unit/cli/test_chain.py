@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from dispatcher.cli.chain import chain_json, show_chain
-from dispatcher.cli.mermaid import flowchart
-from dispatcher.cli.trace_reading import family_story
-from dispatcher.cli.trace_story import Story
+from dispatcher.cli.views.chain import chain_json, show_chain
+from dispatcher.cli.views.mermaid import flowchart
+from dispatcher.journal.reading import family_story
+from dispatcher.journal.story import Story
 from shared.records import Ended, Entry
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, Names, family
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.config import app
+from dispatcher.cli.commands.config import app
 from shared.errors import InvalidRequest
 from shared.settings_files import project_file, read_settings
 

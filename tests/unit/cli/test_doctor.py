@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.agents_found import open_agents
-from dispatcher.cli.doctor_here import agent_files, collector, mcp_servers, models
-from dispatcher.cli.doctor_losses import losses
-from dispatcher.cli.doctor_server import agents_served, clock, own_files, queues_served, versions
+from dispatcher.cli.agents.found import open_agents
+from dispatcher.cli.doctor.here import agent_files, collector, mcp_servers, models
+from dispatcher.cli.doctor.losses import losses
+from dispatcher.cli.doctor.server import agents_served, clock, own_files, queues_served, versions
 from shared.definitions.catalog import build_catalog
 from shared.settings import load_settings
 from shared.stores.base import PoolView

@@ -1,6 +1,6 @@
 """Which pieces of answers in the making still count."""
 
-from dispatcher.cli.drafts import Drafts
+from dispatcher.journal.drafts import Drafts
 from shared.messages import Message
 from shared.records import Ended, LegStarted, ModelReplied, Record, Retried
 from shared.stores.base import LivePiece

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from dispatcher.cli.events import JsonView, event_schema, event_type
+from dispatcher.cli.views.json_lines import JsonView, event_schema, event_type
 from shared.handoff import first_context
 from shared.messages import Message, TextPart, ToolCall, ToolResult
 from shared.records import (

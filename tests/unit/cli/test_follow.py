@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import pytest
 
-from dispatcher.cli.follow import Follower, waits_behind
 from dispatcher.client import Client
+from dispatcher.journal.following import Follower, waits_behind
 from dispatcher.places import Place
 from shared.errors import StoreUnavailable, UnknownJob
 from shared.records import Delegated, Entry, Noticed, Paused

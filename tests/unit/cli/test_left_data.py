@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.left_data import copy_data, left_data, name_left_data
+from dispatcher.local.left_data import copy_data, left_data, name_left_data
 from shared import keeper
 from shared.errors import InvalidRequest
 

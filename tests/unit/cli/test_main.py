@@ -1,5 +1,7 @@
 """The program explains itself, and starts fast because it imports little."""
 
+import importlib
+import inspect
 import json
 import subprocess
 import sys
@@ -7,6 +9,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from dispatcher.cli import main
+from dispatcher.cli.agents.commands import Group
+from dispatcher.cli.lazy import command_of
 from dispatcher.cli.main import app
 
 COMMANDS = [
@@ -77,3 +82,16 @@ def test_help_imports_nothing_that_is_slow() -> None:
     loaded = json.loads(done.stderr)
     assert [name for name in HEAVY if name in loaded] == []
     assert "worker" in done.stdout, "commands of other packages are listed"
+
+
+def groups() -> list[tuple[str, str, str]]:
+    """Every command that is imported when it is called: its name, where it is, what is said of it before."""
+    return [(name, *said) for group in (main.COMMANDS, Group.lazy) for name, said in group.items()]
+
+
+@pytest.mark.parametrize(("name", "target", "text"), groups(), ids=[name for name, *_ in groups()])
+def test_help_says_of_a_command_what_it_says_itself(name: str, target: str, text: str) -> None:
+    module, _, attribute = target.partition(":")
+    command = command_of(name, getattr(importlib.import_module(module), attribute))
+    first = inspect.cleandoc(command.help).partition("\n\n")[0]
+    assert " ".join(first.split()) == text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.neighbours import Neighbours, UpLock, root_of_up
+from dispatcher.local.locks import Neighbours, UpLock, root_of_up
 from shared.errors import ConfigurationError
 
 

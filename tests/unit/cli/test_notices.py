@@ -4,10 +4,10 @@ import io
 
 import pytest
 
-from dispatcher.cli.family import in_order
-from dispatcher.cli.follow import show_family
-from dispatcher.cli.output import Output
-from dispatcher.cli.people import PeopleView
+from dispatcher.cli.terminal.output import Output
+from dispatcher.cli.views.people import PeopleView
+from dispatcher.journal.following import show_family
+from dispatcher.journal.tree import in_order
 from shared.handoff import Frame, first_context
 from shared.messages import ToolResult
 from shared.records import Delegated, Ended, Entry, HandedOff, LegStarted, Paused, Record, Refused, ToolFinished

@@ -4,10 +4,10 @@ import io
 import json
 from typing import Any
 
-from dispatcher.cli.events import JsonView, event_type
-from dispatcher.cli.family import in_order
-from dispatcher.cli.follow import show_family
-from dispatcher.cli.paths import Paths
+from dispatcher.cli.views.json_lines import JsonView, event_type
+from dispatcher.journal.following import show_family
+from dispatcher.journal.paths import Paths
+from dispatcher.journal.tree import in_order
 from shared.records import Entry
 from tests.unit.cli.families import DIGGER, ROOT, SCOUT, TESTER, family
 

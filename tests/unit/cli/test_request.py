@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.request import Workplace, deadline_of, demo_project, prompt_of, user_name
+from dispatcher.cli.running.request import Workplace, deadline_of, demo_project, prompt_of, user_name
 from shared.errors import InvalidRequest
 
 

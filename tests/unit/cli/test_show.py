@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from dispatcher.cli.output import Output
-from dispatcher.cli.people import PeopleView
-from dispatcher.cli.show import exit_code_of
+from dispatcher.cli.exit_codes import exit_code_of
+from dispatcher.cli.terminal.output import Output
+from dispatcher.cli.views.people import PeopleView
 from shared.handoff import first_context
 from shared.messages import Message, TextPart, ToolCall, ToolResult, Usage
 from shared.records import (

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from dispatcher.cli.stack import Stack
+from dispatcher.local.stack import Stack
 
 
 class Dispatcher:

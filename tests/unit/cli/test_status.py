@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from dispatcher.cli import status_watch
-from dispatcher.cli.output import Output
-from dispatcher.cli.status import Look, show_status, status_json
+from dispatcher.cli.terminal.output import Output
+from dispatcher.cli.views import status_watch
+from dispatcher.cli.views.status import Look, show_status, status_json
 from dispatcher.client import Client
 from shared.errors import StoreUnavailable
 from shared.stores.base import PoolView
@@ -125,7 +125,7 @@ def test_on_a_terminal_a_block_takes_the_place_of_the_one_before(monkeypatch: py
             shown.append(str(block))
 
     monkeypatch.setattr(status_watch, "Output", Terminal)
-    monkeypatch.setattr("rich.live.Live", Live)
+    monkeypatch.setattr(status_watch, "Live", Live)
     with status_watch._screen(as_json=False) as show:
         show("one\n")
     assert shown == ["one"]

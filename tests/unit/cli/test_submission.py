@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.submission import Asked, Conversation
+from dispatcher.cli.running.submission import Asked, Conversation
 from dispatcher.client import Client
 from shared.errors import InvalidRequest, SessionBusy, UnknownJob
 from shared.ids import session_of

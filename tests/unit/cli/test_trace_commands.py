@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli import trace
-from dispatcher.cli.family import in_order
-from dispatcher.cli.follow import show_family
+from dispatcher.cli.commands import trace
 from dispatcher.cli.main import app
-from dispatcher.cli.show import View
-from dispatcher.cli.trace_reading import family_story, story_of
-from dispatcher.cli.trace_story import Story
-from dispatcher.cli.trace_view import TracedView
+from dispatcher.cli.views.traced import TracedView
+from dispatcher.journal.following import show_family
+from dispatcher.journal.reading import family_story, story_of
+from dispatcher.journal.story import Story
+from dispatcher.journal.tree import in_order
+from dispatcher.journal.view import View
 from shared.errors import InvalidRequest
 from shared.records import Entry
 from tests.unit.cli.families import ROOT, family

@@ -12,13 +12,13 @@ import pytest
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # ships no types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from dispatcher.cli.trace import told
-from dispatcher.cli.trace_events import trace_events
-from dispatcher.cli.trace_openai import openai_trace
-from dispatcher.cli.trace_otlp import otlp_trace
-from dispatcher.cli.trace_reading import family_story, story_of
-from dispatcher.cli.trace_story import Story
-from dispatcher.cli.trace_summary import story_json
+from dispatcher.cli.views.drawing import told
+from dispatcher.journal.exports.events import trace_events
+from dispatcher.journal.exports.openai import openai_trace
+from dispatcher.journal.exports.otlp import otlp_trace
+from dispatcher.journal.exports.summary import story_json
+from dispatcher.journal.reading import family_story, story_of
+from dispatcher.journal.story import Story
 from shared.handoff import Frame, first_context
 from shared.messages import Message, TextPart, ToolCall, ToolResult
 from shared.records import (

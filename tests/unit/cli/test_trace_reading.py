@@ -1,7 +1,7 @@
 """A journal becomes a story: what belongs together, what was lost, what goes on."""
 
-from dispatcher.cli.trace_reading import story_of
-from dispatcher.cli.trace_story import Step, Story
+from dispatcher.journal.reading import story_of
+from dispatcher.journal.story import Step, Story
 from shared.messages import Usage
 from shared.prices import Prices
 from shared.records import Ended, Entry, LegStarted, Record, Retried

@@ -1,8 +1,8 @@
 """A journal played again, in its own time."""
 
-from dispatcher.cli.family import in_order
-from dispatcher.cli.trace_reading import story_of
-from dispatcher.cli.trace_replay import replay, totals
+from dispatcher.journal.reading import story_of
+from dispatcher.journal.replay import replay, totals
+from dispatcher.journal.tree import in_order
 from shared.records import Entry
 from shared.stores.base import LivePiece
 from tests.unit.cli.journals import JOB, stored_journal

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from dispatcher.cli.trace_reading import family_story, story_of
-from dispatcher.cli.trace_waterfall import ASCII, UNICODE, Glyphs, duration, waterfall
+from dispatcher.cli.views.waterfall import ASCII, UNICODE, Glyphs, duration, waterfall
+from dispatcher.journal.reading import family_story, story_of
 from shared.handoff import first_context
 from shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Record
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family

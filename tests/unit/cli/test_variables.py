@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.cli.variables import variables_of
+from dispatcher.cli.running.variables import variables_of
 from dispatcher.requests import checked_state
 from shared.errors import InvalidRequest
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.agents_found import configured_servers
+from dispatcher.cli.agents.found import configured_servers
 from dispatcher.cli.main import app
 from shared.asking import listed, settle_trust
 from shared.definitions.loader import AGENTS_FOLDER

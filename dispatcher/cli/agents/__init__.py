@@ -1,0 +1,1 @@
+"""``ekiden agents``: agent files, found, made, changed, checked and run."""

@@ -1,0 +1,253 @@
+"""What ``ekiden agents validate`` looks at."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+from dispatcher.cli.agents.found import AgentFile
+from shared.definitions.catalog import build_catalog
+from shared.definitions.encoding import decode
+from shared.definitions.fields import KNOWN_FIELDS, MCP_SERVERS
+from shared.definitions.frontmatter import read_front_matter
+from shared.definitions.model import AgentDefinition
+from shared.definitions.problems import Problem
+from shared.definitions.toolrules import ALIASES, BUILTIN_TOOLS, is_foreign
+from shared.errors import DefinitionError
+
+__all__ = ["Check", "Checker", "Finding", "Report", "is_kebab"]
+
+MAX_DESCRIPTION = 1024
+"""What the other programs that read such files take."""
+_SERVED = ("gemini-*", "scripted*")
+_KINDS = ("agent", "local")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to mend."""
+
+    severity: Literal["error", "warning"]
+    message: str
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Check:
+    """One point of the list."""
+
+    title: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def status(self) -> Literal["ok", "warning", "error"]:
+        """The worst of the findings."""
+        severities = {finding.severity for finding in self.findings}
+        return "error" if "error" in severities else "warning" if severities else "ok"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found out about one file."""
+
+    name: str
+    file: Path
+    checks: tuple[Check, ...]
+
+    def count(self, severity: str) -> int:
+        """Count the findings of this severity."""
+        return sum(finding.severity == severity for check in self.checks for finding in check.findings)
+
+    @property
+    def errors(self) -> list[str]:
+        """The errors, each as ``file:line: error: what``."""
+        found = [finding for check in self.checks for finding in check.findings if finding.severity == "error"]
+        return [str(Problem(str(self.file), one.line, one.severity, one.message)) for one in found]
+
+    @property
+    def passed(self) -> int:
+        """How many checks found nothing."""
+        return sum(check.status == "ok" for check in self.checks)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as ``--json`` prints it."""
+        return {
+            "name": self.name,
+            "file": str(self.file),
+            "checks": [
+                {
+                    "check": check.title,
+                    "status": check.status,
+                    "findings": [
+                        {"severity": found.severity, "line": found.line, "message": found.message}
+                        for found in check.findings
+                    ],
+                }
+                for check in self.checks
+            ],
+        }
+
+
+class Checker:
+    """Checks agent files against each other and against the settings.
+
+    Attributes:
+        agents: The definitions that count, by name.
+        servers: The names of the MCP servers that are configured.
+        models: Names, or patterns of names, that the settings give to models.
+        default_model: The model of agents that name none.
+    """
+
+    def __init__(
+        self,
+        agents: Mapping[str, AgentDefinition],
+        servers: Iterable[str] = (),
+        models: Iterable[str] = (),
+        default_model: str = "",
+    ) -> None:
+        self.agents = agents
+        self.servers = frozenset(servers)
+        self.models = frozenset(models)
+        self.default_model = default_model
+        self._references = _references(agents)
+
+    def report(self, file: AgentFile) -> Report:
+        """Check one file."""
+        checks = [
+            Check("Front matter valid", _of(file.problems, "file", "front matter")),
+            Check("Required fields present", _of(file.problems, "fields")),
+        ]
+        agent = file.definition
+        if agent is None:
+            checks.append(Check("Tools understood", _of(file.problems, "tools")))
+            return Report(file.name, file.path, tuple(check for check in checks if check.findings))
+        lines = _lines_of(file.path)
+        checks += [
+            Check(_model_title(agent.model or self.default_model), tuple(self._model(agent, lines))),
+            Check(_titled("Tools", _tools_of(agent)), _of(file.problems, "tools") + tuple(_tools(agent, lines))),
+            Check(_titled("MCP servers", _servers_of(agent), "configured"), tuple(self._unconfigured(agent, lines))),
+            Check("System prompt not empty", _of(file.problems, "instructions")),
+            Check("Handoffs and sub-agents lead to agents", self._edges(agent, lines)),
+            Check("Conventions kept", tuple(_conventions(agent, lines))),
+        ]
+        return Report(file.name, file.path, tuple(checks))
+
+    def _model(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
+        model = agent.model
+        if model is None or any(fnmatchcase(model, known) for known in (*_SERVED, *self.models)):
+            return
+        message = f"model {model!r} is none that Ekiden knows: give it an alias in the settings, or write 'inherit'"
+        yield Finding("warning", message, lines.get("model"))
+
+    def _unconfigured(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
+        for server in _servers_of(agent):
+            if server not in self.servers and server not in _own_servers(agent):
+                line = next((lines[key] for key in MCP_SERVERS if key in lines), lines.get("tools"))
+                yield Finding("warning", f"MCP server {server!r} is not configured: add it to 'mcpServers'", line)
+
+    def _edges(self, agent: AgentDefinition, lines: Mapping[str, int]) -> tuple[Finding, ...]:
+        is_in_force = self.agents.get(agent.name) is agent
+        found = self._references if is_in_force else _references({**self.agents, agent.name: agent})
+        problems = [problem for problem in found if problem.file == agent.name]
+        return tuple(Finding(problem.severity, problem.message, lines.get(problem.aspect)) for problem in problems)
+
+
+def _references(agents: Mapping[str, AgentDefinition]) -> list[Problem]:
+    """Return what is wrong between the agents; without sources, an agent stands for its file."""
+    return build_catalog(agents.values())[1]
+
+
+def _of(problems: Iterable[Problem], *aspects: str) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(problem.severity, problem.message, problem.line) for problem in problems if problem.aspect in aspects
+    )
+
+
+def _model_title(model: str) -> str:
+    return f"Model {model!r} known" if model else "Model of the settings"
+
+
+def _titled(what: str, names: Iterable[str], state: str = "available") -> str:
+    listed = ", ".join(names)
+    return f"{what} [{listed}] {state}" if listed else f"{what} {state}"
+
+
+def _tools_of(agent: AgentDefinition) -> tuple[str, ...]:
+    return (agent.tools.allow or ()) if agent.tools else ()
+
+
+def _tools(agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
+    line = lines.get("tools")
+    for name in _tools_of(agent):
+        if not name.startswith("mcp.") and not _exists(name):
+            hint = _near(name, BUILTIN_TOOLS)
+            text = f"no worker ships with the tool {name!r}: the agent waits until a worker has it{hint}"
+            yield Finding("warning", text, line)
+    for name in agent.tools.deny if agent.tools else ():
+        if not (name.startswith("mcp.") or _exists(name) or name in ALIASES or is_foreign(name)):
+            hint = _near(name, BUILTIN_TOOLS)
+            yield Finding("warning", f"{name!r} is forbidden, and no worker ships with such a tool{hint}", line)
+
+
+def _exists(entry: str) -> bool:
+    return any(fnmatchcase(name, entry) for name in BUILTIN_TOOLS)
+
+
+def _servers_of(agent: AgentDefinition) -> tuple[str, ...]:
+    """Return the names of the MCP servers that the agent speaks of."""
+    names: list[str] = []
+    for key in MCP_SERVERS:
+        value = agent.extra.get(key)
+        names += _names_in(value.get("servers", []) if key == "mcp" and isinstance(value, dict) else value)
+    named = [entry.split(".")[1] for entry in _tools_of(agent) if entry.startswith("mcp.")]
+    return tuple(dict.fromkeys(names + [name for name in named if not set(name) & set("*?[")]))
+
+
+def _names_in(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return list(value)
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return [name for item in value for name in _names_in(item)] if isinstance(value, list) else []
+
+
+def _own_servers(agent: AgentDefinition) -> set[str]:
+    """Return the servers that the file itself configures."""
+    values = [agent.extra.get(key) for key in MCP_SERVERS if key != "mcp"]
+    objects = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    return {name for item in objects if isinstance(item, dict) for name in item}
+
+
+def _conventions(agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
+    if not is_kebab(agent.name):
+        text = f"{agent.name!r} is not kebab-case ('code-fixer'), which is easier to type"
+        yield Finding("warning", text, lines.get("name"))
+    if agent.kind not in _KINDS:
+        yield Finding("warning", f"kind {agent.kind!r} is run as 'agent'", lines.get("kind"))
+    if len(agent.description) > MAX_DESCRIPTION:
+        text = f"the description has {len(agent.description):,} characters; over {MAX_DESCRIPTION:,} few models heed"
+        yield Finding("warning", text, lines.get("description"))
+    for key in agent.extra:
+        if key not in KNOWN_FIELDS:
+            text = f"{key!r} is no field that Ekiden knows; it is kept{_near(key, KNOWN_FIELDS)}"
+            yield Finding("warning", text, lines.get(key))
+
+
+def is_kebab(name: str) -> bool:
+    """Tell whether ``name`` is letters and digits, of any script, in parts that single hyphens join."""
+    parts = name.split("-")
+    return name == name.lower() and all(part.isalnum() for part in parts)
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name, names, n=1, cutoff=0.75)
+    return f". Did you mean {near[0]!r}?" if near else ""
+
+
+def _lines_of(path: Path) -> Mapping[str, int]:
+    with suppress(OSError, DefinitionError):
+        return read_front_matter(decode(path.read_bytes()).text).lines
+    return {}

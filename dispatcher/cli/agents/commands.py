@@ -1,0 +1,286 @@
+"""``ekiden agents …``: agent files, made, looked at, changed and checked; no server is needed."""
+
+import json
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from dispatcher.cli.agents.checks import Checker
+from dispatcher.cli.agents.create import Draft, ask
+from dispatcher.cli.agents.create import create as create_agent
+from dispatcher.cli.agents.edit import edit as edit_file
+from dispatcher.cli.agents.edit import rejected_copy
+from dispatcher.cli.agents.files import delete_file
+from dispatcher.cli.agents.found import AgentFile, Agents, configured_servers, files_at, open_agents
+from dispatcher.cli.agents.granting import grant_agent
+from dispatcher.cli.agents.show import (
+    print_agent,
+    print_consequences,
+    print_findings,
+    print_levels,
+    print_problems,
+    print_reports,
+    row_of,
+    shown_path,
+)
+from dispatcher.cli.lazy import LazyGroup
+from dispatcher.cli.options import AsJson
+from dispatcher.cli.terminal.output import Output
+from shared.errors import InvalidRequest
+from shared.settings import load_settings
+from shared.visible import say
+
+__all__ = ["Group", "app"]
+
+
+class Group(LazyGroup):
+    """``agents run`` needs much that the others do not."""
+
+    lazy: ClassVar = {
+        "run": (
+            "dispatcher.cli.agents.run:run",
+            "Run one agent: once with -p, else as a chat. Its sessions are its own: --continue finds the newest.",
+        )
+    }
+
+
+app = typer.Typer(cls=Group, help="Make, show, change and check agents.", no_args_is_help=True)
+
+
+class Template(StrEnum):
+    """What a new agent starts from."""
+
+    debugging = "debugging"
+    code_review = "code-review"
+    documentation = "documentation"
+    testing = "testing"
+    security = "security"
+
+
+class Scope(StrEnum):
+    """Whose agent it is: this folder's or the user's."""
+
+    project = "project"
+    everywhere = "global"
+
+
+class Where(StrEnum):
+    """The levels of agent files, the nearest first."""
+
+    project = "project"
+    everywhere = "global"
+    extra = "extra"
+    shipped = "shipped"
+    all = "all"
+
+
+class Format(StrEnum):
+    """How a list is printed."""
+
+    table = "table"
+    json = "json"
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")]
+AgentsDir = Annotated[
+    list[Path] | None,
+    typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files (may be repeated)."),
+]
+
+
+@app.callback()
+def _shared(ctx: typer.Context, agents_dir: AgentsDir = None) -> None:
+    """Make, show, change and check agents. No server is needed."""
+    ctx.obj = agents_dir or []
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="kebab-case; without it, you are asked.")] = None,
+    template: Annotated[Template | None, typer.Option(help="What it starts from.")] = None,
+    title: Annotated[str | None, typer.Option(help="The name for people. [made of NAME]")] = None,
+    description: Annotated[str | None, typer.Option(help="What it is for: routers and other agents read it.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model. [that of the settings]")] = None,
+    tools: Annotated[str | None, typer.Option(metavar="A,B", help="The tools it gets; '' for none.")] = None,
+    mcp: Annotated[str | None, typer.Option(metavar="A,B", help="The MCP servers it uses.")] = None,
+    scope: Annotated[Scope, typer.Option(help="For this project, or for all of yours.")] = Scope.project,
+    agents_dir: AgentsDir = None,
+) -> None:
+    """Make a new agent."""
+    if name is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InvalidRequest("NAME is missing: give the new agent one, such as `ekiden agents create code-fixer`")
+    agents = _agents(ctx, agents_dir, as_files=True)
+    if name is None:
+        draft = ask(template and template.value, scope.value)
+    else:
+        draft = Draft(name, title, description, model, tools, mcp, template and template.value, scope.value)
+    path = create_agent(draft, agents)
+    out = Output()
+    out.line(f"{out.symbols['ok']} Agent created: {shown_path(path)}")
+    made = _agents(ctx, agents_dir, as_files=True)
+    _granted(made.get(draft.name, draft.scope))
+    print_findings(_checker(made).report(made.get(draft.name, draft.scope)))
+    if shadowed := agents.in_force.get(draft.name):
+        out.line(
+            f"It counts instead of the agent {shadowed.name!r} in {shown_path(Path(agents.sources[shadowed.name]))}"
+        )
+    out.line("Next steps:")
+    out.line(f"  edit its instructions:  ekiden agents edit {draft.name}")
+    out.line(f'  run it:                 ekiden agents run {draft.name} -p "…"')
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    scope: Annotated[Where, typer.Option(help="One level only.")] = Where.all,
+    form: Annotated[Format, typer.Option("--format", help="For people or for programs.")] = Format.table,
+    agents_dir: AgentsDir = None,
+) -> None:
+    """List the agents of every level, the nearest first."""
+    files = _agents(ctx, agents_dir).on(scope.value)
+    if form is Format.json:
+        say(json.dumps([row_of(file) for file in files if file.definition], ensure_ascii=False, indent=2))
+    else:
+        print_levels(files, scope.value)
+    if broken := [file for file in files if file.definition is None]:
+        names = ", ".join(shown_path(file.path) for file in broken[:3]) + (" and others" if len(broken) > 3 else "")
+        say(f"{len(broken)} file(s) cannot be used: {names}; see `ekiden agents validate`", is_error=True)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    name: Name,
+    prompt: Annotated[bool, typer.Option("--prompt", help="The instructions alone.")] = False,
+    as_json: AsJson = False,
+    agents_dir: AgentsDir = None,
+) -> None:
+    """Show one agent as Ekiden reads it."""
+    file = _usable(_agents(ctx, agents_dir).get(name))
+    agent = file.definition
+    assert agent is not None
+    if as_json:
+        fields = {"file": str(file.path), "level": file.level, "digest": agent.digest, **agent.model_dump(mode="json")}
+        say(json.dumps(fields, ensure_ascii=False, indent=2))
+    elif prompt:
+        say(agent.instructions)
+    else:
+        print_agent(file)
+
+
+@app.command()
+def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
+    """Edit an agent with $VISUAL or $EDITOR; what would not load is refused and kept beside."""
+    agents = _agents(ctx, agents_dir, as_files=True)
+    file = agents.get(name)
+    out = Output()
+    if file.is_shipped:
+        out.line(f"{name!r} comes with Ekiden: your version will be an agent of this project, which counts instead")
+    if rejected_copy(file.path).exists():
+        out.line(f"An earlier text that was refused is in {shown_path(rejected_copy(file.path))}")
+    edited = edit_file(file, agents)
+    if edited.rejected is not None:
+        say(f"Not saved, {shown_path(edited.path)} stays as it was:", is_error=True)
+        print_problems(edited.problems)
+        say(f"Your text is in {shown_path(edited.rejected)}", is_error=True)
+        raise typer.Exit(1)
+    if not edited.is_saved:
+        out.line("Nothing was changed")
+        return
+    for saved in _agents(ctx, agents_dir, as_files=True).files:
+        if saved.path == edited.path:
+            _granted(saved)
+    print_problems(edited.problems)
+    out.line(f"{out.symbols['ok']} Saved: {shown_path(edited.path)}")
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    scope: Annotated[Where, typer.Option(help="Of which level. [the nearest]")] = Where.all,
+    agents_dir: AgentsDir = None,
+) -> None:
+    """Delete an agent's file."""
+    agents = _agents(ctx, agents_dir, as_files=True)
+    file = agents.get(name, scope.value)
+    if file.is_shipped:
+        raise InvalidRequest(
+            f"agent {name!r} comes with Ekiden and belongs to the installation, so it cannot be deleted. "
+            f"An agent of yours with this name counts instead: `ekiden agents edit {name}`"
+        )
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InvalidRequest(f"nobody is there to be asked: give --yes to delete {shown_path(file.path)}")
+        typer.confirm(f"Delete {shown_path(file.path)}?", abort=True)
+
+    delete_file(file.path)
+    out = Output()
+    out.line(f"{out.symbols['ok']} Deleted: {shown_path(file.path)}")
+    print_consequences(_agents(ctx, agents_dir, as_files=True), name, out)
+
+
+@app.command()
+def validate(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="An agent, a file or a folder.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every agent of every level; so it is without NAME.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+    as_json: AsJson = False,
+    agents_dir: AgentsDir = None,
+) -> None:
+    """Check agent files. Exit codes: 0 all is well, 1 there are errors, 2 there is no such agent or file."""
+    if name is not None and every:
+        raise InvalidRequest(f"either {name!r} or --all: both were given")
+    agents = _agents(ctx, agents_dir, as_files=True)
+    files = agents.files if name is None else _files_named(name, agents)
+    checker = _checker(agents, files)
+    reports = [checker.report(file) for file in files]
+    errors, warnings = (sum(report.count(severity) for report in reports) for severity in ("error", "warning"))
+    is_ok = not errors and not (strict and warnings)
+    if as_json:
+        found = [report.as_json() for report in reports]
+        totals = {"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found}
+        say(json.dumps(totals, ensure_ascii=False, indent=2))
+    else:
+        print_reports(reports, in_full=name is not None and len(reports) == 1)
+    raise typer.Exit(0 if is_ok else 1)
+
+
+def _agents(ctx: typer.Context, agents_dir: list[Path] | None, *, as_files: bool = False) -> Agents:
+
+    return open_agents([*(ctx.obj or []), *(agents_dir or [])], as_files=as_files)
+
+
+def _granted(file: AgentFile) -> None:
+    """Let an agent of the project that the user has just written have what it asks for."""
+    if file.level == "project" and file.definition is not None:
+        grant_agent(file.definition)
+
+
+def _checker(agents: Agents, files: Sequence[AgentFile] = ()) -> Checker:
+    """Return a checker that knows the agents in force and those of ``files``, wherever they are."""
+    settings = load_settings()
+    given = {file.name: file.definition for file in files if file.definition and not file.is_shadowed}
+    return Checker({**agents.in_force, **given}, configured_servers(), settings.model_aliases, settings.model or "")
+
+
+def _files_named(name: str, agents: Agents) -> list[AgentFile]:
+    """Return the agent of this name, or the file or the files of the folder that ``name`` is the path of."""
+    path = Path(name)
+    if not ("/" in name or path.suffix == ".md" or path.is_dir()) or any(file.name == name for file in agents.files):
+        return [agents.get(name)]
+
+    return files_at(path)
+
+
+def _usable(file: AgentFile) -> AgentFile:
+    if file.definition is None:
+        raise InvalidRequest("; ".join(str(problem) for problem in file.problems))
+    return file

@@ -1,0 +1,169 @@
+"""``ekiden agents create``: a new agent file, from options, from answers, from a template."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from dispatcher.cli.agents.checks import is_kebab
+from dispatcher.cli.agents.files import create_file
+from dispatcher.cli.agents.found import Agents, configured_servers, folder_of
+from shared.definitions.catalog import build_catalog
+from shared.definitions.encoding import decode
+from shared.definitions.forms import read_definition
+from shared.definitions.frontmatter import read_front_matter
+from shared.definitions.loader import shipped_agents_dir
+from shared.definitions.toolrules import BUILTIN_TOOLS
+from shared.errors import DefinitionError, InvalidRequest
+
+__all__ = ["Draft", "ask", "create", "templates"]
+
+MAX_NAME = 64
+_TEMPLATES = "_templates"
+_INSTRUCTIONS = """\
+You are {title}.
+
+## What you do
+
+Describe the task here: what the agent is given, what it does step by step, and what it must never do.
+
+## How you end
+
+Say what a good answer holds.
+"""
+
+
+@dataclass
+class Draft:
+    """What is known of an agent that is about to be made; None: nothing was said about it."""
+
+    name: str
+    title: str | None = None
+    description: str | None = None
+    model: str | None = None
+    tools: str | None = None
+    mcp: str | None = None
+    template: str | None = None
+    scope: str = "project"
+
+
+def templates() -> list[str]:
+    """Return the names of the templates."""
+    return sorted(path.stem for path in (shipped_agents_dir() / _TEMPLATES).glob("*.md"))
+
+
+def ask(template: str | None, scope: str) -> Draft:
+    """Ask a person on a terminal for everything."""
+    name = typer.prompt("Name (kebab-case)", value_proc=_asked_name)
+    names = ["none", *templates()]
+    chosen = template or typer.prompt(f"Template ({', '.join(names)})", default="none", value_proc=_one_of(names))
+    draft = Draft(name, template=None if chosen == "none" else chosen)
+    fields, _ = _start(draft)
+    draft.title = typer.prompt("Title", default=_titled(name)).strip()
+    draft.description = typer.prompt("Description (what it is for)", default=fields.get("description", "")).strip()
+    draft.model = typer.prompt("Model", default="inherit").strip()
+    scopes = ["project", "global"]
+    draft.scope = typer.prompt("Scope (project, global)", default=scope, value_proc=_one_of(scopes))
+    known = ", ".join(sorted(BUILTIN_TOOLS))
+    tools = ", ".join(fields.get("tools") or ["ls", "read_file", "grep", "glob"])
+    draft.tools = typer.prompt(f"Tools (of {known})", default=tools).strip()
+    if servers := configured_servers():
+        answer = typer.prompt(f"MCP servers (of {', '.join(servers)}, or none)", default="none").strip()
+        draft.mcp = None if answer == "none" else answer
+    return draft
+
+
+def create(draft: Draft, agents: Agents) -> Path:
+    """Write the agent's file and return where it is.
+
+    Raises:
+        InvalidRequest: the name will not do, or is taken; another agent would have the same transfer tool.
+        AgentFileError: the result would be no agent file.
+    """
+    _named(draft.name)
+    path = folder_of(draft.scope) / f"{draft.name}.md"
+    taken = [file for file in agents.on(draft.scope) if draft.name == file.name]
+    if taken:
+        raise InvalidRequest(f"agent {draft.name!r} exists already in {str(taken[0].path)!r}: edit it, or delete it")
+    fields, body = _start(draft)
+    _fill(fields, draft)
+    definition = read_definition(fields, body, draft.scope).definition
+    _, problems = build_catalog({**agents.in_force, draft.name: definition}.values())
+    collisions = [problem.message for problem in problems if problem.aspect == "name"]
+    if any(repr(draft.name) in message for message in collisions):
+        raise InvalidRequest(f"{collisions[0]}")
+    create_file(path, _rendered(fields, body))
+    return path
+
+
+def _named(name: str) -> str:
+    name = name.strip()
+    if not is_kebab(name) or len(name) > MAX_NAME:
+        raise InvalidRequest(
+            f"the name is {name!r}: it must be kebab-case, such as 'code-fixer': lower-case letters and digits, "
+            f"joined by single hyphens, {MAX_NAME} characters at most"
+        )
+    return name
+
+
+def _asked_name(text: str) -> str:
+    try:
+        return _named(text)
+    except InvalidRequest as error:
+        raise typer.BadParameter(str(error)) from None  # which asks again
+
+
+def _one_of(allowed: list[str]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text.strip() not in allowed:
+            raise typer.BadParameter(f"{text!r} is none of {', '.join(allowed)}")
+        return text.strip()
+
+    return check
+
+
+def _start(draft: Draft) -> tuple[dict[str, Any], str]:
+    """Return the fields and the body to start from."""
+    if draft.template is None:
+        return {}, _INSTRUCTIONS.format(title=draft.title or _titled(draft.name))
+    path = shipped_agents_dir() / _TEMPLATES / f"{draft.template}.md"
+    if draft.template not in templates():
+        raise InvalidRequest(f"there is no template {draft.template!r}: it must be one of {', '.join(templates())}")
+    parts = read_front_matter(decode(path.read_bytes()).text)
+    return dict(parts.fields), parts.body
+
+
+def _fill(fields: dict[str, Any], draft: Draft) -> None:
+    """Put what the user said over what the template says; ``fields`` gets the order that people read."""
+    said: dict[str, Any] = {
+        "kind": "agent",
+        "name": draft.name,
+        "title": draft.title or _titled(draft.name),
+        "description": draft.description or fields.get("description"),
+        "model": draft.model or fields.get("model"),
+        "scope": draft.scope,
+        "tools": fields.get("tools") if draft.tools is None else _listed(draft.tools),
+        "mcp": {"servers": _listed(draft.mcp)} if draft.mcp else fields.get("mcp"),
+    }
+    rest = {key: value for key, value in fields.items() if key not in said}
+    fields.clear()
+    fields |= {key: value for key, value in said.items() if value is not None} | rest
+
+
+def _rendered(fields: dict[str, Any], body: str) -> str:
+    front = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    text = f"---\n{front}---\n\n{body.strip()}\n"
+    if read_front_matter(text).fields != fields:
+        raise DefinitionError(f"agent {fields['name']!r} cannot be written as YAML: use plain text in the options")
+    return text
+
+
+def _listed(text: str) -> list[str]:
+    return ["*"] if text.strip() == "*" else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _titled(name: str) -> str:
+    return " ".join(part.capitalize() for part in name.split("-"))

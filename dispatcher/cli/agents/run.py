@@ -1,0 +1,106 @@
+"""``ekiden agents run``: one agent, asked once or talked to, with a history of its own."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.cli.agents.found import open_agents
+from dispatcher.cli.connection import configured
+from dispatcher.cli.options import (
+    AsJson,
+    Continue,
+    DataDir,
+    Deadline,
+    Outage,
+    Redis,
+    Session,
+    State,
+    Thoughts,
+    Trust,
+    User,
+)
+from dispatcher.cli.running.attend import Showing
+from dispatcher.cli.running.chat import chat_anywhere
+from dispatcher.cli.running.elsewhere import run_elsewhere
+from dispatcher.cli.running.here import run_here
+from dispatcher.cli.running.request import Workplace, deadline_of, prompt_of, user_name
+from dispatcher.cli.running.submission import Asked, Conversation
+from dispatcher.cli.running.talk import Chat
+from dispatcher.cli.running.variables import variables_of
+from dispatcher.cli.views.header import print_header
+from dispatcher.local.unfinished import Abandoned
+from shared.asking import settle_trust
+from shared.errors import InvalidRequest
+
+__all__ = ["run"]
+
+
+def run(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")],
+    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Ask this; - reads standard input.")] = None,
+    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Talk to it; so it is without -p.")] = False,
+    cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
+    session: Session = None,
+    is_continued: Continue = False,
+    user: User = None,
+    state: State = None,
+    deadline: Deadline = None,
+    abandoned: Annotated[
+        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    ] = None,
+    thoughts: Thoughts = False,
+    timeout: Outage = 60.0,
+    as_json: AsJson = False,
+    agents_dir: Annotated[
+        list[Path] | None, typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files.")
+    ] = None,
+    trust: Trust = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Run one agent: once with -p, else as a chat. Its sessions are its own: --continue finds the newest."""
+    if prompt is not None and interactive:
+        raise InvalidRequest("-p and -i exclude each other: ask once, or talk")
+    settle_trust(trust, cwd)
+    conversation = Conversation(user_name(user), session, is_continued)
+    showing = Showing(as_json, thoughts, outage_s=timeout)
+    folders = [*(ctx.obj or []), *(agents_dir or [])]
+    deadline_s, variables = deadline_of(deadline), variables_of(state)
+    if prompt is not None:
+        asked = Asked(prompt_of(prompt), conversation, name, cwd, deadline_s=deadline_s, state=variables)
+        raise typer.Exit(_run_once(asked, showing, folders, redis, data_dir, abandoned))
+    if as_json:
+        raise InvalidRequest("--json is for -p: a chat is for people")
+
+    chat = Chat(conversation, name, cwd, deadline_s, showing, variables)
+    raise typer.Exit(chat_anywhere(chat, redis, data_dir, abandoned=abandoned, agents_dirs=folders))
+
+
+def _run_once(
+    asked: Asked,
+    showing: Showing,
+    folders: list[Path],
+    redis: str | None,
+    data_dir: Path | None,
+    abandoned: Abandoned | None,
+) -> int:
+
+    assert asked.agent is not None
+    url, data = configured(redis, data_dir)
+    if url:
+        return run_elsewhere(asked, asked.cwd, url, showing, has_header=True)
+    place = Workplace.of(asked.cwd, None)
+    title = _local_title(asked.agent, folders, place.folder)
+    if not showing.as_json:
+        print_header(title)
+
+    return run_here(replace(asked, cwd=None), place, data, showing, abandoned=abandoned, agents_dirs=folders)
+
+
+def _local_title(agent: str, folders: list[Path], project: Path) -> str:
+    """Return the title that the agent's file gives. Raises ``UnknownAgent`` with the near names."""
+    file = open_agents(folders, project=project).get(agent)
+    return file.definition.title if file.definition else agent

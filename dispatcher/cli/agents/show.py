@@ -1,0 +1,184 @@
+"""What the ``agents`` commands print."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dispatcher.cli.agents.checks import Report
+from dispatcher.cli.agents.found import AgentFile, Agents
+from dispatcher.cli.terminal.output import Output
+from shared.definitions.model import AgentDefinition, HandoffRule, InputField
+from shared.definitions.problems import Problem
+from shared.visible import one_line, say
+
+__all__ = [
+    "print_agent",
+    "print_consequences",
+    "print_findings",
+    "print_levels",
+    "print_problems",
+    "print_reports",
+    "row_of",
+    "shown_path",
+]
+
+
+def row_of(file: AgentFile) -> dict[str, Any]:
+    """Return what ``list --format json`` prints of an agent."""
+    agent = file.definition
+    assert agent is not None
+    return {
+        "name": agent.name,
+        "title": agent.title,
+        "description": agent.description,
+        "model": agent.model,
+        "tools": list(agent.tools.allow) if agent.tools and agent.tools.allow is not None else None,
+        "handoffs": list(agent.targets),
+        "subagents": [rule.agent for rule in agent.subagents],
+        "level": file.level,
+        "file": str(file.path),
+        "shadowed": file.is_shadowed,
+        "trusted": not file.is_held,
+    }
+
+
+def print_levels(files: list[AgentFile], scope: str) -> None:
+    """Print the agents of each level as a table."""
+    out = Output()
+    usable = [file for file in files if file.definition]
+    for level in dict.fromkeys(file.level for file in usable):
+        out.line(f"{level.capitalize()} agents")
+        rows = [
+            [
+                file.name,
+                one_line(file.definition.title, 40),
+                file.definition.model or "inherit",
+                "another counts" if file.is_shadowed else "not trusted" if file.is_held else "",
+            ]
+            for file in usable
+            if file.level == level and file.definition
+        ]
+        out.table(["name", "title", "model", ""], rows)
+        out.line()
+    if usable:
+        out.line("`ekiden run --agent NAME` gives a request to one of them; `ekiden catalog show` lists those in force")
+    else:
+        out.line(f"No agents ({scope}). `ekiden agents create` makes one")
+
+
+def print_agent(file: AgentFile) -> None:
+    """Print one agent, field by field."""
+    agent = file.definition
+    assert agent is not None
+    tools = agent.tools
+    fields = {
+        "name": agent.name,
+        "title": agent.title,
+        "description": agent.description,
+        "file": f"{shown_path(file.path)} ({file.level}{', not trusted' if file.is_held else ''})",
+        "model": agent.model or "inherit",
+        "tools": "all" if tools is None or tools.allow is None else ", ".join(tools.allow) or "none",
+        "forbidden": ", ".join(tools.deny) if tools else "",
+        "not here": ", ".join(tools.unknown) if tools else "",
+        "untrusted": "no risky tools behind untrusted text" if tools and tools.after_untrusted == "deny" else "",
+        "keywords": ", ".join(agent.triggers.keywords),
+        "hands over to": ", ".join(map(_handoff, agent.handoffs)),
+        "delegates to": _delegation(agent),
+        "inputs": ", ".join(map(_input, agent.inputs, agent.inputs.values())),
+        "output": _output(agent),
+        "limits": f"{agent.limits.max_turns} turns, {agent.limits.max_seconds:g} s",
+        "other fields": ", ".join(agent.extra),
+        "instructions": f"{len(agent.instructions):,} characters (--prompt shows them)",
+        "digest": agent.digest[:12],
+    }
+    out = Output()
+    for name, value in fields.items():
+        if value:
+            out.line(f"{name + ':':15}{one_line(value, 400)}")
+
+
+def _handoff(rule: HandoffRule) -> str:
+    """Return the target, and in brackets what is not as usual."""
+    marks = [
+        "automatic" if rule.when == "auto" else "",
+        f"if {rule.condition}" if rule.condition else "",
+        "payload" if rule.payload is not None else "",
+        "returns" if rule.returns else "",
+    ]
+    said = "; ".join(mark for mark in marks if mark)
+    return f"{rule.to} ({said})" if said else rule.to
+
+
+def _delegation(agent: AgentDefinition) -> str:
+    if not agent.subagents:
+        return ""
+    rules = agent.delegation
+    return f"{', '.join(rule.agent for rule in agent.subagents)} (waits for {rules.join}, {rules.timeout:g} s each)"
+
+
+def _input(name: str, field: InputField) -> str:
+    return f"{name} ({field.type}{', required' if field.required else ''})"
+
+
+def _output(agent: AgentDefinition) -> str:
+    if agent.output is None:
+        return "by complete_task" if agent.complete_task else ""
+    return agent.output.name + (" (must end with it)" if agent.complete_task else "")
+
+
+def print_consequences(agents: Agents, name: str, out: Output) -> None:
+    """Say what is different now that an agent of this name was deleted."""
+    if name in agents.in_force:
+        out.line(f"Agent {name!r} in {shown_path(Path(agents.sources[name]))} counts now")
+        return
+    for agent in agents.in_force.values():
+        for does, others in (
+            ("hands over", agent.targets),
+            ("delegates", [rule.agent for rule in agent.subagents]),
+        ):
+            if name in others:
+                out.line(
+                    f"Agent {agent.name!r} still {does} to {name!r}: mend it with `ekiden agents edit {agent.name}`"
+                )
+
+
+def print_reports(reports: list[Report], *, in_full: bool) -> None:
+    """Print what was found out, either a whole list of checks or the files with findings."""
+    out = Output()
+    for report in reports:
+        if in_full or report.passed < len(report.checks):
+            _print_report(report, out)
+    if in_full:
+        out.line(f"Validation: {reports[0].passed}/{len(reports[0].checks)} passed")
+        return
+    errors, warnings = (sum(report.count(severity) for report in reports) for severity in ("error", "warning"))
+    out.line(f"{len(reports)} agent file(s): {errors} error(s), {warnings} warning(s)")
+
+
+def _print_report(report: Report, out: Output) -> None:
+    marks = {"ok": "✓", "warning": "!", "error": "✗"} if "→" in out.symbols.values() else {"ok": "+", "error": "x"}
+    out.line(f"{report.name} ({shown_path(report.file)})")
+    for check in report.checks:
+        out.line(f"  {marks.get(check.status, '!')} {check.title}")
+        for finding in check.findings:
+            where = f"line {finding.line}: " if finding.line else ""
+            out.line(f"      {finding.severity}: {where}{one_line(finding.message, 500)}")
+
+
+def print_problems(problems: Iterable[Problem]) -> None:
+    """Print problems on standard error."""
+    for problem in problems:
+        where = f"line {problem.line}: " if problem.line else ""
+        say(f"  {problem.severity}: {where}{problem.message}", is_error=True)
+
+
+def print_findings(report: Report) -> None:
+    """Print the findings alone, on standard error."""
+    for check in report.checks:
+        for finding in check.findings:
+            say(f"  {finding.severity}: {finding.message}", is_error=True)
+
+
+def shown_path(path: Path) -> str:
+    """Return the path, short where it lies in this folder."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -1,0 +1,1 @@
+"""The other commands, one module each; loaded when they are called."""

@@ -1,0 +1,62 @@
+"""``ekiden chat``: talk to the agents."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.cli.options import (
+    Continue,
+    DataDir,
+    Deadline,
+    Outage,
+    Redis,
+    Session,
+    SessionPolicy,
+    State,
+    Thoughts,
+    Trust,
+    User,
+)
+from dispatcher.cli.running.attend import Showing
+from dispatcher.cli.running.chat import chat_anywhere
+from dispatcher.cli.running.request import deadline_of, user_name
+from dispatcher.cli.running.submission import Conversation
+from dispatcher.cli.running.talk import Chat
+from dispatcher.cli.running.variables import variables_of
+from dispatcher.local.unfinished import Abandoned
+from shared.asking import settle_trust
+
+__all__ = ["chat"]
+
+
+def chat(
+    agent: Annotated[
+        str | None,
+        typer.Argument(metavar="[AGENT]", help="Whom to talk to, instead of whom the session's policy names."),
+    ] = None,
+    cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
+    workspace_root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Tools never leave this folder. [--cwd]")
+    ] = None,
+    session: Session = None,
+    is_continued: Continue = False,
+    session_policy: SessionPolicy = None,
+    user: User = None,
+    state: State = None,
+    deadline: Deadline = None,
+    abandoned: Annotated[
+        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    ] = None,
+    thoughts: Thoughts = False,
+    timeout: Outage = 60.0,
+    trust: Trust = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Talk to the agents: every line is a request of the same session. Reads lines where there is no terminal."""
+    settle_trust(trust, cwd)
+    conversation = Conversation(user_name(user), session, is_continued, session_policy)
+    showing = Showing(thoughts=thoughts, outage_s=timeout)
+    asked = Chat(conversation, agent, cwd, deadline_of(deadline), showing, variables_of(state))
+    raise typer.Exit(chat_anywhere(asked, redis, data_dir, workspace_root=workspace_root, abandoned=abandoned))

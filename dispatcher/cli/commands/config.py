@@ -1,0 +1,116 @@
+"""``ekiden config``: read and change settings, and see where each value comes from."""
+
+import json
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from dispatcher.cli.options import AsJson
+from dispatcher.cli.terminal.output import Output
+from shared.errors import InvalidRequest
+from shared.redaction import redact
+from shared.settings import Settings, key_of, load_settings, origins
+from shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
+from shared.storable import read_json
+from shared.visible import say
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Read and change settings.", no_args_is_help=True)
+
+Key = Annotated[str, typer.Argument(help="A dotted key, or its end where only one setting ends so.")]
+Global = Annotated[bool, typer.Option("--global", help="The user's file instead of the project's.")]
+
+
+@app.command("get")
+def get(key: Key) -> None:
+    """Print the value in force."""
+    say(_shown(getattr(load_settings(), _field(key))))
+
+
+@app.command("set")
+def set_(
+    key: Key, value: Annotated[str, typer.Argument(help="JSON, or plain text.")], globally: Global = False
+) -> None:
+    """Write a value into the project's settings file."""
+    from dispatcher.cli.agents.granting import grant_setting  # loads all that reads agent files
+
+    name = _field(key)
+    path = _file(globally)
+    change_setting(path, key_of(name), _checked(name, value))
+    if not globally:
+        grant_setting(key_of(name))
+    Output().line(f"{key_of(name)} = {redact(value)} ({path})")
+
+
+@app.command("unset")
+def unset(key: Key, globally: Global = False) -> None:
+    """Remove a value from the project's settings file."""
+    name = _field(key)
+    path = _file(globally)
+    if value_at(read_settings(path), key_of(name)) is None:
+        raise InvalidRequest(f"{key_of(name)!r} is not set in {path}")
+    change_setting(path, key_of(name), None)
+    Output().line(f"{key_of(name)} removed ({path})")
+
+
+@app.command("list")
+def list_(
+    globally: Annotated[bool, typer.Option("--global", help="What the user's file sets, and nothing else.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print every setting with the value in force; passwords in it are masked."""
+    settings = load_settings()
+    found = origins()
+    if globally:
+        found = {name: where for name, where in found.items() if where == str(global_file())}
+    rows = [(key_of(name), redact(_shown(getattr(settings, name))), where) for name, where in found.items()]
+    if as_json:
+        say(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows]))
+        return
+    columns = ("key", "value", "origin") if origin else ("key", "value")
+    Output().table(columns, [row[: len(columns)] for row in sorted(rows)])
+
+
+def _file(globally: bool) -> Path:
+
+    return global_file() if globally else project_file()
+
+
+def _field(key: str) -> str:
+    """Return the field that ``key`` means: its dotted key, its name, or an end that is unique."""
+    keys = {key_of(name): name for name in Settings.model_fields}
+    exact = [name for dotted, name in keys.items() if key in (dotted, name)]
+    found = exact or [name for dotted, name in keys.items() if dotted.endswith(f".{key}")]
+    if len(found) == 1:
+        return found[0]
+    near = get_close_matches(key, [*keys, *keys.values()], n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(map(repr, near))}?" if near else "`ekiden config list` names them all"
+    raise InvalidRequest(f"there is no setting {key!r}: {hint}")
+
+
+def _checked(name: str, value: str) -> Any:
+    """Return ``value`` as JSON would hold it. Raises ``InvalidRequest`` naming what is allowed."""
+    try:
+        parsed = read_json(value)
+    except ValueError:
+        parsed = value
+    field = Settings.model_fields[name]
+    kind: Any = Annotated[field.annotation, field]
+    expected: TypeAdapter[Any] = TypeAdapter(kind)
+    try:
+        expected.validate_python(parsed)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]["msg"]
+        raise InvalidRequest(f"that is no value of {key_of(name)!r}: {problem.removeprefix('Value error, ')}") from None
+    return parsed
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str | Path):
+        return str(value)
+    return json.dumps(value, default=str, ensure_ascii=False)

@@ -1,0 +1,98 @@
+"""``ekiden run``: the whole relay for one request."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.cli.connection import configured
+from dispatcher.cli.options import (
+    AsJson,
+    Continue,
+    DataDir,
+    Deadline,
+    OnBusy,
+    Outage,
+    Redis,
+    Session,
+    SessionPolicy,
+    State,
+    Strategy,
+    Thoughts,
+    Trace,
+    Trust,
+    User,
+    Verbose,
+)
+from dispatcher.cli.running.attend import Showing
+from dispatcher.cli.running.elsewhere import run_elsewhere
+from dispatcher.cli.running.here import run_here
+from dispatcher.cli.running.request import DEMO_PROMPT, Workplace, deadline_of, demo_project, prompt_of, user_name
+from dispatcher.cli.running.submission import Asked, Conversation
+from dispatcher.cli.running.variables import variables_of
+from dispatcher.local.unfinished import Abandoned
+from shared.asking import settle_trust
+from shared.errors import InvalidRequest
+from shared.visible import say
+
+__all__ = ["run"]
+
+
+def run(
+    prompt: Annotated[str | None, typer.Argument(help="What is to be done; - reads standard input.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Work on a copy of a small broken project.")] = False,
+    cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Who takes it, instead of the router.")] = None,
+    strategy: Strategy = None,
+    workspace_root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Tools never leave this folder. [--cwd]")
+    ] = None,
+    session: Session = None,
+    is_continued: Continue = False,
+    session_policy: SessionPolicy = None,
+    user: User = None,
+    state: State = None,
+    on_busy: OnBusy = "queue",
+    deadline: Deadline = None,
+    abandoned: Annotated[
+        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    ] = None,
+    thoughts: Thoughts = False,
+    trace: Trace = False,
+    verbose: Verbose = False,
+    timeout: Outage = 60.0,
+    as_json: AsJson = False,
+    trust: Trust = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Route a request, hand it from agent to agent, and print the answer.
+
+    Starts all it needs and stops it again. With a Redis address, it uses the pools that serve that server.
+    """
+    if demo and (cwd or workspace_root):
+        raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")
+    if prompt is None and not demo and abandoned is None:
+        raise InvalidRequest('nothing to do: say what, as in `ekiden run "the tests fail"`, or try `ekiden run --demo`')
+    if prompt is None and demo:
+        prompt = DEMO_PROMPT
+    settle_trust(trust, cwd)
+    conversation = Conversation(user_name(user), session, is_continued, session_policy)
+    asked = None
+    if prompt is not None:
+        asked = Asked(
+            prompt_of(prompt),
+            conversation,
+            agent,
+            on_busy=on_busy,
+            deadline_s=deadline_of(deadline),
+            state=variables_of(state),
+        ).overridden(strategy)
+    url, data = configured(redis, data_dir)
+    if demo:
+        cwd = demo_project()
+        say(f"The demo project is in {cwd}", is_error=as_json)
+    showing = Showing(as_json, thoughts, outage_s=timeout, trace=trace and not as_json, verbose=verbose)
+    if url:
+        raise typer.Exit(run_elsewhere(asked, cwd, url, showing))
+    raise typer.Exit(run_here(asked, Workplace.of(cwd, workspace_root), data, showing, abandoned=abandoned))

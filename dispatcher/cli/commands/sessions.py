@@ -1,0 +1,196 @@
+"""``ekiden sessions …``: conversations, their messages, and how to take them elsewhere."""
+
+import asyncio  # 30 ms that `ekiden --help` does without
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import typer
+
+from dispatcher.cli.commands.sessions_state import state
+from dispatcher.cli.connection import connected
+from dispatcher.cli.options import AsJson, DataDir, Redis
+from dispatcher.cli.terminal.output import Output
+from dispatcher.cli.views.jobs import local_time
+from dispatcher.client import Client
+from shared.errors import InvalidRequest
+from shared.stores.sessions import Said, SessionView
+from shared.visible import one_line, say, visible
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Look at conversations, say who goes on with them, clear or export them.", no_args_is_help=True)
+
+app.command()(state)
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or a unique beginning of it.")]
+T = TypeVar("T")
+
+
+@app.command("list")
+def list_(
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only those of this user.")] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="Only those that began with this agent.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many.")] = 20,
+    as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List the sessions last used, newest first."""
+
+    async def newest() -> list[SessionView]:
+
+        async with connected(redis, data_dir) as client:
+            return await client.sessions(limit, user=user, entry=agent)
+
+    found = _run(newest())
+    if as_json:
+        for session in found:
+            say(json.dumps(_fields(session), ensure_ascii=False))
+        return
+
+    columns = ["SESSION", "USER", "AGENT", "POLICY", "JOBS", "USED", "STATE", "FIRST REQUEST"]
+    Output().table(columns, list(map(_row, found)))
+
+
+@app.command()
+def show(session: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
+    """Show a session and what was said in it."""
+    view, said = _run(_whole(session, redis, data_dir))
+    if as_json:
+        say(json.dumps(_exported(view, said), ensure_ascii=False))
+        return
+
+    out = Output()
+    out.line(f"session {view.id} of {view.user or '(nobody)'}, {_state(view)}", "bold")
+    out.line(f"began {local_time(view.created_ms)} with {view.entry or 'the router'}, {view.jobs} job(s)", "dim")
+    out.line(f"policy {view.policy}: {_who_goes_on(view, said)}", "dim")
+    for one in said:
+        out.line()
+        out.line(f"{one.agent or 'You'}: {one.message.text}")
+
+
+@app.command()
+def policy(
+    session: Id,
+    policy: Annotated[
+        Literal["route", "sticky", "entry"],
+        typer.Argument(
+            metavar="POLICY",
+            help="route: each message goes where it is routed to; sticky: to the agent that spoke last; entry: to the "
+            "agent that got the first one.",
+        ),
+    ],
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Say who gets the next messages of a session. A message that names its agent goes to that one all the same."""
+
+    async def changed() -> str:
+        async with _session(session, redis, data_dir) as (client, session_id):
+            await client.set_policy(session_id, policy)
+            view, said = await client.session(session_id), await client.said(session_id)
+        return f"session {session_id}: policy {policy}: {_who_goes_on(view, said)}"
+
+    say(_run(changed()))
+
+
+@app.command()
+def clear(session: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
+    """Forget what was said in a session; its jobs stay."""
+
+    async def cleared() -> str:
+        async with _session(session, redis, data_dir) as (client, session_id):
+            count = await client.clear(session_id)
+        return f"session {session_id}: {count} message(s) forgotten"
+
+    say(_run(cleared()))
+
+
+@app.command()
+def export(
+    session: Id,
+    form: Annotated[Literal["json", "markdown"], typer.Option("--format", help="For programs or for people.")] = "json",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to. [standard output]")
+    ] = None,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write a session with all that was said in it."""
+    view, said = _run(_whole(session, redis, data_dir))
+    if form == "json":
+        text = json.dumps(_exported(view, said), ensure_ascii=False, indent=2)
+    else:
+        text = visible(_markdown(view, said)).rstrip("\n")
+    if output is None:
+        say(text)
+        return
+    try:
+        output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"-o {str(output)!r} cannot be written: {error.strerror}") from error
+    say(f"{len(said)} message(s) of session {view.id} are in {output}")
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+
+    return asyncio.run(work)
+
+
+@asynccontextmanager
+async def _session(prefix: str, redis: str | None, data_dir: Path | None) -> AsyncIterator[tuple[Client, str]]:
+    """Yield a client and the whole id."""
+    async with connected(redis, data_dir) as client:
+        yield client, await client.resolve_session(prefix)
+
+
+async def _whole(prefix: str, redis: str | None, data_dir: Path | None) -> tuple[SessionView, list[Said]]:
+    async with _session(prefix, redis, data_dir) as (client, session_id):
+        return await client.session(session_id), await client.said(session_id)
+
+
+def _fields(view: SessionView) -> dict[str, Any]:
+
+    return dataclasses.asdict(view)
+
+
+def _exported(view: SessionView, said: list[Said]) -> dict[str, Any]:
+    messages = [
+        {"job": one.job, "agent": one.agent, "at_ms": one.at_ms, "text": one.message.text, "role": one.message.role}
+        for one in said
+    ]
+    return {**_fields(view), "messages": messages}
+
+
+def _markdown(view: SessionView, said: list[Said]) -> str:
+
+    parts = [f"# {view.title or view.id}", f"Session `{view.id}`, {local_time(view.created_ms)}"]
+    for one in said:
+        parts += [f"## {one.agent or 'You'}", one.message.text]
+    return "\n\n".join(parts) + "\n"
+
+
+def _state(view: SessionView) -> str:
+    if view.active is None:
+        return "idle"
+    return f"job {view.active} runs" + (f", {view.waiting} wait(s)" if view.waiting else "")
+
+
+def _who_goes_on(view: SessionView, said: list[Said]) -> str:
+    """Say who gets the next message."""
+    last = next((one.agent for one in reversed(said) if one.agent), "")
+    heir = {"sticky": last, "entry": view.first_agent}.get(view.policy, "")
+    return f"{heir} gets the next message" if heir else "the next message is routed"
+
+
+def _row(view: SessionView) -> list[str]:
+
+    state = "idle" if view.active is None else f"busy, {view.waiting} waiting" if view.waiting else "busy"
+    title, agent = one_line(view.title, 50), view.entry or "(routed)"
+    return [view.id, view.user, agent, view.policy, str(view.jobs), local_time(view.used_ms), state, title]

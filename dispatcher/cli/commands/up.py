@@ -1,0 +1,58 @@
+"""``ekiden up``: server, dispatcher and worker in the foreground, for development."""
+
+import asyncio
+import shlex
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.cli.connection import configured
+from dispatcher.cli.options import DataDir, Trust
+from dispatcher.cli.running.request import existing_folder
+from dispatcher.local.left_data import name_left_data
+from dispatcher.local.locks import Neighbours, UpLock
+from dispatcher.local.stack import Stack
+from dispatcher.local.supervisor import Supervisor
+from dispatcher.local.unfinished import Abandoned, settle_abandoned
+from shared.asking import settle_trust
+from shared.embedded import attach
+from shared.server import require_no_waiting
+from shared.settings import load_settings
+from shared.visible import say
+
+__all__ = ["up"]
+
+
+def up(
+    workspace_root: Annotated[
+        Path, typer.Option("--workspace-root", "--cwd", metavar="DIR", help="Tools never leave this folder.")
+    ] = Path(),
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Legs at a time in the worker. [50]")
+    ] = None,
+    abandoned: Annotated[
+        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    ] = None,
+    trust: Trust = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Run the embedded server, a dispatcher and a worker until Ctrl-C."""
+    require_no_waiting(load_settings())
+    root = existing_folder(workspace_root, "--workspace-root")
+    settle_trust(trust)
+    _, data = configured(None, data_dir)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with attach(data) as server, Neighbours(data) as neighbours:
+        name_left_data(data)
+        settle_abandoned(server, neighbours, abandoned)
+        neighbours.join()
+        with UpLock(data, root):
+            say(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")
+            say(f"Serving {root}; logs are in {data}; Ctrl-C stops everything")
+            with Stack(server.url, data, root, concurrency) as stack:
+                try:
+                    asyncio.run(Supervisor(stack).run())
+                except KeyboardInterrupt:
+                    say("stopping")

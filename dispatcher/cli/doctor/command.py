@@ -1,0 +1,51 @@
+"""``ekiden doctor``: what is well, what is not, and what to do about it."""
+
+import asyncio
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import typer
+
+from dispatcher.cli.doctor.findings import Finding
+from dispatcher.cli.doctor.here import examine_here
+from dispatcher.cli.doctor.server import examine_server
+from dispatcher.cli.options import AsJson, DataDir, Redis
+from dispatcher.cli.terminal.output import Output, speaks_unicode
+from shared.visible import say
+
+__all__ = ["doctor"]
+
+_STYLES = {"ok": "", "warning": "yellow", "error": "red"}
+
+
+def doctor(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
+    """Check the server, the pools, the agents, the models and the collector; say what to do where something is wrong.
+
+    Exit code 0: nothing is wrong (there may be warnings); 1: something is.
+    """
+    found = asyncio.run(_examine(redis, data_dir))
+    is_well = all(one.status != "error" for one in found)
+    if as_json:
+        say(json.dumps({"ok": is_well, "checks": list(map(dataclasses.asdict, found))}, ensure_ascii=False))
+    else:
+        _show(found)
+    raise typer.Exit(0 if is_well else 1)
+
+
+async def _examine(redis: str | None, data_dir: Path | None) -> list[Finding]:
+
+    return [*await examine_server(redis, data_dir), *await examine_here()]
+
+
+def _show(found: list[Finding]) -> None:
+
+    out = Output()
+    marks = {"ok": "✓", "warning": "!", "error": "✗"}
+    if not speaks_unicode(out.stream, os.environ):
+        marks = {"ok": "+", "warning": "!", "error": "x"}
+    for one in found:
+        out.line(f"{marks[one.status]} {one.check}: {one.text}", _STYLES[one.status])
+        if one.remedy:
+            out.line(f"    {out.symbols['arrow']} {one.remedy}", _STYLES[one.status])

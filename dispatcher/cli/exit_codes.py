@@ -1,0 +1,16 @@
+"""What commands end with, beside what errors say themselves (``EkidenError.exit_code``)."""
+
+__all__ = ["INTERRUPTED", "NO_ROUTE", "exit_code_of"]
+
+NO_ROUTE = 5
+INTERRUPTED = 130
+"""Cancelled, or ended by Ctrl-C or SIGTERM."""
+
+
+def exit_code_of(status: str, reason: str | None) -> int:
+    """Return what a command ends with when its job has ended so."""
+    if status == "done":
+        return 0
+    if status == "cancelled":
+        return INTERRUPTED
+    return NO_ROUTE if reason == "NO_ROUTE" else 1

@@ -1,0 +1,42 @@
+"""Commands that are imported when they are called: to list them, or to run another one, costs no more than typer."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+__all__ = ["LazyGroup", "command_of"]
+
+
+class LazyGroup(TyperGroup):
+    """A group with such commands behind those that it was given."""
+
+    lazy: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """By name: ``module:attribute``, and what ``--help`` says of the command without importing it."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands.update({name: _Lazy(name, target, text) for name, (target, text) in self.lazy.items()})
+
+
+class _Lazy(TyperCommand):
+    def __init__(self, name: str, target: str, text: str) -> None:
+        super().__init__(name, help=text)
+        self._target = target
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """See click: the command itself takes over from here."""
+        module, _, name = self._target.partition(":")
+        command = command_of(info_name or "", getattr(importlib.import_module(module), name))
+        return command.make_context(info_name, args, parent=parent, **extra)
+
+
+def command_of(name: str, made: Callable[..., Any] | typer.Typer) -> Any:
+    """Return the command that a function is, or the group that an app is."""
+    if isinstance(made, typer.Typer):
+        return typer.main.get_group(made)
+    one = typer.Typer(add_completion=False)
+    one.command(name, context_settings={"help_option_names": ["-h", "--help"]})(made)
+    return typer.main.get_command(one)

@@ -1,0 +1,1 @@
+"""A request, from its words on the command line to its end."""

@@ -1,0 +1,37 @@
+"""A chat, wherever the pools are that answer."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dispatcher.cli.connection import configured
+from dispatcher.cli.running.here import own_pools, visit
+from dispatcher.cli.running.request import Workplace
+from dispatcher.cli.running.talk import Chat, talk
+from dispatcher.cli.terminal.lines import lines_here
+from dispatcher.local.unfinished import Abandoned
+from shared.visible import say
+
+__all__ = ["chat_anywhere"]
+
+
+def chat_anywhere(
+    chat: Chat,
+    redis: str | None,
+    data_dir: Path | None,
+    *,
+    workspace_root: Path | None = None,
+    abandoned: Abandoned | None = None,
+    agents_dirs: Sequence[Path] = (),
+) -> int:
+    """Chat with the pools of the configured server, or with pools of our own that stay up to the end."""
+    url, data = configured(redis, data_dir)
+    if url:
+        folder = None if chat.cwd is None else Path(os.path.realpath(chat.cwd))
+        return talk(url, None, replace(chat, cwd=folder), lines_here(None))
+    place = Workplace.of(chat.cwd, workspace_root)
+    with visit(data, abandoned) as here, own_pools(here, place, agents_dirs) as stack:
+        if here.resumed:
+            say(f"{len(here.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them", is_error=True)
+        return talk(here.url, stack, replace(chat, cwd=place.folder), lines_here(data / "history"))

@@ -1,0 +1,60 @@
+"""Jobs on the pools that serve a server somewhere."""
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from dispatcher.cli.connection import client_of
+from dispatcher.cli.running.attend import Showing, see_through
+from dispatcher.cli.running.choosing import choose_instead
+from dispatcher.cli.running.submission import Asked
+from dispatcher.cli.views.header import print_header, title_of
+from dispatcher.client import Client
+from shared.errors import InvalidRequest, NotConfirmed
+from shared.ids import session_of
+from shared.visible import say
+
+__all__ = ["run_elsewhere"]
+
+
+async def submit_and_follow(client: Client, asked: Asked, showing: Showing) -> int:
+    """Submit, show the job until it ends, and return the exit code.
+
+    Where nobody was found for it, and somebody can be asked, it is submitted once more to whom the user names.
+    """
+    while True:
+        try:
+            job = await asked.submit(client, _note)
+        except NotConfirmed as error:
+            if showing.as_json:
+                showing.follower(client, error.job).view.note(str(error))
+            raise
+        code = await see_through(showing.follower(client, job), may_ask=showing.may_ask)
+        agent = await choose_instead(client, job, code) if showing.may_ask else None
+        if agent is None:
+            return code
+        asked = asked.instead(agent, session_of(job))
+
+
+def run_elsewhere(
+    asked: Asked | None, cwd: Path | None, redis: str, showing: Showing, *, has_header: bool = False
+) -> int:
+    """Use the pools that serve a configured server. ``has_header``: say first whom one talks to."""
+    if asked is None:
+        raise InvalidRequest("--abandoned is for the embedded server: the pools of a Redis server go on by themselves")
+
+    folder = None if cwd is None else Path(os.path.realpath(cwd))
+    return asyncio.run(_submit_there(replace(asked, cwd=folder), redis, showing, has_header))
+
+
+async def _submit_there(asked: Asked, redis: str, showing: Showing, has_header: bool) -> int:
+
+    async with client_of(redis) as client:
+        if has_header and asked.agent is not None and not showing.as_json:
+            print_header(await title_of(client, asked.agent))
+        return await submit_and_follow(client, asked, showing)
+
+
+def _note(text: str) -> None:
+    say(text, is_error=True)

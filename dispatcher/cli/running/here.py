@@ -1,0 +1,161 @@
+"""Jobs on the embedded server: with pools of our own, unless an ``ekiden up`` serves the folder."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
+from dispatcher.cli.running.attend import Showing, attend
+from dispatcher.cli.running.choosing import choose_instead
+from dispatcher.cli.running.elsewhere import submit_and_follow
+from dispatcher.cli.running.request import Workplace
+from dispatcher.cli.running.submission import Asked
+from dispatcher.cli.terminal.interrupts import Interrupted
+from dispatcher.client import Client
+from dispatcher.journal.following import Follower
+from dispatcher.local.left_data import name_left_data
+from dispatcher.local.locks import Neighbours, root_of_up
+from dispatcher.local.stack import Stack
+from dispatcher.local.unfinished import Abandoned, settle_abandoned
+from shared.embedded import attach
+from shared.errors import EkidenError
+from shared.graces import JOB_S
+from shared.ids import session_of
+from shared.server import require_no_waiting
+from shared.settings import load_settings, origin_of
+from shared.settings_files import project_file
+from shared.visible import say
+
+__all__ = ["Visit", "own_pools", "run_here", "visit"]
+
+_URGENT_S = 1.0
+
+
+@dataclass(frozen=True)
+class Visit:
+    """The right to use a data folder's server. ``resumed``: jobs that an earlier command left and that are to go on."""
+
+    url: str
+    data_dir: Path
+    resumed: list[str]
+
+
+@contextmanager
+def visit(data_dir: Path, abandoned: Abandoned | None) -> Iterator[Visit]:
+    """Start the embedded server unless it runs, settle what becomes of abandoned jobs, and stop it in the end."""
+    require_no_waiting(load_settings())
+    with attach(data_dir) as server, Neighbours(data_dir) as neighbours:
+        name_left_data(data_dir)
+        resumed = settle_abandoned(server, neighbours, abandoned)
+        neighbours.join()
+        yield Visit(server.url, data_dir, resumed)
+
+
+@contextmanager
+def own_pools(here: Visit, place: Workplace, agents_dirs: Sequence[Path] = ()) -> Iterator[Stack | None]:
+    """Run a dispatcher and a worker for the folder; None: an ``ekiden up`` serves it already."""
+    root = root_of_up(here.data_dir)
+    if root is not None and place.folder.is_relative_to(root):
+        yield None
+        return
+    folders = [*_users_folders(), *agents_dirs] if agents_dirs else []
+    with Stack(here.url, here.data_dir, place.root, agents_dirs=folders, project=place.folder) as stack:
+        yield stack
+
+
+def _users_folders() -> list[Path]:
+    """Return the folders of agent files in the user's settings, which those on a command line would replace."""
+    is_theirs = origin_of("agents_dir") == str(project_file())
+    return [] if is_theirs else load_settings().agents_dir
+
+
+def run_here(
+    asked: Asked | None,
+    place: Workplace,
+    data_dir: Path,
+    showing: Showing,
+    *,
+    abandoned: Abandoned | None = None,
+    agents_dirs: Sequence[Path] = (),
+) -> int:
+    """Start what is needed, see the job through, stop what was started; return the exit code.
+
+    ``asked`` None: only what an earlier command left unfinished.
+    """
+    with visit(data_dir, abandoned) as here:
+        if asked is None and not here.resumed:
+            return 0
+        with own_pools(here, place, agents_dirs) as stack:
+            ours = asked and replace(asked, cwd=place.folder)
+            if stack is None:
+                return asyncio.run(_use_up(here.url, ours, showing)) if ours else 0
+            return asyncio.run(_Relay(stack, showing).run(ours, here.resumed))
+
+
+async def _use_up(url: str, asked: Asked, showing: Showing) -> int:
+    async with Client(url) as client:
+        return await submit_and_follow(client, asked, showing)
+
+
+class _Relay:
+    """Jobs on pools of our own."""
+
+    def __init__(self, stack: Stack, showing: Showing) -> None:
+        self._stack = stack
+        self._showing = showing
+
+    async def run(self, asked: Asked | None, resumed: list[str]) -> int:
+        """See our own job through, then the resumed ones; return the first one's exit code."""
+        async with Client(self._stack.url) as client:
+            codes = [] if asked is None else [await self._serve(client, asked)]
+            for job in resumed:
+                if INTERRUPTED not in codes:
+                    codes.append(await self._see_through(self._showing.follower(client, job, is_served=True)))
+            return INTERRUPTED if INTERRUPTED in codes else codes[0]
+
+    async def _serve(self, client: Client, asked: Asked) -> int:
+        """See a request through; where nobody is found for it, with whom the user names."""
+        while True:
+            job = await self._submit(client, asked)
+            code = await self._see_through(self._showing.follower(client, job, is_served=True))
+            agent = await choose_instead(client, job, code) if self._showing.may_ask else None
+            if agent is None:
+                return code
+            asked = asked.instead(agent, session_of(job))
+
+    async def _submit(self, client: Client, asked: Asked) -> str:
+        if asked.agent is not None:  # the catalog in force must be our dispatcher's, not one from yesterday
+            await self._stack.ready(client)
+        return await asked.submit(client, _say, is_served=True)
+
+    async def _see_through(self, follower: Follower) -> int:
+        stack = self._stack
+        watch = asyncio.create_task(stack.watch(lambda: stack.tell_problems(follower.view.note)))
+        try:
+            end = await attend(follower, watch, may_ask=self._showing.may_ask)
+            return exit_code_of(end.status, end.reason)
+        except Interrupted as stop:
+            follower.view.note("cancelling the job (Ctrl-C again stops at once)")
+            await self._cancel(follower, follower.run, _URGENT_S if stop.is_urgent else JOB_S)
+            return INTERRUPTED
+        except (EkidenError, OSError):  # a pool ended, the server is gone, nobody reads our output
+            await self._cancel(follower, lambda: follower.client.wait(follower.job), JOB_S)
+            raise
+        finally:
+            stack.tell_problems(follower.view.note)
+            watch.cancel()
+
+    async def _cancel(self, follower: Follower, end: Callable[[], Awaitable[object]], within_s: float) -> None:
+        """Leave no unfinished job behind, if that is possible in a few seconds; ``end`` waits for it."""
+        with contextlib.suppress(EkidenError, OSError, TimeoutError):
+            async with asyncio.timeout(within_s):
+                if await follower.client.cancel(follower.job) != "flagged" or self._stack.ended() is None:
+                    await end()
+
+
+def _say(text: str) -> None:
+
+    say(text, is_error=True)

@@ -1,0 +1,105 @@
+"""What ``run`` and ``submit`` are asked for, checked before anything starts."""
+
+import getpass
+import re
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from dispatcher.client import Client
+from shared.demo import write_demo
+from shared.errors import InvalidRequest
+from shared.settings import load_settings
+
+__all__ = [
+    "DEMO_PROMPT",
+    "Workplace",
+    "deadline_of",
+    "demo_project",
+    "existing_folder",
+    "prompt_of",
+    "require_reachable",
+    "user_name",
+]
+
+DEMO_PROMPT = "the tests of this project fail: TypeError in cart.total"
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_LONGEST_S = 3_650 * 86_400.0
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The folder that a job works in, and the one that its tools may not leave; both absolute."""
+
+    folder: Path
+    root: Path
+
+    @classmethod
+    def of(cls, cwd: Path | None, workspace_root: Path | None) -> "Workplace":
+        """Check the folders that the user gave. Raises ``InvalidRequest``."""
+        folder = existing_folder(cwd or Path(), "--cwd")
+        root = existing_folder(workspace_root, "--workspace-root") if workspace_root else folder
+        if not folder.is_relative_to(root):
+            raise InvalidRequest(
+                f"--cwd {str(folder)!r} lies outside --workspace-root {str(root)!r}: give a folder inside it"
+            )
+        return cls(folder, root)
+
+
+def existing_folder(path: Path, option: str) -> Path:
+    """Return ``path`` absolute, without links. Raises ``InvalidRequest`` unless it is a folder."""
+    if not path.is_dir():
+        raise InvalidRequest(f"{option} {str(path)!r} is no folder: give one that exists")
+    return path.resolve()
+
+
+def prompt_of(text: str) -> str:
+    """Return the prompt: ``-`` stands for standard input. Raises ``InvalidRequest`` for an empty one."""
+    prompt = sys.stdin.read() if text == "-" else text
+    if not prompt.strip():
+        raise InvalidRequest("the prompt is empty: say what is to be done")
+    return prompt
+
+
+def deadline_of(text: str | None) -> float:
+    """Return the seconds in a duration such as ``30m`` or ``1h30m``; the settings' deadline where none is given."""
+    if text is None:
+        return load_settings().job_deadline_s
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
+    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text or not 0 < seconds <= _LONGEST_S:
+        raise InvalidRequest(f"--deadline {text!r} is no duration: give one such as 90s, 30m, 1h30m or 2d")
+    return seconds
+
+
+def user_name(given: str | None) -> str:
+    """Return whose sessions are meant: as given, as the settings say, or the login name."""
+    if (name := load_settings(user=given).user) is not None:
+        return name
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container whose user has no entry
+        return ""
+
+
+def demo_project() -> Path:
+    """Copy the demo project to a new temporary folder, which stays."""
+    folder = Path(tempfile.mkdtemp(prefix="ekiden-demo-")).resolve()
+    write_demo(folder)
+    return folder
+
+
+async def require_reachable(client: Client, folder: Path) -> None:
+    """Raise ``InvalidRequest`` when workers run and none of them may work in ``folder``."""
+    workers = [pool for pool in await client.pools() if pool.kind == "worker"]
+    roots = sorted({pool.workspace_root for pool in workers if pool.workspace_root})
+    known = all(Path(root).is_absolute() for root in roots)
+    if not workers or not known or any(folder.is_relative_to(root) for root in roots):
+        return
+    theirs = f"their workspace roots are {', '.join(roots)}" if roots else "they have no --workspace-root"
+    raise InvalidRequest(
+        f"--cwd {str(folder)!r} lies outside of what the running workers may touch: {theirs}. "
+        f"Give a folder inside, or start `ekiden worker --workspace-root {folder}`"
+    )

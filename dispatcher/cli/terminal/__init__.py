@@ -1,0 +1,1 @@
+"""What people type and see, whatever it is about."""

@@ -1,0 +1,1 @@
+"""How jobs, queues and catalogs are shown."""

@@ -1,0 +1,207 @@
+"""A job's chain: who had it and why, what each took, whom it was refused and whom it called."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from shutil import get_terminal_size
+from typing import Any
+
+from dispatcher.cli.terminal.output import Output, fitted
+from dispatcher.cli.views.notices import Notices, chain_text, on_completion
+from dispatcher.journal.story import Leg, Step, Story
+from shared.ids import parent_of
+from shared.messages import Usage
+from shared.records import Refused
+from shared.redaction import redact, redact_all
+
+__all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain", "spent_of"]
+
+_COLUMNS = 160
+"""How wide a line may get where there is no terminal."""
+_STYLES = {"done": "green", "cancelled": "yellow", "failed": "red", "dead": "red"}
+
+
+@dataclass(frozen=True)
+class Hop:
+    """How control came to an agent, and what it did with it.
+
+    Attributes:
+        leg: The agent's stretch of the job.
+        from_agent: Who had the job before; of a return, who has ended.
+        why: The reason; of a return, the result.
+        is_error: A return without a result.
+    """
+
+    leg: Leg
+    from_agent: str
+    why: str
+    is_error: bool = False
+
+
+def hops_of(story: Story) -> list[Hop]:
+    """Return the moves of control, without those of the jobs below; the route is the first."""
+    hops: list[Hop] = []
+    for leg in story.legs:
+        if leg.moved is None:
+            continue  # the routing
+        context = leg.moved.context
+        if context.returned is not None:
+            ended = hops[-1].leg.agent if hops else context.from_agent
+            hops.append(Hop(leg, ended, context.returned.text, context.returned.is_error))
+        else:
+            hops.append(Hop(leg, context.from_agent, context.reason))
+    return hops
+
+
+def spent_of(usage: Usage, cost_usd: float | None) -> list[str]:
+    """Return what was used up, for people; nothing of nothing."""
+    tokens = usage.input_tokens + usage.output_tokens
+    return [*([f"{tokens} tokens"] if tokens else []), *([f"${cost_usd:.4f}"] if cost_usd else [])]
+
+
+def figures_of(story: Story, leg: Leg) -> str:
+    """Return how long the agent had the job, and what it used up meanwhile."""
+    if leg.left_ms is not None:
+        took = f"{(leg.left_ms - leg.ready_ms) / 1000:.1f} s"
+    else:
+        took = "still running" if leg.attempts else "waits for a worker" if story.end is None else "never began"
+    return ", ".join([took, *spent_of(leg.usage, leg.cost_usd)])
+
+
+def show_chain(story: Story) -> None:
+    """Write the chain in one line, how the job stands, and a line for each agent, with its children as branches."""
+    out = Output()
+    columns = get_terminal_size((_COLUMNS, 0)).columns if out.is_terminal else _COLUMNS
+    arrow, dots = out.drawing["arrow"], out.drawing["dots"]
+    out.line(fitted(redact(chain_text(story.chain, arrow)), columns, dots), "bold")
+    drawing = _Drawing(out.drawing)
+    out.line(fitted(redact(drawing.state(story)), columns, dots), _STYLES.get(story.status, ""))
+    for stem, branch in drawing.rows(drawing.branches(story)):
+        out.line(stem + fitted(redact(branch.text), max(columns - len(stem), len(dots)), dots), branch.style)
+
+
+def chain_json(story: Story) -> dict[str, Any]:
+    """Return the chain as one object; ``children`` are such objects themselves, in the leg that delegated them."""
+    found: dict[str, Any] = redact_all(_job_json(story))
+    return found
+
+
+@dataclass(frozen=True)
+class _Branch:
+    text: str
+    style: str
+    below: "tuple[_Branch, ...]" = ()
+
+
+class _Drawing:
+    """Draws a story as a tree."""
+
+    def __init__(self, symbols: Mapping[str, str]) -> None:
+        self._symbols = symbols
+        self._notices = Notices(symbols)
+
+    def state(self, story: Story) -> str:
+        """Say how a job stands, and what it took, with all below it."""
+        took = f"{(story.now_ms - story.start_ms) / 1000:.1f} s"
+        spent = ", ".join(spent_of(story.total_usage, story.total_cost_usd))
+        below = sum(1 for _ in story.family) - 1
+        children = f"{below} child job{'s' * (below > 1)}" if below else ""
+        error = self._notices.cut(story.end.error or "") if story.end and story.status != "done" else ""
+        how = f"job {story.job} {story.status}" + (f" ({story.end.reason})" if story.end else "")
+        parts = filter(None, [how, took, spent, children, error])
+        return f" {self._symbols['dot']} ".join(parts)
+
+    def branches(self, story: Story) -> tuple[_Branch, ...]:
+        """Return a branch for each agent that had the job."""
+        return tuple(self._hop(story, hop) for hop in hops_of(story))
+
+    def rows(self, branches: tuple[_Branch, ...], stem: str = "") -> Iterator[tuple[str, _Branch]]:
+        """Yield the branches with what is drawn before each."""
+        for branch in branches:
+            is_last = branch is branches[-1]
+            yield stem + self._symbols["last" if is_last else "fork"], branch
+            yield from self.rows(branch.below, stem + ("   " if is_last else self._symbols["bar"]))
+
+    def _hop(self, story: Story, hop: Hop) -> _Branch:
+        figures, why = figures_of(story, hop.leg), self._notices.cut(hop.why)
+        below = tuple(self._step(story, step) for step in hop.leg.steps if step.kind in ("refused", "delegated"))
+        match hop.leg.how:
+            case "return":
+                how = " without a result" if hop.is_error else ""
+                text = f"{self._symbols['return']} {hop.from_agent} returned to {hop.leg.agent}{how} ({figures}): {why}"
+                return _Branch(text, "yellow" if hop.is_error else "bold cyan", below)
+            case "handoff":
+                return _Branch(f"{self._symbols['handoff']} {hop.leg.agent} ({figures}): {why}", "bold cyan", below)
+            case "automatic":
+                text = f"{self._symbols['handoff']} {hop.leg.agent} on completion ({figures}): {on_completion(why)}"
+                return _Branch(text.removesuffix(": "), "bold cyan", below)
+            case _:
+                return _Branch(f"{hop.leg.agent} ({figures}): {why}", "bold", below)
+
+    def _step(self, story: Story, step: Step) -> _Branch:
+        if step.kind == "refused":
+            code, _, message = step.detail.partition(": ")
+            text = f"{self._symbols['stop']} {step.name} refused ({code}): {self._notices.cut(message)}"
+            return _Branch(text, "yellow")
+        child = story.children.get(step.child)
+        if child is None or not child.legs:
+            return _Branch(f"{self._symbols['child']} {step.name} (job {step.child}, whose journal is gone)", "yellow")
+        reason = [child.end.reason] if child.end else []
+        about = ", ".join([*reason, f"{(child.now_ms - child.start_ms) / 1000:.1f} s", f"job {child.job}"])
+        said = self._notices.cut(_result(child))
+        text = f"{self._symbols['child']} {step.name} {child.status} ({about})"
+        return _Branch(f"{text}: {said}" if said else text, _STYLES.get(child.status, "cyan"), self.branches(child))
+
+
+def _result(story: Story) -> str:
+    return (story.end.answer or story.end.error or "") if story.end else ""
+
+
+def _job_json(story: Story) -> dict[str, Any]:
+    total = story.total_usage
+    return {
+        "job": story.job,
+        "parent": parent_of(story.job),
+        "session": story.session,
+        "status": story.status,
+        "reason": story.end.reason if story.end else None,
+        "result": _result(story).strip().partition("\n")[0],
+        "chain": story.chain,
+        "at_ms": story.start_ms,
+        "duration_ms": story.now_ms - story.start_ms,
+        **_tokens_json(story.usage, story.cost_usd),
+        **{f"total_{name}": value for name, value in _tokens_json(total, story.total_cost_usd).items()},
+        "legs": [_leg_json(story, hop) for hop in hops_of(story)],
+    }
+
+
+def _leg_json(story: Story, hop: Hop) -> dict[str, Any]:
+    leg = hop.leg
+    assert leg.moved is not None
+    return {
+        "leg": leg.number,
+        "agent": leg.agent,
+        "how": leg.how,
+        "from_agent": hop.from_agent,
+        "reason": hop.why,
+        "is_error": hop.is_error,
+        "run_path": list(leg.moved.context.metadata.handoff_chain),
+        "at_ms": leg.ready_ms,
+        "duration_ms": None if leg.left_ms is None else leg.left_ms - leg.ready_ms,
+        **_tokens_json(leg.usage, leg.cost_usd),
+        "refused": [_refusal_json(step.record) for step in leg.steps if isinstance(step.record, Refused)],
+        "children": [_child_json(story, step) for step in leg.steps if step.kind == "delegated"],
+    }
+
+
+def _tokens_json(usage: Usage, cost_usd: float | None) -> dict[str, Any]:
+    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_usd": cost_usd}
+
+
+def _refusal_json(record: Refused) -> dict[str, Any]:
+    return {"name": record.name, "code": record.code, "message": record.message}
+
+
+def _child_json(story: Story, step: Step) -> dict[str, Any]:
+    asked = {"agent": step.name, "objective": step.detail, "call_id": step.call.id if step.call else None}
+    child = story.children.get(step.child)
+    return {**asked, **(_job_json(child) if child else {"job": step.child, "status": None, "legs": []})}

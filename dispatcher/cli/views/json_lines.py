@@ -1,0 +1,108 @@
+"""``--json``: one event per line, and the schema of those events, made of the record types themselves."""
+
+import json
+import sys
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, Literal, TextIO, get_args
+
+from pydantic import BaseModel, Field, TypeAdapter, create_model
+
+from dispatcher.journal.paths import Path, Paths
+from shared.ids import parent_of
+from shared.records import Entry, JobRequested, Record
+from shared.stores.base import LivePiece
+from shared.visible import visible
+
+__all__ = ["JsonView", "event_schema", "event_type"]
+
+
+class LiveEvent(LivePiece):
+    """A piece of an answer in the making; void once a ``restart``, another ``fence`` or the turn's record comes."""
+
+    event: Literal["live"] = "live"
+
+
+class NoteEvent(BaseModel):
+    """Something to know that is not in the journal, such as what the job waits for."""
+
+    event: Literal["note"] = "note"
+    text: str
+
+
+class JsonView:
+    """One JSON object per line on standard output: entries of the journal, live pieces, notes."""
+
+    def __init__(self, job: str, stream: TextIO | None = None, above: Path | None = None) -> None:
+        """Show ``job``; ``above`` is the path of who delegated it, where that is known already."""
+        self._job = job
+        self._stream = stream or sys.stdout
+        self._knows_above = above is not None or parent_of(job) is None
+        self._paths = Paths(above or ("user",))
+        self._request: Entry | None = None
+
+    def show(self, entry: Entry) -> None:
+        """See ``View``. A delegated job's request waits for the entry that was written with it and tells its path."""
+        self.learn(entry)
+        if isinstance(entry.record, JobRequested) and not self._knows_above:
+            self._request = entry
+            return
+        for one in filter(None, (self._request, entry)):
+            fields = one.record.model_dump(mode="json", exclude_none=True)
+            place = {"job": self._job, "seq": one.seq, "at_ms": one.at_ms, "run_path": self._paths.of(one.record.leg)}
+            self._write({"event": "record", **place, **fields})
+        self._request = None
+
+    def learn(self, entry: Entry) -> None:
+        """See ``View``."""
+        self._paths.learn(entry)
+
+    def below(self, job: str) -> "JsonView":
+        """See ``View``."""
+        return JsonView(job, self._stream, self._paths.above(job))
+
+    def live(self, piece: LivePiece) -> None:
+        """See ``View``."""
+        self._write({"event": "live", **piece.model_dump(mode="json")})
+
+    def note(self, text: str) -> None:
+        """See ``View``."""
+        self._write({"event": "note", "text": text})
+
+    def tick(self) -> None:
+        """See ``View``."""
+
+    def _write(self, fields: dict[str, Any]) -> None:
+        self._stream.write(visible(json.dumps(fields, ensure_ascii=False)) + "\n")
+        self._stream.flush()
+
+
+def event_schema() -> dict[str, Any]:
+    """Return the JSON Schema of one line. Readers must accept fields that a later version adds."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "One line of `ekiden job events --json`",
+        **event_type().json_schema(),
+    }
+
+
+@cache
+def event_type() -> TypeAdapter[Any]:
+    """Return what validates one line."""
+    records: Any = reduce(or_, map(_placed, get_args(get_args(Record)[0])))
+    placed: Any = Annotated[records, Field(discriminator="type")]
+    return TypeAdapter(
+        Annotated[placed | LiveEvent | NoteEvent, Field(description="Told apart by `event`, records by `type`.")]
+    )
+
+
+def _placed(record: type[BaseModel]) -> type[BaseModel]:
+    """Return the model of ``record`` as an event: flat, with its place in the journal."""
+    extra: dict[str, Any] = {
+        "event": (Literal["record"], "record"),
+        "job": (str, Field(description="Whose journal it is of: the job's, or that of one delegated below it.")),
+        "seq": (int, Field(description="The place in that journal, from 1.")),
+        "run_path": (list[str], Field(description="The agents that led here, from the user; the last one acts.")),
+        "at_ms": (int, Field(description="The server's clock, in ms since the epoch.")),
+    }
+    return create_model(f"{record.__name__}Event", __base__=record, __doc__=record.__doc__, **extra)

@@ -1,0 +1,92 @@
+"""A job's chain as a flowchart in Mermaid's language.
+
+A node for each stretch that an agent had the job, arrows for its way; dotted ones for returns (``-.->``) and refusals
+(``-.-x``), thick ones for delegations, each into a box of its own.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from dispatcher.cli.views.chain import Hop, figures_of, hops_of
+from dispatcher.cli.views.notices import on_completion
+from dispatcher.journal.story import Step, Story
+from shared.redaction import redact
+from shared.visible import one_line, visible
+
+__all__ = ["flowchart"]
+
+_LONGEST = 80
+"""Characters of a label's line."""
+_MARKS = re.compile(r"^-|[!-+.:;<>-@\[-`{-~]")
+"""What could mean something to Mermaid, to Markdown or to HTML; also ``:``, which is half of a statement on styles."""
+
+
+def flowchart(story: Story) -> str:
+    """Return the chart. Whatever the names and texts are, they are shown and steer nothing."""
+    return "\n".join(["flowchart TD", *_Chart().user(story)])
+
+
+class _Chart:
+    """Counts nodes and boxes: their ids say nothing."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def user(self, story: Story) -> Iterator[str]:
+        """Yield the lines of a story, from who asked for it on."""
+        asked = self._next("n")
+        yield f"    {asked}([{_label(story.above[-1])}])"
+        hops = hops_of(story)
+        nodes = [self._next("n") for _ in hops]
+        for node, hop in zip(nodes[:1], hops, strict=False):
+            yield f"    {asked} -->|{_label(hop.why)}| {node}"
+        yield from self._story(story, hops, nodes, "    ")
+
+    def _story(self, story: Story, hops: list[Hop], nodes: list[str], indent: str) -> Iterator[str]:
+        for node, hop in zip(nodes, hops, strict=True):
+            yield f"{indent}{node}[{_label(hop.leg.agent, figures_of(story, hop.leg))}]"
+        for (before, node), hop in zip(pairwise(nodes), hops[1:], strict=True):
+            match hop.leg.how:
+                case "return":
+                    label = _label("returned without a result" if hop.is_error else "returned", hop.why)
+                case "automatic":
+                    label = _label("on completion", on_completion(hop.why))
+                case _:
+                    label = _label(hop.why)
+            yield f"{indent}{before} {'-.->' if hop.leg.how == 'return' else '-->'}|{label}| {node}"
+        for node, hop in zip(nodes, hops, strict=True):
+            for step in hop.leg.steps:
+                if step.kind == "refused":
+                    yield from self._refused(node, step, indent)
+                elif step.kind == "delegated":
+                    yield from self._delegated(story, node, step, indent)
+
+    def _refused(self, node: str, step: Step, indent: str) -> Iterator[str]:
+        refused = self._next("n")
+        yield f"{indent}{refused}({_label(step.name)})"
+        yield f"{indent}{node} -.-x|{_label('refused', step.detail.partition(': ')[0])}| {refused}"
+
+    def _delegated(self, story: Story, node: str, step: Step, indent: str) -> Iterator[str]:
+        child = story.children.get(step.child)
+        hops = hops_of(child) if child else []
+        box, nodes = self._next("c"), [self._next("n") for _ in hops] or [self._next("n")]
+        if child is not None and hops:
+            said = (child.end.answer or child.end.error or "") if child.end else ""
+            yield f"{indent}subgraph {box}[{_label(f'{child.job} {child.status}', said.strip())}]"
+            yield from self._story(child, hops, nodes, f"{indent}    ")
+            yield f"{indent}end"
+        else:
+            yield f"{indent}{nodes[0]}[{_label(step.name, step.child)}]"
+        yield f"{indent}{node} ==>|{_label(step.detail)}| {nodes[0]}"
+
+    def _next(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}{self._count}"
+
+
+def _label(*lines: str) -> str:
+    """Return a quoted label. Mermaid's own escapes, ``#34;``, stand for every mark."""
+    shown = [one_line(visible(redact(line.strip().partition("\n")[0])), _LONGEST) for line in lines]
+    text = "<br/>".join(_MARKS.sub(lambda mark: f"#{ord(mark[0])};", line) for line in shown if line)
+    return f'"{text or " "}"'

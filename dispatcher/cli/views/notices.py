@@ -1,0 +1,99 @@
+"""What people are told of the steps that are no words of an agent: moves of control, delegations, refusals, state."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from shared.records import HandedOff, Nudged, Refused, StateChanged, Summarised
+from shared.visible import one_line
+
+__all__ = ["Notice", "Notices", "chain_text", "on_completion"]
+
+_LONGEST = 120
+"""Characters of what an agent said elsewhere."""
+_LONGEST_VALUE = 60
+_ENDS = {"done": ("ok", "green"), "cancelled": ("cancelled", "yellow")}
+
+
+class Notice(NamedTuple):
+    """A line, the name of the symbol that it begins with, and how a terminal shows it."""
+
+    symbol: str
+    text: str
+    style: str = ""
+
+
+def on_completion(reason: str) -> str:
+    """Return what an automatic handoff's reason says more than that the agent has completed its task."""
+    return reason.removeprefix("completed").removeprefix(": ")
+
+
+class Notices:
+    """Words the notices, with the symbols that can be shown."""
+
+    def __init__(self, symbols: Mapping[str, str]) -> None:
+        self._symbols = symbols
+
+    def move(self, record: HandedOff, agent: str) -> Notice:
+        """Say that ``agent`` handed over, gave control back, or (leg 0) had this job begun by another one."""
+        context = record.context
+        if record.leg == 0:
+            edge = f"{context.from_agent} {self._symbols['calls']} {context.to_agent}"
+            return Notice("child", f"{edge}: {self.cut(context.reason)}", "bold cyan")
+        if context.returned is not None:
+            word = " without a result" if context.returned.is_error else ""
+            said = self.cut(context.returned.text)
+            style = "yellow" if context.returned.is_error else "bold cyan"
+            return Notice("return", f"{agent} returned to {context.to_agent}{word}: {said}", style)
+        edge = f"{context.from_agent} {self._symbols['arrow']} {context.to_agent}"
+        if record.call_id is None:
+            why = on_completion(context.reason)
+            return Notice("handoff", f"{edge} (on completion){f': {why}' if why else ''}", "bold cyan")
+        return Notice("handoff", f"{edge}: {context.reason}", "bold cyan")
+
+    def refusal(self, record: Refused, agent: str) -> Notice:
+        """Say that a handoff was not carried out, and why."""
+        return Notice("stop", f"{agent}: {record.name} refused ({record.code}): {record.message}", "yellow")
+
+    def delegation(self, agent: str, children: Sequence[str]) -> Notice:
+        """Say whom ``agent`` has called, by their names."""
+        count = f"{len(children)} child job{'s' * (len(children) > 1)}"
+        return Notice("child", f"{agent} {self._symbols['calls']} {', '.join(children)} ({count})", "bold cyan")
+
+    def child(self, agent: str, objective: str, job: str) -> Notice:
+        """Say what an agent was called for."""
+        return Notice("child", f"{agent}: {self.cut(objective)} {self._symbols['dot']} job {job}", "dim")
+
+    def end_of_child(self, agent: str, status: str, reason: str, said: str) -> Notice:
+        """Say how a child job has ended."""
+        symbol, style = _ENDS.get(status, ("failed", "red"))
+        how = "" if status == "done" else f" {status}" + (f" ({reason})" if reason else "")
+        return Notice(symbol, f"{agent}{how}: {self.cut(said)}", style)
+
+    def nudge(self, record: Nudged, agent: str) -> Notice:
+        """Say that a reply was no end."""
+        return Notice("note", f"{agent} is told: {self.cut(record.text)}", "dim")
+
+    def summary(self, record: Summarised, agent: str) -> Notice:
+        """Say that a model summed up for ``agent`` what came before."""
+        return Notice("note", f"{agent} gets a summary of what came before ({len(record.text.split())} words)", "dim")
+
+    def state(self, record: StateChanged) -> Notice:
+        """Say which session variables were written, and by which tool."""
+        changes = ", ".join(self._change(name, value) for name, value in record.changes.items())
+        return Notice("note", f"state: {changes}{f' ({record.by})' if record.by else ''}", "dim")
+
+    def _change(self, name: str, value: object) -> str:
+        if value is None:
+            return f"{name} taken away"
+        return f"{name} = {one_line(json.dumps(value, ensure_ascii=False), _LONGEST_VALUE, self._symbols['dots'])}"
+
+    def cut(self, text: str) -> str:
+        """Return the first line of a text, cut where it is long."""
+        first = next(filter(None, map(str.strip, text.splitlines())), "")
+        return one_line(first, _LONGEST, self._symbols["dots"])
+
+
+def chain_text(agents: Sequence[str], arrow: str = "→") -> str:
+    """Return a chain in one line: ``user → debugger → code-fixer``."""
+    return f" {arrow} ".join(agents)

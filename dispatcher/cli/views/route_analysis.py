@@ -1,0 +1,201 @@
+"""What ``ekiden route`` finds out, and how it shows it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dispatcher.bootstrap import load_catalog, strategies_of
+from dispatcher.cli.terminal.output import Output
+from dispatcher.dispatch import nobody, with_default
+from dispatcher.routing.base import Route, RoutingResult
+from dispatcher.routing.evaluation import evaluate, read_cases
+from dispatcher.routing.overrides import parse_override, strategy_of
+from shared.definitions.catalog import Catalog, build_catalog
+from shared.definitions.loader import load_folder
+from shared.errors import InvalidRequest
+from shared.records import RoutingStage
+from shared.settings import Settings, load_settings
+from shared.visible import one_line
+
+__all__ = ["Analysis", "analysed", "measured", "print_analysis", "print_measured"]
+
+_METHODS = {
+    "rule": "rule-based matching",
+    "semantic": "meaning",
+    "llm": "a model's choice",
+    "agent": "named by the request",
+    "fallback": "the default agent",
+}
+_EXPLAINED = 8
+_CONFUSIONS = 12
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What would become of a request."""
+
+    catalog: Catalog
+    settings: Settings
+    strategy: str
+    result: RoutingResult
+    explained: Mapping[str, RoutingResult] = field(default_factory=dict)
+    """By stage, whatever the strategy: empty unless that was asked for."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as one JSON object."""
+        route = self.result.route
+        fields: dict[str, Any] = {"strategy": self.strategy, "enabled": self.settings.routing_enabled}
+        fields |= route.model_dump(mode="json") if route else {"agent": None, "stage": None}
+        fields["stages"] = [stage.model_dump(mode="json") for stage in self.result.stages]
+        fields["candidates"] = [_dumped(one, self.catalog) for one in self.result.candidates]
+        if self.explained:
+            fields["explained"] = {
+                stage: [_dumped(one, self.catalog) for one in result.candidates]
+                for stage, result in self.explained.items()
+            }
+        return fields
+
+
+async def analysed(prompt: str, strategy: str | None, folder: Path | None, *, explain: bool) -> Analysis:
+    """Route ``prompt`` as a dispatcher with these settings would; with ``explain``, by every stage."""
+    settings = load_settings()
+    catalog = _catalog(settings, folder)
+    routers = strategies_of(settings)
+    override = parse_override(prompt, catalog.names)
+    name = str(strategy_of(strategy) if strategy else override.strategy or settings.routing_strategy)
+    is_asked = strategy is not None or override.strategy is not None
+    if override.agent is not None:
+        route = Route(agent=override.agent, stage="agent", score=0, confidence=100)
+        result = RoutingResult(route=route)
+    elif not settings.routing_enabled and not is_asked:
+        result = RoutingResult(stages=(RoutingStage(stage="none", note="Routing is disabled in the settings"),))
+    else:
+        default = settings.routing_default_agent if settings.routing_fallback == "default_agent" else None
+        result = with_default(await routers[name].route(override.prompt, catalog), catalog, default)
+    stages = ["rule", "semantic", *(["llm"] if name == "llm" or settings.routing_llm_model else [])]
+    explained = {stage: await routers[stage].route(override.prompt, catalog) for stage in stages} if explain else {}
+    return Analysis(catalog, settings, name, result, explained)
+
+
+async def measured(lines: Sequence[str], strategy: str | None, folder: Path | None) -> dict[str, Any]:
+    """Route the labelled requests of ``lines`` and return the figures."""
+    settings = load_settings()
+    catalog = _catalog(settings, folder)
+    name = str(strategy_of(strategy)) if strategy else settings.routing_strategy
+    cases = read_cases(lines, catalog.names)
+    return {"strategy": name, **await evaluate(strategies_of(settings)[name], catalog, cases)}
+
+
+def print_analysis(analysis: Analysis, out: Output | None = None) -> None:
+    """Show it as the source does, and every stage's candidates where they were asked for."""
+    out = out or Output()
+    settings, route = analysis.settings, analysis.result.route
+    out.line(f"{out.symbols['route']} Routing Analysis:\n", "bold")
+    out.line(f"Current Strategy: {analysis.strategy}")
+    out.line("Current Config:")
+    out.line(f"  - Enabled: {str(settings.routing_enabled).lower()}")
+    out.line(f"  - Rule Threshold: {settings.routing_rule_threshold:g}%")
+    threshold = settings.routing_semantic_threshold
+    out.line(f"  - Semantic Threshold: {'calibrated (50%)' if threshold is None else f'{threshold:g}%'}")
+    out.line(f"  - LLM Model: {settings.routing_llm_model or 'none'}")
+    out.line(f"  - Fallback: {settings.routing_fallback}\n")
+    if route is None:
+        out.line(nobody(analysis.catalog, analysis.result), "yellow")
+    else:
+        _print_route(route, out)
+    _print_stages(analysis.result.stages, out)
+    for stage, result in analysis.explained.items():
+        _print_candidates(stage, result, analysis.catalog, out)
+
+
+def print_measured(figures: Mapping[str, Any], out: Output | None = None) -> None:
+    """Show the figures, the stages, and which agents are confused most."""
+    out = out or Output()
+    plain = [(key, _shown(value)) for key, value in figures.items() if not isinstance(value, Mapping)]
+    out.table(("figure", "value"), plain)
+    stages = [
+        (stage, str(one["decided"]), _shown(one["of_in_scope"]), _shown(one["right"]))
+        for stage, one in figures["stages"].items()
+    ]
+    out.table(("stage", "decided", "of in-scope", "right"), stages)
+    pairs = [(n, agent, other) for agent, one in figures["agents"].items() for other, n in one["others"].items()]
+    confused = [(agent, other, str(count)) for count, agent, other in sorted(pairs, reverse=True)[:_CONFUSIONS]]
+    if confused:
+        out.table(("agent", "went to", "times"), confused)
+
+
+def _catalog(settings: Settings, folder: Path | None) -> Catalog:
+    if folder is None:
+        return load_catalog(settings)
+    if not folder.is_dir():
+        raise InvalidRequest(f"--agents {str(folder)!r} is no folder: give one with agent files")
+    catalog, _ = build_catalog(load_folder(folder, "project").definitions)
+    if not len(catalog):
+        raise InvalidRequest(f"there is no agent file that can be used in {str(folder)!r}: `ekiden agents validate`")
+    return catalog
+
+
+def _dumped(route: Route, catalog: Catalog) -> dict[str, Any]:
+    fields = route.model_dump(mode="json")
+    return {**fields, "arithmetic": _arithmetic(route, catalog)} if route.stage == "rule" else fields
+
+
+def _arithmetic(route: Route, catalog: Catalog) -> str:
+    keywords, patterns = len(route.matched_keywords), len(route.matched_patterns)
+    priority = catalog.definition(route.agent).triggers.priority
+    return f"({keywords} x 10 + {patterns} x 20) x {priority}/100 = {route.score:g}"
+
+
+def _print_route(route: Route, out: Output) -> None:
+    out.line("Routing Result:")
+    out.line(f"  Method: {_METHODS.get(route.stage, route.stage)}")
+    out.line(f"  Agent: {route.agent}", "bold")
+    out.line(f"  Confidence: {route.confidence:.0f}%")
+    if route.matched_keywords:
+        out.line(f"  Matched Keywords: {', '.join(route.matched_keywords)}")
+    if route.matched_patterns:
+        out.line(f"  Matched Patterns: {', '.join(route.matched_patterns)}")
+    if route.reason:
+        out.line(f"  Reason: {route.reason}")
+
+
+def _print_stages(stages: Sequence[RoutingStage], out: Output) -> None:
+    if not stages:
+        return
+    out.line()
+    rows = [
+        (
+            stage.stage,
+            stage.agent or "-",
+            f"{stage.score:g}",
+            f"{stage.confidence:.0f}%",
+            "-" if stage.threshold is None else f"{stage.threshold:g}",
+            "yes" if stage.decided else "no",
+            f"{stage.duration_ms:.1f}",
+            one_line(stage.note, 60, out.symbols["dots"]),
+        )
+        for stage in stages
+    ]
+    out.table(("stage", "best agent", "score", "confidence", "threshold", "decided", "ms", "note"), rows)
+
+
+def _print_candidates(stage: str, result: RoutingResult, catalog: Catalog, out: Output) -> None:
+    out.line(f"\nCandidates by {stage}:", "bold")
+    if not result.candidates:
+        out.line("  none: " + "; ".join(one.note for one in result.stages if one.note))
+        return
+    rows = [
+        (
+            route.agent,
+            f"{route.confidence:.0f}%",
+            _arithmetic(route, catalog) if stage == "rule" else f"{route.score:g}",
+            one_line(", ".join((*route.matched_keywords, *route.matched_patterns)) or route.reason, 60),
+        )
+        for route in result.candidates[:_EXPLAINED]
+    ]
+    out.table(("agent", "confidence", "score", "matched"), rows)
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)

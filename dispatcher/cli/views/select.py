@@ -1,0 +1,13 @@
+"""Which view of a job the user asked for."""
+
+from dispatcher.cli.terminal.output import Output
+from dispatcher.cli.views.json_lines import JsonView
+from dispatcher.cli.views.people import PeopleView
+from dispatcher.journal.view import View
+
+__all__ = ["view_for"]
+
+
+def view_for(job: str, *, as_json: bool, thoughts: bool = False, verbose: bool = False) -> View:
+    """Return the view that the user asked for."""
+    return JsonView(job) if as_json else PeopleView(job, Output(), thoughts=thoughts, verbose=verbose)

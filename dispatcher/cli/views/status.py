@@ -1,0 +1,73 @@
+"""Pools, queues and dead letters as programs and people read them."""
+
+import dataclasses
+import json
+
+from dispatcher.cli.terminal.output import Output
+from dispatcher.cli.views.dead_letters import fields_of_letter
+from dispatcher.client import Client
+from shared.stores.base import PoolView
+from shared.stores.dead_letters import DeadLetters
+from shared.stores.pools import QueueView
+
+__all__ = ["Look", "look", "show_status", "status_json"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What there is on a server."""
+
+    pools: list[PoolView]
+    queues: list[QueueView]
+    dead_letters: DeadLetters
+
+
+async def look(client: Client) -> Look:
+    """Look at a server."""
+    return Look(await client.pools(), await client.queues(), await client.look_at_dead_letters())
+
+
+def status_json(found: Look) -> str:
+    """Return a look at the server as one line of JSON."""
+    newest = found.dead_letters.newest
+    fields = {
+        "pools": list(map(dataclasses.asdict, found.pools)),
+        "queues": list(map(dataclasses.asdict, found.queues)),
+        "dead_letters": {"count": found.dead_letters.count, "newest": newest and fields_of_letter(newest)},
+    }
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def show_status(out: Output, found: Look) -> None:
+    """Write a look at the server as tables."""
+    if found.pools:
+        out.table(
+            ["POOL", "KIND", "IN FLIGHT", "CAPACITY", "LAG", "WORKSPACE ROOT", "QUEUES"],
+            [_pool(pool) for pool in found.pools],
+        )
+    else:
+        out.line("No pool runs: start `ekiden dispatcher` and `ekiden worker`, or `ekiden up`", "yellow")
+    if found.queues:
+        out.line()
+        out.table(["QUEUE", "WAITING", "POOLS", ""], [_queue(queue) for queue in found.queues])
+    if (newest := found.dead_letters.newest) is not None:
+        out.line()
+        text = f"{newest.queue}: {newest.reason} (`ekiden status --dead-letters` shows more)"
+        out.line(f"Dead letters: {found.dead_letters.count}, the newest in {text}", "yellow")
+
+
+def _pool(pool: PoolView) -> list[str]:
+    queues = ", ".join(pool.queues) or "(none yet)"
+    root = pool.workspace_root or "-"
+    return [pool.id, pool.kind, str(pool.in_flight), str(pool.capacity), _lag(pool), root, queues]
+
+
+def _lag(pool: PoolView) -> str:
+    """Say how far the pool's event loop is behind, and whether it leaves messages in the queue because of that."""
+    lag = f"{pool.extra['lag_ms']} ms" if "lag_ms" in pool.extra else "-"
+    return f"{lag}, busy" if pool.extra.get("busy") == "yes" else lag
+
+
+def _queue(queue: QueueView) -> list[str]:
+    mark = "no list stands under its name" if queue.is_blocked else "" if queue.pools else "no consumer"
+    return [queue.name, str(queue.waiting), str(len(queue.pools)), mark]

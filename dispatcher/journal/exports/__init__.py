@@ -1,0 +1,1 @@
+"""A job's story in the forms that other programs read."""

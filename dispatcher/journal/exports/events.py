@@ -1,0 +1,106 @@
+"""A story as a list of trace events: calls of models and tools, routes and handoffs, each with what it took."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from dispatcher.journal.exports.content import error_of, reply_of, result_of, tool_of
+from dispatcher.journal.story import Leg, Step, StepKind, Story
+from shared.records import Routed, RoutingStage
+from shared.redaction import redact_all
+
+__all__ = ["trace_events"]
+
+_TYPES: dict[StepKind, str] = {"route": "route", "model": "llm_call", "tool": "tool_call"}
+_TYPES |= {"handoff": "handoff", "refused": "handoff", "returned": "handoff", "delegated": "tool_call"}
+
+
+def trace_events(story: Story, *, content: bool) -> list[dict[str, Any]]:
+    """Return the events, oldest first, those of a child job behind its delegation; times are ms.
+
+    ``content``: also what was asked, said and handed over.
+    """
+    return list(_events(story, content=content))
+
+
+def _events(story: Story, *, content: bool) -> Iterator[dict[str, Any]]:
+    for leg in story.legs:
+        for step in leg.steps:
+            if step.kind in _TYPES:
+                yield _event(story, leg, step, content=content)
+            if (child := story.children.get(step.child)) is not None:
+                yield from _events(child, content=content)
+
+
+def _event(story: Story, leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
+    event: dict[str, Any] = {
+        "event_id": f"{story.job}:{step.seq}",
+        "event_type": _TYPES[step.kind],
+        "timestamp": step.start_ms,
+        "session_id": story.session,
+        "agent_name": leg.agent,
+        "correlation_id": story.correlation_id,
+        "details": _details(leg, step, content=content) | (_content(step) if content else {}),
+    }
+    if step.end_ms is not None:
+        event["duration_ms"] = step.end_ms - step.start_ms
+    if (error := error_of(step, content=content)) is not None:
+        event["error"] = error
+    return event
+
+
+def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
+    match step.kind:
+        case "model":
+            usage = step.usage
+            tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
+            return {"model": step.name, "tokens": tokens}
+        case "tool":
+            return {"tool_name": tool_of(step, content=content)}
+        case "route":
+            chosen = step.record if isinstance(step.record, Routed) else None
+            stages = [_stage(stage, content=content) for stage in step.stages]
+            return {
+                "routing_method": chosen and chosen.stage,
+                "routing_confidence": chosen.confidence if chosen else 0.0,
+                "to_agent": chosen and chosen.agent,
+                **({"stages": stages} if stages else {}),
+            }
+        case "handoff":
+            return {"from_agent": leg.agent, "to_agent": step.name}
+        case "returned":
+            return {"from_agent": leg.agent, "to_agent": step.name, "returned": True}
+        case "delegated":
+            return {"tool_name": tool_of(step, content=content), "to_agent": step.name, "child_job": step.child}
+        case _:
+            return {"from_agent": leg.agent, "tool_name": tool_of(step, content=content)}
+
+
+def _stage(stage: RoutingStage, *, content: bool) -> dict[str, Any]:
+    """Return what a stage of the routing found; its note may hold a model's words."""
+    found: dict[str, Any] = redact_all(stage.model_dump(mode="json", exclude=set() if content else {"note"}))
+    return found
+
+
+def _content(step: Step) -> dict[str, Any]:
+    found: dict[str, Any] = redact_all(_words(step))
+    return found
+
+
+def _words(step: Step) -> dict[str, Any]:
+    match step.kind:
+        case "model":
+            reply = reply_of(step)
+            prompt = "\n".join(message.text for message in step.heard if message.role == "user")
+            return {"prompt": prompt, "response": reply.text if reply else ""}
+        case "tool" | "delegated":
+            result = result_of(step)
+            given = {"tool_error" if step.is_error else "tool_result": result} if result is not None else {}
+            return {"tool_args": step.call.args if step.call else {}} | given
+        case "handoff":
+            return {"handoff_reason": step.detail}
+        case "returned":
+            return {"handoff_result": step.detail}
+        case "refused":
+            return {"tool_args": step.call.args if step.call else {}}
+        case _:
+            return {}

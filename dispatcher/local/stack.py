@@ -1,0 +1,147 @@
+"""The pools of ``ekiden run`` and ``ekiden up``: a dispatcher and a worker, as children of this process."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from dispatcher.client import Client
+from shared.children import Child, start_child, stop_all
+from shared.errors import ConfigurationError
+from shared.graces import stop_s
+from shared.settings import load_settings
+
+__all__ = ["Stack"]
+
+_LARGEST_LOG = 5_000_000
+_LOOK_S = 0.1
+
+
+@dataclass
+class Stack:
+    """A dispatcher and a worker that serve every agent; they end with this process, however it ends.
+
+    The dispatcher puts the folder's agents in force: on a server that several folders share, the last one counts.
+
+    Attributes:
+        url: The server that they serve.
+        data_dir: Where they log: ``dispatcher.log``, ``worker.log``.
+        root: The worker's workspace root.
+        concurrency: Legs at a time in the worker; None: as the settings say.
+        agents_dirs: Further folders of agent files, by the user's word.
+        project: The folder that jobs work in, whose project's agents are read as far as it is trusted.
+    """
+
+    url: str
+    data_dir: Path
+    root: Path
+    concurrency: int | None = None
+    agents_dirs: Sequence[Path] = ()
+    project: Path | None = None
+    children: dict[str, Child] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set, repr=False)
+    _drain_s: float = field(default_factory=lambda: load_settings().drain_s or 0.0, repr=False)
+
+    def __enter__(self) -> Self:
+        try:
+            for kind in ("dispatcher", "worker"):
+                self.start(kind)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, kind: str) -> None:
+        """Start the pool of this kind (again)."""
+        log = self.data_dir / f"{kind}.log"
+        if log.exists() and log.stat().st_size > _LARGEST_LOG:
+            log.replace(log.with_suffix(".log.1"))
+        # -P: the current folder is a user's project, whose packages may be named like ours
+        argv = [sys.executable, "-P", "-m", "dispatcher", kind, *self._options(kind)]
+        env = {**os.environ, "EKIDEN_REDIS_URL": self.url, "EKIDEN_DRAIN_S": str(self._drain_s)}
+        self.children[kind] = start_child(argv, env=env, log=log)
+
+    def stop(self) -> None:
+        """End the pools; at once when the user does not want to wait."""
+        children = list(self.children.values())
+        try:
+            stop_all(children, stop_s(self._drain_s))
+        except KeyboardInterrupt:
+            stop_all(children, 0.0)
+
+    def ended(self) -> str | None:
+        """Return the kind of a pool that has ended by itself; None when all run."""
+        return next((kind for kind, child in self.children.items() if child.poll() is not None), None)
+
+    def why_ended(self, kind: str) -> str:
+        """Return what ended the pool of this kind: a signal, or the last thing that it wrote."""
+        code = self.children[kind].poll() or 0
+        if code < 0:
+            return f"killed by signal {-code} ({signal.Signals(-code).name})"
+        lines = [line for line in self.children[kind].tail(20).splitlines() if line.strip()]
+        return lines[-1].strip() if lines else "it wrote nothing"
+
+    async def watch(self, look: Callable[[], None]) -> None:
+        """Call ``look`` now and then; return never; raise ``ConfigurationError`` when a pool ends by itself."""
+        while (kind := self.ended()) is None:
+            look()
+            await asyncio.sleep(_LOOK_S)
+        raise ConfigurationError(f"the {kind} ended: {self.why_ended(kind)}")
+
+    async def ready(self, client: Client) -> None:
+        """Return when both pools have announced themselves; raise like ``watch`` when one has ended."""
+        pids = {child.pid for child in self.children.values()}
+        while not pids <= {pool.pid for pool in await client.pools()}:
+            if (kind := self.ended()) is not None:
+                raise ConfigurationError(f"the {kind} ended: {self.why_ended(kind)}")
+            await asyncio.sleep(_LOOK_S)
+
+    def tell_problems(self, tell: Callable[[str], None]) -> None:
+        """Tell what is wrong with the agent files, or keeps them from being in force, each thing once."""
+        for problem in self._problems():
+            if problem not in self._told:
+                self._told.add(problem)
+                tell(problem)
+
+    def _problems(self) -> list[str]:
+        """Return what the dispatcher has logged of its agent files; empty before it has."""
+        found = []
+        for line in self.children["dispatcher"].tail(200).splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and (problem := _problem(entry)):
+                found.append(problem)
+        return found
+
+    def _options(self, kind: str) -> list[str]:
+        if kind == "dispatcher":
+            project = [] if self.project is None else ["--project", str(self.project)]
+            return [
+                "--publish",
+                *project,
+                *(part for folder in self.agents_dirs for part in ("--agents-dir", str(folder))),
+            ]
+        concurrency = [] if self.concurrency is None else ["--concurrency", str(self.concurrency)]
+        return ["--workspace-root", str(self.root), *concurrency]
+
+
+def _problem(entry: dict[str, Any]) -> str:
+    """Return what a line of the dispatcher's log says of the agent files, if it says anything."""
+    match entry.get("event"), entry.get("level"):
+        case "agent_file", "error":
+            return f"agent file {entry.get('at')}: {entry.get('problem')}"
+        case "catalog_not_published", _:
+            return f"the agent files are not in force: {entry.get('error')}"
+        case "catalog_differs", _:
+            return f"the agent files are not in force ({entry.get('files')}): {entry.get('hint')}"
+    return ""

@@ -1,0 +1,119 @@
+"""Jobs that an earlier command left unfinished: never resumed silently."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+import typer
+
+from dispatcher.client import Client
+from dispatcher.local.locks import Neighbours
+from shared.embedded import Attachment
+from shared.errors import ConfigurationError, InvalidRequest
+from shared.ids import parent_of
+from shared.stores.reading import Unfinished
+from shared.visible import one_line, say, visible
+
+__all__ = ["Abandoned", "listed_jobs", "settle_abandoned"]
+
+Abandoned = Literal["resume", "cancel"]
+"""What becomes of jobs that an earlier command left unfinished."""
+
+_DYING_S = 6.0
+"""How long the pools of a killed command may take to end; a living pool announces itself anew meanwhile."""
+_SHOWN = 10
+
+
+def settle_abandoned(server: Attachment, neighbours: Neighbours, choice: Abandoned | None) -> list[str]:
+    """Return the jobs to resume, the oldest first. Pools must not run, nor others ``join``, before this is settled.
+
+    Raises:
+        InvalidRequest: there are such jobs, no choice was made, and nobody is there to be asked.
+        ConfigurationError: one is to be cancelled, and cannot be.
+    """
+    left = asyncio.run(_left_behind(server)) if neighbours.is_alone else []
+    if not left:
+        return []
+    if (choice or _ask(left)) == "resume":
+        return [job.id for job in _roots(left)]
+    asyncio.run(_cancel(server.url))
+    return []
+
+
+def listed_jobs(jobs: Sequence[Unfinished]) -> list[str]:
+    """Return lines for people: the jobs, without those that one of them has delegated."""
+    roots = _roots(jobs)
+    lines = [f"  {job.id}  {job.status}, {job.agent}: {one_line(job.summary, 60)}" for job in roots[:_SHOWN]]
+    return [visible(line) for line in lines] + ([f"  and {len(roots) - _SHOWN} more"] if roots[_SHOWN:] else [])
+
+
+def _roots(jobs: Sequence[Unfinished]) -> list[Unfinished]:
+    ids = {job.id for job in jobs}
+    return [job for job in jobs if parent_of(job.id) not in ids]
+
+
+async def _left_behind(server: Attachment) -> list[Unfinished]:
+    """Return the unfinished jobs, unless pools that somebody started by hand serve them.
+
+    Nobody can serve a server that has only just been started, whatever its data say.
+    """
+    async with Client(server.url) as client:
+        jobs = [job for job in await client.unfinished() if not job.is_stopped]
+        if jobs and not server.started and await _is_served(client):
+            return []
+        return jobs
+
+
+async def _is_served(client: Client) -> bool:
+    """Whether pools run and go on running; those of a killed command are about to end.
+
+    What counts is that one announces itself anew: data may tell of processes that never were.
+    """
+    deadline = time.monotonic() + _DYING_S
+    before = await client.announced_ms()
+    while living := [pool.id for pool in await client.pools() if _lives(pool.pid)]:
+        if time.monotonic() > deadline:
+            now = await client.announced_ms()
+            return any(now.get(pool, 0) > before.get(pool, 0) for pool in living)
+        await asyncio.sleep(0.1)
+    return False
+
+
+def _lives(pid: int) -> bool:
+    """Whether the process runs: pools of an embedded server run on this machine."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+async def _cancel(url: str) -> None:
+    """Cancel all that has not ended: a job takes those along that it has delegated."""
+    async with Client(url) as client:
+        while left := _roots([job for job in await client.unfinished() if not job.is_stopped]):
+            for job in left:
+                await client.cancel(job.id)
+            tried = {job.id for job in left}
+            if tried & {job.id for job in await client.unfinished() if not job.is_stopped}:
+                raise ConfigurationError(f"not all of {', '.join(sorted(tried))} could be cancelled: try it again")
+
+
+def _ask(left: Sequence[Unfinished]) -> Abandoned:
+    text = "\n".join([f"An earlier command left {len(_roots(left))} unfinished job(s) here:", *listed_jobs(left)])
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InvalidRequest(
+            f"{text}\nSay what becomes of them: --abandoned resume, or --abandoned cancel "
+            f"(one by one: `ekiden job cancel {left[0].id}`)"
+        )
+
+    say(text)
+    while True:
+        answer = typer.prompt("resume or cancel them?").strip().lower()
+        if answer in ("resume", "cancel"):
+            return "resume" if answer == "resume" else "cancel"

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from shared.addresses import problem_of
+from shared.environments import problem_of_name
 from shared.errors import ConfigurationError
 from shared.places import data_folder, project_of
 from shared.settings_files import global_file, project_file, read_settings, value_at
@@ -62,6 +63,7 @@ _KEYS = {
     "tracing_events": "agents.tracing.events",
     "tracing_backend": "agents.tracing.backend",
     "tracing_sample_rate": "agents.tracing.sample_rate",
+    "tools_env": "tools.env",
 }
 
 HARMLESS = frozenset(
@@ -94,6 +96,12 @@ def _address(url: str) -> str:
     if (problem := problem_of(url)) is not None:
         raise ValueError(problem)
     return url
+
+
+def _variables(entries: list[str]) -> list[str]:
+    if problem := next(filter(None, map(problem_of_name, entries)), None):
+        raise ValueError(problem)
+    return entries
 
 
 class Settings(BaseSettings):
@@ -168,6 +176,11 @@ class Settings(BaseSettings):
 
     tools_after_untrusted: Literal["allow", "deny"] = "allow"
     """``deny``: every agent gets only harmless tools once its job has read text whose author nobody vouches for."""
+    tools_env: Annotated[list[str], NoDecode, AfterValidator(_variables)] = Field(default_factory=list)
+    """What else commands of tools get of a worker's environment: ``NAME`` or ``PREFIX_*``; a list, or joined by commas.
+
+    What a pattern lets through must look harmless; what is named in full is meant, a key too.
+    """
 
     tracing_enabled: bool = True
     """Whether jobs are traced where there is somewhere to send spans to."""
@@ -191,7 +204,7 @@ class Settings(BaseSettings):
             raise ValueError("'ask' does not work yet: use 'deny', or 'allow'")
         return value
 
-    @field_validator("tracing_events", mode="before")
+    @field_validator("tracing_events", "tools_env", mode="before")
     @classmethod
     def _as_words(cls, value: Any) -> Any:
         return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value

@@ -3,6 +3,7 @@
 import os
 
 from shared.definitions.loader import shipped_agents_dir
+from shared.environments import for_tools
 from shared.llm.models import Models, ModelValues
 from shared.prices import Prices
 from shared.processes import prepare
@@ -29,5 +30,6 @@ async def build(settings: Settings, stores: Stores) -> Served:
         Prices(settings.prices),
         workspace_root=settings.workspace_root,
         after_untrusted=settings.tools_after_untrusted,
+        env=for_tools(os.environ, settings.tools_env),
     )
     return Served(handler, registry.names())

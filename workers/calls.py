@@ -50,6 +50,8 @@ class Equipment:
     prices: Prices
     root: Path
     cwd: Path
+    env: Mapping[str, str]
+    """What programs of tools get."""
 
 
 class Calls:
@@ -184,7 +186,7 @@ class Calls:
         state = StateView(self._leg.state)
         leg = self._leg
         context = ToolContext(
-            leg.job, leg.number, has.definition.name, call.id, has.cwd, has.root, state, lifetime=leg.lifetime
+            leg.job, leg.number, has.definition.name, call.id, has.cwd, has.root, state, has.env, lifetime=leg.lifetime
         )
         result = await has.gate.run(call, context)
         brought = has.untrusted.brought_by(has.tools.get(call.name))

@@ -19,7 +19,7 @@ def worker(
         Path | None, typer.Option(metavar="DIR", help="File and shell tools never leave it. [no such tools]")
     ] = None,
     redis: Annotated[
-        str | None, typer.Option(envvar="EKIDEN_REDIS_URL", metavar="URL", help="The Redis or Valkey server to use.")
+        str | None, typer.Option(metavar="URL", help="The Redis or Valkey server to use. [$EKIDEN_REDIS_URL]")
     ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(metavar="PORT", min=0, help="Offer metrics to Prometheus there. [not at all]")

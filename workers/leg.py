@@ -1,6 +1,6 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import structlog
@@ -62,7 +62,9 @@ class AgentHandler:
         *,
         workspace_root: Path | None,
         after_untrusted: AfterUntrusted = "allow",
+        env: Mapping[str, str],
     ) -> None:
+        """``env``: what programs of tools get."""
         self._definitions = definitions
         self._registry = registry
         self._gate = gate
@@ -70,6 +72,7 @@ class AgentHandler:
         self._prices = prices
         self._after_untrusted = after_untrusted
         self._root = workspace_root.resolve() if workspace_root else None
+        self._env = env
 
     async def run(self, leg: Leg) -> Outcome:
         """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
@@ -128,6 +131,7 @@ class AgentHandler:
             prices=self._prices,
             root=root,
             cwd=cwd,
+            env=self._env,
         )
 
     def _denies_after_untrusted(self, definition: AgentDefinition, leg: Leg) -> bool:

@@ -28,6 +28,7 @@ from shared.relay.pool import AsyncPool
 from shared.relay.runner import PROCESS, Runner
 from shared.relay.served import Kind, imported
 from shared.relay.watchdog import LOOK_S, Watchdog
+from shared.secrets import withdraw
 from shared.server import server_url
 from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
@@ -51,6 +52,7 @@ log = structlog.get_logger(__name__)
 
 def make_app(kind: Kind, bootstrap: str) -> EkidenApp:
     """Return the app of a pool. ``bootstrap`` is ``module:function``, imported when the worker starts."""
+    withdraw()  # `celery -A …` has not done it
     settings = load_settings()
     url = server_url(settings)
     app = EkidenApp(f"ekiden-{kind}", url)

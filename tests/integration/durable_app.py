@@ -28,6 +28,7 @@ import shared.stores.jobs
 import shared.stores.scripts
 import workers.executor
 from shared.children import watch_parent
+from shared.environments import for_tools
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
 from shared.outcomes import Suspended
@@ -125,7 +126,9 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
     registry = Registry([pay, print_receipt, poison, *builtin.offered_to(lambda _: True)])
     models = CountingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     tools, root = ToolGate(registry), settings.workspace_root
-    handler = NotingHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root)
+    handler = NotingHandler(
+        Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root, env=for_tools(os.environ)
+    )
     return Served(handler, registry.names())
 
 

@@ -68,6 +68,8 @@ class ToolContext:
     root: Path
     """The worker's workspace root; nothing outside is read or written."""
     state: StateView = field(default_factory=StateView)
+    env: Mapping[str, str] = field(default_factory=dict)
+    """All that programs which the tool starts may see of the worker's environment."""
     lifetime: Lifetime | None = None
     """What processes that the tool starts must not outlive: the lease of its leg."""
 

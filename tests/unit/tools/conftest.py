@@ -1,9 +1,11 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shared.environments import for_tools
 from workers.tools.base import Tool, ToolContext
 
 Use = Callable[..., str]
@@ -21,7 +23,8 @@ def cwd(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def context(cwd: Path) -> ToolContext:
-    return ToolContext(job="a" * 16 + ".1", leg=1, agent="code-fixer", call_id="c1", cwd=cwd, root=cwd.parent)
+    env = for_tools(os.environ)
+    return ToolContext(job="a" * 16 + ".1", leg=1, agent="code-fixer", call_id="c1", cwd=cwd, root=cwd.parent, env=env)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.cli.neighbours import Neighbours
 from dispatcher.cli.options import Abandoned
-from dispatcher.cli.output import one_line
+from dispatcher.cli.output import glimpse
 from shared.errors import ConfigurationError, InvalidRequest
 from shared.ids import parent_of
 from shared.visible import say, visible
@@ -45,7 +45,7 @@ def settle_abandoned(server: "Attachment", neighbours: Neighbours, choice: Aband
 def listed_jobs(jobs: "Sequence[Unfinished]") -> list[str]:
     """Return lines for people: the jobs, without those that one of them has delegated."""
     roots = _roots(jobs)
-    lines = [f"  {job.id}  {job.status}, {job.agent}: {one_line(job.summary, 60)}" for job in roots[:_SHOWN]]
+    lines = [f"  {job.id}  {job.status}, {job.agent}: {glimpse(job.summary, 60)}" for job in roots[:_SHOWN]]
     return [visible(line) for line in lines] + ([f"  and {len(roots) - _SHOWN} more"] if roots[_SHOWN:] else [])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dispatcher.cli.connection import connected
 from dispatcher.cli.jobs import local_time
-from dispatcher.cli.output import Output, one_line
+from dispatcher.cli.output import Output, glimpse
 from shared.stores.dead_letters import DeadLetter
 from shared.visible import say
 
@@ -46,4 +46,4 @@ async def _taken(redis: str | None, data_dir: Path | None, *, clear: bool) -> li
 
 
 def _row(letter: DeadLetter) -> list[str]:
-    return [local_time(letter.at_ms), letter.queue, letter.reason, one_line(letter.text, 60)]
+    return [local_time(letter.at_ms), letter.queue, letter.reason, glimpse(letter.text, 60)]

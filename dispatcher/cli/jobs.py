@@ -81,8 +81,8 @@ async def _newest(
 
 
 def _row(job: "JobView", children: int) -> list[str]:
-    from dispatcher.cli.output import one_line
+    from dispatcher.cli.output import glimpse
 
     created = local_time(job.created_ms)
     count = str(children) if children else ""
-    return [job.id, job.status, job.agent, str(job.leg), count, created, one_line(job.summary, 60)]
+    return [job.id, job.status, job.agent, str(job.leg), count, created, glimpse(job.summary, 60)]

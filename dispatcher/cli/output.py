@@ -7,7 +7,7 @@ from typing import TextIO
 
 from shared.visible import visible
 
-__all__ = ["Output", "fitted", "one_line", "speaks_unicode"]
+__all__ = ["Output", "fitted", "glimpse", "one_line", "speaks_unicode"]
 
 _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
 _UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
@@ -118,6 +118,16 @@ def one_line(text: str, longest: int = 80, dots: str = "...") -> str:
     """Return ``text`` on one line, cut where it is too long."""
     line = " ".join(text.split())
     return line if len(line) <= longest else line[: longest - len(dots)] + dots
+
+
+def glimpse(text: str, longest: int, dots: str = "...") -> str:
+    """Return the beginning of what models and tools said, on one line: a terminal may be a log that others read.
+
+    What looks like a secret is masked before the line is cut: half a secret looks like none.
+    """
+    from shared.redaction import redact
+
+    return one_line(redact(text[: 100 * longest]), longest, dots)
 
 
 def fitted(text: str, width: int, dots: str = "...") -> str:

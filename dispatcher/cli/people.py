@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dispatcher.cli.notices import Notice, Notices
-from dispatcher.cli.output import Output, one_line
+from dispatcher.cli.output import Output, glimpse
 from dispatcher.cli.show import chain_text
 from dispatcher.cli.utterance import Utterance
 from shared.ids import parent_of
@@ -229,7 +229,7 @@ class PeopleView:
     def _about(self, leg: int, call_id: str, name: str) -> str:
         call = self._calls.get((leg, call_id))
         first = next(iter(call.args.values()), "") if call else ""
-        return one_line(f"{name} {_as_text(first)}".rstrip(), 90, self._out.symbols["dots"])
+        return glimpse(f"{name} {_as_text(first)}".rstrip(), 90, self._out.symbols["dots"])
 
     def _tool_finished(self, record: ToolFinished, _: Entry) -> None:
         result = record.result
@@ -237,7 +237,7 @@ class PeopleView:
             self.below(delegated.child).end_with(delegated.agent, result)
             return
         about = self._about(record.leg, result.call_id, result.name)
-        failure = f": {one_line(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
+        failure = f": {glimpse(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
         self._line("tool", f"{about} ({record.duration_ms} ms){failure}", "red" if result.is_error else "dim")
 
     def _handed_off(self, record: HandedOff, _: Entry) -> None:

@@ -123,12 +123,16 @@ def export(
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Write a session with all that was said in it."""
+    """Write a session with all that was said in it; what looks like a secret is masked."""
+    from shared.redaction import configure_redaction
+    from shared.settings import load_settings
+
+    redactor = configure_redaction(load_settings().redact)
     view, said = _run(_whole(session, redis, data_dir))
     if form == "json":
-        text = json.dumps(_exported(view, said), ensure_ascii=False, indent=2)
+        text = json.dumps(redactor.redact_all(_exported(view, said)), ensure_ascii=False, indent=2)
     else:
-        text = visible(_markdown(view, said)).rstrip("\n")
+        text = visible(redactor.redact(_markdown(view, said))).rstrip("\n")
     if output is None:
         say(text)
         return
@@ -197,8 +201,8 @@ def _who_goes_on(view: "SessionView", said: "list[Said]") -> str:
 
 def _row(view: "SessionView") -> list[str]:
     from dispatcher.cli.jobs import local_time
-    from dispatcher.cli.output import one_line
+    from dispatcher.cli.output import glimpse
 
     state = "idle" if view.active is None else f"busy, {view.waiting} waiting" if view.waiting else "busy"
-    title, agent = one_line(view.title, 50), view.entry or "(routed)"
+    title, agent = glimpse(view.title, 50), view.entry or "(routed)"
     return [view.id, view.user, agent, view.policy, str(view.jobs), local_time(view.used_ms), state, title]

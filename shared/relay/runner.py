@@ -19,6 +19,7 @@ from shared.ids import is_first_of_session, parent_of, session_of
 from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Answer, Cancelled, Child, Failed, Outcome, Suspended, Transfer
 from shared.records import Delegated, Ended, HandedOff, JobRequested, Paused, Record, Refused
+from shared.redaction import redact
 from shared.relay.leases import Held, Leases
 from shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
 from shared.relay.live import Live
@@ -236,7 +237,7 @@ class Runner:
     async def _until_committed(self, leg: Leg) -> str:
         """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
         while True:
-            outcome = await self._outcome_of(leg)
+            outcome = _without_secrets(await self._outcome_of(leg))
             verdict = await self._commit(leg, outcome)
             if verdict != "refused":
                 say = log.warning if verdict == "moved" else log.info
@@ -369,6 +370,16 @@ def _submission(leg: Leg, child: Child) -> ChildSubmission:
     child = replace(child, context=context)
     box = outbox(child.job, 1, queue_for(child.agent), context)
     return ChildSubmission(child, box, (request, HandedOff(context=context)))
+
+
+def _without_secrets(outcome: Outcome) -> Outcome:
+    """Mask them in what is told of a failure or a pause: unlike what was said, nobody goes on from these texts."""
+    match outcome:
+        case Failed():
+            return replace(outcome, message=redact(outcome.message))
+        case Suspended():
+            return replace(outcome, detail=redact(outcome.detail))
+    return outcome
 
 
 def _said(leg: Leg, end: Ended) -> list[str]:

@@ -3,6 +3,8 @@
 Each text holds ``MARK`` in the part that must not be seen, whatever alphabet its kind has: case does not count.
 """
 
+import re
+
 __all__ = ["KINDS", "MARK", "OPERATORS", "found_in"]
 
 MARK = "plant3d"
@@ -103,5 +105,4 @@ OPERATORS: dict[str, str] = {
 def found_in(text: str | bytes) -> list[str]:
     """Return what stands around each ``MARK`` in a text."""
     lowered = (text if isinstance(text, str) else text.decode("utf-8", "replace")).lower()
-    starts = [at for at in range(len(lowered)) if lowered.startswith(MARK, at)]
-    return [lowered[max(0, at - 60) : at + 40] for at in starts]
+    return re.findall(f".{{0,60}}{MARK}.{{0,40}}", lowered, re.DOTALL)

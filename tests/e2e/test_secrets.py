@@ -173,7 +173,8 @@ def test_what_is_said_stays_in_the_job_and_leaves_it_masked(world: World) -> Non
     journal = json.dumps(_events(world, job), ensure_ascii=False)
     for kind, text in KINDS.items():
         assert json.dumps(text, ensure_ascii=False)[1:-1] in journal, f"{kind}: who goes on with the job needs it"
-    exports = [("trace", "export", job, "--content", "--format", form) for form in ("json", "otlp", "openai")]
+    forms = ("json", "otlp", "openai")
+    exports: list[tuple[str, ...]] = [("trace", "export", job, "--content", "--format", form) for form in forms]
     exports += [("trace", "show", job), ("job", "chain", job), ("jobs",), ("sessions", "list")]
     exports += [("sessions", "export", session_of(job))]
     leaving = {" ".join(words): world.ekiden.run(*words).stdout for words in exports}

@@ -8,6 +8,7 @@ import pytest
 
 from shared.relay.alone import Quarantine
 from tests.doubles.planted import OPERATORS, found_in
+from tests.e2e.program import wait_until
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process shows is read in /proc")
@@ -19,7 +20,7 @@ def test_secrets_reach_it_and_are_in_no_first_environment(valkey_url: str, monke
         quarantine = Quarantine("workers.bootstrap:build", valkey_url)
         child = await quarantine._start()
         try:
-            shown = await asyncio.to_thread(Path(f"/proc/{child.process.pid}/environ").read_bytes)
+            shown = await asyncio.to_thread(_first_environment, child.process.pid)
             assert b"PATH=" in shown
             assert found_in(shown) == []
             assert b"EKIDEN_REDIS_URL" not in shown
@@ -29,3 +30,10 @@ def test_secrets_reach_it_and_are_in_no_first_environment(valkey_url: str, monke
             child.messages.close()
 
     assert asyncio.run(serve_one()), "an answer: it has found the server, whose address it was handed"
+
+
+def _first_environment(pid: int) -> bytes:
+    """Read it once the kernel has put it there, which is after whoever started the program goes on."""
+    file = Path(f"/proc/{pid}/environ")
+    wait_until(file.read_bytes)
+    return file.read_bytes()

@@ -27,7 +27,7 @@ import shared.relay.watchdog
 import shared.stores.jobs
 import shared.stores.scripts
 import workers.executor
-from shared.children import watch_parent
+from shared.children import PARENT_FD, watch_parent
 from shared.environments import for_tools
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
@@ -188,6 +188,8 @@ def _ready(sender: Any, **_: Any) -> None:
         threading.Thread(target=wait_to_deafen, args=(sender,), daemon=True).start()
 
 
+if PARENT_FD in os.environ:
+    watch_parent()  # it brings the rest of the environment, too
 for name, module in (("DEAF_S", shared.relay.watchdog), ("CALM_S", shared.relay.beat)):
     if name in os.environ:  # so that tests need not wait as long as people do
         setattr(module, name, float(os.environ[name]))
@@ -196,6 +198,5 @@ if "AS_VERSION" in os.environ:
 if "MUTATION" in os.environ:
     take_out(os.environ["MUTATION"])
 if "EKIDEN_REDIS_URL" in os.environ:  # a Celery app needs a server when it is made
-    watch_parent()
     worker = make_app("worker", "tests.integration.durable_app:build_worker")
     router = make_app("dispatcher", "tests.integration.durable_app:build_dispatcher")

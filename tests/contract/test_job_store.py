@@ -786,7 +786,7 @@ def test_a_retry_or_a_stop_that_is_sent_again_is_answered_the_same(
         {"x": "1"},
     ],
 )
-def test_an_entry_that_is_none_of_ours_is_named(backend: Backend, entry: dict[str, str]) -> None:
+def test_an_entry_that_is_none_of_ours_is_named(backend: Backend, entry: dict[Any, Any]) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         await stores.client.xadd(keys.journal(job), entry, id="2-0")

@@ -11,6 +11,7 @@ from shared.settings import Settings
 from shared.stores.opening import Stores
 from workers.leg import AgentHandler, Definitions
 from workers.tools.gate import ToolGate
+from workers.tools.protected import Protected
 from workers.tools.registry import builtin_registry
 
 __all__ = ["build"]
@@ -29,5 +30,6 @@ async def build(settings: Settings, stores: Stores) -> Served:
         Prices(settings.prices),
         workspace_root=settings.workspace_root,
         after_untrusted=settings.tools_after_untrusted,
+        protected=Protected(settings.tools_read_only, settings.tools_writable),
     )
     return Served(handler, registry.names())

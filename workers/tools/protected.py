@@ -19,12 +19,12 @@ from shared.patterns import Pattern
 from shared.places import state_folder
 from shared.settings_files import global_file
 
-__all__ = ["BUILTIN_PLACES", "DATA_MARKS", "Protected", "is_closed", "is_data"]
+__all__ = ["BUILTIN_PLACES", "DATA_MARKS", "Protected", "closed_in", "is_closed"]
 
 DATA_MARKS = frozenset({KEEPER_LOCK, "appendonlydir"})
 """What makes a folder one of a server's data: those of the embedded mode, or of a Redis whose jobs are everybody's."""
 
-_KERNEL = ("/proc", "/sys", "/dev")
+_KERNEL = (Path("/proc"), Path("/sys"), Path("/dev"))
 """Not files, whatever they look like; they would lie inside a workspace root of ``/``."""
 
 _GIT = ".git git~1 .gitconfig .gitmodules .githooks .hg .svn"
@@ -96,30 +96,30 @@ class Protected:
 
 
 def is_closed(real: Path, root: Path) -> bool:
-    """Tell whether the real path ``real`` is one that no agent may read, and so none changes, below the ``root``."""
-    text = str(real)
-    if any(_is_in(text, top) and not _is_in(str(root), top) for top in _KERNEL):
+    """Tell whether the real path ``real``, below the workspace ``root``, leads to what no agent may read."""
+    if any(real.is_relative_to(top) for top in _closed(root)):
         return True
-    return any(_is_in(text, top) for top in _ours(os.environ.get("HOME"), os.environ.get("XDG_STATE_HOME")))
-
-
-def is_data(real: Path) -> bool:
-    """Tell whether the real path ``real`` is that of a server's data, or leads there."""
     return any(os.path.lexists(folder / mark) for folder in (real, *real.parents) for mark in DATA_MARKS)
 
 
+def closed_in(folder: Path, root: Path) -> set[str]:
+    """Return the names in a folder, which is not closed itself, that are; beside those that ``DATA_MARKS`` tell."""
+    return {top.name for top in _closed(root) if top.parent == folder}
+
+
+def _closed(root: Path) -> list[Path]:
+    kernel = [top for top in _KERNEL if not root.is_relative_to(top)]
+    return [*kernel, *_ours(os.environ.get("HOME"), os.environ.get("XDG_STATE_HOME"))]
+
+
 @cache
-def _ours(*_environment: str | None) -> tuple[str, ...]:
+def _ours(*_environment: str | None) -> tuple[Path, ...]:
     """Return the real paths of what is Ekiden's or the user's own; they depend on the ``_environment``."""
-    return tuple(os.path.realpath(path) for path in (state_folder(), global_file()))
+    return tuple(Path(os.path.realpath(path)) for path in (state_folder(), global_file()))
 
 
 def _as_path(names: Sequence[str]) -> bytes:
     return "/".join(names).encode(errors="surrogateescape")
-
-
-def _is_in(path: str, top: str) -> bool:
-    return path == top or path.startswith(f"{top}/")
 
 
 def _folded_all(names: Iterable[str]) -> tuple[str, ...]:

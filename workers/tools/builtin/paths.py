@@ -20,7 +20,7 @@ from shared.nearness import nearest
 from shared.places import project_of
 from workers.tools.base import ToolContext
 from workers.tools.builtin.beneath import folder_below, folder_held, made_folder, open_regular, status_in
-from workers.tools.protected import DATA_MARKS, is_closed, is_data
+from workers.tools.protected import DATA_MARKS, closed_in, is_closed
 
 __all__ = [
     "SKIPPED",
@@ -98,7 +98,7 @@ def place_of(path: str, context: ToolContext) -> Place:
             f"{path!r} leads outside the workspace: only paths inside it may be used, wherever symbolic links and '..' "
             "lead; give one relative to the job's folder"
         )
-    if is_closed(real, root) or is_data(real):
+    if is_closed(real, root):
         raise ToolError(
             f"{path!r} leads outside the workspace, to what is closed to agents: data of Ekiden or of its server, the "
             "user's settings, or files of the kernel"
@@ -185,12 +185,14 @@ def files_under(place: Place) -> Iterator[Found]:
             way = waiting.pop()
             with suppress(OSError), folder_below(root, place.names + way, listed=True) as folder:
                 files, folders = _entries(folder)
-                if not DATA_MARKS.isdisjoint(files + folders) or is_closed(place.real.joinpath(*way), place.root):
+                if not DATA_MARKS.isdisjoint(files + folders):
                     continue
+                closed = closed_in(place.real.joinpath(*way), place.root)
                 before = "/".join((*way, ""))
                 for name in files:
-                    yield Found(folder, name, before + name)
-                waiting += [(*way, name) for name in reversed(folders) if name not in SKIPPED]
+                    if name not in closed:
+                        yield Found(folder, name, before + name)
+                waiting += [(*way, name) for name in reversed(folders) if name not in closed | SKIPPED]
 
 
 @contextmanager
@@ -204,7 +206,8 @@ def explained(path: str) -> Iterator[None]:
 
 def _entries(folder: int) -> tuple[list[str], list[str]]:
     """Return the names of files (and links, pipes, ...) and of folders, each in order."""
-    files, folders = [], []
+    files: list[str] = []
+    folders: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.name)

@@ -81,7 +81,7 @@ def test_a_repository_that_wants_to_run_a_command_at_any_request_runs_none(clone
     assert trusted.stderr == ""
 
 
-def calls(*made: tuple[str, dict[str, object]]) -> list[dict[str, object]]:
+def calls(*made: tuple[str, dict[str, str]]) -> list[dict[str, object]]:
     """What an agent of a script does: these calls, one in a turn, then an answer."""
     rules: list[dict[str, object]] = [
         {"name": f"r{number}", "call": [{"tool": tool, "label": f"c{number}", "args": args}]}

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.searching [--files 10000] [--rounds 5]
 
-``grep`` and ``glob`` of the file tools against the same search by ``os.walk`` and paths, in turns, over one tree of small
-files; both ways of opening (``openat2``, and folder by folder).
+``grep`` and ``glob`` of the file tools against the same search by ``os.walk`` and paths, in turns, over one tree of
+small files; both ways of opening (``openat2``, and folder by folder).
 """
 
 import argparse

@@ -100,6 +100,29 @@ def test_no_link_leads_around_it(cwd: Path, use: Use) -> None:
     ]
 
 
+def test_what_a_read_only_place_is_a_link_to_is_read_only_by_its_own_name_as_well(
+    cwd: Path, use: Use, context: ToolContext
+) -> None:
+    (cwd / ".git").mkdir()
+    for name in ("dotfiles/agents", "dotfiles/github/workflows"):
+        (cwd / name).mkdir(parents=True)
+    (cwd / "dotfiles" / "bashrc").write_text("old")
+    (cwd / ".gemini").symlink_to("dotfiles")
+    (cwd / ".bashrc").symlink_to("dotfiles/bashrc")
+    (cwd / ".github").symlink_to("dotfiles/github")
+    for path in ("dotfiles/agents/a.md", "dotfiles/github/workflows/ci.yml", ".gemini/agents/a.md", ".gemini/new"):
+        with pytest.raises(ToolError, match="read-only for agents"):
+            use(edit_file, path=path, old="", new="x")
+    for path in ("dotfiles/bashrc", ".bashrc"):
+        with pytest.raises(ToolError, match="read-only for agents"):
+            use(edit_file, path=path, old="old", new="new")
+    allowing = replace(context, protected=Protected(writable=[".gemini", ".bashrc"]))
+    edit_file.function(edit_file.arguments(path="dotfiles/agents/a.md", old="", new="x"), allowing)
+    edit_file.function(edit_file.arguments(path=".bashrc", old="old", new="new"), allowing)
+    assert (cwd / "dotfiles" / "bashrc").read_text() == "new"
+    assert (cwd / "dotfiles" / "agents" / "a.md").read_text() == "x"
+
+
 def test_no_file_with_another_name_is_written_and_that_name_keeps_its_content(cwd: Path, use: Use) -> None:
     secret = cwd.parent.parent / "outside" / "secret.txt"
     os.link(secret, cwd / "name.txt")

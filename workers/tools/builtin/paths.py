@@ -20,7 +20,7 @@ from shared.nearness import nearest
 from shared.places import project_of
 from workers.tools.base import ToolContext
 from workers.tools.builtin.beneath import folder_below, folder_held, made_folder, open_regular, status_in
-from workers.tools.protected import DATA_MARKS, closed_in, is_closed
+from workers.tools.protected import BUILTIN_PLACES, DATA_MARKS, closed_in, is_closed
 
 __all__ = [
     "SKIPPED",
@@ -146,9 +146,10 @@ def opened_folder(place: Place, context: ToolContext) -> Iterator[int]:
 
 def require_writable(place: Place, context: ToolContext) -> None:
     """Raise ``ToolError`` if what is at ``place`` is read-only for agents, or has further names (hard links)."""
-    names = place.real.relative_to(project_of(place.root)).parts
-    if (problem := context.protected.problem_of(names)) is not None:
-        raise ToolError(f"{place.given!r} is read-only for agents: {problem}")
+    project = project_of(place.root)
+    for way in _ways(place, project, context):
+        if (problem := context.protected.problem_of(way.relative_to(project).parts)) is not None:
+            raise ToolError(f"{place.given!r} is read-only for agents: {problem}")
     status = place.status()
     if status is not None and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
         raise ToolError(
@@ -212,6 +213,28 @@ def _entries(folder: int) -> tuple[list[str], list[str]]:
         for entry in entries:
             (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.name)
     return sorted(files), sorted(folders)
+
+
+def _ways(place: Place, project: Path, context: ToolContext) -> Iterator[Path]:
+    """Yield the paths within the project by which what is at ``place`` is known.
+
+    Its real one, the one that was given, and the built-in places that are links to it or to a folder above it.
+    """
+    yield place.real
+    given = Path(os.path.normpath(Path(os.path.realpath(context.cwd), place.given)))
+    if given.is_relative_to(project):
+        yield given
+    tops = {top for top in (project, place.root, project_of(context.cwd)) if top.is_relative_to(project)}
+    for link in (top / name for top in tops for name in BUILTIN_PLACES):
+        if (target := _target(link)) is not None and place.real.is_relative_to(target):
+            yield link / place.real.relative_to(target)
+
+
+def _target(link: Path) -> Path | None:
+    """Return where a path leads that is a link, or has one just above; None if it is neither."""
+    if link.is_symlink() or link.parent.is_symlink():
+        return Path(os.path.realpath(link))
+    return None
 
 
 def _nearest(place: Place, context: ToolContext) -> str:

@@ -8,7 +8,7 @@ A field is ``EKIDEN_<NAME>`` in the environment and, in the files, the dotted ke
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from shared.addresses import problem_of
 from shared.environments import problem_of_name
 from shared.errors import ConfigurationError
+from shared.globs import problem_of_glob, problem_of_place
 from shared.places import data_folder, project_of
 from shared.settings_files import global_file, project_file, read_settings, value_at
 from shared.storable import read_json
@@ -64,6 +65,8 @@ _KEYS = {
     "tracing_backend": "agents.tracing.backend",
     "tracing_sample_rate": "agents.tracing.sample_rate",
     "tools_env": "tools.env",
+    "tools_read_only": "tools.read_only",
+    "tools_writable": "tools.writable",
 }
 
 HARMLESS = frozenset(
@@ -99,9 +102,22 @@ def _address(url: str) -> str:
 
 
 def _variables(entries: list[str]) -> list[str]:
-    if problem := next(filter(None, map(problem_of_name, entries)), None):
+    return _without(entries, problem_of_name)
+
+
+def _globs(globs: list[str]) -> list[str]:
+    return _without(globs, problem_of_glob)
+
+
+def _places(paths: list[str]) -> list[str]:
+    return _without(paths, problem_of_place)
+
+
+def _without(texts: list[str], problem_in: Callable[[str], str | None]) -> list[str]:
+    """Return ``texts``; raise ``ValueError`` with the first problem in one of them."""
+    for problem in filter(None, map(problem_in, texts)):
         raise ValueError(problem)
-    return entries
+    return texts
 
 
 class Settings(BaseSettings):
@@ -127,6 +143,10 @@ class Settings(BaseSettings):
     """Scripts for the scripted model; None: those that ship with the agents."""
     workspace_root: Path | None = None
     """File and shell tools act under it only; None: no such tools."""
+    tools_read_only: Annotated[list[str], NoDecode, AfterValidator(_globs)] = Field(default_factory=list)
+    """What agents may not change, beside what is built in: globs of relative paths, a JSON list or a single one."""
+    tools_writable: Annotated[list[str], NoDecode, AfterValidator(_places)] = Field(default_factory=list)
+    """Built-in read-only places that agents may write, by name: a JSON list or a single one."""
     model: str | None = None
     """The model of agents that name none, or ``inherit``; None: Gemini where there is a key, else the stand-in."""
     model_aliases: Annotated[dict[str, str], NoDecode] = Field(default_factory=dict)
@@ -215,12 +235,16 @@ class Settings(BaseSettings):
         """Take the names of the sources, too."""
         return {"opentelemetry": "otlp"}.get(value, value) if isinstance(value, str) else value
 
-    @field_validator("redact", mode="before")
+    @field_validator("redact", "tools_read_only", "tools_writable", mode="before")
     @classmethod
     def _as_patterns(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        return _json(value, "a pattern, or a JSON list of patterns") if value.lstrip().startswith('["') else [value]
+        return (
+            _json(value, "a pattern, or a JSON list of patterns")
+            if value.lstrip().startswith(('["', "[]"))
+            else [value]
+        )
 
     @field_validator("agents_dir", mode="before")
     @classmethod

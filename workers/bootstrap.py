@@ -12,6 +12,7 @@ from shared.settings import Settings
 from shared.stores.opening import Stores
 from workers.leg import AgentHandler, Definitions
 from workers.tools.gate import ToolGate
+from workers.tools.protected import Protected
 from workers.tools.registry import builtin_registry
 
 __all__ = ["build"]
@@ -31,5 +32,6 @@ async def build(settings: Settings, stores: Stores) -> Served:
         workspace_root=settings.workspace_root,
         after_untrusted=settings.tools_after_untrusted,
         env=for_tools(os.environ, settings.tools_env),
+        protected=Protected(settings.tools_read_only, settings.tools_writable),
     )
     return Served(handler, registry.names())

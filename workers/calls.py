@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, zip_longest
 from pathlib import Path
@@ -24,6 +24,7 @@ from workers.conversation import Turn
 from workers.delegation import Delegations, enough, result_of
 from workers.handoffs import Transfers
 from workers.tools.base import StateView, Tool, ToolContext
+from workers.tools.protected import Protected
 from workers.untrusted import Untrusted
 
 __all__ = ["Calls", "Equipment"]
@@ -52,6 +53,7 @@ class Equipment:
     cwd: Path
     env: Mapping[str, str]
     """What programs of tools get."""
+    protected: Protected = field(default_factory=Protected)
 
 
 class Calls:
@@ -186,7 +188,16 @@ class Calls:
         state = StateView(self._leg.state)
         leg = self._leg
         context = ToolContext(
-            leg.job, leg.number, has.definition.name, call.id, has.cwd, has.root, state, has.env, lifetime=leg.lifetime
+            leg.job,
+            leg.number,
+            has.definition.name,
+            call.id,
+            has.cwd,
+            has.root,
+            state,
+            has.env,
+            leg.lifetime,
+            has.protected,
         )
         result = await has.gate.run(call, context)
         brought = has.untrusted.brought_by(has.tools.get(call.name))

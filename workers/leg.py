@@ -19,6 +19,7 @@ from workers.executor import Executor
 from workers.handoffs import Transfers
 from workers.targets import targets_of
 from workers.tools.gate import ToolGate
+from workers.tools.protected import Protected
 from workers.tools.registry import Registry
 from workers.untrusted import Untrusted
 
@@ -63,6 +64,7 @@ class AgentHandler:
         workspace_root: Path | None,
         after_untrusted: AfterUntrusted = "allow",
         env: Mapping[str, str],
+        protected: Protected | None = None,
     ) -> None:
         """``env``: what programs of tools get."""
         self._definitions = definitions
@@ -71,6 +73,7 @@ class AgentHandler:
         self._models = models
         self._prices = prices
         self._after_untrusted = after_untrusted
+        self._protected = protected or Protected()
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
 
@@ -130,6 +133,7 @@ class AgentHandler:
             untrusted=untrusted,
             prices=self._prices,
             root=root,
+            protected=self._protected,
             cwd=cwd,
             env=self._env,
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from dispatcher.cli.abandoned import settle_abandoned
 from dispatcher.cli.attend import INTERRUPTED, Showing, attend
 from dispatcher.cli.choosing import choose_instead
+from dispatcher.cli.first_use import tell_of_bash
 from dispatcher.cli.follow import Follower
 from dispatcher.cli.interrupts import Interrupted
 from dispatcher.cli.left_data import name_left_data
@@ -57,6 +58,7 @@ def visit(data_dir: Path, abandoned: Abandoned | None) -> Iterator[Visit]:
 @contextmanager
 def own_pools(here: Visit, place: Workplace, agents_dirs: Sequence[Path] = ()) -> Iterator[Stack | None]:
     """Run a dispatcher and a worker for the folder; None: an ``ekiden up`` serves it already."""
+    tell_of_bash(here.data_dir)
     root = root_of_up(here.data_dir)
     if root is not None and place.folder.is_relative_to(root):
         yield None

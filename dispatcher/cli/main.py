@@ -43,6 +43,8 @@ PLUGINS = "ekiden.commands"
 """The entry-point group of commands that other packages bring, such as the workers'."""
 INTERRUPTED = 130
 EPILOG = (
+    "File tools stay in their workspace; the tool bash, of an agent that has it, runs any command as you: nothing "
+    "confines it. "
     "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server; 4 no such job; "
     "5 no agent matched the request; 6 done, but not confirmed by as many replicas as are waited for; "
     "130 cancelled or interrupted."

@@ -42,7 +42,8 @@ def run(
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Who takes it, instead of the router.")] = None,
     strategy: Strategy = None,
     workspace_root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Tools never leave this folder. [--cwd]")
+        Path | None,
+        typer.Option(metavar="DIR", help="File tools never leave this folder; nothing confines bash. [--cwd]"),
     ] = None,
     session: Session = None,
     is_continued: Continue = False,
@@ -66,6 +67,7 @@ def run(
     """Route a request, hand it from agent to agent, and print the answer.
 
     Starts all it needs and stops it again. With a Redis address, it uses the pools that serve that server.
+    An agent that has the tool bash runs any command as you: nothing confines it.
     """
     from dispatcher.cli.attend import Showing
     from dispatcher.cli.connection import configured

@@ -7,6 +7,7 @@ import pytest
 
 from shared.environments import for_tools
 from workers.tools.base import Tool, ToolContext
+from workers.tools.builtin import beneath
 
 Use = Callable[..., str]
 
@@ -37,3 +38,13 @@ def use(context: ToolContext) -> Use:
         return result
 
     return call
+
+
+@pytest.fixture(params=["openat2", "step by step"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to open what lies below a folder."""
+    if request.param == "step by step":
+        monkeypatch.setattr(beneath, "_has_openat2", lambda: False)
+    elif not beneath._has_openat2():
+        pytest.skip("this system has no openat2, or a sandbox forbids it")
+    return str(request.param)

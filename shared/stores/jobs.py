@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob
+from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob, WentBack
 from shared.handoff import VERSION, HandoffContext
 from shared.ids import new_session_id, root_of, session_id_for, session_of
 from shared.outcomes import Budget
@@ -80,12 +80,15 @@ class RedisJobStore(RedisJobSweeper):
                 submission.request.agent or "",
                 on_busy,
                 submission.deadline_s,
+                submission.request.request_id or "",
                 *await self._stored(job, [submission.request]),
             ],
             changes=job,
         )
         if verdict[0] == "busy":
             raise SessionBusy(f"job {verdict[1]!r} of this session still runs: wait for it, cancel it, or let it queue")
+        if verdict[0] == "taken":
+            raise WentBack(f"the server went back in time: job {job!r} is another request's now")
         return verdict[0] != "exists"
 
     @translated

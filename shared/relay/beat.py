@@ -12,7 +12,7 @@ from shared.errors import EkidenError
 from shared.relay.gauges import tell_queues
 from shared.relay.known import KnownServer
 from shared.relay.leases import Leases
-from shared.relay.sweeper import end_overdue, sweep
+from shared.relay.sweeper import sweep
 from shared.settings import Settings
 from shared.stores.base import PoolView
 from shared.stores.confirming import Noting
@@ -146,5 +146,4 @@ class Beat:
 
     async def _sweep(self, stores: Stores) -> int:
         settings = self._settings
-        await end_overdue(stores.jobs)
         return await sweep(stores.jobs, grace_s=settings.queued_grace_s, max_attempts=settings.max_attempts)

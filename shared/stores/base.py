@@ -334,16 +334,20 @@ class JobStore(Appends, ReadsJobs, Protocol):
         """Yield the ids of running jobs that somebody stops, as it happens; a hint, renewals tell it too."""
         ...
 
-    async def overdue(self, grace_s: float, limit: int = 100) -> list[str]:
-        """Return jobs whose lease ran out, whose timer rang, or whose message may be lost."""
+    async def passed_ms(self) -> int:
+        """Return a relay time that has certainly come, for one sweep to go by: to look at the clock costs commands."""
         ...
 
-    async def past_deadline(self, limit: int = 100) -> list[str]:
-        """Return unfinished jobs whose deadline has passed."""
+    async def overdue(self, grace_s: float, limit: int = 100, *, at_ms: int | None = None) -> list[str]:
+        """Return jobs whose lease ran out, whose timer rang, or whose message may be lost, at ``at_ms`` (None: now)."""
         ...
 
-    async def requeue(self, job: str, grace_s: float, max_attempts: int) -> str:
-        """Push a job's message again if it is needed.
+    async def past_deadline(self, limit: int = 100, *, at_ms: int | None = None) -> list[str]:
+        """Return unfinished jobs whose deadline has passed at ``at_ms`` (None: now)."""
+        ...
+
+    async def requeue(self, job: str, grace_s: float, max_attempts: int, *, at_ms: int | None = None) -> str:
+        """Push a job's message again if it is needed at ``at_ms`` (None: now).
 
         Answers ``dead <leg>`` when its attempts are used up, ``stopped <flag>`` when somebody stopped it meanwhile.
         """

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from shared.records import Paused
 from shared.relay.message import DISPATCH_QUEUE
-from shared.relay.sweeper import end_overdue, sweep
+from shared.relay.sweeper import sweep
 from shared.stores import clock, keys
 from shared.stores.base import PoolView
 from shared.stores.clock import RelayClock, _Reading
@@ -56,7 +56,6 @@ async def left_s(stores: Stores, index: str, job: str) -> float:
 
 async def swept(stores: Stores) -> list[str]:
     """Sweep as a pool does; return what became of all jobs."""
-    await end_overdue(stores.jobs)
     await sweep(stores.jobs, grace_s=2.0, max_attempts=5)
     return sorted(view.status for view in await stores.jobs.jobs())
 

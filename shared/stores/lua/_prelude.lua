@@ -6,9 +6,10 @@
 -- not vouched for: the clock has jumped, or no pool runs.
 local clock = redis.call('TIME')
 local wall = clock[1] * 1000 + math.floor(clock[2] / 1000)
-clock = redis.call('HMGET', CLOCK, 'offset_ms', 'followed_ms')
+clock = redis.call('HMGET', CLOCK, 'offset_ms', 'followed_ms', 'jumps')
 local ticked = wall + tonumber(clock[1] or '0')
 local followed = tonumber(clock[2] or '0')
+local jumps = clock[3] or '0'   -- how often the server's clock has jumped
 local now = math.max(ticked, followed)
 local is_vouched_for = followed == 0 or (ticked >= followed and ticked - followed <= VOUCHED_MS)
 

@@ -23,7 +23,7 @@ from shared.handoff import first_context
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
 from shared.relay.message import outbox
-from shared.relay.stopping import stop_job
+from shared.relay.stopping import stop_or_wait
 from shared.settings import SessionPolicy
 from shared.storable import storable
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView
@@ -301,7 +301,7 @@ class Client:
         Raises ``UnknownJob``, ``NotConfirmed``.
         """
         self._telemetry.started()
-        return await stop_job(self._stores.jobs, job, "user")
+        return await stop_or_wait(self._stores.jobs, job, "user")
 
     async def retry(self, job: str, deadline_s: float = DEADLINE_S) -> None:
         """Let a job that failed or died go on behind its last record.

@@ -314,12 +314,25 @@ class JobStore(Appends, ReadsJobs, Protocol):
         ...
 
     async def stop(
-        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str], *, seq: int | None = None
+        self,
+        job: str,
+        flag: StopFlag,
+        records: Sequence[Record],
+        messages: Iterable[str],
+        *,
+        seq: int | None = None,
+        unfollowed_ms: int | None = None,
     ) -> Literal["ok", "flagged", "finished", "moved"]:
         """Stop a job from outside: ended at once (``ok``), or flagged for the worker that runs it.
 
         ``seq`` is the journal position that ``records`` are made for; ``moved``: it is another one, nothing was ended.
+        ``unfollowed_ms``: what ``unfollowed_ms()`` answered some seconds ago. If it would still, no pool runs, and a
+        lease is over by a time that nobody vouches for, too.
         """
+        ...
+
+    async def unfollowed_ms(self) -> int | None:
+        """Return up to when pools have followed relay time, if nobody vouches for it now: a jump, or no pool runs."""
         ...
 
     async def retry(self, job: str, outbox: Outbox, record: Record, deadline_s: float) -> None:

@@ -272,7 +272,14 @@ class RedisJobStore(RedisJobSweeper):
 
     @translated
     async def stop(
-        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str], *, seq: int | None = None
+        self,
+        job: str,
+        flag: StopFlag,
+        records: Sequence[Record],
+        messages: Iterable[str],
+        *,
+        seq: int | None = None,
+        unfollowed_ms: int | None = None,
     ) -> Literal["ok", "flagged", "finished", "moved"]:
         """See ``JobStore``. Raises ``UnknownJob``."""
         verdict = await self._scripts.run(
@@ -283,6 +290,7 @@ class RedisJobStore(RedisJobSweeper):
                 flag,
                 "" if seq is None else seq,
                 secrets.token_hex(8),
+                "" if unfollowed_ms is None else unfollowed_ms,
                 *await self._ending(job, records, messages, {}),
             ],
             changes=job,

@@ -24,6 +24,10 @@ class RedisJobSweeper(RedisJobReader):
         """See ``JobStore``."""
         return await self.clock.passed_ms()
 
+    async def unfollowed_ms(self) -> int | None:
+        """See ``JobStore``."""
+        return await self.clock.unfollowed_ms()
+
     @translated
     async def overdue(self, grace_s: float, limit: int = 100, *, at_ms: int | None = None) -> list[str]:
         """See ``JobStore``. Of each queue only the oldest message is looked at: the others are younger."""

@@ -57,7 +57,7 @@ async def publish_own(catalogs: RedisCatalogStore, own: Catalog, *, is_wanted: b
     They come into force where nothing is, or where that ``is_wanted``, unless they are what was rolled back last: a
     restart undoes no rollback. Otherwise, and where somebody else was faster, it serves what is in force.
     """
-    before = await catalogs.in_force()
+    before = await catalogs.to_replace()
     newest = next(iter(await catalogs.history(1)), None)
     if before is None or (is_wanted and not _is_rolled_back(own, newest)):
         await _publish(catalogs, own, before)

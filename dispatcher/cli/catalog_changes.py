@@ -72,7 +72,7 @@ async def publish_files(catalogs: RedisCatalogStore, catalog: Catalog, expected:
 
     Raises ``CatalogReplaced``: another one is in force, also when that came there just now.
     """
-    before = await catalogs.in_force()
+    before = await catalogs.to_replace()
     digest = before.digest if before else None
     if expected is not None and not (digest and expected and digest.startswith(expected)):
         digest = expected or None
@@ -85,7 +85,7 @@ async def roll_back(catalogs: RedisCatalogStore, wanted: str | None) -> Change:
 
     Raises ``NoCatalog`` where there is none before, or it is not stored any more, and ``CatalogReplaced``.
     """
-    before = await catalogs.in_force()
+    before = await catalogs.to_replace()
     if before is None:
         raise NoCatalog("no catalog is in force: there is nothing to roll back; `ekiden catalog publish`")
     digest = await _resolved(catalogs, wanted) if wanted else await _previous(catalogs, before.digest)

@@ -1,0 +1,48 @@
+"""What runs below a process (Linux): children, their children, and all that a subreaper adopts of them."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+__all__ = ["children_of", "descendants_of", "kill_all"]
+
+_AGAIN_S = 0.01
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the children of a process, of all its threads; those that have ended are not among them."""
+    found: list[int] = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, children.read_text().split())
+    return [child for child in found if _is_alive(child)]
+
+
+def descendants_of(pid: int) -> list[int]:
+    """Return everything that runs below a process."""
+    found = children_of(pid)
+    for child in found:  # which grows meanwhile
+        found += children_of(child)
+    return found
+
+
+def kill_all(look: Callable[[], Iterable[int]], within_s: float) -> None:
+    """Kill what ``look`` finds until it finds nothing: they may start others. Give up after ``within_s``."""
+    give_up_at = time.monotonic() + within_s
+    while (pids := list(look())) and time.monotonic() < give_up_at:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)  # where it is a child of ours
+        time.sleep(_AGAIN_S)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

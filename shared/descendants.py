@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["children_of", "descendants_of", "kill_all"]
+__all__ = ["children_of", "descendants_of", "is_ending", "kill_all"]
 
 _AGAIN_S = 0.01
+_PF_EXITING = 0x4
 
 
 def children_of(pid: int) -> list[int]:
@@ -18,7 +19,7 @@ def children_of(pid: int) -> list[int]:
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             found += map(int, children.read_text().split())
-    return [child for child in found if _is_alive(child)]
+    return [child for child in found if not _has_ended(child)]
 
 
 def descendants_of(pid: int) -> list[int]:
@@ -41,8 +42,20 @@ def kill_all(look: Callable[[], Iterable[int]], within_s: float) -> None:
         time.sleep(_AGAIN_S)
 
 
-def _is_alive(pid: int) -> bool:
+def is_ending(pid: int) -> bool:
+    """Tell whether a process ends or has ended: its children get another parent before anybody can wait for its end."""
+    fields = _stat(pid)
+    return not fields or bool(int(fields[6]) & _PF_EXITING)
+
+
+def _has_ended(pid: int) -> bool:
+    fields = _stat(pid)
+    return not fields or fields[0] in "ZX"
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of proc_pid_stat(5) from the state on; none when the process is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return False
+        return []

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from shared import reaper
-from shared.descendants import children_of, descendants_of, kill_all
+from shared.descendants import children_of, descendants_of, is_ending, kill_all
 from shared.errors import CommandLost
 from shared.graces import TERM_S, TOOL_S
 from shared.reaper import adopt
@@ -205,10 +205,11 @@ class _Reaper:
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
         """Return when the reaper has ended; kill what it cannot watch over any more."""
-        while _is_stopped(process.pid):
-            kill_all(lambda: descendants_of(process.pid), reaper.GONE_S)
-            process.kill()
-        with self._lock:
+        is_stopped = _is_stopped(process.pid)
+        with self._lock:  # the next program waits for the next reaper
+            if is_stopped:
+                kill_all(lambda: descendants_of(process.pid), reaper.GONE_S)
+                process.kill()
             if self._process is process and self._control is not None:
                 self._control.close()
                 self._control = self._process = None
@@ -217,9 +218,10 @@ class _Reaper:
 
     def _look_around(self) -> None:
         """Note who are children of ours; only as long as the reaper lives, for then it is none who was below it."""
-        others = set(children_of(os.getpid())) if self._adopts else set()
-        if self._process is not None and self._process.poll() is None:
-            self._others = others
+        if self._adopts and (process := self._process) is not None:
+            others = set(children_of(os.getpid()))
+            if not is_ending(process.pid):
+                self._others = others
 
     def _adopted(self) -> list[int]:
         """Return those children of ours that were below a reaper that has ended: they are in sessions of their own."""

@@ -10,7 +10,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── AmbiguousId           a prefix that several ids share
      │    ├── SessionBusy           another job of the session still runs, and the caller would not wait
      │    ├── NoCatalog             nobody has published agent definitions yet, or they are gone
-     │    └── CatalogReplaced       somebody else has published meanwhile (exit code 1)
+     │    └── CatalogReplaced       somebody else has published meanwhile
      ├── DefinitionError        whoever wrote the agent file can mend it
      ├── ConfigurationError     whoever runs this process can mend it
      │    ├── WrongPool             a Celery pool that cannot run coroutines
@@ -133,8 +133,6 @@ class NoCatalog(UserError):
 
 class CatalogReplaced(UserError):
     """Another catalog is in force than the one that was to be replaced: nothing was published."""
-
-    exit_code = 1
 
 
 class DefinitionError(EkidenError):

@@ -120,7 +120,7 @@ def test_folders_on_the_command_line_are_published_too(tmp_path: Path) -> None:
 def test_what_is_expected_to_be_in_force_must_be(agents: Path) -> None:
     refused = refusal("publish", "--expect", OTHER)
     assert isinstance(refused, CatalogReplaced)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert f"no catalog is in force; catalog {OTHER} was to be replaced, so nothing was published" in str(refused)
     first = told("publish", "--expect", "none")
     write(agents, "beta")

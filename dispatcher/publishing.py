@@ -9,10 +9,12 @@ from pathlib import Path
 import structlog
 
 from shared.definitions.catalog import Catalog
+from shared.definitions.model import AgentDefinition
+from shared.definitions.toolrules import BUILTIN_TOOLS
 from shared.errors import CatalogReplaced
 from shared.stores.catalogs import InForce, Publication, RedisCatalogStore
 
-__all__ = ["Difference", "difference", "publish", "publish_own", "published_ago", "whoami"]
+__all__ = ["Difference", "difference", "lost_tools", "publish", "publish_own", "published_ago", "whoami"]
 
 _NAMED = 10
 """Agents of a kind that are named in one line."""
@@ -43,6 +45,17 @@ def difference(old: Mapping[str, str], new: Mapping[str, str]) -> Difference:
         removed=sorted(old.keys() - new.keys()),
         changed=sorted(name for name in new.keys() & old.keys() if new[name] != old[name]),
     )
+
+
+def lost_tools(old: Mapping[str, AgentDefinition], new: Mapping[str, AgentDefinition]) -> dict[str, list[str]]:
+    """Return which agents of both lose tools, and which: those that workers ship with, and those that were named."""
+    lost = {name: _lost(old[name], new[name]) for name in sorted(old.keys() & new.keys())}
+    return {name: tools for name, tools in lost.items() if tools}
+
+
+def _lost(old: AgentDefinition, new: AgentDefinition) -> list[str]:
+    named = old.tools.allow if old.tools is not None and old.tools.allow is not None else ()
+    return sorted(tool for tool in BUILTIN_TOOLS.union(named) if old.permits(tool) and not new.permits(tool))
 
 
 async def publish(catalogs: RedisCatalogStore, catalog: Catalog, replaces: str | None, command: str) -> bool:

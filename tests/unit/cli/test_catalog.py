@@ -89,6 +89,22 @@ def test_publishing_tells_what_comes_into_force(agents: Path) -> None:
     assert f"is in force, {first['agents'] + 1} agents\n" in text
 
 
+def test_publishing_and_rolling_back_name_who_loses_which_tools(agents: Path) -> None:
+    write(agents, "alpha", "tools: [ls, grep]\n")
+    write(agents, "beta", "tools: [ls]\n")
+    first = told("publish")
+    assert first["lost_tools"] == {}
+    write(agents, "alpha", "tools: [ls, glob]\n")
+    write(agents, "beta", "tools: [ls, glob]\n")
+    text = shown("publish")
+    assert "agent 'alpha' loses grep\n" in text
+    assert "'beta'" not in text, "who may use more loses nothing"
+    back = told("rollback", first["catalog"][:8])
+    assert back["lost_tools"] == {"alpha": ["glob"], "beta": ["glob"]}
+    (agents / "alpha.md").unlink()
+    assert told("publish")["lost_tools"] == {}, "who is gone is told of as such"
+
+
 def test_publishing_the_same_again_changes_nothing_and_says_so() -> None:
     first = told("publish")
     assert told("publish") == {**first, "published": False, "replaced": None, "added": []}

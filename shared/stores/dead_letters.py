@@ -28,9 +28,8 @@ class DeadLetter:
 
     @property
     def text(self) -> str:
-        """How it begins, as text: what is none of UTF-8 is escaped, and so are control characters."""
-        text = self.raw.decode(errors="backslashreplace")
-        return "".join(one if one.isprintable() or one in "\t\r\n" else ascii(one)[1:-1] for one in text)
+        """How it begins, as text: what is none of UTF-8 is escaped."""
+        return self.raw.decode(errors="backslashreplace")
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,14 @@ from typing import Any, Literal, Self, TypeVar
 
 from dispatcher.places import Place
 from dispatcher.requests import checked_folder, checked_state, require_agent
+from dispatcher.submitting import Submitter, Wanted
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, WentBack
+from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, WentBack
 from shared.handoff import first_context
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
-from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.relay.stopping import stop_job
+from shared.relay.message import outbox
+from shared.relay.stopping import stop_or_wait
 from shared.settings import SessionPolicy
 from shared.storable import storable
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView
@@ -32,7 +33,6 @@ from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.reading import Unfinished
 from shared.stores.sessions import Said, SessionView
-from shared.stores.submissions import Submission
 from shared.telemetry.starting import LateTelemetry
 
 __all__ = ["Client"]
@@ -65,6 +65,7 @@ class Client:
         self._stores = open_stores(url, retries=3, confirming=confirming)
         self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
         self._telemetry = LateTelemetry("ekiden-client")
+        self._submitter = Submitter(self._stores.jobs)
         self._is_checked = False
         self._checking = asyncio.Lock()
 
@@ -127,12 +128,8 @@ class Client:
         in_force = await self._stores.catalogs.in_force() if agent is not None else None
         if agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
             require_agent(agent, in_force.manifest)
-        jobs = self._stores.jobs
-        request_id = request_id or uuid.uuid4().hex
-        job = await jobs.reserve(session, request_id, user, policy)
         running = (await self._stores.sessions.session(session)).active if session else None
         trace, began_ns = self._telemetry.traceparent(), time.time_ns()
-        context = first_context(job, trace)
         request = JobRequested(
             prompt=storable(prompt),
             agent=storable(agent),
@@ -140,20 +137,21 @@ class Client:
             cwd=folder,
             traceparent=trace,
             state=variables,
+            request_id=storable(request_id or uuid.uuid4().hex),
         )
-        box = outbox(job, 0, DISPATCH_QUEUE, context)
-        try:
-            is_new = await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy)
-        except NotConfirmed as error:
-            again = (
-                f"It may yet run: `ekiden job follow {job}` shows it; request id {request_id!r} again is the same job"
-            )
-            raise NotConfirmed(f"{error}. {again}", job, request_id) from error
+        wanted = Wanted(request, session, user, policy, on_busy, deadline_s)
+        submission, is_new = await self._submitter.create(wanted)
+        job = submission.job
         if is_new:
-            self._telemetry.started().submitted(job, trace, context.metadata.handoff_id, box.queue, began_ns)
+            handoff_id = submission.context.metadata.handoff_id
+            self._telemetry.started().submitted(job, trace, handoff_id, submission.outbox.queue, began_ns)
         if on_busy == "interrupt" and running not in (None, job):
             await self.cancel(str(running))
         return job
+
+    def place(self, job: str) -> Place:
+        """Return the beginning of a job's journal, to read on from; it is known whether it was submitted here."""
+        return self._submitter.place(job)
 
     async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
         """Yield the journal's entries from the start (or behind ``after``) to the job's end.
@@ -161,9 +159,9 @@ class Client:
         Yields None every ``WAIT_S`` in which nothing happens. Goes on by itself after a lost connection. Where a server
         comes back with less than it had, entries come again: what was yielded from the first of them on is void.
 
-        Raises ``UnknownJob``, also when the server has lost the whole job.
+        Raises ``UnknownJob``, also when the server has lost the whole job, were its number another job's by now.
         """
-        place = Place()
+        place = self.place(job)
         for entry in (await self.entries(job))[:after]:
             place.note(entry)
         while True:
@@ -303,7 +301,7 @@ class Client:
         Raises ``UnknownJob``, ``NotConfirmed``.
         """
         self._telemetry.started()
-        return await stop_job(self._stores.jobs, job, "user")
+        return await stop_or_wait(self._stores.jobs, job, "user")
 
     async def retry(self, job: str, deadline_s: float = DEADLINE_S) -> None:
         """Let a job that failed or died go on behind its last record.

@@ -59,6 +59,8 @@ class JobRequested(_Record):
     """The agent that the user named, if any: the router then has nothing to choose."""
     cwd: str | None = None
     """The folder that file tools start in."""
+    request_id: str | None = None
+    """Whose job it is: a server that went back in time gives the same number to another request."""
     strategy: str | None = None
     """How to route this request; None: as the dispatcher is configured."""
     traceparent: str | None = None

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
-from shared.addresses import problem_of
+from shared.addresses import problem_of, web_problem_of
 from shared.environments import problem_of_name
 from shared.errors import ConfigurationError
 from shared.globs import problem_of_glob, problem_of_place
@@ -120,6 +120,12 @@ def _without(texts: list[str], problem_in: Callable[[str], str | None]) -> list[
     return texts
 
 
+def _web_address(url: str) -> str:
+    if url and (problem := web_problem_of(url)) is not None:
+        raise ValueError(problem)
+    return url
+
+
 class Settings(BaseSettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
@@ -153,7 +159,7 @@ class Settings(BaseSettings):
     """Names that agent files use -> the model that serves them here (``default``: the one above)."""
     model_timeout_s: float = Field(120.0, gt=0)
     model_attempts: int = Field(5, ge=1)
-    gemini_base_url: str | None = None
+    gemini_base_url: Annotated[str, AfterValidator(_web_address)] | None = None
     """Another server that speaks Gemini's protocol."""
 
     concurrency: int = Field(50, ge=1, le=100_000)

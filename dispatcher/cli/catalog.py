@@ -166,6 +166,8 @@ def _tell(change: "Change", *, as_json: bool) -> None:
         out.line(f"Catalog {name} is in force already, {count}: nothing was changed")
         return
     out.line(f"{change.replaced[:_SHORT] or '(none)'} {out.symbols['arrow']} {name}: {change.differs}")
+    for agent, tools in change.lost.items():
+        out.line(f"{out.symbols['note']} agent {agent!r} loses {', '.join(tools)}", "yellow")
     out.line(f"{out.symbols['ok']} Catalog {name} is in force, {count}")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dispatcher.cli.options import AsJson, DataDir, Redis
+from shared.errors import ConfigurationError
 from shared.visible import say
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _STYLES = {"ok": "", "warning": "yellow", "error": "red"}
 def doctor(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Check the server, the pools, the agents, the models and the collector; say what to do where something is wrong.
 
-    Exit code 0: nothing is wrong (there may be warnings); 1: something is.
+    Exit code 0: nothing is wrong (there may be warnings); 1: something is; 2: the settings are, by which all else goes.
     """
     import asyncio
 
@@ -31,13 +32,19 @@ def doctor(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = Non
         say(json.dumps({"ok": is_well, "checks": list(map(dataclasses.asdict, found))}, ensure_ascii=False))
     else:
         _show(found)
-    raise typer.Exit(0 if is_well else 1)
+    raise typer.Exit(0 if is_well else 2 if found[0].check == "settings" else 1)
 
 
 async def _examine(redis: str | None, data_dir: Path | None) -> "list[Finding]":
+    from dispatcher.cli.connection import configured
+    from dispatcher.cli.doctor_findings import error
     from dispatcher.cli.doctor_here import examine_here
     from dispatcher.cli.doctor_server import examine_server
 
+    try:
+        configured(redis, data_dir)
+    except ConfigurationError as fault:
+        return [error("settings", str(fault))]
     return [*await examine_server(redis, data_dir), *await examine_here()]
 
 

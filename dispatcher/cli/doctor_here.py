@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dispatcher.cli.doctor_findings import Finding, error, ok, warning
-from shared.errors import ConfigurationError, EkidenError
+from shared.errors import EkidenError
 from shared.settings import Settings, load_settings
 
 __all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", "trust"]
@@ -19,11 +19,7 @@ _SHOWN = 3
 
 async def examine_here() -> list[Finding]:
     """Examine this machine."""
-    try:
-        settings = load_settings()
-    except ConfigurationError as fault:
-        return [error("settings", str(fault))]
-    return [trust(), agent_files(), models(settings, os.environ), mcp_servers(), await collector(os.environ)]
+    return [trust(), agent_files(), models(load_settings(), os.environ), mcp_servers(), await collector(os.environ)]
 
 
 def trust() -> Finding:

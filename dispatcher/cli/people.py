@@ -238,7 +238,9 @@ class PeopleView:
             return
         about = self._about(record.leg, result.call_id, result.name)
         failure = f": {glimpse(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
-        self._line("tool", f"{about} ({record.duration_ms} ms){failure}", "red" if result.is_error else "dim")
+        # One that was broken off, or never began, was not measured.
+        took = "" if result.is_error and not record.duration_ms else f" ({record.duration_ms} ms)"
+        self._line("tool", f"{about}{took}{failure}", "red" if result.is_error else "dim")
 
     def _handed_off(self, record: HandedOff, _: Entry) -> None:
         if record.leg or parent_of(self._job) is not None:  # else it is the route, which is told with its figures

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
-from shared.errors import CatalogReplaced, NoCatalog
+from pydantic import TypeAdapter, ValidationError
+
+from shared.errors import CatalogReplaced, NoCatalog, UnreadableDefinition
 from shared.stores import keys
 from shared.stores.redis import Redis, as_any, translated
 from shared.stores.scripts import Scripts
@@ -17,6 +19,7 @@ from shared.stores.scripts import Scripts
 __all__ = ["InForce", "Publication", "RedisCatalogStore"]
 
 _MANIFEST = "manifest"
+_NAMES = TypeAdapter(dict[str, str])
 
 
 class InForce(NamedTuple):
@@ -85,7 +88,10 @@ class RedisCatalogStore:
         return cast("str | None", await as_any(self._redis.get(keys.CATALOG)))
 
     async def in_force(self) -> InForce | None:
-        """Return the catalog in force; None before one was published, or when it has expired."""
+        """Return the catalog in force; None before one was published, or when it has expired.
+
+        Raises ``UnreadableDefinition`` when what is stored is none.
+        """
         digest = await self.current()
         if digest is None:
             return None
@@ -93,6 +99,14 @@ class RedisCatalogStore:
             return InForce(digest, await self.manifest(digest))
         except NoCatalog:
             return None
+
+    async def to_replace(self) -> InForce | None:
+        """Return the catalog in force for another to replace: without any agents when what is stored is none."""
+        try:
+            return await self.in_force()
+        except UnreadableDefinition:
+            digest = await self.current()
+            return None if digest is None else InForce(digest, {})
 
     @translated
     async def history(self, limit: int = keys.PUBLICATIONS_KEPT) -> list[Publication]:
@@ -102,8 +116,8 @@ class RedisCatalogStore:
 
     @translated
     async def manifest(self, digest: str) -> dict[str, str]:
-        """Return a catalog's map name -> definition digest; raises ``NoCatalog``."""
-        return cast(dict[str, str], json.loads(await self._field(digest, _MANIFEST)))
+        """Return a catalog's map name -> definition digest; raises ``NoCatalog``, ``UnreadableDefinition``."""
+        return _manifest(digest, await self._field(digest, _MANIFEST))
 
     @translated
     async def definition(self, catalog: str, digest: str) -> str:
@@ -112,11 +126,17 @@ class RedisCatalogStore:
 
     @translated
     async def definitions(self, catalog: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return a whole catalog: name -> digest, and digest -> JSON; raises ``NoCatalog``."""
+        """Return a whole catalog: name -> digest, and digest -> JSON.
+
+        Raises ``NoCatalog``, ``UnreadableDefinition``.
+        """
         fields = cast(dict[str, str], await as_any(self._redis.hgetall(keys.catalog(catalog))))
         if _MANIFEST not in fields:
             raise _gone(catalog)
-        return json.loads(fields.pop(_MANIFEST)), fields
+        manifest = _manifest(catalog, fields.pop(_MANIFEST))
+        if not fields.keys() >= set(manifest.values()):
+            raise _unreadable(catalog)
+        return manifest, fields
 
     @translated
     async def keep(self) -> None:
@@ -166,6 +186,20 @@ class RedisCatalogStore:
         if text is None:
             raise _gone(catalog)
         return cast(str, text)
+
+
+def _manifest(catalog: str, text: str) -> dict[str, str]:
+    try:
+        return _NAMES.validate_json(text)
+    except ValidationError as error:
+        raise _unreadable(catalog) from error
+
+
+def _unreadable(catalog: str) -> UnreadableDefinition:
+    return UnreadableDefinition(
+        f"what this server has as catalog {catalog[:12]!r} cannot be read: another program has written there. "
+        "Publish the agents again with `ekiden catalog publish`, or go back with `ekiden catalog rollback`"
+    )
 
 
 def _gone(catalog: str) -> NoCatalog:

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob
+from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob, WentBack
 from shared.handoff import VERSION, HandoffContext
 from shared.ids import new_session_id, root_of, session_id_for, session_of
 from shared.outcomes import Budget
@@ -80,12 +80,15 @@ class RedisJobStore(RedisJobSweeper):
                 submission.request.agent or "",
                 on_busy,
                 submission.deadline_s,
+                submission.request.request_id or "",
                 *await self._stored(job, [submission.request]),
             ],
             changes=job,
         )
         if verdict[0] == "busy":
             raise SessionBusy(f"job {verdict[1]!r} of this session still runs: wait for it, cancel it, or let it queue")
+        if verdict[0] == "taken":
+            raise WentBack(f"the server went back in time: job {job!r} is another request's now")
         return verdict[0] != "exists"
 
     @translated
@@ -269,7 +272,14 @@ class RedisJobStore(RedisJobSweeper):
 
     @translated
     async def stop(
-        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str], *, seq: int | None = None
+        self,
+        job: str,
+        flag: StopFlag,
+        records: Sequence[Record],
+        messages: Iterable[str],
+        *,
+        seq: int | None = None,
+        unfollowed_ms: int | None = None,
     ) -> Literal["ok", "flagged", "finished", "moved"]:
         """See ``JobStore``. Raises ``UnknownJob``."""
         verdict = await self._scripts.run(
@@ -280,6 +290,7 @@ class RedisJobStore(RedisJobSweeper):
                 flag,
                 "" if seq is None else seq,
                 secrets.token_hex(8),
+                "" if unfollowed_ms is None else unfollowed_ms,
                 *await self._ending(job, records, messages, {}),
             ],
             changes=job,

@@ -15,6 +15,7 @@ __all__ = [
     "DEAD_LETTERS_TTL_S",
     "JOBS",
     "JOB_IDS",
+    "KINDS",
     "LEASES",
     "LIVE_TTL_S",
     "MAX_DEAD_LETTERS",
@@ -100,20 +101,14 @@ have followed it; ``jumps``, how often the server's clock has jumped; ``jump_ms`
 UNVOUCHED = "ekiden:unvouched"
 """Sorted set: entries of indexes (``<index> <id>``), written at a relay time, in ms, that no pool had followed then."""
 
-_PERMANENT = {
-    CATALOG,
-    CLOCK,
-    PUBLICATIONS,
-    DEADLINES,
-    JOBS,
-    JOB_IDS,
-    LEASES,
-    SESSIONS,
-    TIMERS,
-    QUEUES,
-    POOLS,
-    UNVOUCHED,
+KINDS = {
+    **dict.fromkeys((DEADLINES, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, POOLS, UNVOUCHED), "zset"),
+    **dict.fromkeys((PUBLICATIONS, DEAD_LETTERS), "stream"),
+    CATALOG: "string",
+    CLOCK: "hash",
+    QUEUES: "set",
 }
+"""What each key that is no session's own holds, as TYPE says it; those of ``queued`` and ``suspended`` beside them."""
 
 
 def session(session_id: str) -> str:
@@ -192,7 +187,7 @@ def pool(pool_id: str) -> str:
 def is_permanent(key: str) -> bool:
     """Tell whether ``key`` may be without a TTL: indexes, queues (Celery's and kombu's), which catalog counts."""
     return (
-        key in _PERMANENT
+        (key in KINDS and key != DEAD_LETTERS)
         or key.startswith(("ekiden:queued:", "ekiden:suspended:", "ekiden.agent.", "_kombu."))
         or key in ("ekiden.dispatch", "ekiden.idle")
         or key.endswith(".reply.celery.pidbox")

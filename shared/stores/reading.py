@@ -181,7 +181,7 @@ def _view(job: str, fields: Mapping[str, str]) -> JobView:
         summary=fields.get("summary", ""),
         created_ms=int(fields["created_ms"]),
         ended_ms=int(fields["ended_ms"]) if "ended_ms" in fields else None,
-        attempts=int(fields["attempts"]),
+        attempts=int(fields["attempts"]) - int(fields.get("given_back", 0)),
         depth=int(fields["depth"]),
         catalog=fields.get("catalog", ""),
         cwd=fields.get("cwd", ""),

@@ -54,6 +54,8 @@ def source_of(name: str) -> str:
     names = "".join(f"local {name} = '{key}'\n" for name, key in _NAMES.items())
     names += f"local TTL_S, POOL_TTL_S, VOUCHED_MS = {keys.SESSION_TTL_S}, {keys.POOL_TTL_S}, {VOUCHED_MS}\n"
     names += f"local DEAD_LETTERS_TTL_S, MAX_DEAD_LETTERS = {keys.DEAD_LETTERS_TTL_S}, {keys.MAX_DEAD_LETTERS}\n"
+    indexes = ", ".join(f"['{key}'] = '{kind}'" for key, kind in keys.KINDS.items())
+    names += f"local INDEXES = {{{indexes}}}\n"
     return names + "\n".join((_FOLDER / f"{part}.lua").read_text() for part in ("_prelude", name))
 
 

@@ -69,8 +69,8 @@ def hostile(project: Path) -> Path:
         (["jobs"], 3),
         (["status"], 3),
         (["submit", "hello"], 3),
-        (["worker"], 2),
-        (["dispatcher"], 2),
+        (["worker"], 3),
+        (["dispatcher"], 3),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

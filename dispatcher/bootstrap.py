@@ -11,6 +11,7 @@ import structlog
 
 from dispatcher.dispatch import DispatchHandler
 from dispatcher.following import CatalogInForce, FollowingHandler
+from dispatcher.intake import serve_intake
 from dispatcher.publishing import publish_own
 from dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from dispatcher.routing.strategies import RoutingValues, Strategies, routers
@@ -59,7 +60,10 @@ async def build(settings: Settings, stores: Stores) -> Served:
         with suppress(NoCatalog, CatalogNotReady, UnreadableDefinition):  # the legs say so
             await strategies.prepare(await in_force())
 
-    return Served(FollowingHandler(in_force, handler_for), begin=begin, follow=follow)
+    async def attend(beside: Stores) -> None:
+        await serve_intake(beside, settings.wait_replicas)
+
+    return Served(FollowingHandler(in_force, handler_for), begin=begin, follow=follow, attend=attend)
 
 
 def load_catalog(settings: Settings) -> Catalog:

@@ -14,10 +14,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
+from dispatcher.intake import ask_dispatcher
 from dispatcher.places import Place
-from dispatcher.requests import checked_folder, checked_state, require_agent
+from dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
+from dispatcher.submitting import Created, create_job
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, WentBack
+from shared.errors import NoCatalog, NotPermitted, StoreUnavailable, WentBack
 from shared.handoff import first_context
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
@@ -32,7 +34,6 @@ from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.reading import Unfinished
 from shared.stores.sessions import Said, SessionView
-from shared.stores.submissions import Submission
 from shared.telemetry.starting import LateTelemetry
 
 __all__ = ["Client"]
@@ -65,6 +66,9 @@ class Client:
         self._stores = open_stores(url, retries=3, confirming=confirming)
         self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
         self._telemetry = LateTelemetry("ekiden-client")
+        self._wait_replicas = wait_replicas
+        self._by_intake = False
+        """Whether the server's rules let this user push requests only: a dispatcher runs the scripts for it."""
         self._is_checked = False
         self._checking = asyncio.Lock()
 
@@ -110,50 +114,49 @@ class Client:
             state: Session variables to set when the job begins, JSON; None takes one away.
 
         Raises:
-            InvalidRequest: the prompt is empty, or a variable or the name of the folder cannot be kept.
+            InvalidRequest: the prompt is empty, or something else of the request cannot be kept.
             SessionBusy: with ``on_busy="reject"``.
             UnknownAgent: the catalog in force has no such agent.
             UnknownJob: the session does not exist (any more).
             ConfigurationError: the server is too old, or may throw jobs away.
-            StoreUnavailable: the server does not answer; the job may exist, so repeat with the same ``request_id``.
+            StoreUnavailable: the server does not answer (``NotTaken``: no dispatcher, where only one may create jobs);
+                the job may exist, so repeat with the same ``request_id``.
+            NotPermitted: the Redis user may not submit.
             NotConfirmed: the job is stored and may run, but replicas do not have it; the same ``request_id``, which the
                 error has, is the same job and waits for them again.
         """
-        if not prompt.strip():
-            raise InvalidRequest("the prompt is empty: say what is to be done")
-        variables = checked_state(state or {})
-        folder = checked_folder(cwd)
-        await self._check()
-        in_force = await self._stores.catalogs.in_force() if agent is not None else None
-        if agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
-            require_agent(agent, in_force.manifest)
-        jobs = self._stores.jobs
-        request_id = request_id or uuid.uuid4().hex
-        job = await jobs.reserve(session, request_id, user, policy)
-        running = (await self._stores.sessions.session(session)).active if session else None
-        trace, began_ns = self._telemetry.traceparent(), time.time_ns()
-        context = first_context(job, trace)
-        request = JobRequested(
+        request = checked_request(
             prompt=storable(prompt),
+            request_id=request_id or uuid.uuid4().hex,
             agent=storable(agent),
             strategy=strategy,
-            cwd=folder,
-            traceparent=trace,
-            state=variables,
+            cwd=checked_folder(cwd),
+            session=session,
+            user=user,
+            policy=policy,
+            on_busy=on_busy,
+            deadline_s=deadline_s,
+            traceparent=self._telemetry.traceparent(),
+            state=checked_state(state or {}),
         )
-        box = outbox(job, 0, DISPATCH_QUEUE, context)
-        try:
-            is_new = await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy)
-        except NotConfirmed as error:
-            again = (
-                f"It may yet run: `ekiden job follow {job}` shows it; request id {request_id!r} again is the same job"
-            )
-            raise NotConfirmed(f"{error}. {again}", job, request_id) from error
+        await self._check()
+        running = (await self._stores.sessions.session(session)).active if session else None
+        began_ns = time.time_ns()
+        job, is_new, handoff_id = await self._create(request)
         if is_new:
-            self._telemetry.started().submitted(job, trace, context.metadata.handoff_id, box.queue, began_ns)
+            self._telemetry.started().submitted(job, request.traceparent, handoff_id, DISPATCH_QUEUE, began_ns)
         if on_busy == "interrupt" and running not in (None, job):
             await self.cancel(str(running))
         return job
+
+    async def _create(self, request: SubmitRequest) -> Created:
+        """Create the job, or let a dispatcher do so where the server's rules do not let us run scripts."""
+        if not self._by_intake:
+            try:
+                return await create_job(self._stores, request)
+            except NotPermitted:
+                self._by_intake = True
+        return await ask_dispatcher(self._stores.intake, request, self._wait_replicas)
 
     async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
         """Yield the journal's entries from the start (or behind ``after``) to the job's end.

@@ -28,8 +28,10 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── RequestRefused        the provider finds the request itself invalid
      │    ├── MalformedCall         the model's tool call cannot be read, not even when asked again
      │    └── ModelUnavailable      (Transient) overload, rate limit, lost connection
+     ├── NotPermitted           the Redis user lacks the right: whoever runs the server can give it (exit code 7)
      ├── StoreUnavailable       (Transient) no answer from the server
-     │    └── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
+     │    ├── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
+     │    └── NotTaken              (Transient) no dispatcher has answered a request in the intake
      ├── NotConfirmed           (Transient) it is done, but the replicas that were asked for do not have it yet
      ├── WentBack               the server lost what it had: read again from what it still has
      ├── CatalogNotReady        (Transient) this dispatcher is still reading or learning the catalog in force
@@ -61,6 +63,8 @@ __all__ = [
     "ModelUnavailable",
     "NoCatalog",
     "NotConfirmed",
+    "NotPermitted",
+    "NotTaken",
     "QuotaExhausted",
     "RequestRefused",
     "SessionBusy",
@@ -229,6 +233,16 @@ class StoreUnavailable(EkidenError, Transient):
 
 class StoreNotReady(StoreUnavailable):
     """The server answers but cannot serve: it is loading, read-only or out of memory."""
+
+
+class NotTaken(StoreUnavailable):
+    """A request is in the intake, and no dispatcher has answered it in time: it may still be served."""
+
+
+class NotPermitted(EkidenError):
+    """The server's rules do not let this Redis user do that."""
+
+    exit_code = 7
 
 
 class NotConfirmed(EkidenError, Transient):

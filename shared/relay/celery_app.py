@@ -124,12 +124,15 @@ class _Relay:
         await self._stores.ping()
         for advice in await self._stores.check(self._settings.wait_replicas):
             log.warning("server", advice=advice)
+        await self._stores.jobs.clock.passed_ms()  # whose Redis user may not run scripts is told so here, and ends
         served = await imported(self._bootstrap)(self._settings, self._stores)
         self._tools = served.tools
         if served.begin is not None:
             await served.begin()
         if served.follow is not None:
             self._beat.also(Chore(FOLLOW_S, served.follow))
+        if served.attend is not None:
+            self._beat.also(Chore(0.0, served.attend))
         self.runner = Runner(
             self._stores.jobs,
             self._leases,

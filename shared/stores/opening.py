@@ -7,6 +7,7 @@ from shared.stores.checks import ailment, check, ping
 from shared.stores.confirming import Confirming
 from shared.stores.dead_letters import RedisDeadLetterStore
 from shared.stores.durability import Durability, Identity, durability_of, identity_of
+from shared.stores.intake import RedisIntakeStore
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
@@ -28,6 +29,7 @@ class Stores:
     catalogs: RedisCatalogStore
     pools: RedisPoolStore
     dead_letters: RedisDeadLetterStore
+    intake: RedisIntakeStore
 
     @classmethod
     def on(cls, client: Redis, url: str = "", confirming: Confirming | None = None) -> "Stores":
@@ -41,6 +43,7 @@ class Stores:
             RedisCatalogStore(client),
             RedisPoolStore(client),
             RedisDeadLetterStore(client),
+            RedisIntakeStore(client),
         )
 
     async def ping(self) -> None:

@@ -14,7 +14,7 @@ from redis.backoff import ExponentialBackoff
 from redis.connection import parse_url
 
 from shared.addresses import problem_of
-from shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
+from shared.errors import ConfigurationError, EkidenError, NotPermitted, StoreNotReady, StoreUnavailable
 
 __all__ = ["Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
 
@@ -114,6 +114,11 @@ def _ours(error: Exception) -> EkidenError:
         return ConfigurationError(
             "the Redis server wants a user name or password, and the address has none: write redis://:PASSWORD@HOST:PORT"
         )
+    if isinstance(error, exceptions.NoPermissionError) or text.startswith(_NO_RIGHT):
+        return NotPermitted(
+            f"the Redis user of this address may not do that ({text}): submitting needs the role submitter, "
+            "cancelling, retrying and publishing admin, serving jobs pool; `ekiden acl` prints what each may do"
+        )
     if isinstance(error, exceptions.AuthenticationError):
         return ConfigurationError(
             f"the Redis server refuses the user name or password ({text}): correct them in the address"
@@ -127,6 +132,10 @@ def _ours(error: Exception) -> EkidenError:
     if isinstance(error, exceptions.ResponseError):
         return EkidenError(f"the Redis server refuses a command: {text}")
     return StoreUnavailable(text)
+
+
+_NO_RIGHT = ("NOPERM", "ACL failure in script")
+"""How a server begins to say that a user has no right to a command, a key or a channel."""
 
 
 def _said(error: Exception) -> str:

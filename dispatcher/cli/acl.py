@@ -29,8 +29,8 @@ def acl(
     Commands by default: `ekiden acl | valkey-cli` (or redis-cli). They take every other right of these users away, and
     leave passwords alone: a user without one cannot log in.
 
-    Ekiden never sees a password: give one with `ACL SETUSER ekiden-pool '>PASSWORD'`, or its hash here. The address then
-    is redis://ekiden-pool:PASSWORD@HOST.
+    Ekiden never sees a password: give one with `ACL SETUSER ekiden-pool '>PASSWORD'`, or its hash here. The address is
+    redis://ekiden-pool:PASSWORD@HOST then.
 
     Nothing is sent to a server. Its user `default`, which may do everything, stays as it is: switch it off.
     """

@@ -21,7 +21,7 @@ _WRITES = (
     *("evalsha", "script|load", "multi", "exec", "wait", "publish"),
     *("del", "expire", "rename", "set", "ttl", "type"),
     *("hdel", "hexists", "hincrby", "hlen", "hset", "hsetnx"),
-    *("lpop", "lpush", "lrem", "rpop", "sadd", "scard", "srem", "xadd", "xdel"),
+    *("lpop", "lpush", "lrem", "rpop", "rpush", "sadd", "scard", "srem", "xadd", "xdel"),
     *("zadd", "zrem", "zremrangebyscore", "zscore"),
 )
 _SERVES = ("blmove", "brpop", "subscribe", "unsubscribe")

@@ -114,7 +114,7 @@ def _ours(error: Exception) -> EkidenError:
         return ConfigurationError(
             "the Redis server wants a user name or password, and the address has none: write redis://:PASSWORD@HOST:PORT"
         )
-    if isinstance(error, exceptions.NoPermissionError) or text.startswith(_NO_RIGHT):
+    if isinstance(error, exceptions.NoPermissionError) or _NO_RIGHT in str(error):
         return NotPermitted(
             f"the Redis user of this address may not do that ({text}): submitting needs the role submitter, "
             "cancelling, retrying and publishing admin, serving jobs pool; `ekiden acl` prints what each may do"
@@ -134,13 +134,13 @@ def _ours(error: Exception) -> EkidenError:
     return StoreUnavailable(text)
 
 
-_NO_RIGHT = ("NOPERM", "ACL failure in script")
-"""How a server begins to say that a user has no right to a command, a key or a channel."""
+_NO_RIGHT = "ACL failure in script: "
+"""How a server begins to say that a script has run into something that its caller has no right to."""
 
 
 def _said(error: Exception) -> str:
     """Return the server's words: not the command of a pipeline, which may hold a user's text, nor a script's line."""
-    said = str(error).rpartition("of pipeline caused error: ")[2].strip("(',)")
+    said = str(error).rpartition("of pipeline caused error: ")[2].strip("(',)").removeprefix(_NO_RIGHT)
     return said.partition(" script: ")[0].rstrip(".") or type(error).__name__
 
 

@@ -51,7 +51,7 @@ class RedisIntakeStore:
     @translated
     async def wait(self, wait_s: float) -> None:
         """Return once there is a request, or after ``wait_s``: the oldest one is moved to where it is."""
-        await as_any(self._redis.blmove(keys.INTAKE, keys.INTAKE, wait_s, "RIGHT", "RIGHT"))
+        await as_any(self._redis).blmove(keys.INTAKE, keys.INTAKE, wait_s, "RIGHT", "RIGHT")
 
     @translated
     async def take(self) -> list[Taken]:

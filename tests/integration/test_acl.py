@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -42,24 +43,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoleServer]:
 
 
 @pytest.fixture(scope="module")
-def root(server: RoleServer) -> Iterator[Redis]:
+def root(server: RoleServer) -> Iterator[Any]:
     with Redis.from_url(server.root_url, decode_responses=True, protocol=2) as client:
         client.response_callbacks.clear()  # what the server says, as it says it
         yield client
 
 
-def is_allowed(root: Redis, role: str, *command: str) -> bool:
+def is_allowed(root: Any, role: str, *command: str) -> bool:
     return bool(root.execute_command("ACL", "DRYRUN", f"ekiden-{role}", *command) == "OK")
 
 
-def may_run(root: Redis, role: str, name: str, arity: int) -> bool:
+def may_run(root: Any, role: str, name: str, arity: int) -> bool:
     words = name.split("|")
     said = root.execute_command("ACL", "DRYRUN", f"ekiden-{role}", *words, *["1"] * (abs(arity) - len(words)))
     return "no permissions to run" not in said
 
 
 @pytest.fixture(scope="module")
-def commands(root: Redis) -> dict[str, tuple[int, set[str]]]:
+def commands(root: Any) -> dict[str, tuple[int, set[str]]]:
     """Arity and flags of all that the server can be told, subcommands in place of their containers."""
     names = root.execute_command("COMMAND", "LIST")
     names = [name for name in names if not any(other.startswith(f"{name}|") for other in names)]
@@ -68,7 +69,7 @@ def commands(root: Redis) -> dict[str, tuple[int, set[str]]]:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_may_run_its_commands_and_no_other_that_there_is(
-    root: Redis, commands: dict[str, tuple[int, set[str]]], role: str
+    root: Any, commands: dict[str, tuple[int, set[str]]], role: str
 ) -> None:
     assert len(commands) > 300
     allowed = {name for name, (arity, _) in commands.items() if may_run(root, role, name, arity)}
@@ -88,7 +89,7 @@ def test_who_reads_has_no_command_that_writes_runs_scripts_or_sees_passwords(
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_nobody_may_look_at_or_touch_what_is_not_ours(root: Redis, role: str) -> None:
+def test_nobody_may_look_at_or_touch_what_is_not_ours(root: Any, role: str) -> None:
     for key in FOREIGN:
         assert not is_allowed(root, role, "get", key), key
         for name, words in WRITES.items():
@@ -96,12 +97,12 @@ def test_nobody_may_look_at_or_touch_what_is_not_ours(root: Redis, role: str) ->
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_everybody_may_read_whatever_is_ours(root: Redis, role: str) -> None:
+def test_everybody_may_read_whatever_is_ours(root: Any, role: str) -> None:
     assert [key for key in [*OUR_KEYS, keys.INTAKE] if not is_allowed(root, role, "get", key)] == []
 
 
 @pytest.mark.parametrize("role", ["submitter", "observer"])
-def test_who_reads_may_write_nowhere_but_a_submitter_to_the_intake(root: Redis, role: str) -> None:
+def test_who_reads_may_write_nowhere_but_a_submitter_to_the_intake(root: Any, role: str) -> None:
     allowed = {
         (name, key)
         for key in [*OUR_KEYS, keys.INTAKE]
@@ -112,14 +113,14 @@ def test_who_reads_may_write_nowhere_but_a_submitter_to_the_intake(root: Redis, 
 
 
 @pytest.mark.parametrize("role", ["submitter", "observer"])
-def test_who_reads_may_neither_listen_nor_speak_on_any_channel(root: Redis, role: str) -> None:
+def test_who_reads_may_neither_listen_nor_speak_on_any_channel(root: Any, role: str) -> None:
     for channel in (keys.STOPPED, keys.WRITTEN, "__keyspace@0__:x"):
         assert not is_allowed(root, role, "subscribe", channel)
         assert not is_allowed(root, role, "publish", channel, "x")
 
 
 @pytest.mark.parametrize("role", ["pool", "admin"])
-def test_who_runs_scripts_may_use_our_channels_only(root: Redis, role: str) -> None:
+def test_who_runs_scripts_may_use_our_channels_only(root: Any, role: str) -> None:
     assert is_allowed(root, role, "publish", keys.STOPPED, "x")
     assert not is_allowed(root, role, "publish", "celery.pidbox", "x")
     assert not is_allowed(root, role, "psubscribe", "*")
@@ -136,7 +137,7 @@ def test_every_command_of_our_scripts_is_one_of_those_who_run_them() -> None:
 
 
 def test_a_user_without_a_password_cannot_log_in_and_new_rules_leave_passwords_alone(
-    server: RoleServer, root: Redis
+    server: RoleServer, root: Any
 ) -> None:
     [line] = CliRunner().invoke(app, ["acl", "observer"], catch_exceptions=False).stdout.splitlines()
     words = line.replace("ekiden-observer", "ekiden-new").split()

@@ -18,7 +18,7 @@ from dispatcher.routing.strategies import RoutingValues, Strategies, routers
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.loader import layered, shipped_agents_dir
 from shared.definitions.trusted import levels_here
-from shared.errors import CatalogNotReady, NoCatalog, UnreadableDefinition
+from shared.errors import CatalogNotReady, Forged, NoCatalog, UnreadableDefinition
 from shared.llm.models import Models, ModelValues
 from shared.relay.served import Served
 from shared.settings import Settings
@@ -57,7 +57,7 @@ async def build(settings: Settings, stores: Stores) -> Served:
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(prepare(), legs))
 
     async def prepare() -> None:
-        with suppress(NoCatalog, CatalogNotReady, UnreadableDefinition):  # the legs say so
+        with suppress(NoCatalog, CatalogNotReady, Forged, UnreadableDefinition):  # the legs say so
             await strategies.prepare(await in_force())
 
     async def attend(beside: Stores) -> None:

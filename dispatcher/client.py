@@ -26,6 +26,7 @@ from shared.relay.leg import journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_job
 from shared.settings import SessionPolicy
+from shared.signing import OFF, Signing
 from shared.storable import storable
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView
 from shared.stores.confirming import Insisting
@@ -59,11 +60,12 @@ class Client:
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
     counts as done; where they do not in time, ``NotConfirmed`` is raised: it is done, but may be lost with the server.
+    ``signing``: signs requests, where the pools believe no others.
     """
 
-    def __init__(self, url: str, wait_replicas: int = 0) -> None:
+    def __init__(self, url: str, wait_replicas: int = 0, signing: Signing = OFF) -> None:
         confirming = Insisting(wait_replicas)
-        self._stores = open_stores(url, retries=3, confirming=confirming)
+        self._stores = open_stores(url, retries=3, confirming=confirming, signing=signing)
         self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
         self._telemetry = LateTelemetry("ekiden-client")
         self._wait_replicas = wait_replicas
@@ -156,7 +158,7 @@ class Client:
                 return await create_job(self._stores, request)
             except NotPermitted:
                 self._by_intake = True
-        return await ask_dispatcher(self._stores.intake, request, self._wait_replicas)
+        return await ask_dispatcher(self._stores, request, self._wait_replicas)
 
     async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
         """Yield the journal's entries from the start (or behind ``after``) to the job's end.

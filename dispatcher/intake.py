@@ -16,6 +16,7 @@ from dispatcher.requests import SubmitRequest, why_invalid
 from dispatcher.submitting import Created, create_job
 from shared.errors import (
     EkidenError,
+    Forged,
     InvalidRequest,
     NotConfirmed,
     NotPermitted,
@@ -25,6 +26,7 @@ from shared.errors import (
     UnknownAgent,
     UnknownJob,
 )
+from shared.signing import Signing, split
 from shared.stores import keys
 from shared.stores.confirming import Insisting
 from shared.stores.intake import MAX_BYTES, RedisIntakeStore, Taken
@@ -38,6 +40,8 @@ LOOK_S = (0.005, 0.1)
 """How long between two looks for the answer: first, then more each time, at most."""
 WAIT_S = 2.0
 """How long a dispatcher waits for a request in one command; below the connection's timeout."""
+
+_KIND = "request"
 
 log = structlog.get_logger(__name__)
 
@@ -86,7 +90,7 @@ _REFUSALS: dict[str, type[EkidenError]] = {
 """What a dispatcher refuses a request with: what a client that may run scripts is told itself."""
 
 
-async def ask_dispatcher(intake: RedisIntakeStore, request: SubmitRequest, wait_replicas: int) -> Created:
+async def ask_dispatcher(stores: Stores, request: SubmitRequest, wait_replicas: int) -> Created:
     """Let a dispatcher create the job of ``request``.
 
     Raises as ``Client.submit`` does, and ``NotTaken`` when no dispatcher answers within ``ANSWER_S``.
@@ -97,11 +101,11 @@ async def ask_dispatcher(intake: RedisIntakeStore, request: SubmitRequest, wait_
             "(`ekiden acl`), or let the request wait (--on-busy queue)"
         )
     pushed = _Pushed(ticket=uuid.uuid4().hex, request=request, wait_replicas=wait_replicas)
-    text = pushed.model_dump_json(exclude_none=True)
+    text = stores.signing.sign(_KIND, (), pushed.model_dump_json(exclude_none=True))
     if len(text.encode()) > MAX_BYTES:
         raise InvalidRequest(f"the request takes more than {MAX_BYTES:,} bytes: put what is long into a file")
-    await intake.push(text)
-    return _created(await _answer(intake, pushed), request)
+    await stores.intake.push(text)
+    return _created(await _answer(stores.intake, pushed), request)
 
 
 async def _answer(intake: RedisIntakeStore, pushed: _Pushed) -> _Reply:
@@ -136,9 +140,9 @@ async def serve_intake(stores: Stores, wait_replicas: int) -> None:
 async def _serve(stores: Stores, taken: Taken, wait_replicas: int) -> None:
     """Create the job of one request, and answer; what fails for now comes again."""
     try:
-        pushed = _read(taken)
+        pushed = _read(taken, stores.signing)
         created = await _create(stores, pushed, wait_replicas)
-    except InvalidRequest as error:
+    except (InvalidRequest, Forged) as error:
         await _refuse(stores, taken, error)
     except (StoreUnavailable, NotPermitted) as error:
         log.warning("request_comes_again", error=str(error))
@@ -150,7 +154,9 @@ async def _serve(stores: Stores, taken: Taken, wait_replicas: int) -> None:
 
 
 async def _create(stores: Stores, pushed: _Pushed, wait_replicas: int) -> _Reply:
-    insisting = Stores.on(stores.client, stores.url, Insisting(max(pushed.wait_replicas, wait_replicas)))
+    insisting = Stores.on(
+        stores.client, stores.url, Insisting(max(pushed.wait_replicas, wait_replicas)), stores.signing
+    )
     try:
         return _Reply(**(await create_job(insisting, pushed.request))._asdict())
     except NotConfirmed as error:
@@ -159,12 +165,12 @@ async def _create(stores: Stores, pushed: _Pushed, wait_replicas: int) -> _Reply
         return _Reply(error=type(error).__name__, message=str(error))
 
 
-def _read(taken: Taken) -> _Pushed:
-    """Return the request. Raises ``InvalidRequest`` for what is none."""
+def _read(taken: Taken, signing: Signing) -> _Pushed:
+    """Return the request. Raises ``InvalidRequest`` for what is none, ``Forged``."""
     if taken.is_too_long:
         raise InvalidRequest(f"it is longer than {MAX_BYTES:,} bytes")
     try:
-        return _Pushed.model_validate_json(taken.text)
+        return _Pushed.model_validate_json(signing.read(_KIND, (), taken.text))
     except ValidationError as error:
         raise InvalidRequest(why_invalid(error)) from error
 
@@ -180,6 +186,6 @@ async def _refuse(stores: Stores, taken: Taken, error: EkidenError) -> None:
 
 def _ticket_of(taken: Taken) -> str | None:
     try:
-        return _Ticket.model_validate_json(taken.text).ticket
+        return _Ticket.model_validate_json(split(taken.text)[1]).ticket
     except ValidationError:
         return None

@@ -35,6 +35,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      ├── NotConfirmed           (Transient) it is done, but the replicas that were asked for do not have it yet
      ├── WentBack               the server lost what it had: read again from what it still has
      ├── CatalogNotReady        (Transient) this dispatcher is still reading or learning the catalog in force
+     ├── Forged                 what is in the store bears no signature of this deployment, or one for another place
      ├── LostLease              another worker owns the leg now: stop, write nothing
      └── JobCancelled           somebody cancelled the job: stop, commit Cancelled
 
@@ -52,6 +53,7 @@ __all__ = [
     "ConfigurationError",
     "DefinitionError",
     "EkidenError",
+    "Forged",
     "HandoffRefused",
     "InvalidRequest",
     "JobCancelled",
@@ -267,6 +269,10 @@ class UnreadableJournal(EkidenError):
 
 class CatalogNotReady(EkidenError, Transient):
     """This process is still reading the catalog in force, or learning to route by it."""
+
+
+class Forged(EkidenError):
+    """Something in the store is not signed as this deployment signs it: it is not believed."""
 
 
 class LostLease(EkidenError):

@@ -18,6 +18,7 @@ from shared.logs import configure_logs
 from shared.relay.admission import Admission
 from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
+from shared.relay.believing import Believing
 from shared.relay.consuming import AdmittingStep, SteadyConsumer
 from shared.relay.environment import refuse_what_breaks, unused_in
 from shared.relay.following import AgentsToServe
@@ -106,7 +107,7 @@ class _Relay:
         self._bootstrap = bootstrap
         self._settings = settings
         self._worker = worker
-        self._stores = open_stores(url, confirming=Noting(settings.wait_replicas))
+        self._stores = open_stores(url, confirming=Noting(settings.wait_replicas), signing=settings.signing)
         self._leases = Leases(settings.lease_s)
         pool = worker.pool
         self.admission = Admission(pool.loop, self._leases, lambda: pool.in_flight)
@@ -142,6 +143,7 @@ class _Relay:
             live=self._stores.live,
             alone=self._alone,
             alone_from=self._settings.alone_from,
+            believing=Believing(self._stores.signing, self._stores.dead_letters),
         )
         self._beat.start()
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 from shared.errors import CatalogReplaced, NoCatalog
+from shared.signing import OFF, Signing, split
 from shared.stores import keys
 from shared.stores.redis import Redis, as_any, translated
 from shared.stores.scripts import Scripts
@@ -17,6 +18,8 @@ from shared.stores.scripts import Scripts
 __all__ = ["InForce", "Publication", "RedisCatalogStore"]
 
 _MANIFEST = "manifest"
+_CATALOG, _DEFINITION = "catalog", "agent definition"
+"""What signatures call them."""
 
 
 class InForce(NamedTuple):
@@ -50,9 +53,15 @@ class Publication:
 class RedisCatalogStore:
     """Publishes and reads catalogs: the map name -> digest, and the definitions (JSON) by their digest."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, signing: Signing = OFF) -> None:
         self._redis = client
+        self._signing = signing
         self._scripts = Scripts(client)
+
+    @property
+    def signs(self) -> bool:
+        """Whether what is published is signed, and what is not signed is refused."""
+        return bool(self._signing)
 
     @translated
     async def publish(
@@ -70,7 +79,8 @@ class RedisCatalogStore:
         ``replaces`` is the digest of the one in force as the caller knows it; None: none is. Raises
         ``CatalogReplaced`` when it is another one: then nothing was changed.
         """
-        fields = {**definitions, _MANIFEST: json.dumps(dict(manifest))}
+        fields = {one: self._signing.sign(_DEFINITION, (one,), text) for one, text in definitions.items()}
+        fields[_MANIFEST] = self._signing.sign(_CATALOG, (digest,), json.dumps(dict(manifest)))
         return await self._put_in_force(digest, replaces, len(manifest), by, source, fields)
 
     @translated
@@ -85,12 +95,15 @@ class RedisCatalogStore:
         return cast("str | None", await as_any(self._redis.get(keys.CATALOG)))
 
     async def in_force(self) -> InForce | None:
-        """Return the catalog in force; None before one was published, or when it has expired."""
+        """Return the catalog in force; None before one was published, or when it has expired.
+
+        It is not asked who has signed it: that is for those who run its agents, and it must be possible to replace it.
+        """
         digest = await self.current()
         if digest is None:
             return None
         try:
-            return InForce(digest, await self.manifest(digest))
+            return InForce(digest, json.loads(split(await self._field(digest, _MANIFEST))[1]))
         except NoCatalog:
             return None
 
@@ -102,21 +115,25 @@ class RedisCatalogStore:
 
     @translated
     async def manifest(self, digest: str) -> dict[str, str]:
-        """Return a catalog's map name -> definition digest; raises ``NoCatalog``."""
-        return cast(dict[str, str], json.loads(await self._field(digest, _MANIFEST)))
+        """Return a catalog's map name -> definition digest; raises ``NoCatalog``, ``Forged``."""
+        return self._map(digest, await self._field(digest, _MANIFEST))
 
     @translated
     async def definition(self, catalog: str, digest: str) -> str:
-        """Return a definition's JSON; raises ``NoCatalog``."""
-        return await self._field(catalog, digest)
+        """Return a definition's JSON; raises ``NoCatalog``, ``Forged``."""
+        return self._signing.read(_DEFINITION, (digest,), await self._field(catalog, digest))
 
     @translated
     async def definitions(self, catalog: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return a whole catalog: name -> digest, and digest -> JSON; raises ``NoCatalog``."""
+        """Return a whole catalog: name -> digest, and digest -> JSON; raises ``NoCatalog``, ``Forged``."""
         fields = cast(dict[str, str], await as_any(self._redis.hgetall(keys.catalog(catalog))))
         if _MANIFEST not in fields:
             raise _gone(catalog)
-        return json.loads(fields.pop(_MANIFEST)), fields
+        manifest = self._map(catalog, fields.pop(_MANIFEST))
+        return manifest, {one: self._signing.read(_DEFINITION, (one,), text) for one, text in fields.items()}
+
+    def _map(self, digest: str, text: str) -> dict[str, str]:
+        return cast(dict[str, str], json.loads(self._signing.read(_CATALOG, (digest,), text)))
 
     @translated
     async def keep(self) -> None:

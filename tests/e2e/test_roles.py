@@ -16,6 +16,7 @@ from tests.e2e.program import ANSWER_SCRIPT, Program, Running, wait_until
 from tests.integration.roles import RoleServer, server_with_roles
 
 REQUESTS = 100
+SIGNS = {"EKIDEN_SIGNING_KEY": "k1:0123456789abcdef0123456789abcdef"}
 
 
 @pytest.fixture
@@ -27,10 +28,10 @@ def server(tmp_path: Path) -> Iterator[RoleServer]:
 
 
 def pools(ekiden: Program, server: RoleServer) -> tuple[Running, Running]:
-    env = ekiden.scripts(ANSWER_SCRIPT)
+    env = {**ekiden.scripts(ANSWER_SCRIPT), **SIGNS}
     dispatcher = ekiden.start("dispatcher", "--redis", server.url("pool"), env=env)
-    worker = ekiden.start("worker", "--redis", server.url("pool"), "--agents", "debugger", env=env)
-    return dispatcher, worker
+    words = ("--agents", "debugger", "--workspace-root", ekiden.folder)
+    return dispatcher, ekiden.start("worker", "--redis", server.url("pool"), *words, env=env)
 
 
 def denied(server: RoleServer) -> set[tuple[str, str]]:
@@ -48,9 +49,8 @@ NOT_TOLD = {("ekiden-pool", "config|get"), ("ekiden-observer", "config|get"), ("
 def test_a_job_goes_its_way_from_a_submitter_through_pools_to_an_observer(ekiden: Program, server: RoleServer) -> None:
     for running in pools(ekiden, server):
         running.wait_for("Serving")
-    submitted = ekiden.run(
-        "submit", "go", "--agent", "debugger", "--follow", "--json", "--redis", server.url("submitter")
-    )
+    submit = ("submit", "go", "--agent", "debugger", "--redis", server.url("submitter"))
+    submitted = ekiden.run(*submit, "--wait", "--json", env=SIGNS)
     assert submitted.returncode == 0, submitted.stderr
     job = json.loads(submitted.stdout.splitlines()[-1])["job"]
     session = job.partition(".")[0]
@@ -80,6 +80,10 @@ def test_a_job_goes_its_way_from_a_submitter_through_pools_to_an_observer(ekiden
         assert "`ekiden acl` prints what each may do" in done.stderr
         assert "Traceback" not in done.stderr
     assert ekiden.run("job", "cancel", job, "--redis", server.url("submitter")).returncode == 7
+    unsigned = ekiden.run(*submit)
+    assert unsigned.returncode == 1
+    assert "the request is not signed" in unsigned.stderr
+    assert "no request: the request is not signed" in observe("status", "--dead-letters")
 
 
 def is_caught_in_the_middle(running: Running, root: Redis) -> bool:

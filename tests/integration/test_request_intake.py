@@ -23,6 +23,7 @@ from shared.errors import (
     UnknownJob,
 )
 from shared.records import JobRequested
+from shared.signing import Signing
 from shared.stores import intake as store
 from shared.stores import keys
 from shared.stores.opening import Stores, open_stores
@@ -359,5 +360,39 @@ def test_an_admin_submits_without_a_dispatcher_cancels_and_retries(run: Run, ser
             with pytest.raises(EkidenError, match="only a job that failed or died"):
                 await client.retry(job)
             assert [one.id for one in await client.unfinished()] == []
+
+    run(scenario)
+
+
+SIGNING = Signing({"k1": b"s" * 32})
+
+
+def test_a_dispatcher_with_keys_serves_signed_requests_and_refuses_others(run: Run, server: RoleServer) -> None:
+    async def scenario(world: World) -> None:
+        ours = open_stores(server.url("pool"), signing=SIGNING)
+        async with dispatcher(ours), Client(server.url("submitter"), signing=SIGNING) as client:
+            job = await client.submit("fix it")
+            with pytest.raises(EkidenError, match="the request is not signed"):
+                await world.client.submit("mine")
+        await ours.close()
+        assert [view.id for view in await world.client.jobs()] == [job]
+        [entry] = await world.client.entries(job)
+        assert entry.seal is not None
+        [reason] = await world.reasons()
+        assert reason == "no request: the request is not signed"
+
+    run(scenario)
+
+
+def test_a_signed_request_that_was_changed_on_its_way_is_refused(run: Run, server: RoleServer) -> None:
+    async def scenario(world: World) -> None:
+        text = SIGNING.sign("request", (), json.dumps({"ticket": TICKET, "request": REQUEST}))
+        await world.push(text.replace("fix it", "rm it"))
+        ours = open_stores(server.url("pool"), signing=SIGNING)
+        await serve_intake(ours, 0)
+        await ours.close()
+        [reason] = await world.reasons()
+        assert "the signature of the request is wrong" in reason
+        assert await world.client.jobs() == []
 
     run(scenario)

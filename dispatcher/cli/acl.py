@@ -35,6 +35,7 @@ def acl(
     Nothing is sent to a server. Its user `default`, which may do everything, stays as it is: switch it off.
     """
     from shared.stores.acl import ROLES
+    from shared.visible import say
 
     wanted = list(dict.fromkeys(roles or ROLES))
     given = dict(map(_role_and_hash, hashes or ()))
@@ -48,7 +49,7 @@ def acl(
     for role in wanted:
         password = f"#{given[role]} " if role in given else ""
         command = "user" if is_file else "ACL SETUSER"
-        typer.echo(f"{command} ekiden-{role} on {password}{ROLES[role].rules}")
+        say(f"{command} ekiden-{role} on {password}{ROLES[role].rules}")
 
 
 def _role_and_hash(text: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
-from shared.errors import CatalogReplaced, NoCatalog
+from shared.errors import CatalogNotReady, CatalogReplaced, Forged, NoCatalog
 from shared.signing import OFF, Signing, split
 from shared.stores import keys
 from shared.stores.redis import Redis, as_any, translated
@@ -18,7 +18,9 @@ from shared.stores.scripts import Scripts
 __all__ = ["InForce", "Publication", "RedisCatalogStore"]
 
 _MANIFEST = "manifest"
-_CATALOG, _DEFINITION = "catalog", "agent definition"
+_NUMBER = "number"
+"""Where it is signed how many publications there had been when this catalog came into force last."""
+_CATALOG, _DEFINITION, _TURN = "catalog", "agent definition", "number of a publication"
 """What signatures call them."""
 
 
@@ -56,6 +58,8 @@ class RedisCatalogStore:
     def __init__(self, client: Redis, signing: Signing = OFF) -> None:
         self._redis = client
         self._signing = signing
+        self._newest = 0
+        """The greatest number of a publication that was seen here."""
         self._scripts = Scripts(client)
 
     @property
@@ -94,6 +98,22 @@ class RedisCatalogStore:
         """Return the digest of the catalog in force; None before one was published."""
         return cast("str | None", await as_any(self._redis.get(keys.CATALOG)))
 
+    async def to_route_by(self) -> str | None:
+        """Return ``current()``, if it is not older than what was in force before as far as this process knows.
+
+        Raises ``Forged``, and ``CatalogNotReady`` for one that nobody with a key has put back.
+        """
+        digest = await self.current()
+        if digest is not None and self._signing:
+            number = await self._number(digest)
+            if number < self._newest:
+                raise CatalogNotReady(
+                    f"catalog {digest[:12]} is in force again, and nobody with a key has put it back: a later one was "
+                    "lost with the server, or somebody else writes to it; `ekiden catalog publish` the right one"
+                )
+            self._newest = number
+        return digest
+
     async def in_force(self) -> InForce | None:
         """Return the catalog in force; None before one was published, or when it has expired.
 
@@ -130,6 +150,7 @@ class RedisCatalogStore:
         if _MANIFEST not in fields:
             raise _gone(catalog)
         manifest = self._map(catalog, fields.pop(_MANIFEST))
+        fields.pop(_NUMBER, None)
         return manifest, {one: self._signing.read(_DEFINITION, (one,), text) for one, text in fields.items()}
 
     def _map(self, digest: str, text: str) -> dict[str, str]:
@@ -145,6 +166,17 @@ class RedisCatalogStore:
             pipeline.expire(keys.catalog(digest), keys.CATALOG_TTL_S, gt=True)
         await pipeline.execute()
 
+    @translated
+    async def _number(self, digest: str) -> int:
+        return int(self._signing.read(_TURN, (digest,), await self._field(digest, _NUMBER)))
+
+    async def _next_number(self, replaces: str | None) -> int:
+        """Return the number of the publication that replaces this one."""
+        try:
+            return max(self._newest, await self._number(replaces) if replaces else 0) + 1
+        except (Forged, NoCatalog):  # there was no key yet
+            return self._newest + 1
+
     async def _put_in_force(
         self,
         digest: str,
@@ -156,6 +188,9 @@ class RedisCatalogStore:
         *,
         is_rollback: bool = False,
     ) -> bool:
+        if self._signing:
+            number = str(await self._next_number(replaces))
+            fields = {**fields, _NUMBER: self._signing.sign(_TURN, (digest,), number)}
         about: list[Any] = [keys.CATALOG_TTL_S, keys.PUBLICATIONS_KEPT, agents, by, source, int(is_rollback)]
         verdict, *detail = await self._scripts.run(
             "publish",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shared.errors import Forged, ModelUnavailable
+from shared.errors import CatalogNotReady, Forged, ModelUnavailable
 from shared.messages import Message, ToolCall, ToolResult
 from shared.outcomes import Answer, Child, Failed, Outcome, Suspended, Transfer
 from shared.records import ModelReplied, Noticed, Retried, ToolFinished, ToolStarted, encode_record
@@ -441,5 +441,43 @@ def test_the_same_catalog_published_again_is_signed_anew(backend: Backend) -> No
                 await ours.catalogs.manifest("d1")
             assert not await ours.catalogs.publish(*CATALOG, replaces="d1")
             assert await ours.catalogs.manifest("d1") == {"a": "x"}
+
+    backend.run(scenario)
+
+
+def test_an_earlier_catalog_is_routed_by_only_if_somebody_with_a_key_has_put_it_back(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        ours = signed(stores)
+        await ours.catalogs.publish(*CATALOG, replaces=None)
+        assert await ours.catalogs.to_route_by() == "d1"
+        await ours.catalogs.publish("d2", {"a": "y"}, {"y": "{}"}, replaces="d1")
+        assert await ours.catalogs.to_route_by() == "d2"
+        await raw(stores).set(keys.CATALOG, "d1")
+        with pytest.raises(CatalogNotReady, match="nobody with a key has put it back"):
+            await ours.catalogs.to_route_by()
+        await raw(stores).set(keys.CATALOG, "d2")
+        assert await ours.catalogs.to_route_by() == "d2"
+        assert await signed(stores).catalogs.roll_back("d1", replaces="d2")
+        assert await ours.catalogs.to_route_by() == "d1"
+        assert await ours.catalogs.definitions("d1") == ({"a": "x"}, {"x": '{"name": "a"}'})
+        await raw(stores).hset(keys.catalog("d1"), "number", str(await raw(stores).hget(keys.catalog("d2"), "number")))
+        with pytest.raises(Forged, match="number of a publication is wrong"):
+            await ours.catalogs.to_route_by()
+
+    backend.run(scenario)
+
+
+def test_what_a_server_lost_is_published_again(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        ours = signed(stores)
+        await ours.catalogs.publish(*CATALOG, replaces=None)
+        await ours.catalogs.publish("d2", {"a": "y"}, {"y": "{}"}, replaces="d1")
+        assert await ours.catalogs.to_route_by() == "d2"
+        await raw(stores).delete(keys.catalog("d2"))
+        await raw(stores).set(keys.CATALOG, "d1")  # as it was before
+        with pytest.raises(CatalogNotReady):
+            await ours.catalogs.to_route_by()
+        await signed(stores).catalogs.publish("d2", {"a": "y"}, {"y": "{}"}, replaces="d1")
+        assert await ours.catalogs.to_route_by() == "d2"
 
     backend.run(scenario)

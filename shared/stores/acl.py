@@ -13,7 +13,7 @@ from shared.stores import keys
 __all__ = ["ROLES", "Role"]
 
 _CONNECTS = ("ping", "select", "info", "time")
-"""Not ``CLIENT SETINFO``, which redis-py can do without: Redis 7.0 does not know it, and takes no rule that names it."""
+"""Not ``CLIENT SETINFO``, which redis-py can do without: Redis 7.0 does not know it, and refuses a rule of it."""
 _READS = (
     *("exists", "get", "hget", "hgetall", "hmget", "hvals", "lindex", "llen", "mget", "smembers"),
     *("xlen", "xrange", "xread", "xrevrange", "zcard", "zrange", "zrangebylex", "zrangebyscore", "zrevrange"),

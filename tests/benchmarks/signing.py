@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from shared.embedded import attach
+from shared.logs import configure_logs
 from shared.messages import ToolResult
 from shared.outcomes import Answer, Outcome, Suspended, Transfer
 from shared.records import Noticed, ToolFinished, ToolStarted
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--turns", type=int, default=10)
     options = parser.parse_args()
+    configure_logs("WARNING")
     with tempfile.TemporaryDirectory() as folder, attach(Path(folder)) as server:
         asyncio.run(_measure(server.url, options.jobs, options.turns))
 

@@ -1,7 +1,7 @@
 """Signatures of what a deployment keeps in Redis: who has no key can write there, and is not believed.
 
-A signed text is ``~<key id>:<tag>~<text>``. The tag is an HMAC-SHA256 over the kind of the text, its place (such as job
-and position) and its digest, each with its length before it: what was signed for one place is worth nothing at another.
+A signed text is ``~<key id>:<tag>~<text>``. The tag is keyed BLAKE2b over the kind of the text, its place (such as job
+and position) and itself, each with its length before it: what was signed for one place is worth nothing at another.
 The entries of a journal are chained: each is signed together with the tag of the one before. What the server writes
 itself is left out: the time of an entry, and the number of an attempt. So starts of legs are signed each alone, and the
 chain goes past them; their positions are in it all the same.
@@ -39,7 +39,7 @@ class Signing:
     """Signs with the first key, and checks with the one that a signature names."""
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
-        self._keys = dict(keys)
+        self._keys = {name: hashlib.blake2b(secret).digest() for name, secret in keys.items()}
 
     def __bool__(self) -> bool:
         """Whether there are keys."""
@@ -119,7 +119,8 @@ def _text_of(setting: str) -> str:
         ) from error
 
 
-def _tag(secret: bytes, kind: str, place: Iterable[str | int], text: str) -> str:
-    parts = ["ekiden", kind, *map(str, place), hashlib.sha256(text.encode()).hexdigest()]
-    message = b"".join(b"%d:%s" % (len(part), part) for part in (part.encode() for part in parts))
-    return base64.urlsafe_b64encode(hmac.digest(secret, message, "sha256")).decode().rstrip("=")
+def _tag(key: bytes, kind: str, place: Iterable[str | int], text: str) -> str:
+    parts = [part.encode() for part in (kind, *map(str, place), text)]
+    message = b"".join(b"%d:%b" % (len(part), part) for part in parts)
+    digest = hashlib.blake2b(message, key=key, digest_size=32, person=b"ekiden").digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -294,7 +294,10 @@ def test_without_a_dispatcher_the_request_waits_and_its_client_is_told(
     async def scenario(world: World) -> None:
         with pytest.raises(NotTaken, match="request id 'mine' again is the same job"):
             await world.client.submit("fix it", request_id="mine")
+        [queue] = await world.client.queues()
+        assert (queue.name, queue.waiting, queue.pools) == (keys.INTAKE, 1, ())
         await world.served()
+        assert keys.INTAKE not in [queue.name for queue in await world.client.queues()]
         [job] = await world.client.jobs()
         async with dispatcher(world.pool):
             assert await world.client.submit("fix it", request_id="mine") == job.id

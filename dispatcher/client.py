@@ -138,10 +138,10 @@ class Client:
             policy=policy,
             on_busy=on_busy,
             deadline_s=deadline_s,
-            traceparent=self._telemetry.traceparent(),
             state=checked_state(state or {}),
         )
         await self._check()
+        request = request.model_copy(update={"traceparent": self._telemetry.traceparent()})
         running = (await self._stores.sessions.session(session)).active if session else None
         began_ns = time.time_ns()
         job, is_new, handoff_id = await self._create(request)

@@ -14,17 +14,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
+from dispatcher.intake import ask_dispatcher
 from dispatcher.places import Place
-from dispatcher.requests import checked_folder, checked_state, require_agent
-from dispatcher.submitting import Submitter, Wanted
+from dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
+from dispatcher.submitting import Created, OwnJobs, create_job
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, StoreUnavailable, WentBack
+from shared.errors import NoCatalog, NotConfirmed, NotPermitted, StoreUnavailable, WentBack
 from shared.handoff import first_context
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
-from shared.relay.message import outbox
+from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.stopping import stop_or_wait
 from shared.settings import SessionPolicy
+from shared.signing import OFF, Signing
 from shared.storable import storable
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView
 from shared.stores.confirming import Insisting
@@ -58,14 +60,18 @@ class Client:
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
     counts as done; where they do not in time, ``NotConfirmed`` is raised: it is done, but may be lost with the server.
+    ``signing``: signs requests, where the pools believe no others.
     """
 
-    def __init__(self, url: str, wait_replicas: int = 0) -> None:
+    def __init__(self, url: str, wait_replicas: int = 0, signing: Signing = OFF) -> None:
         confirming = Insisting(wait_replicas)
-        self._stores = open_stores(url, retries=3, confirming=confirming)
+        self._stores = open_stores(url, retries=3, confirming=confirming, signing=signing)
         self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
         self._telemetry = LateTelemetry("ekiden-client")
-        self._submitter = Submitter(self._stores.jobs)
+        self._wait_replicas = wait_replicas
+        self._by_intake = False
+        """Whether the server's rules let this user push requests only: a dispatcher runs the scripts for it."""
+        self._own = OwnJobs()
         self._is_checked = False
         self._checking = asyncio.Lock()
 
@@ -111,47 +117,62 @@ class Client:
             state: Session variables to set when the job begins, JSON; None takes one away.
 
         Raises:
-            InvalidRequest: the prompt is empty, or a variable or the name of the folder cannot be kept.
+            InvalidRequest: the prompt is empty, or something else of the request cannot be kept.
             SessionBusy: with ``on_busy="reject"``.
             UnknownAgent: the catalog in force has no such agent.
             UnknownJob: the session does not exist (any more).
             ConfigurationError: the server is too old, or may throw jobs away.
-            StoreUnavailable: the server does not answer; the job may exist, so repeat with the same ``request_id``.
+            StoreUnavailable: the server does not answer (``NotTaken``: no dispatcher, where only one may create jobs);
+                the job may exist, so repeat with the same ``request_id``.
+            NotPermitted: the Redis user may not submit.
             NotConfirmed: the job is stored and may run, but replicas do not have it; the same ``request_id``, which the
                 error has, is the same job and waits for them again.
         """
-        if not prompt.strip():
-            raise InvalidRequest("the prompt is empty: say what is to be done")
-        variables = checked_state(state or {})
-        folder = checked_folder(cwd)
-        await self._check()
-        in_force = await self._stores.catalogs.in_force() if agent is not None else None
-        if agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
-            require_agent(agent, in_force.manifest)
-        running = (await self._stores.sessions.session(session)).active if session else None
-        trace, began_ns = self._telemetry.traceparent(), time.time_ns()
-        request = JobRequested(
+        request = checked_request(
             prompt=storable(prompt),
+            request_id=request_id or uuid.uuid4().hex,
             agent=storable(agent),
-            strategy=strategy,
-            cwd=folder,
-            traceparent=trace,
-            state=variables,
-            request_id=storable(request_id or uuid.uuid4().hex),
+            strategy=storable(strategy),
+            cwd=checked_folder(cwd),
+            session=session,
+            user=storable(user),
+            policy=policy,
+            on_busy=on_busy,
+            deadline_s=deadline_s,
+            state=checked_state(state or {}),
         )
-        wanted = Wanted(request, session, user, policy, on_busy, deadline_s)
-        submission, is_new = await self._submitter.create(wanted)
-        job = submission.job
+        await self._check()
+        request = request.model_copy(update={"traceparent": self._telemetry.traceparent()})
+        running = (await self._stores.sessions.session(session)).active if session else None
+        began_ns = time.time_ns()
+        job, is_new, handoff_id = await self._create(request)
         if is_new:
-            handoff_id = submission.context.metadata.handoff_id
-            self._telemetry.started().submitted(job, trace, handoff_id, submission.outbox.queue, began_ns)
+            self._telemetry.started().submitted(job, request.traceparent, handoff_id, DISPATCH_QUEUE, began_ns)
         if on_busy == "interrupt" and running not in (None, job):
             await self.cancel(str(running))
         return job
 
+    async def _create(self, request: SubmitRequest) -> Created:
+        """Create the job, or let a dispatcher do so where the server's rules do not let us run scripts."""
+        try:
+            created = await self._created(request)
+        except NotConfirmed as error:
+            self._own.note(error.job, request.request_id)
+            raise
+        self._own.note(created.job, request.request_id)
+        return created
+
+    async def _created(self, request: SubmitRequest) -> Created:
+        if not self._by_intake:
+            try:
+                return await create_job(self._stores, request)
+            except NotPermitted:
+                self._by_intake = True
+        return await ask_dispatcher(self._stores, request, self._wait_replicas)
+
     def place(self, job: str) -> Place:
         """Return the beginning of a job's journal, to read on from; it is known whether it was submitted here."""
-        return self._submitter.place(job)
+        return self._own.place(job)
 
     async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
         """Yield the journal's entries from the start (or behind ``after``) to the job's end.

@@ -1,63 +1,82 @@
-"""Creates jobs, and remembers for which request each is: a server that goes back in time gives numbers again."""
+"""Creates the job of a request: in the client, or in a dispatcher for those who may not run scripts."""
 
 from typing import NamedTuple
 
 from dispatcher.places import Place
-from shared.errors import NotConfirmed, WentBack
+from dispatcher.requests import SubmitRequest, require_agent
+from shared.errors import NotConfirmed, UnknownJob, WentBack
 from shared.handoff import first_context
+from shared.ids import is_session_id
 from shared.records import JobRequested
 from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.settings import SessionPolicy
-from shared.stores.base import JobStore, OnBusy
+from shared.stores.opening import Stores
 from shared.stores.submissions import Submission
 
-__all__ = ["Submitter", "Wanted"]
+__all__ = ["Created", "OwnJobs", "create_job"]
 
 MAX_REMEMBERED = 10_000
 """Jobs of which one process remembers for which request they are: who follows its own, does it soon."""
 
 
-class Wanted(NamedTuple):
-    """A request, and where and how it is to become a job."""
+class Created(NamedTuple):
+    """A job that there is now."""
 
-    request: JobRequested
-    session: str | None
-    """An existing session; None: a new one."""
-    user: str
-    policy: SessionPolicy
-    on_busy: OnBusy
-    deadline_s: float
+    job: str
+    is_new: bool
+    """False: an earlier submission with this request id has created it."""
+    handoff_id: str
+    """Of leg 0, where it is new."""
 
 
-class Submitter:
-    """Creates jobs in ``jobs``."""
+async def create_job(stores: Stores, request: SubmitRequest) -> Created:
+    """Store and queue the job of ``request``, once however often it is asked.
 
-    def __init__(self, jobs: JobStore) -> None:
-        self._jobs = jobs
+    Raises as ``Client.submit`` does.
+    """
+    if request.session is not None and not is_session_id(request.session):  # which names keys
+        raise UnknownJob(f"there is no session {request.session!r}: `ekiden sessions list` names them")
+    in_force = await stores.catalogs.in_force() if request.agent is not None else None
+    if request.agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
+        require_agent(request.agent, in_force.manifest)
+    while True:
+        job = await stores.jobs.reserve(request.session, request.request_id, request.user, request.policy)
+        context = first_context(job, request.traceparent)
+        box = outbox(job, 0, DISPATCH_QUEUE, context)
+        submission = Submission(job, _record_of(request), context, box, request.deadline_s)
+        try:
+            is_new = await stores.jobs.submit(submission, request.on_busy)
+        except WentBack:  # the server has forgotten that the number is ours, and so will not tell us the same again
+            continue
+        except NotConfirmed as error:
+            again = f"`ekiden job follow {job}` shows it; request id {request.request_id!r} again is the same job"
+            raise NotConfirmed(f"{error}. It may yet run: {again}", job, request.request_id) from error
+        return Created(job, is_new, context.metadata.handoff_id)
+
+
+class OwnJobs:
+    """Remembers for which request each job of this process is: a server that goes back gives numbers again."""
+
+    def __init__(self) -> None:
         self._requests: dict[str, str] = {}
+
+    def note(self, job: str, request_id: str) -> None:
+        """Remember a job."""
+        self._requests[job] = request_id
+        if len(self._requests) > MAX_REMEMBERED:
+            del self._requests[next(iter(self._requests))]
 
     def place(self, job: str) -> Place:
         """Return the beginning of the job's journal, which only that of our own request is if it was created here."""
         return Place(job, self._requests.get(job))
 
-    async def create(self, wanted: Wanted) -> tuple[Submission, bool]:
-        """Create the job, or find the one that this request has created before; tell whether it is new."""
-        request_id = str(wanted.request.request_id)
-        while True:
-            job = await self._jobs.reserve(wanted.session, request_id, wanted.user, wanted.policy)
-            context = first_context(job, wanted.request.traceparent or "")
-            box = outbox(job, 0, DISPATCH_QUEUE, context)
-            submission = Submission(job, wanted.request, context, box, wanted.deadline_s)
-            self._remember(job, request_id)
-            try:
-                return submission, await self._jobs.submit(submission, wanted.on_busy)
-            except WentBack:  # the server has forgotten that the number is ours, and so will not tell us the same again
-                continue
-            except NotConfirmed as error:
-                again = f"`ekiden job follow {job}` shows it; request id {request_id!r} again is the same job"
-                raise NotConfirmed(f"{error}. It may yet run: {again}", job, request_id) from error
 
-    def _remember(self, job: str, request_id: str) -> None:
-        self._requests[job] = request_id
-        if len(self._requests) > MAX_REMEMBERED:
-            del self._requests[next(iter(self._requests))]
+def _record_of(request: SubmitRequest) -> JobRequested:
+    return JobRequested(
+        prompt=request.prompt,
+        agent=request.agent,
+        strategy=request.strategy,
+        cwd=request.cwd,
+        traceparent=request.traceparent,
+        state=request.state,
+        request_id=request.request_id,
+    )

@@ -28,12 +28,15 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── RequestRefused        the provider finds the request itself invalid
      │    ├── MalformedCall         the model's tool call cannot be read, not even when asked again
      │    └── ModelUnavailable      (Transient) overload, rate limit, lost connection
+     ├── NotPermitted           the Redis user lacks the right: whoever runs the server can give it (exit code 7)
      ├── StoreUnavailable       (Transient) no answer from the server
-     │    └── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
-     │         └── IndexOverwritten     another program has written over a key of ours
+     │    ├── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
+     │    │    └── IndexOverwritten     another program has written over a key of ours
+     │    └── NotTaken              (Transient) no dispatcher has answered a request in the intake
      ├── NotConfirmed           (Transient) it is done, but the replicas that were asked for do not have it yet
      ├── WentBack               the server lost what it had: read again from what it still has
      ├── CatalogNotReady        (Transient) this dispatcher is still reading or learning the catalog in force
+     ├── Forged                 what is in the store bears no signature of this deployment, or one for another place
      ├── LostLease              another worker owns the leg now: stop, write nothing
      └── JobCancelled           somebody cancelled the job: stop, commit Cancelled
 
@@ -51,6 +54,7 @@ __all__ = [
     "ConfigurationError",
     "DefinitionError",
     "EkidenError",
+    "Forged",
     "HandoffRefused",
     "IndexOverwritten",
     "InvalidRequest",
@@ -63,6 +67,8 @@ __all__ = [
     "ModelUnavailable",
     "NoCatalog",
     "NotConfirmed",
+    "NotPermitted",
+    "NotTaken",
     "QuotaExhausted",
     "RequestRefused",
     "SessionBusy",
@@ -243,6 +249,16 @@ class IndexOverwritten(StoreNotReady):
         self.key = key
 
 
+class NotTaken(StoreUnavailable):
+    """A request is in the intake, and no dispatcher has answered it in time: it may still be served."""
+
+
+class NotPermitted(EkidenError):
+    """The server's rules do not let this Redis user do that."""
+
+    exit_code = 7
+
+
 class NotConfirmed(EkidenError, Transient):
     """A change is done, but may be lost with the server: too few replicas have it yet."""
 
@@ -265,6 +281,10 @@ class UnreadableJournal(EkidenError):
 
 class CatalogNotReady(EkidenError, Transient):
     """This process is still reading the catalog in force, or learning to route by it."""
+
+
+class Forged(EkidenError):
+    """Something in the store is not signed as this deployment signs it: it is not believed."""
 
 
 class LostLease(EkidenError):

@@ -12,6 +12,7 @@ from shared.definitions.model import ToolRules
 from shared.handoff import HandoffContext
 from shared.llm.base import FinishReason
 from shared.messages import Message, ToolResult, Usage
+from shared.signing import Seal
 
 __all__ = [
     "LATEST_MS",
@@ -291,6 +292,10 @@ class Entry(BaseModel):
     seq: int
     at_ms: int = Field(ge=0, le=LATEST_MS)
     record: Record
+    seal: Seal | None = Field(default=None, exclude=True, repr=False)
+    """What it is signed with, if it is."""
+    text: str = Field(default="", exclude=True, repr=False)
+    """A signed record as it was written; empty for others."""
 
 
 def encode_record(record: Record) -> str:

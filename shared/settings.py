@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
@@ -23,6 +23,7 @@ from shared.errors import ConfigurationError
 from shared.globs import problem_of_glob, problem_of_place
 from shared.places import data_folder, project_of
 from shared.settings_files import global_file, project_file, read_settings, value_at
+from shared.signing import Signing, signing_of
 from shared.storable import read_json
 from shared.trust.grants import grants_of
 from shared.trust.rights import Right, setting_rights
@@ -135,6 +136,8 @@ class Settings(BaseSettings):
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
     wait_replicas: int = Field(0, ge=0)
     """Replicas of the server that must have a submission or a commit before it counts as done; 0: none."""
+    signing_key: SecretStr | None = None
+    """Signs what is stored; what is not signed is refused. ``ID:SECRET``, the first signs, all check; or ``@FILE``."""
     data_dir: Path = Field(default_factory=lambda: data_folder(Path.cwd()))
     """Where the embedded server keeps its data; by itself in the user's state folder, one for each project."""
     user: str | None = None
@@ -222,6 +225,11 @@ class Settings(BaseSettings):
     """What else is masked in traces, logs and exported journals: expressions of RE2, as a JSON list or a single one."""
     prices: Annotated[dict[str, tuple[float, float]], NoDecode] = Field(default_factory=dict)
     """Beginnings of models' names -> US dollars for a million tokens: input, output."""
+
+    @property
+    def signing(self) -> Signing:
+        """What signs and checks. Raises ``ConfigurationError`` for a key that is none."""
+        return signing_of(self.signing_key.get_secret_value() if self.signing_key else None)
 
     @field_validator("tools_after_untrusted", mode="before")
     @classmethod

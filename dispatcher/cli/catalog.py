@@ -119,10 +119,11 @@ def _asked(redis: str | None, data_dir: Path | None, ask: "Callable[[Stores], Aw
     import asyncio
 
     from dispatcher.cli.connection import server_address
+    from shared.settings import load_settings
     from shared.stores.opening import open_stores
 
     async def answer(url: str) -> T:
-        stores = open_stores(url, retries=1)
+        stores = open_stores(url, retries=1, signing=load_settings().signing)
         try:
             await stores.ping()
             return await ask(stores)

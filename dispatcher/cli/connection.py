@@ -33,11 +33,12 @@ async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool
 
 
 def client_of(url: str) -> "Client":
-    """Return a client of the server at ``url`` that waits for as many replicas as are set."""
+    """Return a client of the server at ``url`` that waits for replicas, and signs, as the settings say."""
     from dispatcher.client import Client
     from shared.settings import load_settings
 
-    return Client(url, load_settings().wait_replicas)
+    settings = load_settings()
+    return Client(url, settings.wait_replicas, settings.signing)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from dispatcher.cli import (
+    acl,
     adopt,
     agents,
     catalog,
@@ -45,9 +46,9 @@ INTERRUPTED = 130
 EPILOG = (
     "File tools stay in their workspace; the tool bash, of an agent that has it, runs any command as you: nothing "
     "confines it. "
-    "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server; 4 no such job; "
+    "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server, or no dispatcher; 4 no such job; "
     "5 no agent matched the request; 6 done, but not confirmed by as many replicas as are waited for; "
-    "130 cancelled or interrupted."
+    "7 the Redis user may not do that; 130 cancelled or interrupted."
 )
 
 
@@ -100,6 +101,7 @@ app.add_typer(route.app, name="route")
 app.add_typer(config.app, name="config")
 app.command("trust")(trust.trust)
 app.command("adopt")(adopt.adopt)
+app.command("acl")(acl.acl)
 
 
 def run() -> NoReturn:

@@ -26,6 +26,7 @@ from shared.graces import ALONE_S, LEAVE_S
 from shared.logs import configure_logs
 from shared.processes import Process, start
 from shared.relay.beat import Beat, Chore
+from shared.relay.believing import Believing
 from shared.relay.leases import Leases
 from shared.relay.runner import PROCESS, Runner
 from shared.relay.served import imported
@@ -148,7 +149,7 @@ def main() -> None:
 async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
     settings = load_settings()
     url = server_url(settings)
-    stores = open_stores(url, confirming=Noting(settings.wait_replicas))
+    stores = open_stores(url, confirming=Noting(settings.wait_replicas), signing=settings.signing)
     stop_telemetry = start_telemetry("ekiden-worker", settings.model_copy(update={"metrics_port": None}), is_host=True)
     leases = Leases(settings.lease_s)
     messages: asyncio.Queue[bytes] = asyncio.Queue()
@@ -168,6 +169,7 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
         sessions=stores.sessions,
         live=stores.live,
         until_progress=True,
+        believing=Believing(stores.signing, stores.dead_letters),
     )
     try:
         while line := await messages.get():

@@ -109,7 +109,9 @@ class Beat:
             self._thread.join(5)
 
     async def _beat(self) -> None:
-        stores = open_stores(self._url, retries=0, confirming=Noting(self._settings.wait_replicas))
+        settings = self._settings
+        confirming = Noting(settings.wait_replicas)
+        stores = open_stores(self._url, retries=0, confirming=confirming, signing=settings.signing)
         repeating = [asyncio.create_task(self._repeat(chore, stores)) for chore in self._chores]
         await asyncio.to_thread(self._stopping.wait)
         for task in repeating:

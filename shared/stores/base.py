@@ -10,6 +10,7 @@ from shared.errors import StopFlag
 from shared.handoff import HandoffContext
 from shared.outcomes import Budget
 from shared.records import Entry, Record
+from shared.signing import Seal
 from shared.stores.submissions import ChildSubmission, Outbox, Submission
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "OnBusy",
     "PoolView",
     "ReadsJobs",
+    "SignedContext",
     "Spent",
     "Step",
     "StopFlag",
@@ -79,6 +81,8 @@ class Lease:
     catalog: str = ""
     seq: int = 0
     """The journal's last position. Each append moves it on; a server that stands elsewhere refuses every write."""
+    head: str | None = None
+    """The tag of the last entry that is signed together with the one before it; None: the store looks it up."""
 
 
 def claims_in(fence: str) -> int:
@@ -96,6 +100,18 @@ class Claim:
     agent: str
     owner: str
     worker: str = ""
+
+
+class SignedContext(NamedTuple):
+    """The context of a leg as it is stored."""
+
+    seal: Seal | None
+    text: str
+    agent: str
+    """Whose leg it is, says the message that led to the claim."""
+
+
+_UNSIGNED = SignedContext(None, "", "")
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,7 @@ class Claimed:
     used_up: UsedUp = ""
     sent_at: float = 0.0
     """The monotonic time just before the claim was sent: the lease lasts from here at least."""
+    signed: SignedContext = _UNSIGNED
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,14 @@ from redis.backoff import ExponentialBackoff
 from redis.connection import parse_url
 
 from shared.addresses import problem_of
-from shared.errors import ConfigurationError, EkidenError, IndexOverwritten, StoreNotReady, StoreUnavailable
+from shared.errors import (
+    ConfigurationError,
+    EkidenError,
+    IndexOverwritten,
+    NotPermitted,
+    StoreNotReady,
+    StoreUnavailable,
+)
 from shared.stores import keys
 
 __all__ = ["Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
@@ -135,6 +142,11 @@ def _ours(error: Exception) -> EkidenError:
         return ConfigurationError(
             "the Redis server wants a user name or password, and the address has none: write redis://:PASSWORD@HOST:PORT"
         )
+    if isinstance(error, exceptions.NoPermissionError) or _NO_RIGHT in str(error):
+        return NotPermitted(
+            f"the Redis user of this address may not do that ({text}): submitting needs the role submitter, "
+            "cancelling, retrying and publishing admin, serving jobs pool; `ekiden acl` prints what each may do"
+        )
     if isinstance(error, exceptions.AuthenticationError):
         return ConfigurationError(
             f"the Redis server refuses the user name or password ({text}): correct them in the address"
@@ -150,9 +162,13 @@ def _ours(error: Exception) -> EkidenError:
     return StoreUnavailable(text)
 
 
+_NO_RIGHT = "ACL failure in script: "
+"""How a server begins to say that a script has run into something that its caller has no right to."""
+
+
 def _said(error: Exception) -> str:
     """Return the server's words: not the command of a pipeline, which may hold a user's text, nor a script's line."""
-    said = str(error).rpartition("of pipeline caused error: ")[2].strip("(',)")
+    said = str(error).rpartition("of pipeline caused error: ")[2].strip("(',)").removeprefix(_NO_RIGHT)
     return said.partition(" script: ")[0].rstrip(".") or type(error).__name__
 
 

@@ -19,16 +19,17 @@ _Arg = str | int | float
 _FOLDER = Path(__file__).parent / "lua"
 _CHANGED = ("ok", "waiting", "exists", "flagged")
 """What a script says that has changed a job, now or when it ran before."""
-_WORD = "ekiden:written"
-"""A channel that nobody hears. A script that is repeated writes nothing, and WAIT would then wait for nothing, though
-replicas may lack what was written the first time: they get this word behind it."""
-
+_WORD = keys.WRITTEN
+"""A script that is repeated writes nothing, and WAIT would then wait for nothing, though replicas may lack what was
+written the first time: they get this word behind it."""
 
 _NAMES = {
     "CATALOGS": keys.catalog(""),
     "CLOCK": keys.CLOCK,
     "DEAD_LETTERS": keys.DEAD_LETTERS,
     "DEADLINES": keys.DEADLINES,
+    "INTAKE_TAKEN": keys.INTAKE_TAKEN,
+    "INTAKE_TEXTS": keys.INTAKE_TEXTS,
     "JOBS": keys.JOBS,
     "JOB_IDS": keys.JOB_IDS,
     "LEASES": keys.LEASES,

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from shared.signing import OFF, Signing
 from shared.stores import keys
 from shared.stores.clock import RelayClock
 from shared.stores.confirming import Confirming
@@ -15,8 +16,8 @@ __all__ = ["RedisJobSweeper"]
 class RedisJobSweeper(RedisJobReader):
     """The reading and the sweeping part of ``JobStore``."""
 
-    def __init__(self, client: Redis, confirming: Confirming | None = None) -> None:
-        super().__init__(client)
+    def __init__(self, client: Redis, confirming: Confirming | None = None, signing: Signing = OFF) -> None:
+        super().__init__(client, signing)
         self._scripts = Scripts(client, confirming)
         self.clock = RelayClock(client, self._scripts)
 

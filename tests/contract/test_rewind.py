@@ -1,10 +1,13 @@
 """A server that goes back in time: an append-only file that lost its tail, a replica that lagged and was promoted."""
 
+from dataclasses import replace
+
 import pytest
 
-from dispatcher.submitting import Submitter, Wanted
+from dispatcher.requests import SubmitRequest
+from dispatcher.submitting import create_job
 from shared.errors import LostLease, WentBack
-from shared.records import Ended, JobRequested, LegStarted, ModelReplied, Noticed, Paused, Record, Retried
+from shared.records import Ended, LegStarted, ModelReplied, Noticed, Paused, Record, Retried
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.stores import keys
 from shared.stores.base import Claimed, OnBusy
@@ -175,6 +178,10 @@ def test_a_number_that_was_forgotten_and_given_again_is_not_taken_for_ones_own(b
     backend.run(scenario)
 
 
+def wanted(said: str, session: str) -> SubmitRequest:
+    return SubmitRequest(prompt=said, request_id=said, session=session, deadline_s=60.0)
+
+
 class _GoesBack(RedisJobStore):
     """A store that forgets a number before the job comes, and gives it to somebody else."""
 
@@ -183,20 +190,17 @@ class _GoesBack(RedisJobStore):
             session = submission.job.partition(".")[0]
             await self._redis.delete(keys.request(session, "mine"))
             await as_any(self._redis.hset(keys.session(session), "jobs", 1))
-            other = JobRequested(prompt="another's", request_id="another's")
-            wanted = Wanted(other, session, "", "route", "queue", 60.0)
-            await Submitter(RedisJobStore(self._redis)).create(wanted)
+            await create_job(Stores.on(self._redis), wanted("another's", session))
         return await super().submit(submission, on_busy)
 
 
 def test_a_request_whose_number_was_given_again_becomes_a_job_of_another_number(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         session = (await submitted(stores)).partition(".")[0]
-        request = JobRequested(prompt="mine", request_id="mine")
-        wanted = Wanted(request, session, "", "route", "queue", 60.0)
-        submission, is_new = await Submitter(_GoesBack(stores.client)).create(wanted)
-        assert (submission.job, is_new) == (f"{session}.3", True)
+        mine = wanted("mine", session)
+        job, is_new, _ = await create_job(replace(stores, jobs=_GoesBack(stores.client)), mine)
+        assert (job, is_new) == (f"{session}.3", True)
         assert [job.summary for job in await stores.jobs.jobs()] == ["mine", "another's", "fix it"]
-        assert (await Submitter(stores.jobs).create(wanted))[0].job == submission.job
+        assert (await create_job(stores, mine)).job == job
 
     backend.run(scenario)

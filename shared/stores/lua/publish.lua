@@ -1,5 +1,5 @@
--- Put a catalog in force, if the one that it is to replace still is. Without fields it must be stored already. Where it is
--- in force already, only what another program may have spoilt of it is written again.
+-- Put a catalog in force, if the one that it is to replace still is. For a rollback it must be stored already. Where it is
+-- in force already, what another program may have spoilt of it, or what is signed anew, is written again.
 -- KEYS catalog in force, the new catalog, publications
 -- ARGV digest, replaced ('': none), ttl, publications kept, agents, by, source, rollback, field, value, ...
 local prefix = string.sub(KEYS[2], 1, #KEYS[2] - #ARGV[1])
@@ -15,7 +15,7 @@ if current == ARGV[1] then
   return {'same'}
 end
 if current ~= ARGV[2] then return {'moved', current} end
-if #ARGV == 8 and redis.call('EXISTS', KEYS[2]) == 0 then return {'gone'} end
+if ARGV[8] == '1' and redis.call('EXISTS', KEYS[2]) == 0 then return {'gone'} end
 
 store()
 redis.call('SET', KEYS[1], ARGV[1])

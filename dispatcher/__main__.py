@@ -1,6 +1,24 @@
-"""``python -m dispatcher``: the same program as ``ekiden``."""
+"""``ekiden``, also as ``python -m dispatcher``: secrets are taken out of sight before anything slow is imported."""
 
-from dispatcher.cli.main import run
+import sys
+
+from shared.errors import ConfigurationError
+from shared.secrets import withdraw
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        withdraw()
+    except ConfigurationError as error:
+        print(f"ekiden: {error}", file=sys.stderr)  # noqa: T201 - the program's own output
+        sys.exit(error.exit_code)
+    from dispatcher.cli.main import run
+
+    run()
+
 
 if __name__ == "__main__":
-    run()
+    main()

@@ -11,13 +11,14 @@ import structlog
 
 from dispatcher.dispatch import DispatchHandler
 from dispatcher.following import CatalogInForce, FollowingHandler
+from dispatcher.intake import serve_intake
 from dispatcher.publishing import publish_own
 from dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from dispatcher.routing.strategies import RoutingValues, Strategies, routers
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.loader import layered, shipped_agents_dir
 from shared.definitions.trusted import levels_here
-from shared.errors import CatalogNotReady, NoCatalog, UnreadableDefinition
+from shared.errors import CatalogNotReady, Forged, NoCatalog, UnreadableDefinition
 from shared.llm.models import Models, ModelValues
 from shared.relay.served import Served
 from shared.settings import Settings
@@ -56,10 +57,13 @@ async def build(settings: Settings, stores: Stores) -> Served:
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(prepare(), legs))
 
     async def prepare() -> None:
-        with suppress(NoCatalog, CatalogNotReady, UnreadableDefinition):  # the legs say so
+        with suppress(NoCatalog, CatalogNotReady, Forged, UnreadableDefinition):  # the legs say so
             await strategies.prepare(await in_force())
 
-    return Served(FollowingHandler(in_force, handler_for), begin=begin, follow=follow)
+    async def attend(beside: Stores) -> None:
+        await serve_intake(beside, settings.wait_replicas)
+
+    return Served(FollowingHandler(in_force, handler_for), begin=begin, follow=follow, attend=attend)
 
 
 def load_catalog(settings: Settings) -> Catalog:

@@ -14,16 +14,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
+from dispatcher.intake import ask_dispatcher
 from dispatcher.places import Place
-from dispatcher.requests import checked_folder, checked_state, require_agent
+from dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
+from dispatcher.submitting import Created, OwnJobs, create_job
 from shared.definitions.model import AgentDefinition
-from shared.errors import InvalidRequest, NoCatalog, NotConfirmed, StoreUnavailable, WentBack
+from shared.errors import NoCatalog, NotConfirmed, NotPermitted, StoreUnavailable, WentBack
 from shared.handoff import first_context
 from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from shared.relay.leg import journal_of
 from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.relay.stopping import stop_job
+from shared.relay.stopping import stop_or_wait
 from shared.settings import SessionPolicy
+from shared.signing import OFF, Signing
 from shared.storable import storable
 from shared.stores.base import JobView, LivePiece, OnBusy, PoolView
 from shared.stores.confirming import Insisting
@@ -32,7 +35,6 @@ from shared.stores.opening import open_stores
 from shared.stores.pools import QueueView
 from shared.stores.reading import Unfinished
 from shared.stores.sessions import Said, SessionView
-from shared.stores.submissions import Submission
 from shared.telemetry.starting import LateTelemetry
 
 __all__ = ["Client"]
@@ -58,13 +60,18 @@ class Client:
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
     counts as done; where they do not in time, ``NotConfirmed`` is raised: it is done, but may be lost with the server.
+    ``signing``: signs requests, where the pools believe no others.
     """
 
-    def __init__(self, url: str, wait_replicas: int = 0) -> None:
+    def __init__(self, url: str, wait_replicas: int = 0, signing: Signing = OFF) -> None:
         confirming = Insisting(wait_replicas)
-        self._stores = open_stores(url, retries=3, confirming=confirming)
+        self._stores = open_stores(url, retries=3, confirming=confirming, signing=signing)
         self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
         self._telemetry = LateTelemetry("ekiden-client")
+        self._wait_replicas = wait_replicas
+        self._by_intake = False
+        """Whether the server's rules let this user push requests only: a dispatcher runs the scripts for it."""
+        self._own = OwnJobs()
         self._is_checked = False
         self._checking = asyncio.Lock()
 
@@ -110,50 +117,62 @@ class Client:
             state: Session variables to set when the job begins, JSON; None takes one away.
 
         Raises:
-            InvalidRequest: the prompt is empty, or a variable or the name of the folder cannot be kept.
+            InvalidRequest: the prompt is empty, or something else of the request cannot be kept.
             SessionBusy: with ``on_busy="reject"``.
             UnknownAgent: the catalog in force has no such agent.
             UnknownJob: the session does not exist (any more).
             ConfigurationError: the server is too old, or may throw jobs away.
-            StoreUnavailable: the server does not answer; the job may exist, so repeat with the same ``request_id``.
+            StoreUnavailable: the server does not answer (``NotTaken``: no dispatcher, where only one may create jobs);
+                the job may exist, so repeat with the same ``request_id``.
+            NotPermitted: the Redis user may not submit.
             NotConfirmed: the job is stored and may run, but replicas do not have it; the same ``request_id``, which the
                 error has, is the same job and waits for them again.
         """
-        if not prompt.strip():
-            raise InvalidRequest("the prompt is empty: say what is to be done")
-        variables = checked_state(state or {})
-        folder = checked_folder(cwd)
-        await self._check()
-        in_force = await self._stores.catalogs.in_force() if agent is not None else None
-        if agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
-            require_agent(agent, in_force.manifest)
-        jobs = self._stores.jobs
-        request_id = request_id or uuid.uuid4().hex
-        job = await jobs.reserve(session, request_id, user, policy)
-        running = (await self._stores.sessions.session(session)).active if session else None
-        trace, began_ns = self._telemetry.traceparent(), time.time_ns()
-        context = first_context(job, trace)
-        request = JobRequested(
+        request = checked_request(
             prompt=storable(prompt),
+            request_id=request_id or uuid.uuid4().hex,
             agent=storable(agent),
-            strategy=strategy,
-            cwd=folder,
-            traceparent=trace,
-            state=variables,
+            strategy=storable(strategy),
+            cwd=checked_folder(cwd),
+            session=session,
+            user=storable(user),
+            policy=policy,
+            on_busy=on_busy,
+            deadline_s=deadline_s,
+            state=checked_state(state or {}),
         )
-        box = outbox(job, 0, DISPATCH_QUEUE, context)
-        try:
-            is_new = await jobs.submit(Submission(job, request, context, box, deadline_s), on_busy)
-        except NotConfirmed as error:
-            again = (
-                f"It may yet run: `ekiden job follow {job}` shows it; request id {request_id!r} again is the same job"
-            )
-            raise NotConfirmed(f"{error}. {again}", job, request_id) from error
+        await self._check()
+        request = request.model_copy(update={"traceparent": self._telemetry.traceparent()})
+        running = (await self._stores.sessions.session(session)).active if session else None
+        began_ns = time.time_ns()
+        job, is_new, handoff_id = await self._create(request)
         if is_new:
-            self._telemetry.started().submitted(job, trace, context.metadata.handoff_id, box.queue, began_ns)
+            self._telemetry.started().submitted(job, request.traceparent, handoff_id, DISPATCH_QUEUE, began_ns)
         if on_busy == "interrupt" and running not in (None, job):
             await self.cancel(str(running))
         return job
+
+    async def _create(self, request: SubmitRequest) -> Created:
+        """Create the job, or let a dispatcher do so where the server's rules do not let us run scripts."""
+        try:
+            created = await self._created(request)
+        except NotConfirmed as error:
+            self._own.note(error.job, request.request_id)
+            raise
+        self._own.note(created.job, request.request_id)
+        return created
+
+    async def _created(self, request: SubmitRequest) -> Created:
+        if not self._by_intake:
+            try:
+                return await create_job(self._stores, request)
+            except NotPermitted:
+                self._by_intake = True
+        return await ask_dispatcher(self._stores, request, self._wait_replicas)
+
+    def place(self, job: str) -> Place:
+        """Return the beginning of a job's journal, to read on from; it is known whether it was submitted here."""
+        return self._own.place(job)
 
     async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
         """Yield the journal's entries from the start (or behind ``after``) to the job's end.
@@ -161,9 +180,9 @@ class Client:
         Yields None every ``WAIT_S`` in which nothing happens. Goes on by itself after a lost connection. Where a server
         comes back with less than it had, entries come again: what was yielded from the first of them on is void.
 
-        Raises ``UnknownJob``, also when the server has lost the whole job.
+        Raises ``UnknownJob``, also when the server has lost the whole job, were its number another job's by now.
         """
-        place = Place()
+        place = self.place(job)
         for entry in (await self.entries(job))[:after]:
             place.note(entry)
         while True:
@@ -303,7 +322,7 @@ class Client:
         Raises ``UnknownJob``, ``NotConfirmed``.
         """
         self._telemetry.started()
-        return await stop_job(self._stores.jobs, job, "user")
+        return await stop_or_wait(self._stores.jobs, job, "user")
 
     async def retry(self, job: str, deadline_s: float = DEADLINE_S) -> None:
         """Let a job that failed or died go on behind its last record.

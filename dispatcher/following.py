@@ -33,8 +33,8 @@ class CatalogInForce:
         self._read: Recent[Catalog] = Recent(patience_s)
 
     async def __call__(self) -> Catalog:
-        """Return it. Raises ``NoCatalog``, ``UnreadableDefinition``, ``CatalogNotReady``."""
-        digest = await self._store.current()
+        """Return it. Raises ``NoCatalog``, ``UnreadableDefinition``, ``CatalogNotReady``, ``Forged``."""
+        digest = await self._store.to_route_by()
         if digest is None:
             raise NoCatalog("no catalog is in force: publish agents with `ekiden catalog publish`")
         return await self._read.get(digest, lambda: self._load(digest))

@@ -9,10 +9,12 @@ from pathlib import Path
 import structlog
 
 from shared.definitions.catalog import Catalog
+from shared.definitions.model import AgentDefinition
+from shared.definitions.toolrules import BUILTIN_TOOLS
 from shared.errors import CatalogReplaced
 from shared.stores.catalogs import InForce, Publication, RedisCatalogStore
 
-__all__ = ["Difference", "difference", "publish", "publish_own", "published_ago", "whoami"]
+__all__ = ["Difference", "difference", "lost_tools", "publish", "publish_own", "published_ago", "whoami"]
 
 _NAMED = 10
 """Agents of a kind that are named in one line."""
@@ -45,6 +47,17 @@ def difference(old: Mapping[str, str], new: Mapping[str, str]) -> Difference:
     )
 
 
+def lost_tools(old: Mapping[str, AgentDefinition], new: Mapping[str, AgentDefinition]) -> dict[str, list[str]]:
+    """Return which agents of both lose tools, and which: those that workers ship with, and those that were named."""
+    lost = {name: _lost(old[name], new[name]) for name in sorted(old.keys() & new.keys())}
+    return {name: tools for name, tools in lost.items() if tools}
+
+
+def _lost(old: AgentDefinition, new: AgentDefinition) -> list[str]:
+    named = old.tools.allow if old.tools is not None and old.tools.allow is not None else ()
+    return sorted(tool for tool in BUILTIN_TOOLS.union(named) if old.permits(tool) and not new.permits(tool))
+
+
 async def publish(catalogs: RedisCatalogStore, catalog: Catalog, replaces: str | None, command: str) -> bool:
     """Put ``catalog`` in force instead of ``replaces``; False: it was already. Raises ``CatalogReplaced``."""
     source = f"{command} in {Path.cwd()}"
@@ -57,10 +70,11 @@ async def publish_own(catalogs: RedisCatalogStore, own: Catalog, *, is_wanted: b
     They come into force where nothing is, or where that ``is_wanted``, unless they are what was rolled back last: a
     restart undoes no rollback. Otherwise, and where somebody else was faster, it serves what is in force.
     """
-    before = await catalogs.in_force()
+    before = await catalogs.to_replace()
     newest = next(iter(await catalogs.history(1)), None)
-    if before is None or (is_wanted and not _is_rolled_back(own, newest)):
-        await _publish(catalogs, own, before)
+    is_same = before is not None and before.digest == own.digest
+    if before is None or (is_wanted and not _is_rolled_back(own, newest)) or (is_same and catalogs.signs):
+        await _publish(catalogs, own, before)  # the same again is signed anew, with the key of now
     elif before.digest != own.digest:
         hint = f"rolled back {newest.when_and_who}; " if newest and _is_rolled_back(own, newest) else ""
         log.warning(

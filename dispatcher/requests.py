@@ -1,16 +1,77 @@
-"""What a request carries besides its prompt, checked before anything is stored."""
+"""What a client asks for, checked before anything is stored: by the client, and by whoever gets it from one."""
 
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from shared.errors import InvalidRequest, UnknownAgent
 from shared.nearness import nearest
+from shared.settings import SessionPolicy
 from shared.storable import storable
+from shared.stores.base import OnBusy
 from shared.variables import problem_of
 
-__all__ = ["checked_folder", "checked_state", "require_agent"]
+__all__ = ["SubmitRequest", "checked_folder", "checked_request", "checked_state", "require_agent", "why_invalid"]
+
+MAX_NAME = 500
+"""Characters of a name or an id."""
+MAX_PATH = 4_096
+LONGEST_S = 3_650 * 86_400.0
+
+_Name = Annotated[str, Field(max_length=MAX_NAME)]
+
+
+class SubmitRequest(BaseModel):
+    """A request as ``Client.submit`` describes it. A field that nobody knows is an error: nothing is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    prompt: str
+    request_id: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+    agent: _Name | None = None
+    strategy: _Name | None = None
+    cwd: Annotated[str, Field(max_length=MAX_PATH)] | None = None
+    session: _Name | None = None
+    user: _Name = ""
+    policy: SessionPolicy = "route"
+    on_busy: OnBusy = "queue"
+    deadline_s: Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
+    traceparent: _Name = ""
+    state: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("prompt")
+    @classmethod
+    def _is_said(cls, prompt: str) -> str:
+        if not prompt.strip():
+            raise ValueError("the prompt is empty: say what is to be done")
+        return prompt
+
+    @field_validator("state")
+    @classmethod
+    def _can_be_kept(cls, state: dict[str, Any]) -> dict[str, Any]:
+        for name, value in state.items():
+            if (problem := problem_of(name, value)) is not None:
+                raise ValueError(problem)
+        return state
+
+
+def checked_request(**fields: Any) -> SubmitRequest:
+    """Return a request of these fields. Raises ``InvalidRequest``."""
+    try:
+        return SubmitRequest(**fields)
+    except ValidationError as error:
+        raise InvalidRequest(why_invalid(error)) from error
+
+
+def why_invalid(error: ValidationError) -> str:
+    """Say which field is at fault, and why: nothing of what it holds."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "value_error":  # ours
+        return first["msg"].removeprefix("Value error, ")
+    return f"the request cannot be read: {'.'.join(map(str, first['loc']))} {first['msg']}"
 
 
 def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:

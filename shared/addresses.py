@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-__all__ = ["problem_of", "without_password"]
+__all__ = ["problem_of", "web_problem_of", "without_password"]
 
 _EXPECTED = "expected redis://[USER:PASSWORD@]HOST:PORT/DB, rediss:// for TLS, or unix:///PATH?db=DB"
 
@@ -34,14 +34,22 @@ _VALUES = {
 _HOST = r"[\w.-]*|[0-9a-f:.]+(%[\w.-]+)?"
 _ENCODED = (
     "it holds a character that must be written encoded (in a name or password / is %2F, ? is %3F, # is %23, @ is %40, "
-    "[ is %5B), or its port is no number"
+    "[ is %5B)"
 )
+_PORT = "its port is no number from 1 to 65535"
 
 
 def problem_of(url: str) -> str | None:
     """Say why ``url`` is no address of a server that Ekiden can use, and what is; None when it is one."""
     why = _why_not(url)
     return why and f"this is no Redis address: {why}; {_EXPECTED}"
+
+
+def web_problem_of(url: str) -> str | None:
+    """Say why ``url`` is no address of a web service; None when it is one. One that holds a secret is none."""
+    if "@" in url:
+        return "it names a user, or a password, which would be shown: leave that out (an @ in its path is %40)"
+    return None if re.match(r"https?://[^/\s]", url) else f"{url!r} must begin with http:// or https:// and a host"
 
 
 def without_password(url: str) -> str:
@@ -60,21 +68,32 @@ def _why_not(url: str) -> str | None:
         return f"{scheme}:// is not spoken here" if scheme in _FOREIGN else "it does not begin as an address does"
     try:
         parts = urlsplit(url)
-        is_whole = parts.port != 0 and re.fullmatch(_HOST, parts.hostname or "") is not None
     except ValueError:
         return _ENCODED
-    if not is_whole or "#" in url or "@" in parts.path + parts.query:
+    if "#" in url or "@" in parts.path + parts.query or parts.netloc.count("@") > 1:
         return _ENCODED
     return next(_problems_in(parts), None)
 
 
 def _problems_in(parts: SplitResult) -> Iterator[str]:
+    if not _has_port(parts):
+        yield _PORT
+    if not re.fullmatch(_HOST, parts.hostname or ""):
+        yield _ENCODED
     if parts.scheme == "unix":
         if parts.hostname or parts.port or not parts.path.strip("/"):
             yield "a socket's path is absolute, behind three slashes: unix:///PATH"
     elif not re.fullmatch(r"/?|/[0-9]{1,9}", parts.path):
         yield "the number of its database is none: 0 to 15 on most servers"
     yield from _problems_of_options(parts)
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Tell whether its port is one, or left out."""
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def _problems_of_options(parts: SplitResult) -> Iterator[str]:

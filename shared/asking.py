@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from shared.places import project_of
 from shared.trust.grants import trust_for_now
-from shared.trust.rights import Right
+from shared.trust.rights import Right, tool_right
 from shared.trust.store import remember
-from shared.trust.telling import hint, take_over
+from shared.trust.telling import BASH, hint, take_over
 from shared.visible import say, visible
 
 if TYPE_CHECKING:
@@ -42,9 +42,12 @@ def listed(rights: Iterable[Right]) -> list[str]:
     It is the folder's text. A mask would let an address or a command hide behind what looks like a secret.
     """
     by_subject: dict[str, list[str]] = {}
+    gives_bash = False
     for right in rights:
         by_subject.setdefault(right.subject, []).append(right.shown or right.what)
-    return [_on_one_line(f"  {_line(subject, texts)}") for subject, texts in sorted(by_subject.items())]
+        gives_bash = gives_bash or right.covers(tool_right(right.subject, "bash", ()))
+    lines = [_on_one_line(f"  {_line(subject, texts)}") for subject, texts in sorted(by_subject.items())]
+    return [*lines, f"  ({BASH})"] if gives_bash else lines
 
 
 def _settle(project: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from shared.errors import ConfigurationError
 from shared.graces import ORPHAN_S, STOP_S
+from shared.secrets import handed_on, withdraw
 
 __all__ = ["PARENT_FD", "Child", "start_child", "stop_all", "watch_parent"]
 
@@ -82,24 +83,28 @@ def start_child(argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> Ch
 
     Args:
         argv: The program and its arguments.
-        env: The child's whole environment; ``EKIDEN_PARENT_FD`` is added.
+        env: The child's whole environment; ``EKIDEN_PARENT_FD`` is added. What of it may be a secret goes to it by a
+            descriptor (``shared.secrets``).
         log: The file that its standard output and error are appended to.
 
     Raises:
         ConfigurationError: The program or the log file cannot be opened.
     """
     read, write = os.pipe()  # both close on exec; only the read end is passed on
+    passed = [read]
     try:
+        first_env, secrets = handed_on(env)
+        passed += [] if secrets is None else [secrets]
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             start = output.seek(0, os.SEEK_END)
             process = subprocess.Popen(
                 argv,
-                env={**env, PARENT_FD: str(read)},
+                env={**first_env, PARENT_FD: str(read)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=(read,),
+                pass_fds=passed,
                 start_new_session=True,
             )
     except BaseException as error:
@@ -108,7 +113,8 @@ def start_child(argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> Ch
             raise _not_started(argv[0], error) from error
         raise
     finally:
-        os.close(read)
+        for descriptor in passed:
+            os.close(descriptor)
     return Child(process, write, log, start)
 
 
@@ -126,11 +132,13 @@ def stop_all(children: Sequence[Child], grace_s: float = STOP_S) -> list[int]:
 def watch_parent(grace_s: float = ORPHAN_S) -> None:
     """End this process when its parent ends: SIGTERM (a warm stop) at once, SIGKILL for its group after ``grace_s``.
 
-    Does nothing in a process that :func:`start_child` did not start. Programs that this one starts know nothing of it.
+    In a process that :func:`start_child` did not start it only does what ``shared.secrets.withdraw`` does. Programs
+    that this one starts know nothing of it.
 
     Raises:
-        ConfigurationError: ``EKIDEN_PARENT_FD`` does not name an open descriptor.
+        ConfigurationError: ``EKIDEN_PARENT_FD`` or ``EKIDEN_SECRETS_FD`` does not name an open descriptor.
     """
+    withdraw()
     name = os.environ.pop(PARENT_FD, None)
     if name is None:
         return

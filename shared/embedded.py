@@ -16,6 +16,7 @@ from typing import Self
 from urllib.parse import quote
 
 from shared import keeper
+from shared.environments import open_part
 from shared.errors import ConfigurationError
 from shared.places import private_folder
 
@@ -154,6 +155,7 @@ def _run_keeper(data: Path, lock: int) -> str:
         try:
             done = subprocess.run(
                 program,
+                env=open_part(os.environ),  # it outlives us, and so does its server
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -10,11 +10,11 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── AmbiguousId           a prefix that several ids share
      │    ├── SessionBusy           another job of the session still runs, and the caller would not wait
      │    ├── NoCatalog             nobody has published agent definitions yet, or they are gone
-     │    └── CatalogReplaced       somebody else has published meanwhile (exit code 1)
+     │    └── CatalogReplaced       somebody else has published meanwhile
      ├── DefinitionError        whoever wrote the agent file can mend it
      ├── ConfigurationError     whoever runs this process can mend it
      │    ├── WrongPool             a Celery pool that cannot run coroutines
-     │    ├── UnreadableDefinition  an agent in the store that a newer version has written
+     │    ├── UnreadableDefinition  an agent in the store that a newer version has written, or a catalog that is none
      │    └── MissingModel          a model name that no adapter here serves
      ├── ConditionFailed        a condition of an agent file cannot be told: it counts as false, with a warning
      ├── TooCostly              a check has used up what one may cost: it counts as failed
@@ -28,11 +28,15 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── RequestRefused        the provider finds the request itself invalid
      │    ├── MalformedCall         the model's tool call cannot be read, not even when asked again
      │    └── ModelUnavailable      (Transient) overload, rate limit, lost connection
+     ├── NotPermitted           the Redis user lacks the right: whoever runs the server can give it (exit code 7)
      ├── StoreUnavailable       (Transient) no answer from the server
-     │    └── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
+     │    ├── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
+     │    │    └── IndexOverwritten     another program has written over a key of ours
+     │    └── NotTaken              (Transient) no dispatcher has answered a request in the intake
      ├── NotConfirmed           (Transient) it is done, but the replicas that were asked for do not have it yet
      ├── WentBack               the server lost what it had: read again from what it still has
      ├── CatalogNotReady        (Transient) this dispatcher is still reading or learning the catalog in force
+     ├── Forged                 what is in the store bears no signature of this deployment, or one for another place
      ├── LostLease              another worker owns the leg now: stop, write nothing
      └── JobCancelled           somebody cancelled the job: stop, commit Cancelled
 
@@ -50,7 +54,9 @@ __all__ = [
     "ConfigurationError",
     "DefinitionError",
     "EkidenError",
+    "Forged",
     "HandoffRefused",
+    "IndexOverwritten",
     "InvalidRequest",
     "JobCancelled",
     "LostLease",
@@ -61,6 +67,8 @@ __all__ = [
     "ModelUnavailable",
     "NoCatalog",
     "NotConfirmed",
+    "NotPermitted",
+    "NotTaken",
     "QuotaExhausted",
     "RequestRefused",
     "SessionBusy",
@@ -132,8 +140,6 @@ class NoCatalog(UserError):
 class CatalogReplaced(UserError):
     """Another catalog is in force than the one that was to be replaced: nothing was published."""
 
-    exit_code = 1
-
 
 class DefinitionError(EkidenError):
     """An agent file cannot be used; names the file, the line and the remedy."""
@@ -152,7 +158,7 @@ class WrongPool(ConfigurationError):
 
 
 class UnreadableDefinition(ConfigurationError):
-    """An agent definition in the store is none that this version of Ekiden can read: a newer one has written it."""
+    """An agent definition in the store is none that this version of Ekiden can read, or the catalog itself is none."""
 
 
 class MissingModel(ConfigurationError):
@@ -231,6 +237,28 @@ class StoreNotReady(StoreUnavailable):
     """The server answers but cannot serve: it is loading, read-only or out of memory."""
 
 
+class IndexOverwritten(StoreNotReady):
+    """Another program has written something else where the server holds an index of ours."""
+
+    def __init__(self, key: str, kind: str, wanted: str) -> None:
+        """Keep the key; ``kind`` is what is there, ``wanted`` what should be."""
+        super().__init__(
+            f"the Redis server holds a {kind} as {key!r}, where Ekiden keeps a {wanted}: another program wrote it. "
+            f"A running pool puts it aside; where none runs: RENAME {key} ekiden:misplaced:{key}"
+        )
+        self.key = key
+
+
+class NotTaken(StoreUnavailable):
+    """A request is in the intake, and no dispatcher has answered it in time: it may still be served."""
+
+
+class NotPermitted(EkidenError):
+    """The server's rules do not let this Redis user do that."""
+
+    exit_code = 7
+
+
 class NotConfirmed(EkidenError, Transient):
     """A change is done, but may be lost with the server: too few replicas have it yet."""
 
@@ -253,6 +281,10 @@ class UnreadableJournal(EkidenError):
 
 class CatalogNotReady(EkidenError, Transient):
     """This process is still reading the catalog in force, or learning to route by it."""
+
+
+class Forged(EkidenError):
+    """Something in the store is not signed as this deployment signs it: it is not believed."""
 
 
 class LostLease(EkidenError):

@@ -6,8 +6,12 @@
     finally:
         await process.end()          # when this returns, nothing is left of it, whatever it started
 
-This process's reaper (``shared.reaper``) starts them, and outlives it for as long as it takes to end them. Programs of
-our own that are to end warmly watch their parent themselves (``shared.children``).
+This process's reaper (``shared.reaper``) starts them, and outlives it for as long as it takes to end them. One that was
+stopped or killed watches over nothing: this process watches it (Linux), kills all that is below it, and starts another.
+Programs of our own that are to end warmly watch their parent themselves (``shared.children``).
+
+A command runs as the same user, so no more than this can be held: one that kills or stops this process, its reaper and
+its own shim at the same moment has nobody left who watches it. A sandbox with its own process ids keeps it from that.
 """
 
 import asyncio
@@ -27,14 +31,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from shared import reaper
+from shared.descendants import children_of, descendants_of, is_ending, kill_all
 from shared.errors import CommandLost
 from shared.graces import TERM_S, TOOL_S
+from shared.reaper import adopt
 
 __all__ = ["Lifetime", "Process", "prepare", "start"]
 
 START_S = 30.0
 """A reaper that has started nothing within this time never will: it is killed, and the next command gets another."""
 _AGAIN_S = 0.01
+_CAN_WATCH = sys.platform == "linux"
 _OVER = "the command was ended: its worker has lost the lease that it ran under"
 _UNWATCHED = "the command was ended: the process that watched over it was killed"
 _NEEDED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -147,6 +154,14 @@ class _Reaper:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._lock = threading.Lock()
+        self._adopts = False
+        self._others: set[int] = set()
+        """Where this process adopts: its children, the reaper among them, when a program was last asked for."""
+
+    def adopt(self) -> None:
+        """Have what is left of a reaper that was killed become children of this process, which kills them."""
+        adopt()
+        self._adopts = True
 
     def prepare(self) -> socket.socket:
         """Start it unless it runs; return our end of the line to it."""
@@ -157,10 +172,13 @@ class _Reaper:
                 with theirs:
                     self._process = self._start(theirs)
                 atexit.register(self.close)
+                if _CAN_WATCH:
+                    threading.Thread(target=self._watch, args=[self._process], name="reaper", daemon=True).start()
             return self._control
 
     def ask(self, call: socket.socket, streams: Sequence[int | None]) -> bool:
         """Have a shim serve ``call``; None stands for /dev/null. False: too many have asked, ask again later."""
+        self._look_around()
         with Path(os.devnull).open("r+b", buffering=0) as nothing:
             descriptors = [call.fileno(), *(nothing.fileno() if one is None else one for one in streams)]
             try:
@@ -185,6 +203,31 @@ class _Reaper:
                     self._process.wait(TOOL_S)
                 self._control = self._process = None
 
+    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+        """Return when the reaper has ended; kill what it cannot watch over any more."""
+        is_stopped = _is_stopped(process.pid)
+        with self._lock:  # the next program waits for the next reaper
+            if is_stopped:
+                kill_all(lambda: descendants_of(process.pid), reaper.GONE_S)
+                process.kill()
+            if self._process is process and self._control is not None:
+                self._control.close()
+                self._control = self._process = None
+            if process.wait() and self._adopts:  # it has not left by itself
+                kill_all(self._adopted, reaper.GONE_S)
+
+    def _look_around(self) -> None:
+        """Note who are children of ours; only as long as the reaper lives, for then it is none who was below it."""
+        if self._adopts and (process := self._process) is not None:
+            others = set(children_of(os.getpid()))
+            if not is_ending(process.pid):
+                self._others = others
+
+    def _adopted(self) -> list[int]:
+        """Return those children of ours that were below a reaper that has ended: they are in sessions of their own."""
+        children = set(children_of(os.getpid())) - self._others - {self._process.pid if self._process else 0}
+        return [pid for pid in children if _session_of(pid) != os.getsid(0)]
+
     def _start(self, control: socket.socket) -> "subprocess.Popen[bytes]":
         argv = [sys.executable, "-I", "-S", reaper.__file__, str(os.getpid())]  # the pid tells ps(1) whose it is
         env = {name: os.environ[name] for name in _NEEDED if name in os.environ}
@@ -193,11 +236,32 @@ class _Reaper:
         )
 
 
+def _is_stopped(pid: int) -> bool:
+    """Wait until a child has been stopped or has ended, and tell which; it stays as it is."""
+    try:
+        event = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:  # it has ended, and somebody has asked how
+        return False
+    return event is not None and event.si_code == os.CLD_STOPPED
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return os.getsid(0)
+
+
 _reaper = _Reaper()
 
 
 def prepare() -> None:
-    """Start this process's reaper, so that the first command does not wait for it."""
+    """Start this process's reaper, so that the first command does not wait for it, and be the next one to adopt.
+
+    What is left of a reaper that was killed becomes children of this process then, which is to start no others in
+    sessions of their own.
+    """
+    _reaper.adopt()
     _reaper.prepare()
 
 

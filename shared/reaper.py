@@ -8,7 +8,8 @@ parent has ended becomes their child, also one that moved to another session or 
 are all that is left of its command. The shim kills its children until it has none: when the command has ended, when the
 worker says so, when the worker's end of their socket is closed, however that came, and when the lease is over under
 which the command runs. The reaper kills what is left of a shim that was killed; a shim whose reaper was killed ends its
-command. Elsewhere than on Linux only the command's process group is ended: a daemon in another session escapes.
+command, and the worker does so where both were killed or stopped (``shared.processes``). Elsewhere than on Linux only
+the command's process group is ended: a daemon in another session escapes.
 
 ``shared.processes`` runs this file by its path, isolated and without site packages, in a session of its own: it uses
 the standard library only, has one thread, and forks a shim in a millisecond. On the reaper's standard input, a Unix
@@ -37,7 +38,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-__all__ = ["DESCRIPTORS", "GONE_S", "TERM_S"]
+__all__ = ["DESCRIPTORS", "GONE_S", "TERM_S", "adopt"]
 
 TERM_S = 1.0
 """What is left of a command that has ended is given so long between SIGTERM and SIGKILL."""
@@ -57,12 +58,17 @@ _ADOPTS = sys.platform == "linux"
 _prctl = ctypes.CDLL(None).prctl if _ADOPTS else lambda *_: -1
 
 
+def adopt() -> None:
+    """Have everything that runs below this process, and whose parent has ended, become its child (Linux)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 class Children:
     """The children of this process, also those that it adopts. ``changed`` is readable when one of them has ended."""
 
     def __init__(self, name: bytes) -> None:
         _prctl(_PR_SET_NAME, name, 0, 0, 0)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt()
         self.changed, waking = os.pipe()
         for end in (self.changed, waking):
             os.set_blocking(end, False)

@@ -12,6 +12,7 @@ from shared.definitions.model import ToolRules
 from shared.handoff import HandoffContext
 from shared.llm.base import FinishReason
 from shared.messages import Message, ToolResult, Usage
+from shared.signing import Seal
 
 __all__ = [
     "LATEST_MS",
@@ -59,6 +60,8 @@ class JobRequested(_Record):
     """The agent that the user named, if any: the router then has nothing to choose."""
     cwd: str | None = None
     """The folder that file tools start in."""
+    request_id: str | None = None
+    """Whose job it is: a server that went back in time gives the same number to another request."""
     strategy: str | None = None
     """How to route this request; None: as the dispatcher is configured."""
     traceparent: str | None = None
@@ -289,6 +292,10 @@ class Entry(BaseModel):
     seq: int
     at_ms: int = Field(ge=0, le=LATEST_MS)
     record: Record
+    seal: Seal | None = Field(default=None, exclude=True, repr=False)
+    """What it is signed with, if it is."""
+    text: str = Field(default="", exclude=True, repr=False)
+    """A signed record as it was written; empty for others."""
 
 
 def encode_record(record: Record) -> str:

@@ -1,6 +1,6 @@
 """Which server this process talks to."""
 
-from shared.errors import ConfigurationError
+from shared.errors import ConfigurationError, StoreUnavailable
 from shared.settings import Settings
 
 __all__ = ["require_no_waiting", "server_url"]
@@ -13,7 +13,7 @@ def server_url(settings: Settings) -> str:
     """Return the configured address, else that of the embedded server of the ``ekiden up`` that runs for ``data_dir``.
 
     A server that only answers questions has no pools: its unfinished jobs wait for their user's word.
-    Raises ``ConfigurationError`` when there is neither: what to do is in the message.
+    Raises ``StoreUnavailable`` when there is neither: what to do is in the message.
     """
     if settings.redis_url:
         return settings.redis_url
@@ -24,7 +24,7 @@ def server_url(settings: Settings) -> str:
         attachment = attach(settings.data_dir)
         _held.append(attachment)
         return attachment.url
-    raise ConfigurationError("no Redis server: set EKIDEN_REDIS_URL, or run `ekiden up` in this folder first")
+    raise StoreUnavailable("no Redis server: set EKIDEN_REDIS_URL, or run `ekiden up` in this folder first")
 
 
 def require_no_waiting(settings: Settings) -> None:

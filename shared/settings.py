@@ -8,19 +8,22 @@ A field is ``EKIDEN_<NAME>`` in the environment and, in the files, the dotted ke
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
-from shared.addresses import problem_of
+from shared.addresses import problem_of, web_problem_of
+from shared.environments import problem_of_name
 from shared.errors import ConfigurationError
+from shared.globs import problem_of_glob, problem_of_place
 from shared.places import data_folder, project_of
 from shared.settings_files import global_file, project_file, read_settings, value_at
+from shared.signing import Signing, signing_of
 from shared.storable import read_json
 from shared.trust.grants import grants_of
 from shared.trust.rights import Right, setting_rights
@@ -62,6 +65,9 @@ _KEYS = {
     "tracing_events": "agents.tracing.events",
     "tracing_backend": "agents.tracing.backend",
     "tracing_sample_rate": "agents.tracing.sample_rate",
+    "tools_env": "tools.env",
+    "tools_read_only": "tools.read_only",
+    "tools_writable": "tools.writable",
 }
 
 HARMLESS = frozenset(
@@ -96,6 +102,31 @@ def _address(url: str) -> str:
     return url
 
 
+def _variables(entries: list[str]) -> list[str]:
+    return _without(entries, problem_of_name)
+
+
+def _globs(globs: list[str]) -> list[str]:
+    return _without(globs, problem_of_glob)
+
+
+def _places(paths: list[str]) -> list[str]:
+    return _without(paths, problem_of_place)
+
+
+def _without(texts: list[str], problem_in: Callable[[str], str | None]) -> list[str]:
+    """Return ``texts``; raise ``ValueError`` with the first problem in one of them."""
+    for problem in filter(None, map(problem_in, texts)):
+        raise ValueError(problem)
+    return texts
+
+
+def _web_address(url: str) -> str:
+    if url and (problem := web_problem_of(url)) is not None:
+        raise ValueError(problem)
+    return url
+
+
 class Settings(BaseSettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
@@ -105,6 +136,8 @@ class Settings(BaseSettings):
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
     wait_replicas: int = Field(0, ge=0)
     """Replicas of the server that must have a submission or a commit before it counts as done; 0: none."""
+    signing_key: SecretStr | None = None
+    """Signs what is stored; what is not signed is refused. ``ID:SECRET``, the first signs, all check; or ``@FILE``."""
     data_dir: Path = Field(default_factory=lambda: data_folder(Path.cwd()))
     """Where the embedded server keeps its data; by itself in the user's state folder, one for each project."""
     user: str | None = None
@@ -119,13 +152,17 @@ class Settings(BaseSettings):
     """Scripts for the scripted model; None: those that ship with the agents."""
     workspace_root: Path | None = None
     """File and shell tools act under it only; None: no such tools."""
+    tools_read_only: Annotated[list[str], NoDecode, AfterValidator(_globs)] = Field(default_factory=list)
+    """What agents may not change, beside what is built in: globs of relative paths, a JSON list or a single one."""
+    tools_writable: Annotated[list[str], NoDecode, AfterValidator(_places)] = Field(default_factory=list)
+    """Built-in read-only places that agents may write, by name: a JSON list or a single one."""
     model: str | None = None
     """The model of agents that name none, or ``inherit``; None: Gemini where there is a key, else the stand-in."""
     model_aliases: Annotated[dict[str, str], NoDecode] = Field(default_factory=dict)
     """Names that agent files use -> the model that serves them here (``default``: the one above)."""
     model_timeout_s: float = Field(120.0, gt=0)
     model_attempts: int = Field(5, ge=1)
-    gemini_base_url: str | None = None
+    gemini_base_url: Annotated[str, AfterValidator(_web_address)] | None = None
     """Another server that speaks Gemini's protocol."""
 
     concurrency: int = Field(50, ge=1, le=100_000)
@@ -168,6 +205,11 @@ class Settings(BaseSettings):
 
     tools_after_untrusted: Literal["allow", "deny"] = "allow"
     """``deny``: every agent gets only harmless tools once its job has read text whose author nobody vouches for."""
+    tools_env: Annotated[list[str], NoDecode, AfterValidator(_variables)] = Field(default_factory=list)
+    """What else commands of tools get of a worker's environment: ``NAME`` or ``PREFIX_*``; a list, or joined by commas.
+
+    What a pattern lets through must look harmless; what is named in full is meant, a key too.
+    """
 
     tracing_enabled: bool = True
     """Whether jobs are traced where there is somewhere to send spans to."""
@@ -184,6 +226,11 @@ class Settings(BaseSettings):
     prices: Annotated[dict[str, tuple[float, float]], NoDecode] = Field(default_factory=dict)
     """Beginnings of models' names -> US dollars for a million tokens: input, output."""
 
+    @property
+    def signing(self) -> Signing:
+        """What signs and checks. Raises ``ConfigurationError`` for a key that is none."""
+        return signing_of(self.signing_key.get_secret_value() if self.signing_key else None)
+
     @field_validator("tools_after_untrusted", mode="before")
     @classmethod
     def _not_yet(cls, value: Any) -> Any:
@@ -191,7 +238,7 @@ class Settings(BaseSettings):
             raise ValueError("'ask' does not work yet: use 'deny', or 'allow'")
         return value
 
-    @field_validator("tracing_events", mode="before")
+    @field_validator("tracing_events", "tools_env", mode="before")
     @classmethod
     def _as_words(cls, value: Any) -> Any:
         return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
@@ -202,12 +249,16 @@ class Settings(BaseSettings):
         """Take the names of the sources, too."""
         return {"opentelemetry": "otlp"}.get(value, value) if isinstance(value, str) else value
 
-    @field_validator("redact", mode="before")
+    @field_validator("redact", "tools_read_only", "tools_writable", mode="before")
     @classmethod
     def _as_patterns(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        return _json(value, "a pattern, or a JSON list of patterns") if value.lstrip().startswith('["') else [value]
+        return (
+            _json(value, "a pattern, or a JSON list of patterns")
+            if value.lstrip().startswith(('["', "[]"))
+            else [value]
+        )
 
     @field_validator("agents_dir", mode="before")
     @classmethod

@@ -65,9 +65,6 @@ class _Reader:
         self._seq = 0
         self._leg = 0
         self._is_claimed = False
-        self._last: Record | None = None
-        self._is_unbegun = False
-        """Whether the claim before this entry was not followed by any step."""
         self._attempts = 0
         self._turns: list[ModelReplied] = []
         self._nudged: set[int] = set()
@@ -93,8 +90,6 @@ class _Reader:
             not self._closing or isinstance(record, ToolFinished | Ended | HandedOff),
             f"{record.type} is written without a claim",
         )
-        self._is_unbegun = isinstance(self._last, LegStarted)
-        self._last = record
         if type(record) in self._STEPS:
             self._expect(self._is_claimed, f"{record.type} is written without a claim")
         if (note := self._NOTED.get(type(record))) is not None:
@@ -105,10 +100,8 @@ class _Reader:
             self.faults.append(f"{self._seq}: {fault}")
 
     def _claimed(self, record: LegStarted) -> None:
-        # A leg that was lost before it ran is given back without an attempt, and nothing in between says so.
-        due = {self._attempts + 1, self._attempts} if self._is_unbegun else {self._attempts + 1}
-        self._expect(record.attempt in due, f"attempt {record.attempt} comes where {max(due)} is due")
-        self._attempts = record.attempt
+        self._attempts += 1
+        self._expect(record.attempt == self._attempts, f"attempt {record.attempt} comes where {self._attempts} is due")
         self._is_claimed = True
         self._begun = set()
 

@@ -1,5 +1,6 @@
 """Rules that no other tool checks: what lies where, how large it is, and that the README speaks of what there is."""
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -47,6 +48,19 @@ def test_nothing_slow_is_imported_for_help() -> None:
     code = f"import sys, dispatcher.cli.main; print([name for name in {slow} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def test_whatever_starts_a_program_says_which_environment_it_gets() -> None:
+    allowed = {"shared/keeper.py": "has no secrets", "dispatcher/cli/agents/edit.py": "the user's own editor"}
+    silent = {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and re.fullmatch(r"subprocess\.\w+|os\.(system|popen|exec\w+|spawn\w+|posix_spawn\w*)", ast.unparse(node.func))
+        and "env" not in {word.arg for word in node.keywords}
+    }
+    assert silent == allowed.keys()
 
 
 def test_no_lock_file_and_no_host_is_committed() -> None:

@@ -3,6 +3,7 @@
 import os
 
 from shared.definitions.loader import shipped_agents_dir
+from shared.environments import for_tools
 from shared.llm.models import Models, ModelValues
 from shared.prices import Prices
 from shared.processes import prepare
@@ -11,6 +12,7 @@ from shared.settings import Settings
 from shared.stores.opening import Stores
 from workers.leg import AgentHandler, Definitions
 from workers.tools.gate import ToolGate
+from workers.tools.protected import Protected
 from workers.tools.registry import builtin_registry
 
 __all__ = ["build"]
@@ -29,5 +31,7 @@ async def build(settings: Settings, stores: Stores) -> Served:
         Prices(settings.prices),
         workspace_root=settings.workspace_root,
         after_untrusted=settings.tools_after_untrusted,
+        env=for_tools(os.environ, settings.tools_env),
+        protected=Protected(settings.tools_read_only, settings.tools_writable),
     )
     return Served(handler, registry.names())

@@ -16,10 +16,11 @@ def worker(
     agents: Annotated[str | None, typer.Option(metavar="A,B", help="The agents to serve. [all]")] = None,
     concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, help="Legs at a time. [50]")] = None,
     workspace_root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="File and shell tools never leave it. [no such tools]")
+        Path | None,
+        typer.Option(metavar="DIR", help="File tools never leave it; nothing confines bash. [no such tools]"),
     ] = None,
     redis: Annotated[
-        str | None, typer.Option(envvar="EKIDEN_REDIS_URL", metavar="URL", help="The Redis or Valkey server to use.")
+        str | None, typer.Option(metavar="URL", help="The Redis or Valkey server to use. [$EKIDEN_REDIS_URL]")
     ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(metavar="PORT", min=0, help="Offer metrics to Prometheus there. [not at all]")
@@ -47,12 +48,14 @@ def worker(
     from shared.relay.serving import serve
     from shared.server import server_url
     from shared.settings import load_settings
+    from shared.trust.telling import BASH
 
     url = server_url(load_settings(redis_url=redis))
     for name in asyncio.run(_unknown(url, names)):
         say(f"ekiden: no agent in the catalog is named {name!r}; its queue is served all the same", is_error=True)
     whom = ", ".join(names) if names else "all agents of the catalog"
-    say(f"Serving {whom} at {without_password(url)}, {f'files under {root}' if root else 'no files'}")
+    files = f"files under {root}; {BASH}" if root else "no files, no bash"
+    say(f"Serving {whom} at {without_password(url)}, {files}")
     options = {"redis_url": url, "concurrency": concurrency, "workspace_root": root, "metrics_port": metrics_port}
     raise typer.Exit(serve("workers.app:app", options, list(map(queue_for, names)), log_level))
 

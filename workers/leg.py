@@ -25,8 +25,9 @@ from workers.ending import Ending
 from workers.executor import Executor, Offer
 from workers.handoffs import Transfers
 from workers.targets import targets_of
-from workers.tools.base import Tool
+from workers.tools.base import StateView, Tool, ToolContext
 from workers.tools.gate import ToolGate
+from workers.tools.protected import Protected
 from workers.tools.registry import Registry
 from workers.untrusted import Untrusted
 
@@ -73,14 +74,19 @@ class AgentHandler:
         *,
         workspace_root: Path | None,
         after_untrusted: AfterUntrusted = "allow",
+        env: Mapping[str, str],
+        protected: Protected | None = None,
     ) -> None:
+        """``env``: what programs of tools get."""
         self._definitions = definitions
         self._registry = registry
         self._gate = gate
         self._models = models
         self._prices = prices
         self._after_untrusted = after_untrusted
+        self._protected = protected or Protected()
         self._root = workspace_root.resolve() if workspace_root else None
+        self._env = env
 
     async def run(self, leg: Leg) -> Outcome:
         """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
@@ -149,8 +155,13 @@ class AgentHandler:
 
     def _tool_calls(self, leg: Leg, decide: Decide, tools: Mapping[str, Tool], untrusted: Untrusted) -> ToolCalls:
         gate = leg.watch.gate(self._gate.only(tools.values()), list(tools))
-        root = self._root or _NOWHERE
-        return ToolCalls(leg, decide, tools, gate, untrusted, root=root, cwd=self._cwd(leg))
+        root, cwd = self._root or _NOWHERE, self._cwd(leg)
+
+        def context(call: ToolCall, state: StateView) -> ToolContext:
+            about = (leg.job, leg.number, leg.agent, call.id)
+            return ToolContext(*about, cwd, root, state, self._env, leg.lifetime, self._protected)
+
+        return ToolCalls(leg, decide, tools, gate, untrusted, context)
 
     def _cwd(self, leg: Leg) -> Path:
         return Path(leg.cwd) if leg.cwd else self._root or _NOWHERE

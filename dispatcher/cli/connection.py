@@ -31,8 +31,9 @@ async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool
 
 
 def client_of(url: str) -> Client:
-    """Return a client of the server at ``url`` that waits for as many replicas as are set."""
-    return Client(url, load_settings().wait_replicas)
+    """Return a client of the server at ``url`` that waits for replicas, and signs, as the settings say."""
+    settings = load_settings()
+    return Client(url, settings.wait_replicas, settings.signing)
 
 
 @contextmanager

@@ -66,6 +66,10 @@ COMMANDS = {
         "dispatcher.cli.commands.trust:trust",
         "Show what a folder asks for beyond reading and routing, and grant it. With --json alone, it is only shown.",
     ),
+    "acl": (
+        "dispatcher.cli.commands.acl:acl",
+        "Print the users that a Redis or Valkey server needs for Ekiden, each with its rights.",
+    ),
     "adopt": (
         "dispatcher.cli.commands.adopt:adopt",
         "Copy the jobs that lie in a folder to where Ekiden keeps those of this project. Unfinished ones do not go on.",
@@ -73,9 +77,11 @@ COMMANDS = {
 }
 """The commands of this package: where each one is, and what ``--help`` says of it without importing it."""
 EPILOG = (
-    "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server; 4 no such job; "
+    "File tools stay in their workspace; the tool bash, of an agent that has it, runs any command as you: nothing "
+    "confines it. "
+    "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server, or no dispatcher; 4 no such job; "
     "5 no agent matched the request; 6 done, but not confirmed by as many replicas as are waited for; "
-    "130 cancelled or interrupted."
+    "7 the Redis user may not do that; 130 cancelled or interrupted."
 )
 
 

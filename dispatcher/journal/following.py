@@ -59,7 +59,7 @@ class Follower:
         """Cleared while somebody else uses the terminal."""
         self.may_show.set()
         self._views = Views(self.job, self.view)
-        self._children = OpenChildren()
+        self._children = OpenChildren(self.job, self.client.place(self.job))
         self._place = "0"
         self._drafts = Drafts()
         self._warned: set[str] = set()

@@ -48,8 +48,8 @@ class Views:
 class OpenChildren:
     """The delegated jobs that have not ended, as far as their journals were read."""
 
-    def __init__(self) -> None:
-        self._read: dict[str, Place] = {}
+    def __init__(self, job: str, place: Place) -> None:
+        self._read = {job: place}
         """Every job that was heard of, and up to which place its journal was read."""
         self._open: set[str] = set()
 
@@ -63,7 +63,7 @@ class OpenChildren:
 
     def place(self, job: str) -> Place:
         """Return up to where the journal of ``job`` was read."""
-        return self._read.setdefault(job, Place())
+        return self._read.setdefault(job, Place(job))
 
     def learn(self, placed: Iterable[Placed]) -> list[Placed]:
         """Take note of entries; return those that are new."""

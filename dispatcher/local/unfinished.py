@@ -14,8 +14,9 @@ from dispatcher.local.locks import Neighbours
 from shared.embedded import Attachment
 from shared.errors import ConfigurationError, InvalidRequest
 from shared.ids import parent_of
+from shared.redaction import glimpse
 from shared.stores.reading import Unfinished
-from shared.visible import one_line, say, visible
+from shared.visible import say, visible
 
 __all__ = ["Abandoned", "listed_jobs", "settle_abandoned"]
 
@@ -46,7 +47,7 @@ def settle_abandoned(server: Attachment, neighbours: Neighbours, choice: Abandon
 def listed_jobs(jobs: Sequence[Unfinished]) -> list[str]:
     """Return lines for people: the jobs, without those that one of them has delegated."""
     roots = _roots(jobs)
-    lines = [f"  {job.id}  {job.status}, {job.agent}: {one_line(job.summary, 60)}" for job in roots[:_SHOWN]]
+    lines = [f"  {job.id}  {job.status}, {job.agent}: {glimpse(job.summary, 60)}" for job in roots[:_SHOWN]]
     return [visible(line) for line in lines] + ([f"  and {len(roots) - _SHOWN} more"] if roots[_SHOWN:] else [])
 
 

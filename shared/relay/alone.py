@@ -1,8 +1,9 @@
 """Runs legs in processes of their own, because they took workers along before: they take no neighbours along then.
 
-``Quarantine`` is the worker's side; ``python -m shared.relay.alone BOOTSTRAP`` is the process. It serves one message
-after the other (lines of JSON on its standard input, a verdict a line on its standard output) and ends with its worker,
-at once where that is killed: it runs under the worker's reaper.
+``Quarantine`` is the worker's side; ``python -m shared.relay.alone BOOTSTRAP`` is the process. On its standard input,
+the first line of JSON is the part of its environment that may hold secrets, and every other one a message, which it
+serves; on its standard output, each line is a verdict. It ends with its worker, at once where that is killed: it runs
+under the worker's reaper.
 """
 
 import asyncio
@@ -19,14 +20,17 @@ from typing import Any, BinaryIO
 
 import structlog
 
+from shared.environments import open_part
 from shared.errors import CommandLost
 from shared.graces import ALONE_S, LEAVE_S
 from shared.logs import configure_logs
 from shared.processes import Process, start
 from shared.relay.beat import Beat, Chore
+from shared.relay.believing import Believing
 from shared.relay.leases import Leases
 from shared.relay.runner import PROCESS, Runner
 from shared.relay.served import imported
+from shared.secrets import take, withheld
 from shared.server import server_url
 from shared.settings import load_settings
 from shared.stores.confirming import Noting
@@ -90,18 +94,21 @@ class Quarantine:
         await asyncio.gather(*(child.process.end(LEAVE_S) for child in self._idle))
 
     async def _start(self) -> _Child:
+        env = {**os.environ, "EKIDEN_REDIS_URL": self._url}  # settings of the command line are in there, too
         ours, theirs = socket.socketpair()
         with theirs:
             process = await start(
                 # -P: the folder may hold packages that are named like ours.
                 [sys.executable, "-P", "-m", __name__, self._bootstrap],
                 cwd=Path.cwd(),
-                env={**os.environ, "EKIDEN_REDIS_URL": self._url},  # settings of the command line are in there, too
+                env=open_part(env),
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=2,  # its log is ours
             )
-        return _Child(process, *await asyncio.open_connection(sock=ours))
+        child = _Child(process, *await asyncio.open_connection(sock=ours))
+        child.messages.write(json.dumps(withheld(env)).encode() + b"\n")
+        return child
 
     async def _serve(self, child: _Child, message: dict[str, Any], queue: str) -> str:
         """Return the verdict; empty when the process has died."""
@@ -133,6 +140,7 @@ def main() -> None:
     """Serve messages until there are no more, or the parent is gone."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a leg prints is no verdict
+    take(json.loads(sys.stdin.buffer.readline() or "{}"))
     configure_logs(os.environ.get("EKIDEN_LOG_LEVEL", "WARNING"))
     with suppress(asyncio.CancelledError):
         asyncio.run(_serve_all(sys.argv[1], answers))
@@ -141,7 +149,7 @@ def main() -> None:
 async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
     settings = load_settings()
     url = server_url(settings)
-    stores = open_stores(url, confirming=Noting(settings.wait_replicas))
+    stores = open_stores(url, confirming=Noting(settings.wait_replicas), signing=settings.signing)
     stop_telemetry = start_telemetry("ekiden-worker", settings.model_copy(update={"metrics_port": None}), is_host=True)
     leases = Leases(settings.lease_s)
     messages: asyncio.Queue[bytes] = asyncio.Queue()
@@ -161,6 +169,7 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
         sessions=stores.sessions,
         live=stores.live,
         until_progress=True,
+        believing=Believing(stores.signing, stores.dead_letters),
     )
     try:
         while line := await messages.get():

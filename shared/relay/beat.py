@@ -4,15 +4,16 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
 
-from shared.errors import EkidenError
+from shared.errors import EkidenError, IndexOverwritten
 from shared.relay.gauges import tell_queues
 from shared.relay.known import KnownServer
 from shared.relay.leases import Leases
-from shared.relay.sweeper import end_overdue, sweep
+from shared.relay.sweeper import sweep
 from shared.settings import Settings
 from shared.stores.base import PoolView
 from shared.stores.confirming import Noting
@@ -108,7 +109,9 @@ class Beat:
             self._thread.join(5)
 
     async def _beat(self) -> None:
-        stores = open_stores(self._url, retries=0, confirming=Noting(self._settings.wait_replicas))
+        settings = self._settings
+        confirming = Noting(settings.wait_replicas)
+        stores = open_stores(self._url, retries=0, confirming=confirming, signing=settings.signing)
         repeating = [asyncio.create_task(self._repeat(chore, stores)) for chore in self._chores]
         await asyncio.to_thread(self._stopping.wait)
         for task in repeating:
@@ -129,6 +132,8 @@ class Beat:
             await work(stores)
         except EkidenError as error:
             self._outage.goes_on(error)
+            if isinstance(error, IndexOverwritten):
+                await _put_aside(stores, error.key)
         except Exception:  # the beat must outlive whatever goes wrong in it: without it every lease here is lost
             log.exception("beat_failed")
         else:
@@ -146,5 +151,11 @@ class Beat:
 
     async def _sweep(self, stores: Stores) -> int:
         settings = self._settings
-        await end_overdue(stores.jobs)
         return await sweep(stores.jobs, grace_s=settings.queued_grace_s, max_attempts=settings.max_attempts)
+
+
+async def _put_aside(stores: Stores, key: str) -> None:
+    """Put aside what another program has written over an index. What that listed is lost; all else goes on."""
+    with suppress(EkidenError):  # the next chore that meets it tries again
+        if await stores.dead_letters.clear_the_way([key]):
+            log.error("index_overwritten", key=key, see="ekiden status --dead-letters")

@@ -18,6 +18,7 @@ from shared.logs import configure_logs
 from shared.relay.admission import Admission
 from shared.relay.alone import Quarantine
 from shared.relay.beat import Beat, Chore
+from shared.relay.believing import Believing
 from shared.relay.consuming import AdmittingStep, SteadyConsumer
 from shared.relay.environment import refuse_what_breaks, unused_in
 from shared.relay.following import AgentsToServe
@@ -28,6 +29,7 @@ from shared.relay.pool import AsyncPool
 from shared.relay.runner import PROCESS, Runner
 from shared.relay.served import Kind, imported
 from shared.relay.watchdog import LOOK_S, Watchdog
+from shared.secrets import withdraw
 from shared.server import server_url
 from shared.settings import Settings, load_settings
 from shared.stores.base import PoolView
@@ -51,6 +53,7 @@ log = structlog.get_logger(__name__)
 
 def make_app(kind: Kind, bootstrap: str) -> EkidenApp:
     """Return the app of a pool. ``bootstrap`` is ``module:function``, imported when the worker starts."""
+    withdraw()  # `celery -A …` has not done it
     settings = load_settings()
     url = server_url(settings)
     app = EkidenApp(f"ekiden-{kind}", url)
@@ -106,7 +109,7 @@ class _Relay:
         self._bootstrap = bootstrap
         self._settings = settings
         self._worker = worker
-        self._stores = open_stores(url, confirming=Noting(settings.wait_replicas))
+        self._stores = open_stores(url, confirming=Noting(settings.wait_replicas), signing=settings.signing)
         self._leases = Leases(settings.lease_s)
         pool = worker.pool
         self.admission = Admission(pool.loop, self._leases, lambda: pool.in_flight)
@@ -124,12 +127,15 @@ class _Relay:
         await self._stores.ping()
         for advice in await self._stores.check(self._settings.wait_replicas):
             log.warning("server", advice=advice)
+        await self._stores.jobs.clock.passed_ms()  # whose Redis user may not run scripts is told so here, and ends
         served = await imported(self._bootstrap)(self._settings, self._stores)
         self._tools = served.tools
         if served.begin is not None:
             await served.begin()
         if served.follow is not None:
             self._beat.also(Chore(FOLLOW_S, served.follow))
+        if served.attend is not None:
+            self._beat.also(Chore(0.0, served.attend))
         self.runner = Runner(
             self._stores.jobs,
             self._leases,
@@ -139,6 +145,7 @@ class _Relay:
             live=self._stores.live,
             alone=self._alone,
             alone_from=self._settings.alone_from,
+            believing=Believing(self._stores.signing, self._stores.dead_letters),
         )
         self._beat.start()
 

@@ -20,14 +20,13 @@ async def tell_queues(stores: Stores) -> None:
     if not telemetry().wants_queues:
         return
     telemetry().suspended(await stores.pools.suspended())
-    queues = await stores.pools.queues()
+    queues = [queue for queue in await stores.pools.queues() if queue.name.startswith("ekiden.")]
     oldest = await stores.pools.oldest([queue.name for queue in queues])
     now_ms = await stores.jobs.clock.passed_ms()
     telemetry().queues(
         [
             QueueGauge(agent_of(queue.name) or "router", queue.waiting, _age_s(now_ms, oldest.get(queue.name, "")))
             for queue in queues
-            if queue.name.startswith("ekiden.")
         ]
     )
 

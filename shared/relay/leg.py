@@ -15,6 +15,7 @@ from shared.processes import Lifetime
 from shared.records import (
     Entry,
     JobRequested,
+    LegStarted,
     ModelReplied,
     Paused,
     Record,
@@ -169,6 +170,8 @@ class Leg:
         self.entries += entries
         for entry in entries:
             self.lease.seq = entry.seq
+            if entry.seal is not None and not isinstance(entry.record, LegStarted):
+                self.lease.head = entry.seal.tag
             self._note(entry.record)
 
     def _note(self, record: Record) -> None:

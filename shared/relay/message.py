@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from shared.handoff import VERSION, HandoffContext
 from shared.stores.submissions import Outbox
 
-__all__ = ["DISPATCH_QUEUE", "IDLE_QUEUE", "TASK", "LegMessage", "agent_of", "outbox", "queue_for"]
+__all__ = ["DISPATCH_QUEUE", "IDLE_QUEUE", "TASK", "LegMessage", "agent_of", "outbox", "queue_for", "queue_of"]
 
 TASK = "ekiden.leg"
 DISPATCH_QUEUE = "ekiden.dispatch"
@@ -38,6 +38,11 @@ class LegMessage(BaseModel):
 def queue_for(agent: str) -> str:
     """Return the queue of ``agent``'s legs."""
     return f"{_AGENT_PREFIX}{agent}"
+
+
+def queue_of(message: LegMessage) -> str:
+    """Return the queue that ``message`` belongs into."""
+    return queue_for(message.handoff.to_agent) if message.leg else DISPATCH_QUEUE
 
 
 def agent_of(queue: str) -> str | None:

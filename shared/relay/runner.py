@@ -13,12 +13,14 @@ from typing import Any, Protocol, cast
 import structlog
 from pydantic import ValidationError
 
-from shared.errors import EkidenError, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
+from shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
 from shared.graces import GIVE_BACK_S
 from shared.ids import is_first_of_session, parent_of, session_of
 from shared.messages import Message, TextPart, user_message
 from shared.outcomes import Answer, Cancelled, Child, Failed, Outcome, Suspended, Transfer
 from shared.records import Delegated, Ended, HandedOff, JobRequested, Paused, Record, Refused
+from shared.redaction import redact
+from shared.relay.believing import Believing
 from shared.relay.leases import Held, Leases
 from shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
 from shared.relay.live import Live
@@ -74,6 +76,7 @@ class Runner:
         alone: RunsAlone | None = None,
         alone_from: int = 2,
         until_progress: bool = False,
+        believing: Believing | None = None,
     ) -> None:
         """Make a runner.
 
@@ -87,6 +90,7 @@ class Runner:
             alone: Runs messages in processes of their own; None: this process is one.
             alone_from: Attempts without progress from which on a leg runs alone.
             until_progress: Give a leg back once it has made progress: in quarantine others wait behind it.
+            believing: Checks who has written a leg; None: nobody does.
         """
         self._store = store
         self._patiently = Patience(leases.lease_s)
@@ -98,6 +102,7 @@ class Runner:
         self._alone = alone
         self._alone_from = alone_from if alone else 1_000_000
         self._until_progress = until_progress
+        self._believing = believing or Believing()
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
         """Serve one message; return what became of it, for the log. A leg that is not ours to run is no error."""
@@ -117,6 +122,8 @@ class Runner:
 
     async def _claim_and_run(self, message: LegMessage, queue: str) -> str:
         handoff = message.handoff
+        if await self._believing.is_misplaced(message, queue):
+            return "misplaced"
         claim = Claim(
             job=message.job,
             leg=message.leg,
@@ -138,7 +145,17 @@ class Runner:
             telemetry().leg(claimed, queue) as watch,
             structlog.contextvars.bound_contextvars(**_log_fields(claimed)),
         ):
-            return await self._run_leg(claimed, held, watch)
+            try:
+                return await self._run_leg(claimed, held, watch)
+            except Forged as error:
+                await self._believing.bury(message, queue, str(error))
+                return await self._refuse(claimed.lease, error)
+
+    async def _refuse(self, lease: Lease, error: Forged) -> str:
+        """End a job that this deployment has not written: nothing of it is told in its session."""
+        records = [self._believing.end_of(lease.leg, error)]
+        verdict, _ = await self._patiently(self._store.finish, lease, f"{lease.fence}.forged", records, ())
+        return verdict
 
     async def _claim(self, claim: Claim) -> Claimed | ClaimVerdict:
         aside_s = random.uniform(*ASIDE_S) if self._alone and self._alone.is_full else 0.0  # noqa: S311  # no secret
@@ -187,6 +204,7 @@ class Runner:
         entries = await journal_of(self._store, lease.job, lease.seq)
         if len(entries) < lease.seq:
             raise LostLease(f"the server has forgotten steps of job {lease.job!r} since it was claimed")
+        self._believing.check(claimed, entries)
         live = Live(self._live, lease) if self._live else None
         earlier = await self._earlier(lease.job)
         sessions = self._sessions if claimed.has_state else None
@@ -236,7 +254,7 @@ class Runner:
     async def _until_committed(self, leg: Leg) -> str:
         """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
         while True:
-            outcome = await self._outcome_of(leg)
+            outcome = _without_secrets(await self._outcome_of(leg))
             verdict = await self._commit(leg, outcome)
             if verdict != "refused":
                 say = log.warning if verdict == "moved" else log.info
@@ -369,6 +387,16 @@ def _submission(leg: Leg, child: Child) -> ChildSubmission:
     child = replace(child, context=context)
     box = outbox(child.job, 1, queue_for(child.agent), context)
     return ChildSubmission(child, box, (request, HandedOff(context=context)))
+
+
+def _without_secrets(outcome: Outcome) -> Outcome:
+    """Mask them in what is told of a failure or a pause: unlike what was said, nobody goes on from these texts."""
+    match outcome:
+        case Failed():
+            return replace(outcome, message=redact(outcome.message))
+        case Suspended():
+            return replace(outcome, detail=redact(outcome.detail))
+    return outcome
 
 
 def _said(leg: Leg, end: Ended) -> list[str]:

@@ -24,6 +24,8 @@ class Served:
     """What the pool does once, before its first leg; a process that runs single legs does not."""
     follow: Callable[[Stores], Awaitable[None]] | None = None
     """What it does every second beside the legs, on another loop and with stores of that one."""
+    attend: Callable[[Stores], Awaitable[None]] | None = None
+    """The same, over and over: it waits by itself for something to do."""
 
 
 Bootstrap = Callable[[Settings, Stores], Awaitable[Served]]

@@ -1,14 +1,16 @@
 """Ends a job from outside: a user's cancel, a deadline. Whoever runs it is told; nobody does: it is ended here."""
 
+import asyncio
 from typing import Literal
 
 from shared.errors import StopFlag, UnreadableJournal
 from shared.records import Ended, Entry, Record
 from shared.relay.leg import closing_records, journal_of
 from shared.stores.base import JobStore
+from shared.stores.clock import TRIAL_S
 from shared.telemetry.base import telemetry
 
-__all__ = ["records_that_close", "stop_job"]
+__all__ = ["records_that_close", "stop_job", "stop_or_wait"]
 
 
 async def stop_job(store: JobStore, job: str, flag: StopFlag) -> Literal["ok", "flagged", "finished"]:
@@ -16,13 +18,28 @@ async def stop_job(store: JobStore, job: str, flag: StopFlag) -> Literal["ok", "
 
     Every call in its journal has one answer then. Raises ``UnknownJob``.
     """
+    return await _stop(store, job, flag, None)
+
+
+async def stop_or_wait(store: JobStore, job: str, flag: StopFlag) -> Literal["ok", "flagged", "finished"]:
+    """Stop ``job`` as ``stop_job`` does, also where no pool runs, which takes a while to see: not for pools."""
+    verdict = await stop_job(store, job, flag)
+    if verdict == "flagged" and (unfollowed_ms := await store.unfollowed_ms()) is not None:
+        await asyncio.sleep(TRIAL_S)
+        return await _stop(store, job, flag, unfollowed_ms)
+    return verdict
+
+
+async def _stop(
+    store: JobStore, job: str, flag: StopFlag, unfollowed_ms: int | None
+) -> Literal["ok", "flagged", "finished"]:
     while True:
         view = await store.job(job)
         flag = view.stop or flag  # who came first gives the reason
         entries = await _readable(store, job)
         seq = None if entries is None else len(entries)
         records = records_that_close(entries or [], _end(view.leg, flag))
-        verdict = await store.stop(job, flag, records, (), seq=seq)
+        verdict = await store.stop(job, flag, records, (), seq=seq, unfollowed_ms=unfollowed_ms)
         if verdict == "ok":
             telemetry().ended(job, entries or [], records)
         if verdict != "moved":  # else it went on while we looked

@@ -21,18 +21,23 @@ log = structlog.get_logger(__name__)
 
 
 async def sweep(store: JobStore, *, grace_s: float, max_attempts: int) -> int:
-    """Wake what is overdue; return how many messages were pushed again. Scripts decide: two sweepers do no harm."""
+    """End what is past its deadline and wake what is overdue; return how many messages were pushed again.
+
+    Scripts decide: two sweepers do no harm.
+    """
+    await end_overdue(store, at_ms := await store.passed_ms())
     woken = 0
-    while found := await _wake(store, grace_s, max_attempts):  # one look finds the oldest of each queue only
+    while found := await _wake(store, grace_s, max_attempts, at_ms):  # one look finds the oldest of each queue only
         woken += found
+        at_ms = await store.passed_ms()  # pools vouch for relay time while they sweep, however much there is
     return woken
 
 
-async def _wake(store: JobStore, grace_s: float, max_attempts: int) -> int:
+async def _wake(store: JobStore, grace_s: float, max_attempts: int, at_ms: int) -> int:
     woken = 0
-    for job in await store.overdue(grace_s):
+    for job in await store.overdue(grace_s, at_ms=at_ms):
         try:
-            woken += await _see_to(store, job, grace_s, max_attempts)
+            woken += await _see_to(store, job, grace_s, max_attempts, at_ms)
         except StoreUnavailable:
             raise
         except Exception:  # one job's trouble must not keep all others waiting
@@ -40,8 +45,8 @@ async def _wake(store: JobStore, grace_s: float, max_attempts: int) -> int:
     return woken
 
 
-async def _see_to(store: JobStore, job: str, grace_s: float, max_attempts: int) -> bool:
-    verdict, _, detail = (await store.requeue(job, grace_s, max_attempts)).partition(" ")
+async def _see_to(store: JobStore, job: str, grace_s: float, max_attempts: int, at_ms: int) -> bool:
+    verdict, _, detail = (await store.requeue(job, grace_s, max_attempts, at_ms=at_ms)).partition(" ")
     if verdict == "ok":
         log.info("leg_requeued", job=job)
         telemetry().recovered(job)
@@ -83,9 +88,9 @@ def _context_of(entries: list[Entry]) -> HandoffContext | None:
     return next(moves, None)
 
 
-async def end_overdue(store: JobStore) -> int:
-    """End the jobs whose deadline has passed, whether anybody runs them or not; return how many."""
-    overdue = await store.past_deadline()
+async def end_overdue(store: JobStore, at_ms: int | None = None) -> int:
+    """End the jobs whose deadline has passed at ``at_ms`` (None: now), whether anybody runs them; return how many."""
+    overdue = await store.past_deadline(at_ms=at_ms)
     for job in overdue:
         try:
             log.warning("deadline_passed", job=job, verdict=await stop_job(store, job, "deadline"))

@@ -10,6 +10,7 @@ from shared.errors import StopFlag
 from shared.handoff import HandoffContext
 from shared.outcomes import Budget
 from shared.records import Entry, Record
+from shared.signing import Seal
 from shared.stores.submissions import ChildSubmission, Outbox, Submission
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "OnBusy",
     "PoolView",
     "ReadsJobs",
+    "SignedContext",
     "Spent",
     "Step",
     "StopFlag",
@@ -79,6 +81,8 @@ class Lease:
     catalog: str = ""
     seq: int = 0
     """The journal's last position. Each append moves it on; a server that stands elsewhere refuses every write."""
+    head: str | None = None
+    """The tag of the last entry that is signed together with the one before it; None: the store looks it up."""
 
 
 def claims_in(fence: str) -> int:
@@ -96,6 +100,18 @@ class Claim:
     agent: str
     owner: str
     worker: str = ""
+
+
+class SignedContext(NamedTuple):
+    """The context of a leg as it is stored."""
+
+    seal: Seal | None
+    text: str
+    agent: str
+    """Whose leg it is, says the message that led to the claim."""
+
+
+_UNSIGNED = SignedContext(None, "", "")
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,7 @@ class Claimed:
     used_up: UsedUp = ""
     sent_at: float = 0.0
     """The monotonic time just before the claim was sent: the lease lasts from here at least."""
+    signed: SignedContext = _UNSIGNED
 
 
 @dataclass(frozen=True)
@@ -261,7 +278,8 @@ class JobStore(Appends, ReadsJobs, Protocol):
     async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:
         """Create the job, and queue it or let it wait in its session's inbox; False when it exists already.
 
-        Raises ``SessionBusy`` with ``on_busy="reject"``.
+        Raises ``SessionBusy`` with ``on_busy="reject"``, and ``WentBack`` when its number was forgotten and is that of
+        another request now: reserve one again.
         """
         ...
 
@@ -313,12 +331,25 @@ class JobStore(Appends, ReadsJobs, Protocol):
         ...
 
     async def stop(
-        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str], *, seq: int | None = None
+        self,
+        job: str,
+        flag: StopFlag,
+        records: Sequence[Record],
+        messages: Iterable[str],
+        *,
+        seq: int | None = None,
+        unfollowed_ms: int | None = None,
     ) -> Literal["ok", "flagged", "finished", "moved"]:
         """Stop a job from outside: ended at once (``ok``), or flagged for the worker that runs it.
 
         ``seq`` is the journal position that ``records`` are made for; ``moved``: it is another one, nothing was ended.
+        ``unfollowed_ms``: what ``unfollowed_ms()`` answered some seconds ago. If it would still, no pool runs, and a
+        lease is over by a time that nobody vouches for, too.
         """
+        ...
+
+    async def unfollowed_ms(self) -> int | None:
+        """Return up to when pools have followed relay time, if nobody vouches for it now: a jump, or no pool runs."""
         ...
 
     async def retry(self, job: str, outbox: Outbox, record: Record, deadline_s: float) -> None:
@@ -333,16 +364,20 @@ class JobStore(Appends, ReadsJobs, Protocol):
         """Yield the ids of running jobs that somebody stops, as it happens; a hint, renewals tell it too."""
         ...
 
-    async def overdue(self, grace_s: float, limit: int = 100) -> list[str]:
-        """Return jobs whose lease ran out, whose timer rang, or whose message may be lost."""
+    async def passed_ms(self) -> int:
+        """Return a relay time that has certainly come, for one sweep to go by: to look at the clock costs commands."""
         ...
 
-    async def past_deadline(self, limit: int = 100) -> list[str]:
-        """Return unfinished jobs whose deadline has passed."""
+    async def overdue(self, grace_s: float, limit: int = 100, *, at_ms: int | None = None) -> list[str]:
+        """Return jobs whose lease ran out, whose timer rang, or whose message may be lost, at ``at_ms`` (None: now)."""
         ...
 
-    async def requeue(self, job: str, grace_s: float, max_attempts: int) -> str:
-        """Push a job's message again if it is needed.
+    async def past_deadline(self, limit: int = 100, *, at_ms: int | None = None) -> list[str]:
+        """Return unfinished jobs whose deadline has passed at ``at_ms`` (None: now)."""
+        ...
+
+    async def requeue(self, job: str, grace_s: float, max_attempts: int, *, at_ms: int | None = None) -> str:
+        """Push a job's message again if it is needed at ``at_ms`` (None: now).
 
         Answers ``dead <leg>`` when its attempts are used up, ``stopped <flag>`` when somebody stopped it meanwhile.
         """

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
-from shared.errors import CatalogReplaced, NoCatalog
+from pydantic import TypeAdapter, ValidationError
+
+from shared.errors import CatalogNotReady, CatalogReplaced, Forged, NoCatalog, UnreadableDefinition
+from shared.signing import OFF, Signing, split
 from shared.stores import keys
 from shared.stores.redis import Redis, as_any, translated
 from shared.stores.scripts import Scripts
@@ -17,6 +20,11 @@ from shared.stores.scripts import Scripts
 __all__ = ["InForce", "Publication", "RedisCatalogStore"]
 
 _MANIFEST = "manifest"
+_NAMES = TypeAdapter(dict[str, str])
+_NUMBER = "number"
+"""Where it is signed how many publications there had been when this catalog came into force last."""
+_CATALOG, _DEFINITION, _TURN = "catalog", "agent definition", "number of a publication"
+"""What signatures call them."""
 
 
 class InForce(NamedTuple):
@@ -50,9 +58,17 @@ class Publication:
 class RedisCatalogStore:
     """Publishes and reads catalogs: the map name -> digest, and the definitions (JSON) by their digest."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, signing: Signing = OFF) -> None:
         self._redis = client
+        self._signing = signing
+        self._newest = 0
+        """The greatest number of a publication that was seen here."""
         self._scripts = Scripts(client)
+
+    @property
+    def signs(self) -> bool:
+        """Whether what is published is signed, and what is not signed is refused."""
+        return bool(self._signing)
 
     @translated
     async def publish(
@@ -70,7 +86,8 @@ class RedisCatalogStore:
         ``replaces`` is the digest of the one in force as the caller knows it; None: none is. Raises
         ``CatalogReplaced`` when it is another one: then nothing was changed.
         """
-        fields = {**definitions, _MANIFEST: json.dumps(dict(manifest))}
+        fields = {one: self._signing.sign(_DEFINITION, (one,), text) for one, text in definitions.items()}
+        fields[_MANIFEST] = self._signing.sign(_CATALOG, (digest,), json.dumps(dict(manifest)))
         return await self._put_in_force(digest, replaces, len(manifest), by, source, fields)
 
     @translated
@@ -84,15 +101,43 @@ class RedisCatalogStore:
         """Return the digest of the catalog in force; None before one was published."""
         return cast("str | None", await as_any(self._redis.get(keys.CATALOG)))
 
+    async def to_route_by(self) -> str | None:
+        """Return ``current()``, if it is not older than what was in force before as far as this process knows.
+
+        Raises ``Forged``, and ``CatalogNotReady`` for one that nobody with a key has put back.
+        """
+        digest = await self.current()
+        if digest is not None and self._signing:
+            number = await self._number(digest)
+            if number < self._newest:
+                raise CatalogNotReady(
+                    f"catalog {digest[:12]} is in force again, and nobody with a key has put it back: a later one was "
+                    "lost with the server, or somebody else writes to it; `ekiden catalog publish` the right one"
+                )
+            self._newest = number
+        return digest
+
     async def in_force(self) -> InForce | None:
-        """Return the catalog in force; None before one was published, or when it has expired."""
+        """Return the catalog in force; None before one was published, or when it has expired.
+
+        It is not asked who has signed it: that is for those who run its agents, and it must be possible to replace it.
+        Raises ``UnreadableDefinition`` when what is stored is none.
+        """
         digest = await self.current()
         if digest is None:
             return None
         try:
-            return InForce(digest, await self.manifest(digest))
+            return InForce(digest, _manifest(digest, split(await self._field(digest, _MANIFEST))[1]))
         except NoCatalog:
             return None
+
+    async def to_replace(self) -> InForce | None:
+        """Return the catalog in force for another to replace: without any agents when what is stored is none."""
+        try:
+            return await self.in_force()
+        except UnreadableDefinition:
+            digest = await self.current()
+            return None if digest is None else InForce(digest, {})
 
     @translated
     async def history(self, limit: int = keys.PUBLICATIONS_KEPT) -> list[Publication]:
@@ -102,21 +147,34 @@ class RedisCatalogStore:
 
     @translated
     async def manifest(self, digest: str) -> dict[str, str]:
-        """Return a catalog's map name -> definition digest; raises ``NoCatalog``."""
-        return cast(dict[str, str], json.loads(await self._field(digest, _MANIFEST)))
+        """Return a catalog's map name -> definition digest.
+
+        Raises ``NoCatalog``, ``UnreadableDefinition``, ``Forged``.
+        """
+        return self._map(digest, await self._field(digest, _MANIFEST))
 
     @translated
     async def definition(self, catalog: str, digest: str) -> str:
-        """Return a definition's JSON; raises ``NoCatalog``."""
-        return await self._field(catalog, digest)
+        """Return a definition's JSON; raises ``NoCatalog``, ``Forged``."""
+        return self._signing.read(_DEFINITION, (digest,), await self._field(catalog, digest))
 
     @translated
     async def definitions(self, catalog: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return a whole catalog: name -> digest, and digest -> JSON; raises ``NoCatalog``."""
+        """Return a whole catalog: name -> digest, and digest -> JSON.
+
+        Raises ``NoCatalog``, ``UnreadableDefinition``, ``Forged``.
+        """
         fields = cast(dict[str, str], await as_any(self._redis.hgetall(keys.catalog(catalog))))
         if _MANIFEST not in fields:
             raise _gone(catalog)
-        return json.loads(fields.pop(_MANIFEST)), fields
+        manifest = self._map(catalog, fields.pop(_MANIFEST))
+        fields.pop(_NUMBER, None)
+        if not fields.keys() >= set(manifest.values()):
+            raise _unreadable(catalog)
+        return manifest, {one: self._signing.read(_DEFINITION, (one,), text) for one, text in fields.items()}
+
+    def _map(self, digest: str, text: str) -> dict[str, str]:
+        return _manifest(digest, self._signing.read(_CATALOG, (digest,), text))
 
     @translated
     async def keep(self) -> None:
@@ -127,6 +185,17 @@ class RedisCatalogStore:
         for digest in digests:
             pipeline.expire(keys.catalog(digest), keys.CATALOG_TTL_S, gt=True)
         await pipeline.execute()
+
+    @translated
+    async def _number(self, digest: str) -> int:
+        return int(self._signing.read(_TURN, (digest,), await self._field(digest, _NUMBER)))
+
+    async def _next_number(self, replaces: str | None) -> int:
+        """Return the number of the publication that replaces this one."""
+        try:
+            return max(self._newest, await self._number(replaces) if replaces else 0) + 1
+        except (Forged, NoCatalog):  # there was no key yet
+            return self._newest + 1
 
     async def _put_in_force(
         self,
@@ -139,6 +208,9 @@ class RedisCatalogStore:
         *,
         is_rollback: bool = False,
     ) -> bool:
+        if self._signing:
+            number = str(await self._next_number(replaces))
+            fields = {**fields, _NUMBER: self._signing.sign(_TURN, (digest,), number)}
         about: list[Any] = [keys.CATALOG_TTL_S, keys.PUBLICATIONS_KEPT, agents, by, source, int(is_rollback)]
         verdict, *detail = await self._scripts.run(
             "publish",
@@ -166,6 +238,20 @@ class RedisCatalogStore:
         if text is None:
             raise _gone(catalog)
         return cast(str, text)
+
+
+def _manifest(catalog: str, text: str) -> dict[str, str]:
+    try:
+        return _NAMES.validate_json(text)
+    except ValidationError as error:
+        raise _unreadable(catalog) from error
+
+
+def _unreadable(catalog: str) -> UnreadableDefinition:
+    return UnreadableDefinition(
+        f"what this server has as catalog {catalog[:12]!r} cannot be read: another program has written there. "
+        "Publish the agents again with `ekiden catalog publish`, or go back with `ekiden catalog rollback`"
+    )
 
 
 def _gone(catalog: str) -> NoCatalog:

@@ -22,7 +22,7 @@ from shared.stores import keys
 from shared.stores.redis import Redis, as_any, ms, translated
 from shared.stores.scripts import VOUCHED_MS, Scripts
 
-__all__ = ["Jump", "RelayClock"]
+__all__ = ["TRIAL_S", "Jump", "RelayClock"]
 
 TOLERANCE_S = 1.0
 """A jump that is smaller is let be: it costs no lease."""
@@ -97,6 +97,12 @@ class RelayClock:
             self._trial_ends_s = time.monotonic() + TRIAL_S
         self._followed = reading
         return reading.followed_ms if self._is_on_trial else reading.at_ms
+
+    @translated
+    async def unfollowed_ms(self) -> int | None:
+        """See ``JobStore``: how far it was followed, where nobody vouches for it now; this is no following."""
+        at, followed, _ = map(int, await self._scripts.run("tick", [], ["", 0]))
+        return followed if followed and not 0 <= at - followed <= VOUCHED_MS else None
 
     @translated
     async def last_jump(self) -> Jump | None:

@@ -7,11 +7,12 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob
+from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob, WentBack
 from shared.handoff import VERSION, HandoffContext
 from shared.ids import new_session_id, root_of, session_id_for, session_of
 from shared.outcomes import Budget
-from shared.records import Ended, LegStarted, Paused, Record, ToolFinished, ToolStarted, encode_record
+from shared.records import Ended, LegStarted, Paused, Record, ToolFinished, ToolStarted
+from shared.signing import split
 from shared.stores import keys
 from shared.stores.base import (
     NOTHING,
@@ -22,11 +23,13 @@ from shared.stores.base import (
     CommitVerdict,
     Lease,
     OnBusy,
+    SignedContext,
     Spent,
     Step,
     StopFlag,
     UsedUp,
 )
+from shared.stores.chaining import CONTEXT, signed_start
 from shared.stores.redis import ms, sent_at, translated
 from shared.stores.submissions import ChildSubmission, Outbox, Submission
 from shared.stores.sweeping import RedisJobSweeper
@@ -71,7 +74,7 @@ class RedisJobStore(RedisJobSweeper):
             [
                 job,
                 context.metadata.handoff_id,
-                context.encode(),
+                self._signing.sign(CONTEXT, (job, 0, ""), context.encode()),
                 box.queue,
                 box.message,
                 _summary(submission.request.prompt),
@@ -80,12 +83,15 @@ class RedisJobStore(RedisJobSweeper):
                 submission.request.agent or "",
                 on_busy,
                 submission.deadline_s,
+                submission.request.request_id or "",
                 *await self._stored(job, [submission.request]),
             ],
             changes=job,
         )
         if verdict[0] == "busy":
             raise SessionBusy(f"job {verdict[1]!r} of this session still runs: wait for it, cancel it, or let it queue")
+        if verdict[0] == "taken":
+            raise WentBack(f"the server went back in time: job {job!r} is another request's now")
         return verdict[0] != "exists"
 
     @translated
@@ -94,7 +100,7 @@ class RedisJobStore(RedisJobSweeper):
     ) -> Claimed | ClaimVerdict:
         """See ``JobStore``."""
         started = LegStarted(leg=claim.leg, agent=claim.agent, attempt=0, worker=claim.worker)
-        record = encode_record(started).replace('"attempt":0', '"attempt":\x01')
+        record = signed_start(self._signing, claim.job, started)
         owner, times = claim.owner, (alone_from, ms(aside_s))
         asked_at = time.monotonic()
         verdict = await self._scripts.run(
@@ -105,9 +111,11 @@ class RedisJobStore(RedisJobSweeper):
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])
         _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up = verdict
+        seal, text = split(context)
         return Claimed(
             lease=Lease(claim.job, claim.leg, fence, catalog, int(seq)),
-            context=HandoffContext.decode(context),
+            context=HandoffContext.decode(text),
+            signed=SignedContext(seal, text, claim.agent),
             attempt=int(attempt),
             used_ms=int(used_ms),
             catalog=catalog,
@@ -136,6 +144,7 @@ class RedisJobStore(RedisJobSweeper):
         spent: Spent = NOTHING,
     ) -> Appended:
         """See ``JobStore``."""
+        stored, head = await self._signed(lease.job, records, lease.seq, lease.head)
         verdict = await self._scripts.run(
             "append",
             [keys.job(lease.job), keys.journal(lease.job), keys.job(root_of(lease.job))],
@@ -148,7 +157,7 @@ class RedisJobStore(RedisJobSweeper):
                 int(any(isinstance(one, ToolFinished) and one.untrusted for one in records)),
                 used_ms,
                 *spent,
-                *await self._stored(lease.job, records),
+                *stored,
             ],
             changes=lease.job if _has_effects(records) else "",
         )
@@ -156,7 +165,7 @@ class RedisJobStore(RedisJobSweeper):
             raise JobCancelled(f"job {lease.job!r} is to stop ({verdict[1]})", cast(StopFlag, verdict[1]))
         if verdict[0] != "ok":
             raise LostLease(f"leg {lease.leg} of job {lease.job!r} is not ours any more ({verdict[0]})")
-        lease.seq = int(verdict[1])
+        lease.seq, lease.head = int(verdict[1]), head
         return Appended(lease.seq, cast(UsedUp, verdict[2]))
 
     @translated
@@ -183,7 +192,7 @@ class RedisJobStore(RedisJobSweeper):
                 step.cycles,
                 int(step.may_return),
                 context.metadata.handoff_id,
-                context.encode(),
+                self._signing.sign(CONTEXT, (job, lease.leg + 1, step.catalog), context.encode()),
                 box.queue,
                 box.message,
                 step.catalog,
@@ -194,7 +203,7 @@ class RedisJobStore(RedisJobSweeper):
                 *_variables(step.state),
                 len(step.left),
                 *step.left,
-                *await self._stored(job, step.records),
+                *await self._stored(job, step.records, lease.seq, lease.head),
             ],
             changes=job,
         )
@@ -215,7 +224,7 @@ class RedisJobStore(RedisJobSweeper):
         """See ``JobStore``."""
         pause = records[-1]
         assert isinstance(pause, Paused), "the last record of a leg that suspends is its pause"
-        begun = [field for child in children for field in await self._begun(child)]
+        begun = [field for child in children for field in await self._begun(child, lease.catalog)]
         verdict = await self._scripts.run(
             "suspend",
             [*_session_keys(lease.job), keys.catalog(lease.catalog)],
@@ -227,19 +236,19 @@ class RedisJobStore(RedisJobSweeper):
                 *_variables(state or {}),
                 len(children),
                 *begun,
-                *await self._stored(lease.job, records),
+                *await self._stored(lease.job, records, lease.seq, lease.head),
             ],
             changes=lease.job,
         )
         return _verdict(verdict)
 
-    async def _begun(self, submission: ChildSubmission) -> list[str | int]:
+    async def _begun(self, submission: ChildSubmission, catalog: str) -> list[str | int]:
         """Return what the script needs to begin a child: ten fields."""
         child, box = submission.child, submission.outbox
         return [
             child.job,
             child.context.metadata.handoff_id,
-            child.context.encode(),
+            self._signing.sign(CONTEXT, (child.job, 1, catalog), child.context.encode()),
             box.queue,
             box.message,
             _summary(child.objective),
@@ -262,14 +271,21 @@ class RedisJobStore(RedisJobSweeper):
         verdict = await self._scripts.run(
             "finish",
             _session_keys(lease.job),
-            [*_commit(lease, commit_id), *await self._ending(lease.job, records, messages, state or {})],
+            [*_commit(lease, commit_id), *await self._ending(lease, records, messages, state or {})],
             changes=lease.job,
         )
         return _verdict(verdict)
 
     @translated
     async def stop(
-        self, job: str, flag: StopFlag, records: Sequence[Record], messages: Iterable[str], *, seq: int | None = None
+        self,
+        job: str,
+        flag: StopFlag,
+        records: Sequence[Record],
+        messages: Iterable[str],
+        *,
+        seq: int | None = None,
+        unfollowed_ms: int | None = None,
     ) -> Literal["ok", "flagged", "finished", "moved"]:
         """See ``JobStore``. Raises ``UnknownJob``."""
         verdict = await self._scripts.run(
@@ -280,7 +296,8 @@ class RedisJobStore(RedisJobSweeper):
                 flag,
                 "" if seq is None else seq,
                 secrets.token_hex(8),
-                *await self._ending(job, records, messages, {}),
+                "" if unfollowed_ms is None else unfollowed_ms,
+                *await self._ending(Lease(job, 0, "", seq=seq or 0), records, messages, {}),
             ],
             changes=job,
         )
@@ -291,10 +308,11 @@ class RedisJobStore(RedisJobSweeper):
     @translated
     async def retry(self, job: str, outbox: Outbox, record: Record, deadline_s: float) -> None:
         """See ``JobStore``. Raises ``UnknownJob``, ``InvalidRequest``."""
+        seq = (await self.job(job)).seq if self._signing else 0
         verdict = await self._scripts.run(
             "retry",
             _session_keys(job),
-            [job, outbox.message, deadline_s, secrets.token_hex(8), *await self._stored(job, [record])],
+            [job, outbox.message, deadline_s, secrets.token_hex(8), *await self._stored(job, [record], seq, None)],
             changes=job,
         )
         if verdict[0] == "gone":
@@ -329,14 +347,14 @@ class RedisJobStore(RedisJobSweeper):
                     yield message["data"]
 
     async def _ending(
-        self, job: str, records: Sequence[Record], messages: Iterable[str], state: Mapping[str, Any]
+        self, lease: Lease, records: Sequence[Record], messages: Iterable[str], state: Mapping[str, Any]
     ) -> list[str | int]:
         """Return status, reason, result, state, messages and records as the scripts that end a job take them."""
         end = records[-1]
         assert isinstance(end, Ended), "the last record of a job is its end"
         said = list(messages)
         result = end.answer if end.answer is not None else end.error or ""
-        stored = await self._stored(job, records)
+        stored = await self._stored(lease.job, records, lease.seq, lease.head)
         return [end.status, end.reason, result, *_variables(state), len(said), *said, *stored]
 
 

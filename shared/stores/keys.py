@@ -13,8 +13,12 @@ __all__ = [
     "DEADLINES",
     "DEAD_LETTERS",
     "DEAD_LETTERS_TTL_S",
+    "INTAKE",
+    "INTAKE_TAKEN",
+    "INTAKE_TEXTS",
     "JOBS",
     "JOB_IDS",
+    "KINDS",
     "LEASES",
     "LIVE_TTL_S",
     "MAX_DEAD_LETTERS",
@@ -24,12 +28,14 @@ __all__ = [
     "PUBLICATIONS",
     "PUBLICATIONS_KEPT",
     "QUEUES",
+    "REPLY_TTL_S",
     "REQUEST_TTL_S",
     "SESSIONS",
     "SESSION_TTL_S",
     "STOPPED",
     "TIMERS",
     "UNVOUCHED",
+    "WRITTEN",
     "blobs",
     "catalog",
     "inbox",
@@ -41,6 +47,7 @@ __all__ = [
     "pending",
     "pool",
     "queued",
+    "reply",
     "request",
     "session",
     "state",
@@ -59,6 +66,8 @@ PUBLICATIONS_KEPT = 20
 """How many publications are remembered, and their catalogs kept to be rolled back to."""
 REQUEST_TTL_S = DAY_S
 """How long a retried submit is recognised."""
+REPLY_TTL_S = 3_600
+"""How long a dispatcher's answer to a request in the intake is kept for whoever asked."""
 DEAD_LETTERS_TTL_S = 30 * DAY_S
 """What came through a queue and was no message of ours, since the last of it."""
 MAX_DEAD_LETTERS = 1_000
@@ -66,6 +75,8 @@ LIVE_TTL_S = 3_600
 POOL_TTL_S = 15
 STOPPED = "ekiden:stopped"
 """Pub/sub channel: ids of running jobs that are to stop."""
+WRITTEN = "ekiden:written"
+"""Pub/sub channel that nobody hears: what is published goes to the replicas."""
 
 CATALOG = "ekiden:catalog"
 """The digest of the catalog in force."""
@@ -77,6 +88,12 @@ MISPLACED = "ekiden:misplaced:"
 """Before a queue's name: what stood under it and was no list."""
 DEADLINES = "ekiden:deadlines"
 """Sorted set: unfinished jobs by the time that ends them, in ms of relay time."""
+INTAKE = "ekiden:intake"
+"""List: requests of those who may not run scripts, the oldest last. All that a submitter may write."""
+INTAKE_TAKEN = "ekiden:intake_taken"
+"""Sorted set: requests that a dispatcher has taken (their SHA-1), by when others may have them, in ms of relay time."""
+INTAKE_TEXTS = "ekiden:intake_texts"
+"""Hash: the same requests themselves."""
 JOBS = "ekiden:jobs"
 """Sorted set: root jobs by the time of their submission, in ms of relay time."""
 JOB_IDS = "ekiden:job_ids"
@@ -100,20 +117,15 @@ have followed it; ``jumps``, how often the server's clock has jumped; ``jump_ms`
 UNVOUCHED = "ekiden:unvouched"
 """Sorted set: entries of indexes (``<index> <id>``), written at a relay time, in ms, that no pool had followed then."""
 
-_PERMANENT = {
-    CATALOG,
-    CLOCK,
-    PUBLICATIONS,
-    DEADLINES,
-    JOBS,
-    JOB_IDS,
-    LEASES,
-    SESSIONS,
-    TIMERS,
-    QUEUES,
-    POOLS,
-    UNVOUCHED,
+KINDS = {
+    **dict.fromkeys((DEADLINES, INTAKE_TAKEN, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, POOLS, UNVOUCHED), "zset"),
+    **dict.fromkeys((PUBLICATIONS, DEAD_LETTERS), "stream"),
+    **dict.fromkeys((CLOCK, INTAKE_TEXTS), "hash"),
+    CATALOG: "string",
+    INTAKE: "list",
+    QUEUES: "set",
 }
+"""What each key that is no session's own holds, as TYPE says it; those of ``queued`` and ``suspended`` beside them."""
 
 
 def session(session_id: str) -> str:
@@ -129,6 +141,11 @@ def messages(session_id: str) -> str:
 def request(session_id: str, request_id: str) -> str:
     """String: the job number that a submit with this request id got."""
     return f"ekiden:{{{session_id}}}:request:{request_id}"
+
+
+def reply(ticket: str) -> str:
+    """String: what a dispatcher answered to the request with this ticket, JSON."""
+    return f"ekiden:reply:{ticket}"
 
 
 def job(job_id: str) -> str:
@@ -192,7 +209,7 @@ def pool(pool_id: str) -> str:
 def is_permanent(key: str) -> bool:
     """Tell whether ``key`` may be without a TTL: indexes, queues (Celery's and kombu's), which catalog counts."""
     return (
-        key in _PERMANENT
+        (key in KINDS and key != DEAD_LETTERS)
         or key.startswith(("ekiden:queued:", "ekiden:suspended:", "ekiden.agent.", "_kombu."))
         or key in ("ekiden.dispatch", "ekiden.idle")
         or key.endswith(".reply.celery.pidbox")

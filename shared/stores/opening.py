@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from shared.signing import OFF, Signing
 from shared.stores.catalogs import RedisCatalogStore
 from shared.stores.checks import ailment, check, ping
 from shared.stores.confirming import Confirming
 from shared.stores.dead_letters import RedisDeadLetterStore
 from shared.stores.durability import Durability, Identity, durability_of, identity_of
+from shared.stores.intake import RedisIntakeStore
 from shared.stores.jobs import RedisJobStore
 from shared.stores.live import RedisLiveStore
 from shared.stores.pools import RedisPoolStore
@@ -28,19 +30,23 @@ class Stores:
     catalogs: RedisCatalogStore
     pools: RedisPoolStore
     dead_letters: RedisDeadLetterStore
+    intake: RedisIntakeStore
+    signing: Signing
 
     @classmethod
-    def on(cls, client: Redis, url: str = "", confirming: Confirming | None = None) -> "Stores":
+    def on(cls, client: Redis, url: str = "", confirming: Confirming | None = None, signing: Signing = OFF) -> "Stores":
         """Return the stores that use ``client``."""
         return cls(
             url,
             client,
-            RedisJobStore(client, confirming),
+            RedisJobStore(client, confirming, signing),
             RedisSessionStore(client),
             RedisLiveStore(client),
-            RedisCatalogStore(client),
+            RedisCatalogStore(client, signing),
             RedisPoolStore(client),
             RedisDeadLetterStore(client),
+            RedisIntakeStore(client),
+            signing,
         )
 
     async def ping(self) -> None:
@@ -77,10 +83,22 @@ class Stores:
         await self.client.aclose()
 
 
-def open_stores(url: str, *, retries: int = 8, connections: int = 16, confirming: Confirming | None = None) -> Stores:
+def open_stores(
+    url: str,
+    *,
+    retries: int = 8,
+    connections: int = 16,
+    confirming: Confirming | None = None,
+    signing: Signing = OFF,
+) -> Stores:
     """Return the stores at ``url``; they connect at first use. One event loop only.
 
-    ``confirming``: how many replicas must have a change before it counts; None: nobody waits for any.
+    Args:
+        url: Where the server is.
+        retries: How often a command is sent again after a lost connection.
+        connections: How many are open at a time.
+        confirming: How many replicas must have a change before it counts; None: nobody waits for any.
+        signing: Signs what is stored, and checks catalogs; who runs legs checks jobs.
     """
     client = connect(url, retries=retries, connections=connections)
-    return Stores.on(client, url, confirming)
+    return Stores.on(client, url, confirming, signing)

@@ -76,19 +76,21 @@ class RedisPoolStore:
 
     @translated
     async def queues(self) -> list[QueueView]:
-        """Return every queue that is consumed or was ever pushed to, by name."""
-        served: dict[str, list[str]] = {name: [] for name in await as_any(self._redis.smembers(keys.QUEUES))}
+        """Return every queue that is consumed or was ever pushed to, by name; the intake while requests wait there."""
+        pushed_to = await as_any(self._redis.smembers(keys.QUEUES))
+        served: dict[str, list[str]] = {name: [] for name in (*pushed_to, keys.INTAKE)}
         for pool in await self.pools():
-            for queue in pool.queues:
+            for queue in (*pool.queues, *((keys.INTAKE,) if pool.kind == "dispatcher" else ())):
                 served.setdefault(queue, []).append(pool.id)
         names = sorted(served)
         pipeline = self._redis.pipeline(transaction=False)
         for name in names:
             pipeline.llen(name)
-        lengths = lists_only(await pipeline.execute(raise_on_error=False)) if names else []
+        lengths = lists_only(await pipeline.execute(raise_on_error=False))
         return [
             QueueView(name, length or 0, tuple(served[name]), is_blocked=length is None)
             for name, length in zip(names, lengths, strict=True)
+            if length or name != keys.INTAKE
         ]
 
     @translated

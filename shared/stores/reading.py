@@ -6,8 +6,10 @@ from typing import NamedTuple, cast
 
 from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, UnreadableJournal, WentBack
 from shared.records import Entry, Record, decode_record, encode_record
+from shared.signing import OFF, Seal, Signing, split
 from shared.stores import keys
 from shared.stores.base import TERMINAL, JobStatus, JobView, Spent
+from shared.stores.chaining import chained, is_start
 from shared.stores.redis import Redis, as_any, ms, translated
 
 __all__ = ["RedisJobReader", "Unfinished"]
@@ -36,8 +38,9 @@ class Unfinished(NamedTuple):
 class RedisJobReader:
     """The reading half of ``JobStore``."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, signing: Signing = OFF) -> None:
         self._redis = client
+        self._signing = signing
 
     @translated
     async def job(self, job: str) -> JobView:
@@ -110,8 +113,12 @@ class RedisJobReader:
         if seen_ms is not None and [int(fields["t"]) for _, fields in seen[0]] != [seen_ms]:
             raise WentBack(f"the journal of job {job!r} has no longer the entry {after} that was read")
         rows = rows_of(streams)
-        texts = await self._whole(job, [fields.get("r", "") for _, fields in rows])
-        return [_entry(job, row, fields, text) for (row, fields), text in zip(rows, texts, strict=True)]
+        signed = [split(fields.get("r", "")) for _, fields in rows]
+        texts = await self._whole(job, [text for _, text in signed])
+        return [
+            _entry(job, row, fields, seal, text)
+            for (row, fields), (seal, _), text in zip(rows, signed, texts, strict=True)
+        ]
 
     async def _whole(self, job: str, texts: list[str]) -> Sequence[str | None]:
         """Put the large values where the entries name them."""
@@ -121,9 +128,37 @@ class RedisJobReader:
         values = dict(zip(digests, await as_any(self._redis.hmget(keys.blobs(job), digests)), strict=True))
         return [values[text[1:]] if text.startswith(_BLOB) else text for text in texts]
 
-    async def _stored(self, job: str, records: Iterable[Record]) -> list[str]:
-        """Return records as the journal has them; large ones are written beside it first, then named."""
+    async def _stored(self, job: str, records: Iterable[Record], seq: int = 0, head: str | None = "") -> list[str]:
+        """Return records as the journal has them behind position ``seq``; large ones are written beside it first.
+
+        ``head``: the tag of the last entry that is signed with the one before it; None: it is looked up.
+        """
+        return (await self._signed(job, records, seq, head))[0]
+
+    async def _signed(
+        self, job: str, records: Iterable[Record], seq: int, head: str | None
+    ) -> tuple[list[str], str | None]:
+        """The same, with the new head."""
         texts = [encode_record(record) for record in records]
+        stored = await self._outsourced(job, texts)
+        if not self._signing:
+            return stored, head
+        known = await self._head(job, seq) if head is None else head
+        marks, head = chained(self._signing, job, seq, known, texts)
+        return [mark + text for mark, text in zip(marks, stored, strict=True)], head
+
+    async def _head(self, job: str, seq: int) -> str:
+        """Return the tag of the last chained entry up to position ``seq``; empty where there is none."""
+        while seq:
+            rows = await as_any(self._redis.xrange(keys.journal(job), f"{seq}-0", f"{seq}-0"))
+            seal, text = split(rows[0][1].get("r", "")) if rows else (None, "")
+            if not is_start(text):
+                return seal.tag if seal else ""
+            seq -= 1
+        return ""
+
+    async def _outsourced(self, job: str, texts: list[str]) -> list[str]:
+        """Write large texts beside the journal; return what stands in it."""
         large = {f"{_BLOB}{_sha256(text)}": text for text in texts if len(text.encode()) > LARGEST_INLINE}
         if not large:
             return texts
@@ -156,11 +191,12 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _entry(job: str, row: str, fields: Mapping[str, str], text: str | None) -> Entry:
-    """Read an entry. ``text`` is its record; None: the large value that it names is gone."""
+def _entry(job: str, row: str, fields: Mapping[str, str], seal: Seal | None, text: str | None) -> Entry:
+    """Read an entry. ``text`` is its record without its seal; None: the large value that it names is gone."""
     seq = row.partition("-")[0]
     try:
-        return Entry(seq=int(seq), at_ms=int(fields["t"]), record=decode_record(text or ""))
+        record = decode_record(text or "")
+        return Entry(seq=int(seq), at_ms=int(fields["t"]), record=record, seal=seal, text=(text or "") if seal else "")
     except (ValueError, KeyError) as error:
         raise UnreadableJournal(
             f"entry {seq} of the journal of job {job!r} cannot be read: another program writes to this server, or a "
@@ -181,7 +217,7 @@ def _view(job: str, fields: Mapping[str, str]) -> JobView:
         summary=fields.get("summary", ""),
         created_ms=int(fields["created_ms"]),
         ended_ms=int(fields["ended_ms"]) if "ended_ms" in fields else None,
-        attempts=int(fields["attempts"]),
+        attempts=int(fields["attempts"]) - int(fields.get("given_back", 0)),
         depth=int(fields["depth"]),
         catalog=fields.get("catalog", ""),
         cwd=fields.get("cwd", ""),

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,7 +15,15 @@ from redis.backoff import ExponentialBackoff
 from redis.connection import parse_url
 
 from shared.addresses import problem_of
-from shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
+from shared.errors import (
+    ConfigurationError,
+    EkidenError,
+    IndexOverwritten,
+    NotPermitted,
+    StoreNotReady,
+    StoreUnavailable,
+)
+from shared.stores import keys
 
 __all__ = ["Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
 
@@ -103,9 +112,28 @@ def translated(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any
         try:
             return await function(*args, **kwargs)
         except (exceptions.RedisError, OSError, TimeoutError) as error:
+            if "WRONGTYPE" in str(error):
+                await _name_index(*args)
             raise _ours(error) from error
 
     return wrapper
+
+
+async def _name_index(store: object = None, *_: object) -> None:
+    """Raise ``IndexOverwritten`` for an index that is none, where a store's method met it: the server tells no key."""
+    client: Redis | None = getattr(store, "_redis", None)
+    if client is None:
+        return
+    indexes = keys.KINDS | dict.fromkeys(map(keys.suspended, keys.CAUSES), "zset")
+    with suppress(exceptions.RedisError, OSError, TimeoutError):
+        if await client.type(keys.QUEUES) == "set":
+            indexes |= dict.fromkeys(map(keys.queued, await as_any(client.smembers(keys.QUEUES))), "zset")
+        for key, wanted in indexes.items():
+            if (kind := await client.type(key)) not in (wanted, "none"):
+                raise IndexOverwritten(key, str(kind), _KINDS.get(wanted, wanted))
+
+
+_KINDS = {"zset": "sorted set"}
 
 
 def _ours(error: Exception) -> EkidenError:
@@ -113,6 +141,11 @@ def _ours(error: Exception) -> EkidenError:
     if text.startswith(("NOAUTH", "HELLO must be called")):
         return ConfigurationError(
             "the Redis server wants a user name or password, and the address has none: write redis://:PASSWORD@HOST:PORT"
+        )
+    if isinstance(error, exceptions.NoPermissionError) or _NO_RIGHT in str(error):
+        return NotPermitted(
+            f"the Redis user of this address may not do that ({text}): submitting needs the role submitter, "
+            "cancelling, retrying and publishing admin, serving jobs pool; `ekiden acl` prints what each may do"
         )
     if isinstance(error, exceptions.AuthenticationError):
         return ConfigurationError(
@@ -129,9 +162,13 @@ def _ours(error: Exception) -> EkidenError:
     return StoreUnavailable(text)
 
 
+_NO_RIGHT = "ACL failure in script: "
+"""How a server begins to say that a script has run into something that its caller has no right to."""
+
+
 def _said(error: Exception) -> str:
     """Return the server's words: not the command of a pipeline, which may hold a user's text, nor a script's line."""
-    said = str(error).rpartition("of pipeline caused error: ")[2].strip("(',)")
+    said = str(error).rpartition("of pipeline caused error: ")[2].strip("(',)").removeprefix(_NO_RIGHT)
     return said.partition(" script: ")[0].rstrip(".") or type(error).__name__
 
 

@@ -19,16 +19,17 @@ _Arg = str | int | float
 _FOLDER = Path(__file__).parent / "lua"
 _CHANGED = ("ok", "waiting", "exists", "flagged")
 """What a script says that has changed a job, now or when it ran before."""
-_WORD = "ekiden:written"
-"""A channel that nobody hears. A script that is repeated writes nothing, and WAIT would then wait for nothing, though
-replicas may lack what was written the first time: they get this word behind it."""
-
+_WORD = keys.WRITTEN
+"""A script that is repeated writes nothing, and WAIT would then wait for nothing, though replicas may lack what was
+written the first time: they get this word behind it."""
 
 _NAMES = {
     "CATALOGS": keys.catalog(""),
     "CLOCK": keys.CLOCK,
     "DEAD_LETTERS": keys.DEAD_LETTERS,
     "DEADLINES": keys.DEADLINES,
+    "INTAKE_TAKEN": keys.INTAKE_TAKEN,
+    "INTAKE_TEXTS": keys.INTAKE_TEXTS,
     "JOBS": keys.JOBS,
     "JOB_IDS": keys.JOB_IDS,
     "LEASES": keys.LEASES,
@@ -54,6 +55,8 @@ def source_of(name: str) -> str:
     names = "".join(f"local {name} = '{key}'\n" for name, key in _NAMES.items())
     names += f"local TTL_S, POOL_TTL_S, VOUCHED_MS = {keys.SESSION_TTL_S}, {keys.POOL_TTL_S}, {VOUCHED_MS}\n"
     names += f"local DEAD_LETTERS_TTL_S, MAX_DEAD_LETTERS = {keys.DEAD_LETTERS_TTL_S}, {keys.MAX_DEAD_LETTERS}\n"
+    indexes = ", ".join(f"['{key}'] = '{kind}'" for key, kind in keys.KINDS.items())
+    names += f"local INDEXES = {{{indexes}}}\n"
     return names + "\n".join((_FOLDER / f"{part}.lua").read_text() for part in ("_prelude", name))
 
 

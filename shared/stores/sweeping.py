@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from shared.signing import OFF, Signing
 from shared.stores import keys
 from shared.stores.clock import RelayClock
 from shared.stores.confirming import Confirming
@@ -15,15 +16,23 @@ __all__ = ["RedisJobSweeper"]
 class RedisJobSweeper(RedisJobReader):
     """The reading and the sweeping part of ``JobStore``."""
 
-    def __init__(self, client: Redis, confirming: Confirming | None = None) -> None:
-        super().__init__(client)
+    def __init__(self, client: Redis, confirming: Confirming | None = None, signing: Signing = OFF) -> None:
+        super().__init__(client, signing)
         self._scripts = Scripts(client, confirming)
         self.clock = RelayClock(client, self._scripts)
 
+    async def passed_ms(self) -> int:
+        """See ``JobStore``."""
+        return await self.clock.passed_ms()
+
+    async def unfollowed_ms(self) -> int | None:
+        """See ``JobStore``."""
+        return await self.clock.unfollowed_ms()
+
     @translated
-    async def overdue(self, grace_s: float, limit: int = 100) -> list[str]:
+    async def overdue(self, grace_s: float, limit: int = 100, *, at_ms: int | None = None) -> list[str]:
         """See ``JobStore``. Of each queue only the oldest message is looked at: the others are younger."""
-        now = await self.clock.passed_ms()
+        now = await self._at(at_ms)
         queues = sorted(await as_any(self._redis.smembers(keys.QUEUES)))
         pipeline = self._redis.pipeline(transaction=False)
         for index in (keys.LEASES, keys.TIMERS):
@@ -33,19 +42,19 @@ class RedisJobSweeper(RedisJobReader):
         return [job for found in await pipeline.execute() for job in found]
 
     @translated
-    async def past_deadline(self, limit: int = 100) -> list[str]:
+    async def past_deadline(self, limit: int = 100, *, at_ms: int | None = None) -> list[str]:
         """See ``JobStore``."""
-        now = await self.clock.passed_ms()
+        now = await self._at(at_ms)
         return cast(list[str], await as_any(self._redis.zrangebyscore(keys.DEADLINES, "-inf", now, start=0, num=limit)))
 
     @translated
-    async def requeue(self, job: str, grace_s: float, max_attempts: int) -> str:
+    async def requeue(self, job: str, grace_s: float, max_attempts: int, *, at_ms: int | None = None) -> str:
         """See ``JobStore``."""
         queue = await as_any(self._redis.hget(keys.job(job), "queue"))
         if queue is None:
             await self.forget(job)
             return "gone"
-        limits = (ms(grace_s), max_attempts, await self.clock.passed_ms())
+        limits = (ms(grace_s), max_attempts, await self._at(at_ms))
         verdict = await self._scripts.run("requeue", [keys.job(job), queue], [job, queue, *limits])
         return " ".join(verdict)
 
@@ -69,3 +78,6 @@ class RedisJobSweeper(RedisJobReader):
             await self.forget(job)
         await as_any(self._redis.zremrangebyscore(keys.SESSIONS, "-inf", cutoff))
         return len(gone)
+
+    async def _at(self, at_ms: int | None) -> int:
+        return await self.clock.passed_ms() if at_ms is None else at_ms

@@ -5,7 +5,10 @@ from pathlib import Path
 
 from shared.visible import say
 
-__all__ = ["hint", "take_over", "tell"]
+__all__ = ["BASH", "hint", "take_over", "tell"]
+
+BASH = "the tool bash runs any command as you, and nothing confines it"
+"""What users are told before they let an agent have it."""
 
 _told: set[tuple[Path, str]] = set()
 _taken_over: set[Path] = set()

@@ -16,14 +16,14 @@ LEASE_S = 30.0
 async def submitted(stores: Stores, prompt: str = "fix it", request_id: str = "r1") -> str:
     """Submit a job and return its id."""
     job = await stores.jobs.reserve(None, request_id)
-    assert await stores.jobs.submit(submission(job, prompt))
+    assert await stores.jobs.submit(submission(job, prompt, request_id))
     return job
 
 
-def submission(job: str, prompt: str = "fix it") -> Submission:
+def submission(job: str, prompt: str = "fix it", request_id: str = "r1") -> Submission:
     """A submission of ``prompt``."""
-    context = first_context(job)
-    return Submission(job, JobRequested(prompt=prompt), context, outbox(job, 0, DISPATCH_QUEUE, context), 3600.0)
+    context, request = first_context(job), JobRequested(prompt=prompt, request_id=request_id)
+    return Submission(job, request, context, outbox(job, 0, DISPATCH_QUEUE, context), 3600.0)
 
 
 async def claim_of(stores: Stores, job: str, owner: str = "w1#1") -> Claim:

@@ -9,7 +9,8 @@ from structlog.testing import capture_logs
 
 from shared.records import Paused
 from shared.relay.message import DISPATCH_QUEUE
-from shared.relay.sweeper import end_overdue, sweep
+from shared.relay.stopping import stop_job, stop_or_wait
+from shared.relay.sweeper import sweep
 from shared.stores import clock, keys
 from shared.stores.base import PoolView
 from shared.stores.clock import RelayClock, _Reading
@@ -56,7 +57,6 @@ async def left_s(stores: Stores, index: str, job: str) -> float:
 
 async def swept(stores: Stores) -> list[str]:
     """Sweep as a pool does; return what became of all jobs."""
-    await end_overdue(stores.jobs)
     await sweep(stores.jobs, grace_s=2.0, max_attempts=5)
     return sorted(view.status for view in await stores.jobs.jobs())
 
@@ -124,6 +124,32 @@ def test_what_was_written_before_anybody_noticed_the_jump_is_put_right(backend: 
         assert await left_s(stores, keys.JOBS, new) == near(0)
         assert await left_s(stores, keys.SESSIONS, new.partition(".")[0]) == near(0)
         assert await stores.client.zcard(keys.UNVOUCHED) == 0
+
+    backend.run(scenario)
+
+
+def test_a_cancel_just_after_a_jump_leaves_a_running_job_to_its_worker(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submit_long(stores, "1")
+        lease = (await claimed(stores, job, lease_s=LEASE_S)).lease
+        pool = await followed(stores)
+        await set_clock(stores, HOUR_S)
+        assert await stop_job(stores.jobs, job, "user") == "flagged"
+        verdict, _ = await asyncio.gather(stop_or_wait(stores.jobs, job, "user"), pool.passed_ms())
+        assert verdict == "flagged"
+        assert await stores.jobs.renew([lease], LEASE_S) == {job: "cancelled"}
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("later_s", [HOUR_S, 8 * DAY_S])
+def test_a_cancel_without_any_pool_ends_a_job_whose_lease_is_over(backend: Backend, later_s: int) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submit_long(stores, "1")
+        await claimed(stores, job, lease_s=LEASE_S)
+        await followed(stores)
+        await set_clock(stores, later_s)
+        assert await stop_or_wait(stores.jobs, job, "user") == "ok"
 
     backend.run(scenario)
 

@@ -1,10 +1,17 @@
 """Dead letters, and names of queues that stand for something else than a list."""
 
+from contextlib import suppress
+
+import pytest
+
+from shared.errors import IndexOverwritten, UnknownJob
+from shared.records import Paused
 from shared.relay.message import DISPATCH_QUEUE
 from shared.stores import keys
 from shared.stores.opening import Stores
+from shared.stores.redis import as_any
 from tests.conftest import Backend
-from tests.contract.relay_world import submitted
+from tests.contract.relay_world import claimed, done, submitted
 
 
 def test_dead_letters_are_capped_and_live_no_longer_than_their_time(backend: Backend) -> None:
@@ -74,3 +81,68 @@ def test_bytes_that_are_no_text_in_a_queue_are_read_all_the_same(valkey: Backend
         assert list(await stores.pools.oldest([DISPATCH_QUEUE])) == [DISPATCH_QUEUE]
 
     valkey.run(scenario)
+
+
+INDEXES = [*keys.KINDS, keys.queued(DISPATCH_QUEUE), keys.suspended("retry")]
+
+
+@pytest.mark.parametrize("index", [index for index in INDEXES if index not in (keys.CATALOG, keys.DEAD_LETTERS)])
+def test_what_another_program_writes_over_an_index_keeps_no_job_from_its_end(backend: Backend, index: str) -> None:
+    async def overwrite(stores: Stores) -> None:
+        await stores.client.delete(index)
+        await stores.client.set(index, "a text")
+
+    async def scenario(stores: Stores) -> None:
+        await overwrite(stores)
+        job = await submitted(stores)
+        await overwrite(stores)
+        leg = await claimed(stores, job)
+        await overwrite(stores)
+        paused = Paused(leg=0, cause="retry", delay_s=0)
+        assert (await stores.jobs.suspend(leg.lease, "p", [paused], 0.0))[0] == "ok"
+        if index != keys.TIMERS:  # what was listed is lost
+            await overwrite(stores)
+        await stores.jobs.requeue(job, 0, 5, at_ms=2**50)
+        leg = await claimed(stores, job, "w2#1")
+        await overwrite(stores)
+        assert await stores.jobs.renew([leg.lease], 30.0) == {}
+        await stores.jobs.passed_ms()
+        await overwrite(stores)
+        assert (await stores.jobs.finish(leg.lease, "f", [done(leg=0)], []))[0] == "ok"
+        assert (await stores.jobs.job(job)).status == "done"
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("index", [index for index in INDEXES if index not in (keys.UNVOUCHED, keys.CLOCK)])
+def test_an_index_that_is_none_is_named_with_the_remedy_and_put_aside(backend: Backend, index: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        await submitted(stores)
+        await stores.client.delete(index)
+        await as_any(stores.client.rpush(index, "a list"))
+        with pytest.raises(IndexOverwritten, match=f"as '{index}', where Ekiden keeps a .*: RENAME {index} ") as told:
+            await read_all(stores)
+        assert await stores.dead_letters.clear_the_way([told.value.key]) == [index]
+        await read_all(stores)
+        [letter] = await stores.dead_letters.all()
+        assert letter.queue == index
+        assert await stores.client.exists(f"{keys.MISPLACED}{index}")
+
+    backend.run(scenario)
+
+
+async def read_all(stores: Stores) -> None:
+    """Whatever is read of the indexes."""
+    await stores.jobs.jobs()
+    await stores.jobs.overdue(0, at_ms=1)
+    await stores.jobs.past_deadline(at_ms=1)
+    await stores.jobs.tidy()
+    with suppress(UnknownJob):
+        await stores.jobs.resolve("xyz")
+    await stores.jobs.clock.last_jump()
+    await stores.pools.pools()
+    await stores.pools.suspended()
+    await stores.sessions.sessions(1)
+    await stores.catalogs.current()
+    await stores.catalogs.history()
+    await stores.dead_letters.all()

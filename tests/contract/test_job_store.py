@@ -20,7 +20,7 @@ from shared.handoff import first_context
 from shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
 from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from shared.stores import keys
-from shared.stores.base import Claim
+from shared.stores.base import Claim, Claimed
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from shared.stores.scripts import source_of
@@ -620,7 +620,24 @@ def test_a_leg_that_was_lost_before_it_ran_costs_no_attempt_and_is_queued_again(
         assert (view.status, view.attempts) == ("queued", 0)
         assert len(await queue_of(stores, DISPATCH_QUEUE)) == 2
         assert await stores.jobs.overdue(60) == [], "nobody needs to wake it"
-        assert (await claimed(stores, job, "w2#1")).attempt == 1
+        assert (await claimed(stores, job, "w2#1")).attempt == 2, "its number is used"
+        assert (await stores.jobs.job(job)).attempts == 1
+
+    backend.run(scenario)
+
+
+def test_a_leg_that_is_given_back_again_and_again_is_no_poison(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        for number in range(5):
+            claim = await claim_of(stores, job, f"w{number}#1")
+            got = await stores.jobs.claim(claim, 0.0, alone_from=2)
+            assert isinstance(got, Claimed), got
+            assert await stores.jobs.give_back(got.lease) == "ok"
+        await claimed(stores, job, "w9#1", lease_s=0.0)
+        assert await stores.jobs.requeue(job, 0, 2) == "ok"
+        await claimed(stores, job, "w10#1", lease_s=0.0)
+        assert await stores.jobs.requeue(job, 0, 2) == "dead 0", "those that ran count"
 
     backend.run(scenario)
 
@@ -639,7 +656,8 @@ def test_what_others_did_with_a_lost_leg_is_left_alone_and_their_attempts_count(
         assert await stores.jobs.requeue(job, 60, 5) == "ok"
         assert await stores.jobs.give_back(second.lease) == "refunded"
         third = await claimed(stores, job, "w3#1")
-        assert third.attempt == 1
+        assert third.attempt == 3
+        assert (await stores.jobs.job(job)).attempts == 1
         assert len(await queue_of(stores, DISPATCH_QUEUE)) == 3
         await stores.jobs.transfer(third.lease, "c", step_to(third, "a"))
         assert await stores.jobs.give_back(third.lease) == "stale"

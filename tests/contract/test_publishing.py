@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.errors import CatalogReplaced, NoCatalog
+from shared.errors import CatalogReplaced, NoCatalog, UnreadableDefinition
 from shared.stores import keys
 from shared.stores.catalogs import InForce
 from shared.stores.opening import Stores
@@ -183,5 +183,24 @@ def test_a_catalog_is_read_whole(backend: Backend) -> None:
         assert await stores.catalogs.definitions("c1") == ({"a": "d1", "b": "d2"}, {"d1": "{}", "d2": "[]"})
         with pytest.raises(NoCatalog, match="'c2'"):
             await stores.catalogs.definitions("c2")
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("text", ["no JSON", "[]", "null", '{"a": 1}', '{"a": "gone"}'])
+def test_a_catalog_that_another_program_has_spoilt_is_named_and_can_be_replaced(backend: Backend, text: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        await published(stores, "c1", None)
+        await as_any(stores.client.hset(keys.catalog("c1"), "manifest", text))
+        with pytest.raises(UnreadableDefinition, match=r"'c1' cannot be read: .* `ekiden catalog publish`"):
+            await stores.catalogs.definitions("c1")
+        before = await stores.catalogs.to_replace()
+        assert before is not None
+        assert before.digest == "c1"
+        assert not await published(stores, "c1", "c1"), "it is in force already"
+        assert await stores.catalogs.definitions("c1") == ({"a": "d-c1"}, {"d-c1": "{}"})
+        await as_any(stores.client.hset(keys.catalog("c1"), "manifest", text))
+        assert await published(stores, "c2", "c1")
+        assert await stores.catalogs.in_force() == InForce("c2", {"a": "d-c2"})
 
     backend.run(scenario)

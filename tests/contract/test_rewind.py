@@ -1,16 +1,22 @@
 """A server that goes back in time: an append-only file that lost its tail, a replica that lagged and was promoted."""
 
+from dataclasses import replace
+
 import pytest
 
-from shared.errors import LostLease
+from dispatcher.requests import SubmitRequest
+from dispatcher.submitting import create_job
+from shared.errors import LostLease, WentBack
 from shared.records import Ended, LegStarted, ModelReplied, Noticed, Paused, Record, Retried
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.stores import keys
-from shared.stores.base import Claimed
+from shared.stores.base import Claimed, OnBusy
+from shared.stores.jobs import RedisJobStore
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
+from shared.stores.submissions import Submission
 from tests.conftest import Backend
-from tests.contract.relay_world import claimed, done, moved, reply, step_to, submitted, sweepers
+from tests.contract.relay_world import claimed, done, moved, reply, step_to, submission, submitted, sweepers
 from tests.contract.rewinding import remembered, rewind
 
 
@@ -153,5 +159,48 @@ def test_a_claim_that_the_server_has_forgotten_gives_no_attempt_back(backend: Ba
         await rewind(stores, before)
         assert await stores.jobs.give_back(second.lease) == "stale"
         assert (await stores.jobs.job(job)).attempts == 1
+
+    backend.run(scenario)
+
+
+def test_a_number_that_was_forgotten_and_given_again_is_not_taken_for_ones_own(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        session = (await submitted(stores)).partition(".")[0]
+        before = await remembered(stores)
+        job = await stores.jobs.reserve(session, "mine")
+        await rewind(stores, before)
+        assert await stores.jobs.reserve(session, "another's") == job
+        assert await stores.jobs.submit(submission(job, "another's", "another's"))
+        with pytest.raises(WentBack, match="is another request's now"):
+            await stores.jobs.submit(submission(job, "mine", "mine"))
+        assert not await stores.jobs.submit(submission(job, "another's", "another's")), "it is there already"
+
+    backend.run(scenario)
+
+
+def wanted(said: str, session: str) -> SubmitRequest:
+    return SubmitRequest(prompt=said, request_id=said, session=session, deadline_s=60.0)
+
+
+class _GoesBack(RedisJobStore):
+    """A store that forgets a number before the job comes, and gives it to somebody else."""
+
+    async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:
+        if submission.job.endswith(".2"):
+            session = submission.job.partition(".")[0]
+            await self._redis.delete(keys.request(session, "mine"))
+            await as_any(self._redis.hset(keys.session(session), "jobs", 1))
+            await create_job(Stores.on(self._redis), wanted("another's", session))
+        return await super().submit(submission, on_busy)
+
+
+def test_a_request_whose_number_was_given_again_becomes_a_job_of_another_number(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        session = (await submitted(stores)).partition(".")[0]
+        mine = wanted("mine", session)
+        job, is_new, _ = await create_job(replace(stores, jobs=_GoesBack(stores.client)), mine)
+        assert (job, is_new) == (f"{session}.3", True)
+        assert [job.summary for job in await stores.jobs.jobs()] == ["mine", "another's", "fix it"]
+        assert (await create_job(stores, mine)).job == job
 
     backend.run(scenario)

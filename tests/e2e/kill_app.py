@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 import dispatcher.bootstrap
+from shared.environments import for_tools
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
 from shared.prices import Prices
@@ -118,7 +119,9 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
     models = KillingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     with_points(stores)
     tools, root = ToolGate(registry), settings.workspace_root
-    handler = NotingHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root)
+    handler = NotingHandler(
+        Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root, env=for_tools(os.environ)
+    )
     return Served(handler, registry.names())
 
 

@@ -34,9 +34,9 @@ BAD = [
     (["jobs"], 3, "no server here"),
     (["status"], 3, "no server here"),
     (["job", "show", "x"], 3, "no server here"),
-    (["dispatcher"], 2, "no Redis server: set EKIDEN_REDIS_URL"),
+    (["dispatcher"], 3, "no Redis server: set EKIDEN_REDIS_URL"),
     (["dispatcher", "--redis", "redis://127.0.0.1:PORT"], 3, "no Redis server answers"),
-    (["worker"], 2, "no Redis server: set EKIDEN_REDIS_URL"),
+    (["worker"], 3, "no Redis server: set EKIDEN_REDIS_URL"),
     (["worker", "--redis", "redis://127.0.0.1:PORT"], 3, "no Redis server answers"),
     (["worker", "--workspace-root", "missing"], 2, "is no folder"),
     (["worker", "--agents", ","], 2, "--agents names nobody"),
@@ -49,8 +49,9 @@ def test_is_refused_in_one_line(ekiden: Program, args: list[str], code: int, tex
     (ekiden.folder / "file").touch()
     port = str(free_port())
     done = ekiden.run(*(arg.replace("PORT", port) for arg in args))
-    assert text in done.stderr
-    assert done.stderr.count("\n") == 1
+    *before, last = done.stderr.splitlines()
+    assert text in last
+    assert ["stands in the command line" in line for line in before] == [True] * any(":secret@" in arg for arg in args)
     assert "secret" not in done.stderr
     assert done.returncode == code
     assert done.stdout.count("\n") <= 1, "at most what it wanted to serve"
@@ -87,3 +88,12 @@ def test_nobody_reads_the_output(ekiden: Program, tmp_path: Path) -> None:
     assert "Exception" not in head.output
     ekiden.wait_until_gone()
     assert "cancelled" in ekiden.run("jobs").stdout
+
+
+def test_the_doctor_says_once_which_setting_is_wrong_and_ends_as_for_bad_input(ekiden: Program) -> None:
+    for given in (["--redis", "redis://127.0.0.1:port/0"], []):
+        ekiden.env["EKIDEN_REDIS_URL"] = "redis://127.0.0.1:port/0"
+        done = ekiden.run("doctor", *given)
+        assert done.returncode == 2
+        [line] = done.stdout.splitlines()
+        assert "this is no Redis address: its port is no number from 1 to 65535; expected" in line

@@ -10,6 +10,7 @@ from redis import Redis
 
 from dispatcher.client import Client
 from shared.relay.message import DISPATCH_QUEUE
+from shared.stores import keys
 from shared.stores.dead_letters import DeadLetter
 from tests.e2e.program import ANSWER_SCRIPT, Program, Running, wait_until
 from tests.e2e.test_pools import wait_for_pools
@@ -87,6 +88,44 @@ def test_a_key_of_another_type_is_put_aside_and_stalls_nobody(ekiden: Program, r
     letters = [json.loads(line) for line in ekiden.run("status", "--dead-letters", "--json").stdout.splitlines()]
     assert [letter["queue"] for letter in letters] == [DISPATCH_QUEUE, QUEUE]
     assert letters[1]["reason"].startswith("a hash stood where the list of messages should be: it was put aside as")
+
+
+def test_pools_put_aside_what_is_written_over_indexes_and_who_finds_it_without_them_is_told_the_remedy(
+    ekiden: Program, redis_url: str, server: Redis
+) -> None:
+    pools = start_pools(ekiden)
+    for index in keys.KINDS.keys() - {keys.CATALOG, keys.DEAD_LETTERS}:
+        server.delete(index)
+        server.lpush(index, "of another program")
+    answers(redis_url)
+    wait_until(lambda: server.type(keys.POOLS) == b"zset", 30, "pools announce themselves again")
+    assert [pool.process.poll() for pool in pools] == [None, None]
+    assert "Traceback" not in pools[0].output + pools[1].output
+    assert "of another program" in str(server.lrange(f"{keys.MISPLACED}{keys.DEADLINES}", 0, -1))
+    assert keys.DEADLINES in ekiden.run("status", "--dead-letters").stdout
+    for pool in pools:
+        pool.process.terminate()
+        pool.ends()
+    server.delete(keys.JOBS)
+    server.set(keys.JOBS, "of another program")
+    told = ekiden.run("jobs")
+    assert told.returncode == 3
+    assert "holds a string as 'ekiden:jobs', where Ekiden keeps a sorted set" in told.stderr
+    assert "RENAME ekiden:jobs ekiden:misplaced:ekiden:jobs" in told.stderr
+
+
+def test_a_catalog_that_was_overwritten_says_what_to_do_and_that_helps(
+    ekiden: Program, redis_url: str, server: Redis
+) -> None:
+    start_pools(ekiden)
+    answers(redis_url)
+    [catalog] = server.scan_iter(keys.catalog("*"))
+    server.hset(catalog, "manifest", "no JSON")
+    told = ekiden.run("submit", "--agent", "debugger", "go", "--wait")
+    assert told.returncode == 2
+    assert "cannot be read: another program has written there. Publish the agents again" in told.stderr
+    ekiden.run("catalog", "publish")
+    answers(redis_url)
 
 
 NOBODY = "redis://:hunter2@127.0.0.1:1/0"

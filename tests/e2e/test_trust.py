@@ -28,6 +28,8 @@ def clone(ekiden: Program) -> Program:
     """The program in a folder that somebody else has made: it keeps data where it would for a user."""
     for name in ("EKIDEN_TRUST", "EKIDEN_DATA_DIR"):
         del ekiden.env[name]
+    data_of(ekiden).mkdir(mode=0o700, parents=True)
+    (data_of(ekiden) / "bash.told").touch()  # what is said once is for the test that looks for it
     return ekiden
 
 
@@ -77,6 +79,65 @@ def test_a_repository_that_wants_to_run_a_command_at_any_request_runs_none(clone
     assert trusted.returncode == 0, trusted.stdout + trusted.stderr
     assert (tmp_path / "ran").exists(), "so the lure works"
     assert trusted.stderr == ""
+
+
+def calls(*made: tuple[str, dict[str, str]]) -> list[dict[str, object]]:
+    """What an agent of a script does: these calls, one in a turn, then an answer."""
+    rules: list[dict[str, object]] = [
+        {"name": f"r{number}", "call": [{"tool": tool, "label": f"c{number}", "args": args}]}
+        for number, (tool, args) in enumerate(made)
+    ]
+    return [*rules, {"name": "end", "say": "I tried"}]
+
+
+def test_an_agent_of_an_untrusted_folder_gets_no_bash_by_itself_nor_from_others(clone: Program, tmp_path: Path) -> None:
+    subagents = ["debugger", "friend"]
+    agent(clone.folder, "lure", tools=["Bash", "run_shell_command", "*"], subagents=subagents, handoffs=["code-fixer"])
+    agent(clone.folder, "friend", tools={"bash": True}, subagents=["debugger"])
+    bash = ("bash", {"command": f"echo $PPID >> {tmp_path / 'ran'}"})
+    script = {
+        "agents": {
+            "lure": calls(
+                bash,
+                ("run_shell_command", {"command": f"echo >> {tmp_path / 'ran'}"}),
+                ("delegate_to_debugger", {"objective": "run it"}),
+                ("delegate_to_friend", {"objective": "run it"}),
+                ("transfer_to_code_fixer", {"reason": "run it"}),
+            ),
+            "friend": calls(bash, ("delegate_to_debugger", {"objective": "run it"})),
+            "debugger": calls(bash, ("transfer_to_code_fixer", {"reason": "run it"})),
+            "*": calls(bash),
+        }
+    }
+    env = clone.scripts(yaml.safe_dump(script))
+    done = clone.run("run", "--agent", "lure", "go", "--json", env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    begun = [event["agent"] for event in events if event.get("type") == "leg_started"]
+    assert {"debugger", "friend"} <= set(begun), "so the ways were tried"
+    refused = [event for event in events if event.get("type") == "tool_result" and event["result"]["name"] == "bash"]
+    assert len(refused) >= 4
+    assert all(event["result"]["is_error"] for event in refused)
+    assert not (tmp_path / "ran").exists()
+    own = clone.run("run", "--agent", "debugger", "go", env=env)
+    assert own.returncode == 0, own.stdout + own.stderr
+    assert (tmp_path / "ran").exists(), "so the command works"
+
+
+def test_that_nothing_confines_bash_is_said_before_its_first_use_and_in_the_question(clone: Program) -> None:
+    (data_of(clone) / "bash.told").unlink()
+    said = "ekiden: file tools stay in the workspace; the tool bash runs any command as you, and nothing confines it"
+    answer = clone.scripts(ANSWER_SCRIPT)
+    first, second = (clone.run("run", "--agent", "debugger", "why?", "--json", env=answer) for _ in range(2))
+    assert [line.partition(" (")[0] for line in first.stderr.splitlines()] == [said]
+    assert second.stderr == ""
+    agent(clone.folder, "gardener", tools=["b*"])
+    agent(clone.folder, "reader", tools=["read_file"])
+    shown = clone.run("trust", "--yes").stdout
+    assert "  (the tool bash runs any command as you, and nothing confines it)\n" in shown
+    for words in (("--help",), ("run", "--help"), ("worker", "--help"), ("up", "--help"), ("chat", "--help")):
+        text = " ".join(clone.run(*words, env={"COLUMNS": "200"}).stdout.replace("│", " ").split())
+        assert "nothing confines" in text, words
 
 
 class Listener(http.server.ThreadingHTTPServer):
@@ -147,7 +208,8 @@ def test_data_that_come_with_a_repository_are_not_used_and_named_once(clone: Pro
     answer = clone.scripts(ANSWER_SCRIPT)
     first = clone.run("run", "it fails with an error", env=answer)
     assert first.returncode == 0, first.stdout + first.stderr
-    [said] = first.stderr.splitlines()
+    said, about_bash = first.stderr.splitlines()
+    assert "nothing confines it" in about_bash
     assert said.startswith(
         f"'{clone.folder / '.ekiden'}' holds jobs of an earlier version of Ekiden, or of whoever made"
     )

@@ -111,7 +111,7 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
     registry = Registry([look, die_once, leak])
     models = FlakyModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     tools = ToolGate(registry)
-    handler = AgentHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=None)
+    handler = AgentHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=None, env={})
     return Served(handler, registry.names())
 
 

@@ -26,7 +26,8 @@ import shared.relay.beat
 import shared.relay.watchdog
 import shared.stores.jobs
 import shared.stores.scripts
-from shared.children import watch_parent
+from shared.children import PARENT_FD, watch_parent
+from shared.environments import for_tools
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
 from shared.outcomes import Suspended
@@ -124,7 +125,9 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
     registry = Registry([pay, print_receipt, poison, *builtin.offered_to(lambda _: True)])
     models = CountingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     tools, root = ToolGate(registry), settings.workspace_root
-    handler = NotingHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root)
+    handler = NotingHandler(
+        Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root, env=for_tools(os.environ)
+    )
     return Served(handler, registry.names())
 
 
@@ -184,6 +187,8 @@ def _ready(sender: Any, **_: Any) -> None:
         threading.Thread(target=wait_to_deafen, args=(sender,), daemon=True).start()
 
 
+if PARENT_FD in os.environ:
+    watch_parent()  # it brings the rest of the environment, too
 for name, module in (("DEAF_S", shared.relay.watchdog), ("CALM_S", shared.relay.beat)):
     if name in os.environ:  # so that tests need not wait as long as people do
         setattr(module, name, float(os.environ[name]))
@@ -192,6 +197,5 @@ if "AS_VERSION" in os.environ:
 if "MUTATION" in os.environ:
     take_out(os.environ["MUTATION"])
 if "EKIDEN_REDIS_URL" in os.environ:  # a Celery app needs a server when it is made
-    watch_parent()
     worker = make_app("worker", "tests.integration.durable_app:build_worker")
     router = make_app("dispatcher", "tests.integration.durable_app:build_dispatcher")

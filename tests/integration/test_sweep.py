@@ -10,8 +10,8 @@ from tests.benchmarks.sweep import cost_beside, fill, submitted
 from tests.conftest import Backend
 
 WAITING = 10_000
-MOST_COMMANDS = 40
-"""Of one sweep, with those inside scripts: looking at the clock is three of them, each time that something is asked."""
+MOST_COMMANDS = 20
+"""Of one sweep, with those inside scripts: three of each script are for the time."""
 
 
 def test_ten_thousand_waiting_jobs_are_left_alone_and_hide_no_expired_lease(valkey: Backend) -> None:

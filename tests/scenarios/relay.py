@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,6 +16,7 @@ from dispatcher.routing.rules import RuleRouter
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.definitions.forms import definition_from
 from shared.definitions.model import AfterUntrusted
+from shared.environments import for_tools
 from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from shared.llm.models import ModelChoice, Models, ModelValues
 from shared.messages import Message
@@ -163,6 +165,7 @@ class Relay:
             Prices(),
             workspace_root=root,
             after_untrusted=after_untrusted,
+            env=for_tools(os.environ),
         )
         leases = Leases(lease_s)
         routes = DispatchHandler(catalog, RuleRouter(), fallback, stores.sessions)

@@ -4,6 +4,7 @@ import pytest
 
 from shared.addresses import problem_of, without_password
 from shared.errors import ConfigurationError
+from shared.llm.genai.access import GeminiAccess
 from shared.settings import Settings, load_settings
 
 SECRET = "hunter2"
@@ -19,7 +20,6 @@ SECRET = "hunter2"
         "redis://[::1]:6379/0",
         "redis://[fe80::1%25eth0]:6379",
         "redis://:p%2Fa%3Fs%23s%40@host:6379/0",
-        "redis://user:p@ss@host/0",
         "redis://user:wörd@host/0",
         "redis://host?db=3&username=me&password=a%40b",
         "rediss://host/0?ssl_cert_reqs=none&ssl_check_hostname=false&ssl_ca_certs=/dev/null",
@@ -55,7 +55,9 @@ def test_an_address_is_one(url: str) -> None:
         (f"redis://:1#{SECRET}@host:6379/0", "must be written encoded"),
         (f"redis://:1?{SECRET}=@host:6379/0", "must be written encoded"),
         (f"redis://:[{SECRET}@host:6379/0", "must be written encoded"),
+        (f"redis://user:p@{SECRET}@host/0", "must be written encoded"),
         (f"redis://:{SECRET}", "its port is no number"),
+        (f"redis://:{SECRET}@host:port/0", "address: its port is no number from 1 to 65535; expected"),
         ("redis://host:port/0", "its port is no number"),
         ("redis://host:0/0", "its port is no number"),
         ("redis://host:70000/0", "its port is no number"),
@@ -104,3 +106,13 @@ def test_no_address_at_all_is_none_of_its_problems() -> None:
 )
 def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize("url", [f"https://me:{SECRET}@host/v1", f"me:{SECRET}@host", f"https://{SECRET}/x@host"])
+def test_an_address_of_a_model_with_a_secret_in_it_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="it names a user, or a password") as caught:
+        load_settings(gemini_base_url=url)
+    assert SECRET not in f"{caught.value} {caught.value.__cause__}"
+    with pytest.raises(ConfigurationError, match="it names a user, or a password") as told:
+        GeminiAccess.from_env({"GEMINI_API_KEY": "k", "GEMINI_BASE_URL": url})
+    assert SECRET not in str(told.value)

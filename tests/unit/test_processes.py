@@ -71,6 +71,37 @@ async def work():
 
 asyncio.run(work())
 """
+# The same program, once it has harmed those who watch over it.
+ATTACK = EVERYWHERE.replace(
+    "time.sleep(300)",
+    """
+shim = os.getppid()
+with open(f"/proc/{{shim}}/stat") as stat:
+    reaper = int(stat.read().rpartition(")")[2].split()[1])
+for watcher in (reaper, shim):
+    os.kill(watcher, signal.{signal})
+time.sleep(300)
+""",
+)
+# A worker that adopts what is left of its reaper: starts that program, sees it lost, and starts another.
+ATTACKED = """
+import asyncio, os, sys
+from pathlib import Path
+from shared.errors import CommandLost
+from shared.processes import prepare, start
+
+async def work():
+    prepare()
+    argv = [sys.executable, "-c", sys.argv[1]]
+    while True:  # those that the killed reaper was asked for are lost, too
+        try:
+            process = await start(argv, cwd=Path(), env=os.environ)
+            sys.exit(await process.wait())
+        except CommandLost:
+            argv = ["sh", "-c", "exit 3"]
+
+asyncio.run(work())
+"""
 NOBODY = 65534
 
 
@@ -136,6 +167,13 @@ def interpreter(user: int | None) -> str:
 
 def left_in(folder: Path) -> list[psutil.Process]:
     return [psutil.Process(int(pid)) for pid in (folder / "pids").read_text().split()]
+
+
+def nothing_left_in(folder: Path) -> bool:
+    """Whether all have ended, most of them perhaps before anybody looks."""
+    pids = map(int, (folder / "pids").read_text().split())
+    running = {process.pid: process for process in psutil.process_iter()}
+    return all(pid not in running or is_gone(running[pid]) for pid in pids)
 
 
 def is_gone(process: psutil.Process) -> bool:
@@ -236,6 +274,8 @@ def test_a_killed_reaper_takes_its_programs_along_and_is_replaced(ours: processe
 def test_a_reaper_that_does_nothing_is_replaced(
     ours: processes._Reaper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(processes, "_CAN_WATCH", False)
+
     async def scenario() -> None:
         ours.prepare()
         assert ours._process is not None
@@ -249,7 +289,11 @@ def test_a_reaper_that_does_nothing_is_replaced(
     run(scenario())
 
 
-def test_programs_wait_for_a_reaper_that_cannot_keep_up(ours: processes._Reaper, tmp_path: Path) -> None:
+def test_programs_wait_for_a_reaper_that_cannot_keep_up(
+    ours: processes._Reaper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_CAN_WATCH", False)
+
     async def scenario() -> None:
         control = ours.prepare()
         assert ours._process is not None
@@ -275,6 +319,31 @@ def test_a_program_whose_shim_was_stopped_is_ended(ours: processes._Reaper, tmp_
         assert await until_async(lambda: all(map(is_gone, left)))
 
     run(scenario())
+
+
+def test_a_program_that_stops_all_who_watch_it_is_killed_at_once(ours: processes._Reaper, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with pytest.raises(CommandLost):  # at its start, if it is quicker than the word of it
+            await end_of(await python(ATTACK.format(signal="SIGSTOP"), tmp_path, lifetime=Lasting()))
+        assert await until_async(lambda: nothing_left_in(tmp_path))
+        assert await end_of(await python("raise SystemExit(3)", tmp_path)) == 3
+
+    if sys.platform != "linux":
+        pytest.skip("a reaper is watched on Linux only")
+    run(scenario())
+
+
+def test_nothing_is_left_of_a_program_that_kills_all_who_watch_it(tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("a reaper is watched on Linux only")
+    beside = subprocess.Popen([sys.executable, "-c", ATTACKED, ATTACK.format(signal="SIGKILL")], cwd=tmp_path)
+    try:
+        assert until((tmp_path / "pids").exists)
+        assert until(lambda: nothing_left_in(tmp_path))
+        assert beside.wait(60) == 3, "the next program runs under another reaper"
+    finally:
+        beside.kill()
+        beside.wait()
 
 
 def test_signals_to_everybody_end_neither_the_reaper_nor_reach_what_it_starts(

@@ -1,9 +1,15 @@
 """Secrets are masked, words are not."""
 
+import base64
+import json
+import random
+import uuid
+
 import pytest
 
 from shared.errors import ConfigurationError
 from shared.redaction import MASK, Redactor
+from tests.doubles.planted import KINDS, MARK, found_in
 
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQ\nabc\n-----END RSA PRIVATE KEY-----"
 CASES = {
@@ -39,6 +45,10 @@ PLAIN = [
     "/run/agent/.keys",
     "basic understanding of the matter",
     "skate, ski-jumping, sk-8",
+    "sk-toolbar-button-primary, task_sk_done_with_that_thing",
+    "密码是必填的，令牌为空时报错，密钥需要轮换",
+    "machine learning, no password needed",
+    "https://github.com/org/repo@v1.2.3#readme",
 ]
 ENV = {
     "SOME_API_KEY": "correct-horse-battery",
@@ -47,6 +57,22 @@ ENV = {
     "GIT_AUTHOR_NAME": "understanding",
     "DATABASE_URL": "postgres://u:swordfish@h/x",
     "OTEL_EXPORTER_OTLP_HEADERS": "x-team=collector-pass-1",
+}
+
+
+_BYTES = random.Random(7).randbytes(3_000)
+DIGESTS = {
+    "a commit": f"commit {_BYTES[:20].hex()}",
+    "a digest of an image": f"sha256:{_BYTES[:32].hex()}",
+    "a UUID": str(uuid.UUID(bytes=_BYTES[:16])),
+    "a picture": f"data:image/png;base64,{base64.b64encode(_BYTES).decode()}",
+    "npm's lock file": f'"integrity": "sha512-{base64.b64encode(_BYTES[:64]).decode()}"',
+    "pip's lock file": f"--hash=sha256:{_BYTES[:32].hex()}",
+    "go.sum": f"golang.org/x/net v0.17.0 h1:{base64.b64encode(_BYTES[:32]).decode()}",
+    "Cargo.lock": f'checksum = "{_BYTES[:32].hex()}"',
+    "an ETag": f'ETag: W/"{_BYTES[:16].hex()}"',
+    "a trace": f"traceparent: 00-{_BYTES[:16].hex()}-{_BYTES[:8].hex()}-01",
+    "a session of ours": "efvqdby6g2wk6iae.1",
 }
 
 
@@ -60,6 +86,23 @@ def test_masks_secrets(redactor: Redactor, case: str) -> None:
     text, masked = CASES[case]
     assert redactor.redact(text) == masked
     assert redactor.redact(redactor.redact(text)) == masked, "masking again changes nothing"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_masks_every_kind_also_within_json_and_json_in_json(redactor: Redactor, kind: str) -> None:
+    text = KINDS[kind]
+    assert found_in(text), "or this proves nothing"
+    once = json.dumps({"said": text}, ensure_ascii=False)
+    for form in (text, f"before {text} after", once, json.dumps({"args": once}, ensure_ascii=False)):
+        masked = redactor.redact(form)
+        assert found_in(masked) == []
+        assert redactor.redact(masked) == masked, "masking again changes nothing"
+    assert MARK not in str(redactor.redact_all({"list": [{"said": text}]})).lower()
+
+
+@pytest.mark.parametrize("what", DIGESTS)
+def test_leaves_digests_and_pictures_alone(redactor: Redactor, what: str) -> None:
+    assert redactor.redact(DIGESTS[what]) == DIGESTS[what]
 
 
 @pytest.mark.parametrize("text", PLAIN)

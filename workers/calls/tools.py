@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from shared.errors import ToolError
@@ -32,16 +31,14 @@ class ToolCalls(CallKind):
         tools: Mapping[str, Tool],
         gate: RunsTools,
         untrusted: Untrusted,
-        *,
-        root: Path,
-        cwd: Path,
+        context: Callable[[ToolCall, StateView], ToolContext],
     ) -> None:
+        """``context``: what a tool may know of the call that it serves."""
         super().__init__(leg, decide)
         self._tools = tools
         self._gate = gate
         self._untrusted = untrusted
-        self._root = root
-        self._cwd = cwd
+        self._context = context
 
     def takes(self, call: ToolCall) -> bool:
         """See ``CallKind``."""
@@ -76,11 +73,8 @@ class ToolCalls(CallKind):
 
     async def _execute(self, call: ToolCall) -> None:
         began = time.monotonic()
-        leg, state = self._leg, StateView(self._leg.state)
-        context = ToolContext(
-            leg.job, leg.number, leg.agent, call.id, self._cwd, self._root, state, lifetime=leg.lifetime
-        )
-        result = await self._gate.run(call, context)
+        state = StateView(self._leg.state)
+        result = await self._gate.run(call, self._context(call, state))
         await self._finish(call, result, began, state.changes)
 
     async def _finish(self, call: ToolCall, result: ToolResult, began: float, changes: Mapping[str, Any]) -> None:

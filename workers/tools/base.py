@@ -25,6 +25,7 @@ from shared.llm.base import ToolSpec
 from shared.processes import Lifetime
 from shared.storable import storable
 from shared.variables import problem_of
+from workers.tools.protected import Protected
 
 __all__ = ["StateView", "Tool", "ToolContext", "tool"]
 
@@ -66,10 +67,14 @@ class ToolContext:
     cwd: Path
     """The job's folder; relative paths start here. Lies inside ``root``."""
     root: Path
-    """The worker's workspace root; nothing outside is read or written."""
+    """The worker's workspace root; file tools read and write nothing outside."""
     state: StateView = field(default_factory=StateView)
+    env: Mapping[str, str] = field(default_factory=dict)
+    """All that programs which the tool starts may see of the worker's environment."""
     lifetime: Lifetime | None = None
     """What processes that the tool starts must not outlive: the lease of its leg."""
+    protected: Protected = field(default_factory=Protected)
+    """What file tools may not change."""
 
     @property
     def idempotency_key(self) -> str:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from shared.errors import ToolError
 from shared.messages import ToolCall, ToolResult
 from shared.nearness import nearest
+from shared.redaction import redact
 from shared.storable import storable
 from workers.tools.base import Tool, ToolContext
 
@@ -63,7 +64,8 @@ class ToolGate:
             return str(error), True
         except (Exception, SystemExit) as error:
             _log.exception("tool failed unexpectedly", tool=call.name, job=context.job, leg=context.leg)
-            return f"the tool {call.name!r} failed unexpectedly: {type(error).__name__}: {error}", True
+            said = redact(str(error))  # it may speak of what the worker knows
+            return f"the tool {call.name!r} failed unexpectedly: {type(error).__name__}: {said}", True
 
     def _tool(self, name: str) -> Tool:
         if name in self._tools:

@@ -20,6 +20,7 @@ from dispatcher.cli.views.jobs import local_time
 from shared.asking import settle_trust
 from shared.definitions.catalog import Catalog, build_catalog
 from shared.errors import DefinitionError, InvalidRequest
+from shared.settings import load_settings
 from shared.stores.catalogs import Publication
 from shared.stores.opening import Stores, open_stores
 from shared.visible import one_line, say
@@ -113,7 +114,7 @@ def _asked(redis: str | None, data_dir: Path | None, ask: Callable[[Stores], Awa
     """Return the answer of the configured server, or of the data folder's."""
 
     async def answer(url: str) -> T:
-        stores = open_stores(url, retries=1)
+        stores = open_stores(url, retries=1, signing=load_settings().signing)
         try:
             await stores.ping()
             return await ask(stores)
@@ -152,6 +153,8 @@ def _tell(change: Change, *, as_json: bool) -> None:
         out.line(f"Catalog {name} is in force already, {count}: nothing was changed")
         return
     out.line(f"{change.replaced[:_SHORT] or '(none)'} {out.symbols['arrow']} {name}: {change.differs}")
+    for agent, tools in change.lost.items():
+        out.line(f"{out.symbols['note']} agent {agent!r} loses {', '.join(tools)}", "yellow")
     out.line(f"{out.symbols['ok']} Catalog {name} is in force, {count}")
 
 

@@ -76,6 +76,25 @@ def list_(
     Output().table(columns, [row[: len(columns)] for row in sorted(rows)])
 
 
+@app.command("env")
+def env(as_json: AsJson = False) -> None:
+    """List the variables that commands of tools get, and those that a worker started here would keep to itself.
+
+    Names only. `ekiden config set --global tools.env '["NAME", "PREFIX_*"]'` adds some.
+    """
+    import os
+
+    from shared.environments import for_tools
+    from shared.settings import load_settings
+
+    passed = for_tools(os.environ, load_settings().tools_env)
+    rows = [(name, "passed" if name in passed else "kept back") for name in sorted(os.environ)]
+    if as_json:
+        print(json.dumps([{"name": name, "passed": name in passed} for name, _ in rows]))  # noqa: T201
+        return
+    Output().table(("variable", "commands"), rows)
+
+
 def _file(globally: bool) -> Path:
 
     return global_file() if globally else project_file()

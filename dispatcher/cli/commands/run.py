@@ -45,7 +45,8 @@ def run(
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Who takes it, instead of the router.")] = None,
     strategy: Strategy = None,
     workspace_root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Tools never leave this folder. [--cwd]")
+        Path | None,
+        typer.Option(metavar="DIR", help="File tools never leave this folder; nothing confines bash. [--cwd]"),
     ] = None,
     session: Session = None,
     is_continued: Continue = False,
@@ -69,6 +70,7 @@ def run(
     """Route a request, hand it from agent to agent, and print the answer.
 
     Starts all it needs and stops it again. With a Redis address, it uses the pools that serve that server.
+    An agent that has the tool bash runs any command as you: nothing confines it.
     """
     if demo and (cwd or workspace_root):
         raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")

@@ -17,8 +17,9 @@ from dispatcher.cli.terminal.output import Output
 from dispatcher.cli.views.jobs import local_time
 from dispatcher.client import Client
 from shared.errors import InvalidRequest
+from shared.redaction import glimpse
 from shared.stores.sessions import Said, SessionView
-from shared.visible import one_line, say, visible
+from shared.visible import say, visible
 
 __all__ = ["app"]
 
@@ -122,12 +123,16 @@ def export(
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Write a session with all that was said in it."""
+    """Write a session with all that was said in it; what looks like a secret is masked."""
+    from shared.redaction import configure_redaction
+    from shared.settings import load_settings
+
+    redactor = configure_redaction(load_settings().redact)
     view, said = _run(_whole(session, redis, data_dir))
     if form == "json":
-        text = json.dumps(_exported(view, said), ensure_ascii=False, indent=2)
+        text = json.dumps(redactor.redact_all(_exported(view, said)), ensure_ascii=False, indent=2)
     else:
-        text = visible(_markdown(view, said)).rstrip("\n")
+        text = visible(redactor.redact(_markdown(view, said))).rstrip("\n")
     if output is None:
         say(text)
         return
@@ -192,5 +197,5 @@ def _who_goes_on(view: SessionView, said: list[Said]) -> str:
 def _row(view: SessionView) -> list[str]:
 
     state = "idle" if view.active is None else f"busy, {view.waiting} waiting" if view.waiting else "busy"
-    title, agent = one_line(view.title, 50), view.entry or "(routed)"
+    title, agent = glimpse(view.title, 50), view.entry or "(routed)"
     return [view.id, view.user, agent, view.policy, str(view.jobs), local_time(view.used_ms), state, title]

@@ -20,6 +20,7 @@ from shared.asking import settle_trust
 from shared.embedded import attach
 from shared.server import require_no_waiting
 from shared.settings import load_settings
+from shared.trust.telling import BASH
 from shared.visible import say
 
 __all__ = ["up"]
@@ -27,7 +28,13 @@ __all__ = ["up"]
 
 def up(
     workspace_root: Annotated[
-        Path, typer.Option("--workspace-root", "--cwd", metavar="DIR", help="Tools never leave this folder.")
+        Path,
+        typer.Option(
+            "--workspace-root",
+            "--cwd",
+            metavar="DIR",
+            help="File tools never leave this folder; nothing confines bash.",
+        ),
     ] = Path(),
     concurrency: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Legs at a time in the worker. [50]")
@@ -50,7 +57,7 @@ def up(
         neighbours.join()
         with UpLock(data, root):
             say(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")
-            say(f"Serving {root}; logs are in {data}; Ctrl-C stops everything")
+            say(f"Serving {root}; logs are in {data}; Ctrl-C stops everything\nFile tools stay there; {BASH}")
             with Stack(server.url, data, root, concurrency) as stack:
                 try:
                     asyncio.run(Supervisor(stack).run())

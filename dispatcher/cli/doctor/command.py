@@ -8,11 +8,13 @@ from pathlib import Path
 
 import typer
 
-from dispatcher.cli.doctor.findings import Finding
+from dispatcher.cli.connection import configured
+from dispatcher.cli.doctor.findings import Finding, error
 from dispatcher.cli.doctor.here import examine_here
 from dispatcher.cli.doctor.server import examine_server
 from dispatcher.cli.options import AsJson, DataDir, Redis
 from dispatcher.cli.terminal.output import Output, speaks_unicode
+from shared.errors import ConfigurationError
 from shared.visible import say
 
 __all__ = ["doctor"]
@@ -23,7 +25,7 @@ _STYLES = {"ok": "", "warning": "yellow", "error": "red"}
 def doctor(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Check the server, the pools, the agents, the models and the collector; say what to do where something is wrong.
 
-    Exit code 0: nothing is wrong (there may be warnings); 1: something is.
+    Exit code 0: nothing is wrong (there may be warnings); 1: something is; 2: the settings are, by which all else goes.
     """
     found = asyncio.run(_examine(redis, data_dir))
     is_well = all(one.status != "error" for one in found)
@@ -31,11 +33,15 @@ def doctor(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = Non
         say(json.dumps({"ok": is_well, "checks": list(map(dataclasses.asdict, found))}, ensure_ascii=False))
     else:
         _show(found)
-    raise typer.Exit(0 if is_well else 1)
+    raise typer.Exit(0 if is_well else 2 if found[0].check == "settings" else 1)
 
 
 async def _examine(redis: str | None, data_dir: Path | None) -> list[Finding]:
 
+    try:
+        configured(redis, data_dir)
+    except ConfigurationError as fault:
+        return [error("settings", str(fault))]
     return [*await examine_server(redis, data_dir), *await examine_here()]
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from dispatcher.cli.agents.checks import Checker
 from dispatcher.cli.agents.found import configured_servers, open_agents
 from dispatcher.cli.doctor.findings import Finding, error, ok, warning
-from shared.errors import ConfigurationError, EkidenError
+from shared.errors import EkidenError
 from shared.llm.models import ModelValues, default_model, usable_models
 from shared.places import project_of
 from shared.settings import Settings, load_settings
@@ -24,11 +24,7 @@ _SHOWN = 3
 
 async def examine_here() -> list[Finding]:
     """Examine this machine."""
-    try:
-        settings = load_settings()
-    except ConfigurationError as fault:
-        return [error("settings", str(fault))]
-    return [trust(), agent_files(), models(settings, os.environ), mcp_servers(), await collector(os.environ)]
+    return [trust(), agent_files(), models(load_settings(), os.environ), mcp_servers(), await collector(os.environ)]
 
 
 def trust() -> Finding:

@@ -16,6 +16,7 @@ from dispatcher.cli.running.submission import Asked
 from dispatcher.cli.terminal.interrupts import Interrupted
 from dispatcher.client import Client
 from dispatcher.journal.following import Follower
+from dispatcher.local.first_use import tell_of_bash
 from dispatcher.local.left_data import name_left_data
 from dispatcher.local.locks import Neighbours, root_of_up
 from dispatcher.local.stack import Stack
@@ -57,6 +58,7 @@ def visit(data_dir: Path, abandoned: Abandoned | None) -> Iterator[Visit]:
 @contextmanager
 def own_pools(here: Visit, place: Workplace, agents_dirs: Sequence[Path] = ()) -> Iterator[Stack | None]:
     """Run a dispatcher and a worker for the folder; None: an ``ekiden up`` serves it already."""
+    tell_of_bash(here.data_dir)
     root = root_of_up(here.data_dir)
     if root is not None and place.folder.is_relative_to(root):
         yield None

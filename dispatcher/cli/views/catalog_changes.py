@@ -1,12 +1,13 @@
 """What the ``catalog`` commands ask of a server, and what comes back."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dispatcher.publishing import Difference, difference, publish, whoami
+from dispatcher.publishing import Difference, difference, lost_tools, publish, whoami
 from shared.definitions.catalog import Catalog
 from shared.definitions.model import AgentDefinition
-from shared.errors import AmbiguousId, NoCatalog
+from shared.errors import AmbiguousId, NoCatalog, UnreadableDefinition
 from shared.stores.catalogs import InForce, Publication, RedisCatalogStore
 
 __all__ = ["Agent", "Change", "Seen", "publish_files", "read_catalog", "roll_back"]
@@ -21,6 +22,8 @@ class Change:
     """The digest of the one before; empty: there was none."""
     agents: int
     differs: Difference
+    lost: Mapping[str, Sequence[str]]
+    """Agents that may not use what they might before -> which tools."""
     is_new: bool
 
     def as_json(self) -> dict[str, Any]:
@@ -32,6 +35,7 @@ class Change:
             "published": self.is_new,
             "agents": self.agents,
             **{kind: list(names) for kind, names in kinds.items()},
+            "lost_tools": {name: list(tools) for name, tools in self.lost.items()},
         }
 
 
@@ -72,12 +76,14 @@ async def publish_files(catalogs: RedisCatalogStore, catalog: Catalog, expected:
 
     Raises ``CatalogReplaced``: another one is in force, also when that came there just now.
     """
-    before = await catalogs.in_force()
+    before = await catalogs.to_replace()
     digest = before.digest if before else None
     if expected is not None and not (digest and expected and digest.startswith(expected)):
         digest = expected or None
+    had = await _agents_of(catalogs, before)
     is_new = await publish(catalogs, catalog, digest, "catalog publish")
-    return _change(catalog.digest, before, dict(catalog.digests), is_new=is_new)
+    lost = lost_tools(had, catalog.agents)
+    return _change(catalog.digest, before, dict(catalog.digests), lost, is_new=is_new)
 
 
 async def roll_back(catalogs: RedisCatalogStore, wanted: str | None) -> Change:
@@ -85,13 +91,14 @@ async def roll_back(catalogs: RedisCatalogStore, wanted: str | None) -> Change:
 
     Raises ``NoCatalog`` where there is none before, or it is not stored any more, and ``CatalogReplaced``.
     """
-    before = await catalogs.in_force()
+    before = await catalogs.to_replace()
     if before is None:
         raise NoCatalog("no catalog is in force: there is nothing to roll back; `ekiden catalog publish`")
     digest = await _resolved(catalogs, wanted) if wanted else await _previous(catalogs, before.digest)
-    manifest = await catalogs.manifest(digest)
+    has = InForce(digest, await catalogs.manifest(digest))
+    lost = lost_tools(await _agents_of(catalogs, before), await _agents_of(catalogs, has))
     is_new = await catalogs.roll_back(digest, replaces=before.digest, by=whoami(), source="catalog rollback")
-    return _change(digest, before, manifest, is_new=is_new)
+    return _change(digest, before, has.manifest, lost, is_new=is_new)
 
 
 async def read_catalog(catalogs: RedisCatalogStore, wanted: str | None) -> Seen:
@@ -109,9 +116,21 @@ async def read_catalog(catalogs: RedisCatalogStore, wanted: str | None) -> Seen:
     return Seen(digest, digest == in_force, publication, tuple(agents))
 
 
-def _change(digest: str, before: InForce | None, manifest: dict[str, str], *, is_new: bool) -> Change:
+def _change(
+    digest: str, before: InForce | None, manifest: dict[str, str], lost: Mapping[str, Sequence[str]], *, is_new: bool
+) -> Change:
     differs = difference(before.manifest if before else {}, manifest)
-    return Change(digest, before.digest if before else "", len(manifest), differs, is_new)
+    return Change(digest, before.digest if before else "", len(manifest), differs, lost, is_new)
+
+
+async def _agents_of(catalogs: RedisCatalogStore, catalog: InForce | None) -> Mapping[str, AgentDefinition]:
+    """Return the agents of a catalog; none where it cannot be read, or a newer version has written it."""
+    if catalog is None or not catalog.manifest:
+        return {}
+    try:
+        return Catalog.from_store(*await catalogs.definitions(catalog.digest)).agents
+    except (NoCatalog, UnreadableDefinition):
+        return {}
 
 
 async def _resolved(catalogs: RedisCatalogStore, beginning: str) -> str:

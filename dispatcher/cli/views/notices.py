@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shared.records import HandedOff, Nudged, Refused, StateChanged, Summarised
-from shared.visible import one_line
+from shared.redaction import glimpse, redact
 
 __all__ = ["Notice", "Notices", "chain_text", "on_completion"]
 
@@ -48,12 +48,12 @@ class Notices:
         edge = f"{context.from_agent} {self._symbols['arrow']} {context.to_agent}"
         if record.call_id is None:
             why = on_completion(context.reason)
-            return Notice("handoff", f"{edge} (on completion){f': {why}' if why else ''}", "bold cyan")
-        return Notice("handoff", f"{edge}: {context.reason}", "bold cyan")
+            return Notice("handoff", f"{edge} (on completion){f': {redact(why)}' if why else ''}", "bold cyan")
+        return Notice("handoff", f"{edge}: {redact(context.reason)}", "bold cyan")
 
     def refusal(self, record: Refused, agent: str) -> Notice:
         """Say that a handoff was not carried out, and why."""
-        return Notice("stop", f"{agent}: {record.name} refused ({record.code}): {record.message}", "yellow")
+        return Notice("stop", f"{agent}: {record.name} refused ({record.code}): {redact(record.message)}", "yellow")
 
     def delegation(self, agent: str, children: Sequence[str]) -> Notice:
         """Say whom ``agent`` has called, by their names."""
@@ -86,12 +86,12 @@ class Notices:
     def _change(self, name: str, value: object) -> str:
         if value is None:
             return f"{name} taken away"
-        return f"{name} = {one_line(json.dumps(value, ensure_ascii=False), _LONGEST_VALUE, self._symbols['dots'])}"
+        return f"{name} = {glimpse(json.dumps(value, ensure_ascii=False), _LONGEST_VALUE, self._symbols['dots'])}"
 
     def cut(self, text: str) -> str:
         """Return the first line of a text, cut where it is long."""
         first = next(filter(None, map(str.strip, text.splitlines())), "")
-        return one_line(first, _LONGEST, self._symbols["dots"])
+        return glimpse(first, _LONGEST, self._symbols["dots"])
 
 
 def chain_text(agents: Sequence[str], arrow: str = "→") -> str:

@@ -31,8 +31,8 @@ from shared.records import (
     ToolStarted,
     Unrouted,
 )
+from shared.redaction import glimpse
 from shared.stores.base import LivePiece
-from shared.visible import one_line
 
 __all__ = ["PeopleView"]
 
@@ -229,7 +229,7 @@ class PeopleView:
     def _about(self, leg: int, call_id: str, name: str) -> str:
         call = self._calls.get((leg, call_id))
         first = next(iter(call.args.values()), "") if call else ""
-        return one_line(f"{name} {_as_text(first)}".rstrip(), 90, self._out.symbols["dots"])
+        return glimpse(f"{name} {_as_text(first)}".rstrip(), 90, self._out.symbols["dots"])
 
     def _tool_finished(self, record: ToolFinished, _: Entry) -> None:
         result = record.result
@@ -237,8 +237,10 @@ class PeopleView:
             self.below(delegated.child).end_with(delegated.agent, result)
             return
         about = self._about(record.leg, result.call_id, result.name)
-        failure = f": {one_line(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
-        self._line("tool", f"{about} ({record.duration_ms} ms){failure}", "red" if result.is_error else "dim")
+        failure = f": {glimpse(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
+        # One that was broken off, or never began, was not measured.
+        took = "" if result.is_error and not record.duration_ms else f" ({record.duration_ms} ms)"
+        self._line("tool", f"{about}{took}{failure}", "red" if result.is_error else "dim")
 
     def _handed_off(self, record: HandedOff, _: Entry) -> None:
         if record.leg or parent_of(self._job) is not None:  # else it is the route, which is told with its figures

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared.addresses import web_problem_of
 from shared.errors import ConfigurationError, MissingModel
 
 __all__ = ["GeminiAccess"]
@@ -46,8 +47,8 @@ class GeminiAccess:
         is_vertex = _flag(env, "GOOGLE_GENAI_USE_VERTEXAI")
         project = _value(env, "GOOGLE_CLOUD_PROJECT") if is_vertex else None
         address = base_url or _value(env, "GEMINI_BASE_URL") or _value(env, f"GOOGLE_{_service(is_vertex)}_BASE_URL")
-        if address and not re.match(r"https?://[^/\s]", address):
-            raise ConfigurationError(f"Gemini's base URL {address!r} must begin with http:// or https:// and a host")
+        if address and (problem := web_problem_of(address)) is not None:
+            raise ConfigurationError(f"Gemini's base URL: {problem}")
         return cls(
             api_key=None if project else _key(env),
             is_vertex=is_vertex,

@@ -1,14 +1,52 @@
 -- Put before every script, behind the names of the indexes (scripts.py writes them from keys.py). JSON is opaque: what a
 -- script decides by is a hash field or the score of an index.
---
+-- Keep what was in a queue and is no message of ours, for people to look at; where that cannot be, nothing fails by it.
+local function bury(queue, reason, raw)
+  redis.pcall('XADD', DEAD_LETTERS, 'MAXLEN', MAX_DEAD_LETTERS, '*', 'queue', queue, 'reason', reason, 'raw', raw)
+  redis.call('EXPIRE', DEAD_LETTERS, DEAD_LETTERS_TTL_S)
+end
+
+-- What an index holds; nil for any other key.
+local function kind_of(key)
+  local is_listed = string.sub(key, 1, #QUEUED) == QUEUED or string.sub(key, 1, #SUSPENDED) == SUSPENDED
+  return INDEXES[key] or (is_listed and 'zset' or nil)
+end
+
+-- Make sure that the name of a queue or of an index stands for what it should, or for nothing: what else stands there
+-- keeps everybody from reading and writing it. It is put aside as it is. Answers what it was, or nil.
+local function clear_the_way(key)
+  local kind, wanted = redis.call('TYPE', key).ok, kind_of(key) or 'list'
+  if kind == wanted or kind == 'none' then return nil end
+  local aside = MISPLACED .. key
+  redis.call('RENAME', key, aside)
+  redis.call('EXPIRE', aside, DEAD_LETTERS_TTL_S)
+  local what = wanted == 'list' and 'list of messages' or wanted
+  bury(key, 'a ' .. kind .. ' stood where the ' .. what .. ' should be: it was put aside as ' .. aside, '')
+  return kind
+end
+
+-- A script that breaks off in the middle has done half of it. Where that would be for what another program has written over
+-- an index, the way is cleared, and it goes on.
+local server = redis
+local redis = {pcall = server.pcall, call = function(...)
+  local reply = server.pcall(...)
+  if type(reply) == 'table' and reply.err then
+    local _, key = ...
+    if string.find(tostring(reply.err), 'WRONGTYPE') and kind_of(key) then clear_the_way(key) end
+    return server.call(...)
+  end
+  return reply
+end}
+
 -- Time is the server's. Its own time (wall) is for people; indexes count in relay time (now), from which the pools take the
 -- jumps of the server's clock (clock.py). Behind what they have followed it never falls, and what is far ahead of that is
 -- not vouched for: the clock has jumped, or no pool runs.
 local clock = redis.call('TIME')
 local wall = clock[1] * 1000 + math.floor(clock[2] / 1000)
-clock = redis.call('HMGET', CLOCK, 'offset_ms', 'followed_ms')
+clock = redis.call('HMGET', CLOCK, 'offset_ms', 'followed_ms', 'jumps')
 local ticked = wall + tonumber(clock[1] or '0')
 local followed = tonumber(clock[2] or '0')
+local jumps = clock[3] or '0'   -- how often the server's clock has jumped
 local now = math.max(ticked, followed)
 local is_vouched_for = followed == 0 or (ticked >= followed and ticked - followed <= VOUCHED_MS)
 
@@ -57,24 +95,6 @@ local function resume(id, job)
   if not cause then return end
   redis.call('ZREM', SUSPENDED .. cause, id)
   redis.call('HDEL', job, 'cause')
-end
-
--- Keep what was in a queue and is no message of ours, for people to look at; where that cannot be, nothing fails by it.
-local function bury(queue, reason, raw)
-  redis.pcall('XADD', DEAD_LETTERS, 'MAXLEN', MAX_DEAD_LETTERS, '*', 'queue', queue, 'reason', reason, 'raw', raw)
-  redis.call('EXPIRE', DEAD_LETTERS, DEAD_LETTERS_TTL_S)
-end
-
--- Make sure that a queue's name stands for a list, or for nothing: what else stands there keeps everybody from pushing and
--- reading, also the queues beside it. It is put aside as it is. Answers what it was, or nil.
-local function clear_the_way(queue)
-  local kind = redis.call('TYPE', queue).ok
-  if kind == 'list' or kind == 'none' then return nil end
-  local aside = MISPLACED .. queue
-  redis.call('RENAME', queue, aside)
-  redis.call('EXPIRE', aside, DEAD_LETTERS_TTL_S)
-  bury(queue, 'a ' .. kind .. ' stood where the list of messages should be: it was put aside as ' .. aside, '')
-  return kind
 end
 
 -- Push the job's Celery message and note when. \1 and \2 stand for what must be new at each push: JSON never holds raw

@@ -1,7 +1,7 @@
--- Put aside what stands under the names of queues and is no list; answers the names.
--- KEYS queues
+-- Put aside what stands under the names of queues and indexes and is none; answers the names.
+-- KEYS queues and indexes
 local cleared = {}
-for _, queue in ipairs(KEYS) do
-  if clear_the_way(queue) then cleared[#cleared + 1] = queue end
+for _, key in ipairs(KEYS) do
+  if clear_the_way(key) then cleared[#cleared + 1] = key end
 end
 return cleared

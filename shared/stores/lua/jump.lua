@@ -1,7 +1,6 @@
 -- Take a jump of the server's clock out of relay time, once: whoever noticed it too comes too late. Behind what any pool
 -- has followed relay time never falls, so that a pool whose own clock stood still (a laptop asleep) cannot hold it up.
 -- ARGV number of jumps that the pool knows of, ms by which the clock jumped, ms since when (as it counts now)
-local jumps = redis.call('HGET', CLOCK, 'jumps') or '0'
 if ARGV[1] ~= jumps then return {'known'} end
 local before = now
 now = math.max(ticked - ARGV[2], followed)

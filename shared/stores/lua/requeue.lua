@@ -3,7 +3,7 @@
 -- KEYS job, queue  ARGV id, queue, grace ms, max attempts, passed ms: the relay time that the sweeper has followed
 local passed = tonumber(ARGV[5])
 local id, job = ARGV[1], KEYS[1]
-local h = redis.call('HMGET', job, 'status', 'queue', 'attempts', 'leg', 'cancel')
+local h = redis.call('HMGET', job, 'status', 'queue', 'attempts', 'leg', 'cancel', 'given_back')
 if not h[1] or TERMINAL[h[1]] then
   redis.call('ZREM', QUEUED .. ARGV[2], id)
   forget(id, job)
@@ -16,7 +16,7 @@ end
 if h[1] == 'running' and listed_at(LEASES, id) > passed then return {'busy'} end
 if h[5] then return {'stopped', h[5]} end   -- who was to see the flag is gone: the sweeper ends the job
 if h[1] == 'running' then
-  if tonumber(h[3]) >= tonumber(ARGV[4]) then return {'dead', h[4]} end
+  if h[3] - (h[6] or 0) >= tonumber(ARGV[4]) then return {'dead', h[4]} end
 elseif h[1] == 'suspended' then
   local due = redis.call('ZSCORE', TIMERS, id)
   if not due then return {'waiting'} end   -- for its children: the last of them wakes it

@@ -8,7 +8,7 @@ if h[4] == ARGV[4] then return {'ok'} end
 if h[1] ~= 'failed' and h[1] ~= 'dead' then return {'refused', h[1]} end
 local ttl = TTL_S + tonumber(ARGV[3])
 record(KEYS[1], KEYS[2], 5, #ARGV)
-redis.call('HSET', KEYS[1], 'message', ARGV[2], 'attempts', 0, 'used_ms', 0, 'ttl', ttl, 'retried', ARGV[4])
+redis.call('HSET', KEYS[1], 'message', ARGV[2], 'attempts', 0, 'given_back', 0, 'used_ms', 0, 'ttl', ttl, 'retried', ARGV[4])
 redis.call('HDEL', KEYS[1], 'cancel', 'reason', 'result', 'ended_ms', 'spent_tokens', 'spent_micro')
 enlist(DEADLINES, ARGV[1], ARGV[3] * 1000)
 local verdict = enter(ARGV[1], KEYS[1], KEYS[4], KEYS[6], false)

@@ -1,6 +1,5 @@
 -- Tell relay time, and note how far a pool has followed it: up to here its own clock agreed.
 -- ARGV number of jumps that the pool knows of, ms up to which it followed ('' and 0: it has only begun)
-local jumps = redis.call('HGET', CLOCK, 'jumps') or '0'
 if ARGV[1] == jumps and tonumber(ARGV[2]) > followed then
   followed = tonumber(ARGV[2])
   redis.call('HSET', CLOCK, 'followed_ms', ARGV[2])

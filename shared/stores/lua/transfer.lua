@@ -42,7 +42,7 @@ local first = left + 1 + tonumber(ARGV[left])
 for i = left + 1, first - 1 do redis.call('HINCRBY', job, 'visits:' .. ARGV[i], -1) end
 record(job, KEYS[2], first, #ARGV)
 redis.call('HSET', job, 'leg', tonumber(ARGV[3]) + 1, 'agent', to, 'came_from', ARGV[7], 'handoff', ARGV[12], 'context', ARGV[13],
-  'queue', ARGV[14], 'message', ARGV[15], 'catalog', ARGV[16], 'attempts', 0, 'used_ms', 0)
+  'queue', ARGV[14], 'message', ARGV[15], 'catalog', ARGV[16], 'attempts', 0, 'given_back', 0, 'used_ms', 0)
 redis.call('HDEL', job, 'owner')
 redis.call('ZREM', LEASES, id)
 keep(redis.call('HGET', job, 'ttl'), KEYS[3])

@@ -89,6 +89,22 @@ def test_publishing_tells_what_comes_into_force(agents: Path) -> None:
     assert f"is in force, {first['agents'] + 1} agents\n" in text
 
 
+def test_publishing_and_rolling_back_name_who_loses_which_tools(agents: Path) -> None:
+    write(agents, "alpha", "tools: [ls, grep]\n")
+    write(agents, "beta", "tools: [ls]\n")
+    first = told("publish")
+    assert first["lost_tools"] == {}
+    write(agents, "alpha", "tools: [ls, glob]\n")
+    write(agents, "beta", "tools: [ls, glob]\n")
+    text = shown("publish")
+    assert "agent 'alpha' loses grep\n" in text
+    assert "'beta'" not in text, "who may use more loses nothing"
+    back = told("rollback", first["catalog"][:8])
+    assert back["lost_tools"] == {"alpha": ["glob"], "beta": ["glob"]}
+    (agents / "alpha.md").unlink()
+    assert told("publish")["lost_tools"] == {}, "who is gone is told of as such"
+
+
 def test_publishing_the_same_again_changes_nothing_and_says_so() -> None:
     first = told("publish")
     assert told("publish") == {**first, "published": False, "replaced": None, "added": []}
@@ -120,7 +136,7 @@ def test_folders_on_the_command_line_are_published_too(tmp_path: Path) -> None:
 def test_what_is_expected_to_be_in_force_must_be(agents: Path) -> None:
     refused = refusal("publish", "--expect", OTHER)
     assert isinstance(refused, CatalogReplaced)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert f"no catalog is in force; catalog {OTHER} was to be replaced, so nothing was published" in str(refused)
     first = told("publish", "--expect", "none")
     write(agents, "beta")

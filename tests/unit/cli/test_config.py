@@ -1,6 +1,7 @@
 """``ekiden config``, through the real command line."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,28 @@ def test_the_users_file_is_listed_alone() -> None:
     assert config("list", "--global").stdout.split() == ["key", "value", "ekiden.model", "fast"]
 
 
+def test_what_commands_get_is_listed_by_name_and_can_be_added_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASS", "planted")
+    monkeypatch.setenv("SHOP_COLOUR", "planted")
+
+    def passed() -> dict[str, bool]:
+        done = config("env", "--json")
+        assert "planted" not in done.stdout
+        return {row["name"]: row["passed"] for row in json.loads(done.stdout)}
+
+    before = passed()
+    assert (before["HOME"], before["DB_PASS"], before["SHOP_COLOUR"]) == (True, False, False)
+    config("set", "--global", "tools.env", '["SHOP_*"]')
+    assert passed() == before | {"SHOP_COLOUR": True}
+    assert re.search(r"^DB_PASS +kept back$", config("env").stdout, re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
         ("routing.fallback", "maybe", "'prompt_user', 'default_agent' or 'none'"),
         ("lease_s", "soon", "valid number"),
+        ("tools.env", '["EKIDEN_*"]', "never get what is Ekiden's"),
         ("concurrency", "0", "greater than or equal to 1"),
         ("modle", "x", "did you mean 'model'"),
     ],

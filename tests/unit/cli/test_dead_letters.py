@@ -39,7 +39,7 @@ def test_dead_letters_are_shown_and_forgotten_once_they_were(server: str) -> Non
     shown = status("--dead-letters", "--redis", server).stdout
     assert "ekiden.dispatch  it is binary" in shown
     assert "\x1b" not in shown
-    assert "\\xff" in shown
+    assert "\\u001b[2J\\xff\\u0000" in shown
     assert status("--dead-letters", "--clear", "--redis", server).stdout.splitlines()[-1] == "2 forgotten"
     assert status("--dead-letters", "--redis", server).stdout == "No dead letters\n"
 

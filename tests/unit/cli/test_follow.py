@@ -374,6 +374,38 @@ def test_a_job_that_the_server_has_lost_altogether_ends_the_following(valkey_url
     run(valkey_url, scenario)
 
 
+async def another(stores: Stores, job: str) -> None:
+    """Give the number of ``job`` to another request, and end what comes of it."""
+    assert await stores.jobs.reserve(job.partition(".")[0], "another's") == job
+    assert await stores.jobs.submit(submission(job, "another's", "another's"))
+    leg = await claimed(stores, job)
+    await stores.jobs.finish(leg.lease, "end", [done("another's", leg=0)], [])
+
+
+def test_another_job_that_got_the_number_of_a_lost_one_is_never_taken_for_it(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        first = await claimed(stores, await submitted(stores))
+        await stores.jobs.finish(first.lease, "end", [done(leg=0)], [])
+        session = first.lease.job.partition(".")[0]
+        before = Snapshot(valkey_url)
+        await another(stores, f"{session}.2")
+        theirs = Snapshot(valkey_url)
+        before.restore()
+        job = await client.submit("mine", session=session)
+        assert job == f"{session}.2"
+        read_some = asyncio.create_task(Follower(client, job, seen, is_served=True).run())
+        await seen.until("request")
+        theirs.restore()
+        for following in (read_some, Follower(client, job, Seen()).run(), client.wait(job)):
+            with pytest.raises(UnknownJob, match="another request has its number now; submit yours again"):
+                await asyncio.wait_for(following, 10)
+        assert seen.events == ["request"]
+        async with Client(valkey_url) as third:
+            assert (await third.wait(job)).result == "another's"
+
+    run(valkey_url, scenario)
+
+
 def test_who_waits_for_a_job_goes_on_with_what_the_server_still_has(valkey_url: str) -> None:
     async def scenario(stores: Stores, client: Client, _: Seen) -> None:
         leg = await moved(stores, await submitted(stores), "debugger")

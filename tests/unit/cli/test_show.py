@@ -89,7 +89,7 @@ def test_what_goes_wrong_on_the_way_is_shown_with_its_cause() -> None:
     )
     assert text.splitlines()[:6] == [
         "💡 debugger goes on: attempt 2",
-        "🔧 bash (0 ms): no way",
+        "🔧 bash: no way",
         "⛔ debugger: transfer_to_x refused (CIRCULAR_HANDOFF): answer yourself",
         "⏳ debugger waits 0.5 s: missing tools: tools bash",
         "💡 the catalog changed",

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from shared.outcomes import Outcome
+from shared.relay.believing import Believing
 from shared.relay.leases import Leases
 from shared.relay.leg import Leg
 from shared.relay.runner import Runner
@@ -36,7 +37,8 @@ class Playing:
 
 def runner_of(stores: Stores, *moves: Move, lease_s: float = 30.0, store: JobStore | None = None) -> Runner:
     """A runner whose handler makes these moves; ``store`` in the place of the real one."""
-    return Runner(store or stores.jobs, Leases(lease_s), Playing(*moves), cycles="parent")
+    believing = Believing(stores.signing, stores.dead_letters)
+    return Runner(store or stores.jobs, Leases(lease_s), Playing(*moves), cycles="parent", believing=believing)
 
 
 def handler_of(runner: Runner) -> Playing:

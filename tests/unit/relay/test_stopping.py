@@ -184,10 +184,10 @@ def test_one_jobs_trouble_keeps_no_other_from_being_swept(backend: Backend) -> N
             await expire(stores, job)
         requeue = stores.jobs.requeue
 
-        async def faulty(job: str, *args: float) -> str:
+        async def faulty(job: str, *args: float, **at: int | None) -> str:
             if job == bad:
                 raise ValueError(job)
-            return await requeue(job, *args)  # type: ignore[arg-type]
+            return await requeue(job, *args, **at)  # type: ignore[arg-type]
 
         stores.jobs.requeue = faulty  # type: ignore[method-assign,assignment]
         assert await sweep(stores.jobs, grace_s=2, max_attempts=5) == 1

@@ -1,10 +1,13 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shared.environments import for_tools
 from workers.tools.base import Tool, ToolContext
+from workers.tools.builtin import beneath
 
 Use = Callable[..., str]
 
@@ -21,7 +24,8 @@ def cwd(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def context(cwd: Path) -> ToolContext:
-    return ToolContext(job="a" * 16 + ".1", leg=1, agent="code-fixer", call_id="c1", cwd=cwd, root=cwd.parent)
+    env = for_tools(os.environ)
+    return ToolContext(job="a" * 16 + ".1", leg=1, agent="code-fixer", call_id="c1", cwd=cwd, root=cwd.parent, env=env)
 
 
 @pytest.fixture
@@ -34,3 +38,13 @@ def use(context: ToolContext) -> Use:
         return result
 
     return call
+
+
+@pytest.fixture(params=["openat2", "step by step"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to open what lies below a folder."""
+    if request.param == "step by step":
+        monkeypatch.setattr(beneath, "_has_openat2", lambda: False)
+    elif not beneath._has_openat2():
+        pytest.skip("this system has no openat2, or a sandbox forbids it")
+    return str(request.param)

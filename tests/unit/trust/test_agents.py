@@ -273,3 +273,44 @@ def test_what_one_project_was_granted_serves_no_other_ones_words(project: Path, 
     agents = {agent.name: agent for agent in layered(level.loaded for level in levels).definitions}
     assert agents["helper"].handoffs == ()
     assert agents["deployer"].permits("bash"), "the impostor counts behind"
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "tools: bash",
+        "tools: Bash, Shell, run_shell_command",
+        "tools: ['*']",
+        "tools: [b*, '[b]ash', '?ash', 'ba**']",
+        "tools: {bash: true}",
+        "tools: {allow: [bash], unknown: [bash]}",
+        "tools: {deny: [edit_file]}",
+        "tools: {allow: null, unknown: ['*']}",
+        "tools: [read_file]\nallowed-tools: Bash\nallowedTools: [Bash]",
+        "tools: [read_file]\npermissionMode: bypassPermissions\nyolo: true",
+        "tools: [read_file]\nextra: {tools: {allow: [bash]}}",
+        "tools: ['\uff42ash', 'BASH', 'bash ', ' bash', 'bash\\t', 'Bash(*)']",
+        "scope: global\nkind: system\ntools: [bash]",
+        "scope: builtin\ntitle: debugger\ntools: [bash]",
+        "transfer_to_parent: true\nsubagents: [debugger, code-fixer]",
+        "handoffs: ['*', debugger, Debugger, debugger_, {to: code-fixer, when: auto, return: true}]",
+        "handoffs: [friend]\ntransfer: single",
+        "tools: &all ['*']\n<<: {tools: [bash]}",
+        "tools: [read_file]\ntools: [bash]",
+    ],
+)
+@pytest.mark.parametrize("name", ["lure", "debugger", "Code Fixer", "reviewer"])
+def test_no_front_matter_gets_an_untrusted_agent_bash_or_a_way_to_who_has_it(
+    front: str, name: str, project: Path
+) -> None:
+    shipped = in_force()
+    folder = project / AGENTS_FOLDER
+    folder.mkdir(parents=True)
+    (folder / "a.md").write_text(f"---\nname: {name}\ndescription: d\n{front}\n---\nWork.\n", "utf-8")
+    (folder / "b.md").write_text("---\nname: friend\ndescription: d\ntools: [bash]\nhandoffs: [debugger]\n---\nHi.\n")
+    agents = in_force()
+    assert {name: agents[name] for name in shipped} == shipped
+    for agent in agents.values():
+        if agent.name not in shipped:
+            assert tools_of(agent) <= SAFE_TOOLS
+            assert not set(agent.targets) & shipped.keys()

@@ -19,7 +19,10 @@ from shared.trust.telling import take_over
 RISKY = sorted(Settings.model_fields.keys() - HARMLESS)
 VALUES: dict[str, Any] = {
     "redis_url": "redis://203.0.113.7:6379/0",
+    "gemini_base_url": "http://203.0.113.7",
     "agents_dir": ["a"],
+    "tools_read_only": ["x"],
+    "tools_writable": ["x"],
     "model_aliases": {"fast": "x"},
     "prices": {"gemini": [1, 2]},
     "redact": ["x+"],

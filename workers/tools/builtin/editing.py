@@ -1,5 +1,6 @@
 """Changing files: ``edit_file``."""
 
+import stat
 from bisect import bisect_left
 
 from pydantic import BaseModel, Field
@@ -8,7 +9,7 @@ from shared.errors import ToolError
 from workers.tools.base import ToolContext, tool
 from workers.tools.builtin.difference import short_difference
 from workers.tools.builtin.mismatch import why_ambiguous, why_missing
-from workers.tools.builtin.paths import explained, file_at, inside, shown
+from workers.tools.builtin.paths import Place, place_of, require_writable, shown
 from workers.tools.builtin.textfile import MAX_BYTES, TextFile, line_end, read_text, write_text
 
 __all__ = ["edit_file"]
@@ -32,31 +33,30 @@ class EditFile(BaseModel):
 @tool(EditFile, needs_workspace=True)
 def edit_file(args: EditFile, context: ToolContext) -> str:
     """Replace text in a file, or create it, and return what changed as a diff."""
-    return _replace(args, context) if args.old else _create(args, context)
+    place = place_of(args.path, context)
+    require_writable(place, context)
+    return _replace(place, args, context) if args.old else _create(place, args, context)
 
 
-def _create(args: EditFile, context: ToolContext) -> str:
-    real = inside(args.path, context)
+def _create(place: Place, args: EditFile, context: ToolContext) -> str:
+    status = place.status()
     # An empty file may be filled: there is no text in it that `old` could name, and none to lose.
-    with explained(args.path):
-        is_free = not real.exists() or (real.is_file() and real.stat().st_size == 0)
-    if not is_free:
+    if status is not None and not (stat.S_ISREG(status.st_mode) and status.st_size == 0):
         raise ToolError(f"{args.path!r} exists already: give the text to replace in 'old', or choose another path")
-    write_text(real, TextFile(args.new), args.path)
-    name = shown(real, context)
+    write_text(place, TextFile(args.new), context)
+    name = shown(place.real, context)
     return f"created {name}\n{short_difference('', args.new, name)}"
 
 
-def _replace(args: EditFile, context: ToolContext) -> str:
-    real = file_at(args.path, context)
-    before = read_text(real, args.path)
+def _replace(place: Place, args: EditFile, context: ToolContext) -> str:
+    before = read_text(place, context)
     found = _places(args.old, before.content)
     _check(args, before, found)
     after = _replaced(before.content, found, args.new)
     if after == before.content:
         raise ToolError(f"nothing to change in {args.path!r}: 'old' and 'new' are the same text")
-    write_text(real, before.with_content(after), args.path)
-    name = shown(real, context)
+    write_text(place, before.with_content(after), context)
+    name = shown(place.real, context)
     summary = f"edited {name}" if len(found) == 1 else f"edited {name}: {len(found)} replacements, the first of them:"
     return f"{summary}\n{short_difference(before.content, _replaced(before.content, found[:1], args.new), name)}"
 

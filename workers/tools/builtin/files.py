@@ -1,12 +1,12 @@
 """Looking at files: ``ls`` and ``read_file``."""
 
-from pathlib import Path
+import os
 
 from pydantic import BaseModel, Field
 
 from shared.errors import ToolError
 from workers.tools.base import ToolContext, tool
-from workers.tools.builtin.paths import explained, file_at, folder_at
+from workers.tools.builtin.paths import opened_folder, place_of
 from workers.tools.builtin.textfile import lines_of, read_text
 
 __all__ = ["ls", "read_file"]
@@ -26,12 +26,11 @@ class Ls(BaseModel):
 @tool(Ls, read_only=True, needs_workspace=True)
 def ls(args: Ls, context: ToolContext) -> str:
     """List the entries of a folder by name."""
-    folder = folder_at(args.path, context)
-    with explained(args.path):
-        entries = sorted(folder.iterdir())
+    with opened_folder(place_of(args.path, context), context) as folder, os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+        lines = [_entry(folder, entry) for entry in entries[:_MAX_ENTRIES]]
     if not entries:
         return "(empty folder)"
-    lines = [_entry(entry) for entry in entries[:_MAX_ENTRIES]]
     if len(entries) > _MAX_ENTRIES:
         lines.append(f"(cut: {_MAX_ENTRIES:,} of {len(entries):,} entries; narrow it with glob)")
     return "\n".join(lines)
@@ -48,7 +47,7 @@ class ReadFile(BaseModel):
 @tool(ReadFile, read_only=True, needs_workspace=True)
 def read_file(args: ReadFile, context: ToolContext) -> str:
     """Return numbered lines of a text file, and say so when there are more."""
-    text = read_text(file_at(args.path, context), args.path)
+    text = read_text(place_of(args.path, context), context)
     lines = lines_of(text.printable)
     if not lines[-1]:
         lines.pop()
@@ -65,10 +64,10 @@ def read_file(args: ReadFile, context: ToolContext) -> str:
     return "\n".join(shown)
 
 
-def _entry(entry: Path) -> str:
+def _entry(folder: int, entry: os.DirEntry[str]) -> str:
     if entry.is_symlink():
-        return f"{entry.name} -> {entry.readlink()}"
-    return f"{entry.name}/" if entry.is_dir() else entry.name
+        return f"{entry.name} -> {os.readlink(entry.name, dir_fd=folder)}"
+    return f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
 
 
 def _numbered(lines: list[str], first: int) -> list[str]:

@@ -1,82 +1,173 @@
 """Paths that a model gives: where they lead, whether they may be followed, how they are shown.
 
-The check keeps honest mistakes and hostile arguments of the *file* tools inside the workspace. It is no sandbox: an
-agent that has the shell tool can do whatever the worker's user can.
+Where a path leads, links followed, is found out first; then it is opened there, beneath the workspace root and through
+no link (``beneath``). The first is a guess that somebody may make wrong meanwhile: then the second fails. This keeps
+honest mistakes and hostile arguments of the *file* tools inside the workspace. It is no sandbox: an agent that has
+``bash`` can do whatever the worker's user can.
 """
 
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from shared.errors import ToolError
 from shared.nearness import nearest
+from shared.places import project_of
 from workers.tools.base import ToolContext
+from workers.tools.builtin.beneath import folder_below, folder_held, made_folder, open_regular, status_in
+from workers.tools.protected import BUILTIN_PLACES, DATA_MARKS, closed_in, is_closed
 
-__all__ = ["SKIPPED", "explained", "file_at", "files_under", "folder_at", "inside", "shown"]
+__all__ = [
+    "SKIPPED",
+    "Found",
+    "Place",
+    "explained",
+    "files_under",
+    "open_file",
+    "opened_folder",
+    "place_of",
+    "require_writable",
+    "shown",
+    "writable_folder",
+]
 
 SKIPPED = frozenset({".git", ".ekiden", "__pycache__", "node_modules", ".venv"})
 """Folders that searches do not enter."""
 
-_KERNEL = ("/proc", "/sys", "/dev")
-"""Not files, whatever they look like; they would lie inside a workspace root of ``/``."""
-
 _MAX_CANDIDATES = 5_000
 
 
-def inside(path: str, context: ToolContext) -> Path:
+@dataclass(frozen=True)
+class Place:
+    """Where a model's path leads.
+
+    Attributes:
+        given: The path as the model gave it.
+        root: The real path of the workspace root.
+        names: The way from there, through no link.
+    """
+
+    given: str
+    root: Path
+    names: tuple[str, ...]
+
+    @property
+    def real(self) -> Path:
+        """The real path."""
+        return self.root.joinpath(*self.names)
+
+    def status(self) -> os.stat_result | None:
+        """Return what is there, None: nothing. Raises ``ToolError`` for what the system refuses to tell."""
+        with explained(self.given), suppress(FileNotFoundError, NotADirectoryError), folder_held(self.root) as root:
+            if not self.names:
+                return os.fstat(root)
+            with folder_below(root, self.names[:-1]) as parent:
+                return status_in(parent, self.names[-1])
+        return None
+
+
+class Found(NamedTuple):
+    """A file that a search comes by."""
+
+    folder: int
+    """Its folder, open until the search goes on."""
+    name: str
+    path: str
+    """From the folder that is searched."""
+
+
+def place_of(path: str, context: ToolContext) -> Place:
     """Return where ``path`` leads, symbolic links followed; relative paths start at the job's folder.
 
-    Tools open the returned path and never the given one, so that nothing is followed a second time.
-
     Raises:
-        ToolError: it leads outside the workspace, or cannot be a path.
+        ToolError: it leads outside the workspace or to what is closed to agents, or cannot be a path.
     """
     try:
-        real = Path(os.path.realpath(context.cwd / path))
+        with explained(path):  # what is looked at may go meanwhile
+            real = Path(os.path.realpath(context.cwd / path))
     except ValueError as error:
         raise ToolError(f"{path!r} cannot be a path ({error}): give a path inside the workspace") from error
     root = Path(os.path.realpath(context.root))
-    is_kernel = any(real.is_relative_to(top) and not root.is_relative_to(top) for top in _KERNEL)
-    if is_kernel or not real.is_relative_to(root):
+    if not real.is_relative_to(root):
         raise ToolError(
             f"{path!r} leads outside the workspace: only paths inside it may be used, wherever symbolic links and '..' "
             "lead; give one relative to the job's folder"
         )
-    return real
+    if is_closed(real, root):
+        raise ToolError(
+            f"{path!r} leads outside the workspace, to what is closed to agents: data of Ekiden or of its server, the "
+            "user's settings, or files of the kernel"
+        )
+    return Place(path, root, real.relative_to(root).parts)
 
 
-def file_at(path: str, context: ToolContext) -> Path:
-    """Return the regular file that ``path`` names.
-
-    Raises:
-        ToolError: outside the workspace, missing (names near ones), a folder, or a pipe or device.
-    """
-    real = inside(path, context)
-    with explained(path):
-        if real.is_dir():
-            raise ToolError(f"{path!r} is a folder, expected a file: list it with ls")
-        if not real.exists():
-            raise ToolError(f"there is no file {path!r}{_nearest(real, context)}")
-        if not real.is_file():
-            raise ToolError(f"{path!r} is a pipe, socket or device, expected a regular file")
-    return real
-
-
-def folder_at(path: str, context: ToolContext) -> Path:
-    """Return the folder that ``path`` names.
+@contextmanager
+def open_file(place: Place, context: ToolContext) -> Iterator[int]:
+    """Open the regular file at ``place`` for reading.
 
     Raises:
-        ToolError: outside the workspace, missing (names near ones) or a file.
+        ToolError: missing (names near ones), a folder, a pipe or device, or the system refuses.
     """
-    real = inside(path, context)
-    with explained(path):
-        if not real.exists():
-            raise ToolError(f"there is no folder {path!r}{_nearest(real, context)}")
-        if not real.is_dir():
-            raise ToolError(f"{path!r} is a file, expected a folder: read it with read_file")
-    return real
+    status = place.status()
+    if status is None:
+        raise ToolError(f"there is no file {place.given!r}{_nearest(place, context)}")
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError(f"{place.given!r} is a folder, expected a file: list it with ls")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(f"{place.given!r} is a pipe, socket or device, expected a regular file")
+    with explained(place.given), folder_held(place.root) as root, folder_below(root, place.names[:-1]) as parent:
+        file = open_regular(parent, place.names[-1])
+        try:
+            yield file
+        finally:
+            os.close(file)
+
+
+@contextmanager
+def opened_folder(place: Place, context: ToolContext) -> Iterator[int]:
+    """Open the folder at ``place`` to list it.
+
+    Raises:
+        ToolError: missing (names near ones), a file, or the system refuses.
+    """
+    status = place.status()
+    if status is None:
+        raise ToolError(f"there is no folder {place.given!r}{_nearest(place, context)}")
+    if not stat.S_ISDIR(status.st_mode):
+        raise ToolError(f"{place.given!r} is a file, expected a folder: read it with read_file")
+    with explained(place.given), folder_held(place.root) as root, folder_below(root, place.names, listed=True) as one:
+        yield one
+
+
+def require_writable(place: Place, context: ToolContext) -> None:
+    """Raise ``ToolError`` if what is at ``place`` is read-only for agents, or has further names (hard links)."""
+    project = project_of(place.root)
+    for way in _ways(place, project, context):
+        if (problem := context.protected.problem_of(way.relative_to(project).parts)) is not None:
+            raise ToolError(f"{place.given!r} is read-only for agents: {problem}")
+    status = place.status()
+    if status is not None and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        raise ToolError(
+            f"{place.given!r} has {status.st_nlink} names (hard links), and the others may lie outside the workspace: "
+            "write the text to a new file instead, or ask the user to make it a file of its own"
+        )
+
+
+@contextmanager
+def writable_folder(place: Place, context: ToolContext) -> Iterator[int]:
+    """Open the folder of the file at ``place``, made if it is missing, to put that file there.
+
+    Raises:
+        ToolError: it is read-only for agents, has further names elsewhere, or the system refuses.
+    """
+    require_writable(place, context)
+    with explained(place.given), folder_held(place.root) as root, made_folder(root, place.names[:-1]) as parent:
+        yield parent
 
 
 def shown(real: Path, context: ToolContext) -> str:
@@ -84,12 +175,25 @@ def shown(real: Path, context: ToolContext) -> str:
     return os.path.relpath(real, os.path.realpath(context.cwd))
 
 
-def files_under(folder: Path) -> Iterator[Path]:
-    """Yield the files below ``folder`` in a stable order, without entering links or the ``SKIPPED`` folders."""
-    for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED)
-        for name in sorted(files):
-            yield Path(parent, name)
+def files_under(place: Place) -> Iterator[Found]:
+    """Yield the files below a folder in a stable order, without entering links, ``SKIPPED`` folders or closed ones.
+
+    One folder is open at a time; one that cannot be opened, or is a link by now, is passed over.
+    """
+    with folder_held(place.root) as root:
+        waiting: list[tuple[str, ...]] = [()]
+        while waiting:
+            way = waiting.pop()
+            with suppress(OSError), folder_below(root, place.names + way, listed=True) as folder:
+                files, folders = _entries(folder)
+                if not DATA_MARKS.isdisjoint(files + folders):
+                    continue
+                closed = closed_in(place.real.joinpath(*way), place.root)
+                before = "/".join((*way, ""))
+                for name in files:
+                    if name not in closed:
+                        yield Found(folder, name, before + name)
+                waiting += [(*way, name) for name in reversed(folders) if name not in closed | SKIPPED]
 
 
 @contextmanager
@@ -101,13 +205,45 @@ def explained(path: str) -> Iterator[None]:
         raise ToolError(f"{path!r} cannot be used: {error.strerror or type(error).__name__}") from error
 
 
-def _nearest(real: Path, context: ToolContext) -> str:
-    """Say which existing files and folders have a name like that of ``real``."""
-    folder = Path(os.path.realpath(context.cwd))
+def _entries(folder: int) -> tuple[list[str], list[str]]:
+    """Return the names of files (and links, pipes, ...) and of folders, each in order."""
+    files: list[str] = []
+    folders: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.name)
+    return sorted(files), sorted(folders)
+
+
+def _ways(place: Place, project: Path, context: ToolContext) -> Iterator[Path]:
+    """Yield the paths within the project by which what is at ``place`` is known.
+
+    Its real one, the one that was given, and the built-in places that are links to it or to a folder above it.
+    """
+    yield place.real
+    given = Path(os.path.normpath(Path(os.path.realpath(context.cwd), place.given)))
+    if given.is_relative_to(project):
+        yield given
+    tops = {top for top in (project, place.root, project_of(context.cwd)) if top.is_relative_to(project)}
+    for link in (top / name for top in tops for name in BUILTIN_PLACES):
+        if (target := _target(link)) is not None and place.real.is_relative_to(target):
+            yield link / place.real.relative_to(target)
+
+
+def _target(link: Path) -> Path | None:
+    """Return where a path leads that is a link, or has one just above; None if it is neither."""
+    if link.is_symlink() or link.parent.is_symlink():
+        return Path(os.path.realpath(link))
+    return None
+
+
+def _nearest(place: Place, context: ToolContext) -> str:
+    """Say which existing files and folders have a name like that of ``place``."""
+    here = place_of(".", context)
     found: dict[str, dict[str, None]] = {}
-    for file in islice(files_under(folder), _MAX_CANDIDATES):
-        for entry in (file, *file.relative_to(folder).parents):
-            found.setdefault(entry.name.casefold(), {})[shown(folder / entry, context)] = None
-    close = nearest(real.name.casefold(), found, cpu_s=1.0)
+    for file in islice(files_under(here), _MAX_CANDIDATES):
+        for entry in (Path(file.path), *Path(file.path).parents):
+            found.setdefault(entry.name.casefold(), {})[shown(here.real / entry, context)] = None
+    close = nearest(place.real.name.casefold(), found, cpu_s=1.0)
     near = [name for match in close for name in found[match]][:5]
     return f"; near names: {', '.join(near)}" if near else "; list a folder with ls, or search with glob"

@@ -1,17 +1,20 @@
 """Finding files and lines: ``glob`` and ``grep``."""
 
+import os
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from pathlib import Path
 
 from pydantic import BaseModel, Field
 
 from shared.errors import ToolError
+from shared.globs import glob_expression
 from shared.patterns import MAX_LENGTH, Pattern
 from workers.tools.base import ToolContext, tool
-from workers.tools.builtin.paths import explained, file_at, files_under, folder_at, inside, shown
-from workers.tools.builtin.patterns import compiled, glob_expression
+from workers.tools.builtin.beneath import folder_below, folder_held, open_regular, read_all
+from workers.tools.builtin.paths import Found, Place, files_under, open_file, opened_folder, place_of, shown
+from workers.tools.builtin.patterns import compiled
 from workers.tools.builtin.textfile import MAX_BYTES, TextFile
 
 __all__ = ["glob", "grep"]
@@ -43,11 +46,12 @@ def glob(args: Glob, context: ToolContext) -> str:
     """Return the paths of the files that match, sorted, one per line."""
     if args.pattern.startswith("/") or ".." in args.pattern.split("/"):
         raise ToolError(f"the pattern {args.pattern!r} must be relative and without '..': name the folder in path")
-    folder = folder_at(args.path, context)
-    visited = _Visited(folder)
+    place = place_of(args.path, context)
+    with opened_folder(place, context):  # which says what else is there
+        visited = _Visited(files_under(place))
     expression = compiled(glob_expression(args.pattern), named=args.pattern)
-    found = [file for file in visited if expression.search(_relative(file, folder))]
-    lines = sorted(shown(file, context) for file in found)
+    found = [file.path for file in visited if expression.search(_encoded(file.path))]
+    lines = sorted(shown(place.real / path, context) for path in found)
     notes = visited.notes
     if len(lines) > _MAX_PATHS:
         notes = [f"(cut: {_MAX_PATHS} of {len(lines):,} files; narrow the pattern)", *notes]
@@ -73,8 +77,9 @@ class Grep(BaseModel):
 def grep(args: Grep, context: ToolContext) -> str:
     """Return the matching lines of all text files under a path."""
     expression = compiled(args.pattern)
-    visited = _visited(args, context)
-    found = _matches(expression, visited, context)
+    place = place_of(args.path, context)
+    visited = _Visited(_files_at(place, context), args.include)
+    found = _matches(expression, visited, lambda path: shown(place.real / path, context))
     lines = list(islice(found, _MAX_MATCHES))
     notes = visited.notes
     if len(lines) == _MAX_MATCHES and next(found, None) is not None:
@@ -87,8 +92,8 @@ def grep(args: Grep, context: ToolContext) -> str:
 class _Visited:
     """The files of one search, up to a number and a time; afterwards ``notes`` says what was left out."""
 
-    def __init__(self, base: Path, include: str | None = None) -> None:
-        self._base = base
+    def __init__(self, files: Iterator[Found], include: str | None = None) -> None:
+        self._files = files
         self._include = compiled(glob_expression(include), named=include) if include else None
         self._by_name = include is not None and "/" not in include
         self._until = time.monotonic() + _MAX_SECONDS
@@ -109,60 +114,61 @@ class _Visited:
             return True
         return False
 
-    def __iter__(self) -> Iterator[Path]:
-        files = iter([self._base]) if self._base.is_file() else files_under(self._base)
-        for file in islice(files, _MAX_VISITED):
+    def __iter__(self) -> Iterator[Found]:
+        for file in islice(self._files, _MAX_VISITED):
             if self.is_over:
                 return
             if self._is_included(file):
                 yield file
-        if next(files, None) is not None:
+        if next(self._files, None) is not None:
             self.note(f"only the first {_MAX_VISITED:,} files were looked at; search a smaller folder")
 
-    def _is_included(self, file: Path) -> bool:
+    def _is_included(self, file: Found) -> bool:
         if self._include is None:
             return True
-        name = _encoded(file.name) if self._by_name else _relative(file, self._base)
-        return self._include.search(name) is not None
+        return self._include.search(_encoded(file.name if self._by_name else file.path or file.name)) is not None
 
 
-def _visited(args: Grep, context: ToolContext) -> _Visited:
-    real = inside(args.path, context)
-    with explained(args.path):
-        is_file = real.is_file()
-    return _Visited(file_at(args.path, context) if is_file else folder_at(args.path, context), args.include)
+def _files_at(place: Place, context: ToolContext) -> Iterator[Found]:
+    """Yield the file at ``place``, or those below the folder there."""
+    status = place.status()
+    if status is None or stat.S_ISDIR(status.st_mode):
+        with opened_folder(place, context):  # which says what else is there
+            yield from files_under(place)
+        return
+    with open_file(place, context), folder_held(place.root) as root, folder_below(root, place.names[:-1]) as folder:
+        yield Found(folder, place.names[-1], "")
 
 
-def _matches(expression: Pattern, files: _Visited, context: ToolContext) -> Iterator[str]:
+def _matches(expression: Pattern, files: _Visited, named: Callable[[str], str]) -> Iterator[str]:
     most = _MAX_WORK // expression.programsize
     for file in files:
         text = _text_of(file)
-        name = shown(file, context)
         for number, line in enumerate(text.utf8.split(b"\n") if text else (), 1):
             if number % _LINES_A_LOOK == 0 and files.is_over:
                 return
             if len(line) > most:
                 files.note(f"lines were searched up to {most:,} bytes")
             if expression.search(line.removesuffix(b"\r")[:most]):
-                yield f"{name}:{number}:{_cut(line.decode(errors='replace').removesuffix(chr(13)))}"
+                yield f"{named(file.path)}:{number}:{_cut(line.decode(errors='replace').removesuffix(chr(13)))}"
 
 
-def _text_of(file: Path) -> TextFile | None:
+def _text_of(file: Found) -> TextFile | None:
     """Return the text of ``file``, or None for what a search passes over: links, pipes, binary, huge, unreadable."""
     try:
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > MAX_BYTES:
-            return None
-        return TextFile.decode(file.read_bytes())
+        opened = open_regular(file.folder, file.name)
     except OSError:
         return None
+    try:
+        return TextFile.decode(read_all(opened, MAX_BYTES)) if os.fstat(opened).st_size <= MAX_BYTES else None
+    except OSError:
+        return None
+    finally:
+        os.close(opened)
 
 
 def _cut(line: str) -> str:
     return line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]} (cut)"
-
-
-def _relative(file: Path, base: Path) -> bytes:
-    return _encoded(file.relative_to(base).as_posix() if file != base else file.name)
 
 
 def _encoded(name: str) -> bytes:

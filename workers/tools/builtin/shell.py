@@ -1,7 +1,6 @@
 """The shell: ``bash``."""
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -16,9 +15,6 @@ from workers.tools.builtin.processes import run_command
 __all__ = ["bash", "environment"]
 
 _MAX_CHARS = 30_000
-_SECRET = re.compile(
-    r"KEY(_ID|_FILE)?$|_KEY_|TOKEN|SECRET|PASSW|CREDENTIAL|(REDIS|BROKER|DATABASE)_URL$", re.IGNORECASE
-)
 
 
 class Bash(BaseModel):
@@ -38,7 +34,7 @@ async def bash(args: Bash, context: ToolContext) -> str:
         finished = await run_command(
             [_shell(), "-c", args.command],
             cwd=context.cwd,
-            env=environment(os.environ),
+            env=environment(context.env),
             timeout_s=args.timeout_s,
             max_chars=_MAX_CHARS,
             lifetime=context.lifetime,
@@ -53,16 +49,14 @@ async def bash(args: Bash, context: ToolContext) -> str:
     return "\n".join([*lines, f"exit code: {finished.exit_code}"])
 
 
-def environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return what a command may see of the worker's environment.
+def environment(passed: Mapping[str, str]) -> dict[str, str]:
+    """Return a command's environment: what is passed on to it, with this interpreter's ``python`` found first.
 
-    Variables that are named like secrets are left out, and this interpreter's ``python`` is found first. No byte code
-    is written: Python tells a stale ``.pyc`` by whole seconds and size, and an agent edits faster than that.
+    No byte code is written: Python tells a stale ``.pyc`` by whole seconds and size, and agents edit faster than that.
     """
-    kept = {name: value for name, value in inherited.items() if not _SECRET.search(name)}
     folders = [str(Path(sys.executable).parent)] if sys.executable else []
-    path = os.pathsep.join([*folders, kept.get("PATH", os.defpath)])
-    return kept | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+    path = os.pathsep.join([*folders, passed.get("PATH", os.defpath)])
+    return {**passed, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
 
 
 def _shell() -> str:

@@ -2,13 +2,13 @@
 
 import codecs
 import os
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from shared.errors import ToolError
-from workers.tools.builtin.paths import explained
+from workers.tools.base import ToolContext
+from workers.tools.builtin.beneath import put, read_all
+from workers.tools.builtin.paths import Place, open_file, writable_folder
 
 __all__ = ["MAX_BYTES", "TextFile", "line_end", "lines_of", "read_text", "write_text"]
 
@@ -67,39 +67,35 @@ class TextFile:
         return True
 
 
-def read_text(real: Path, path: str) -> TextFile:
-    """Read the file at ``real``; ``path`` is how the model named it.
+def read_text(place: Place, context: ToolContext) -> TextFile:
+    """Read the file at ``place``.
 
     Raises:
-        ToolError: binary, over ``MAX_BYTES``, or not readable.
+        ToolError: missing, no regular file, binary, over ``MAX_BYTES``, or not readable.
     """
-    with explained(path):
-        size = real.stat().st_size
+    with open_file(place, context) as file:
+        size = os.fstat(file).st_size
         if size > MAX_BYTES:
-            raise ToolError(f"{path!r} has {size:,} bytes, at most {MAX_BYTES:,} are read: take a part of it with bash")
-        data = real.read_bytes()
-    text = TextFile.decode(data)
+            raise ToolError(
+                f"{place.given!r} has {size:,} bytes, at most {MAX_BYTES:,} are read: take a part of it with bash"
+            )
+        text = TextFile.decode(read_all(file, MAX_BYTES))
     if text is None:
-        raise ToolError(f"{path!r} is a binary file ({size:,} bytes), expected text")
+        raise ToolError(f"{place.given!r} is a binary file ({size:,} bytes), expected text")
     return text
 
 
-def write_text(real: Path, text: TextFile, path: str) -> None:
-    """Store ``text`` at ``real`` in one step: a reader sees the old file or the new one, a crash leaves one of them.
+def write_text(place: Place, text: TextFile, context: ToolContext) -> None:
+    """Store ``text`` at ``place`` in one step: a reader sees the old file or the new one, a crash leaves one of them.
 
     An existing file keeps its mode and, where permitted, its owner; missing parent folders are made.
 
     Raises:
-        ToolError: the operating system refuses.
+        ToolError: agents may not write there, or the operating system refuses.
     """
-    with explained(path):
-        real.parent.mkdir(parents=True, exist_ok=True)
-        temporary = real.parent / f".{secrets.token_hex(8)}.tmp"
-        try:
-            _write_new(temporary, text.encode(), real)
-            temporary.replace(real)
-        finally:
-            temporary.unlink(missing_ok=True)
+    data = text.encode()
+    with writable_folder(place, context) as folder:
+        put(folder, place.names[-1], data, place.status())
 
 
 def lines_of(content: str) -> list[str]:
@@ -113,14 +109,3 @@ def line_end(content: str, default: str = "\n") -> str:
     if not total:
         return default
     return "\r\n" if content.count("\r\n") * 2 > total else "\n"
-
-
-def _write_new(temporary: Path, data: bytes, model: Path) -> None:
-    # Not tempfile: it makes files of mode 0600, and the umask cannot be read without changing it for every thread.
-    with temporary.open("xb") as file:
-        if model.exists():
-            before = model.stat()
-            with suppress(PermissionError):
-                os.fchown(file.fileno(), before.st_uid, before.st_gid)
-            os.fchmod(file.fileno(), before.st_mode & 0o7777)
-        file.write(data)

@@ -1,3 +1,4 @@
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -79,11 +80,11 @@ def test_keeps_the_mode_and_leaves_no_temporary_file(cwd: Path, use: Use) -> Non
 def test_leaves_the_file_whole_when_the_new_one_cannot_be_put_in_place(
     cwd: Path, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     (cwd / "a.txt").write_text("old text")
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(ToolError, match="No space left"):
         use(edit_file, path="a.txt", old="old", new="new")
     assert [(entry.name, entry.read_text()) for entry in cwd.iterdir()] == [("a.txt", "old text")]

@@ -5,7 +5,25 @@ import pytest
 
 from shared.errors import ToolError
 from workers.tools.base import ToolContext
-from workers.tools.builtin.paths import file_at, folder_at, inside, shown
+from workers.tools.builtin.paths import open_file, opened_folder, place_of, shown
+
+pytestmark = pytest.mark.usefixtures("way")
+
+
+def inside(path: str, context: ToolContext) -> Path:
+    return place_of(path, context).real
+
+
+def file_at(path: str, context: ToolContext) -> Path:
+    with open_file(place_of(path, context), context) as file:
+        os.read(file, 1)
+    return inside(path, context)
+
+
+def folder_at(path: str, context: ToolContext) -> Path:
+    with opened_folder(place_of(path, context), context) as folder:
+        os.fstat(folder)
+    return inside(path, context)
 
 
 def test_resolves_relative_paths_against_the_jobs_folder(cwd: Path, context: ToolContext) -> None:

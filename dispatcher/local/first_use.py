@@ -1,0 +1,18 @@
+"""What is said once for each project, before the first agent works in it."""
+
+from pathlib import Path
+
+from shared.trust.telling import BASH
+from shared.visible import say
+
+__all__ = ["tell_of_bash"]
+
+_TOLD = "bash.told"
+
+
+def tell_of_bash(data_dir: Path) -> None:
+    """Say that nothing confines ``bash``. ``data_dir``, which is the user's and the project's, remembers it."""
+    told = data_dir / _TOLD
+    if not told.exists():
+        say(f"ekiden: file tools stay in the workspace; {BASH} (said once here)", is_error=True)
+        told.touch()

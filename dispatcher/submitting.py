@@ -1,0 +1,82 @@
+"""Creates the job of a request: in the client, or in a dispatcher for those who may not run scripts."""
+
+from typing import NamedTuple
+
+from dispatcher.places import Place
+from dispatcher.requests import SubmitRequest, require_agent
+from shared.errors import NotConfirmed, UnknownJob, WentBack
+from shared.handoff import first_context
+from shared.ids import is_session_id
+from shared.records import JobRequested
+from shared.relay.message import DISPATCH_QUEUE, outbox
+from shared.stores.opening import Stores
+from shared.stores.submissions import Submission
+
+__all__ = ["Created", "OwnJobs", "create_job"]
+
+MAX_REMEMBERED = 10_000
+"""Jobs of which one process remembers for which request they are: who follows its own, does it soon."""
+
+
+class Created(NamedTuple):
+    """A job that there is now."""
+
+    job: str
+    is_new: bool
+    """False: an earlier submission with this request id has created it."""
+    handoff_id: str
+    """Of leg 0, where it is new."""
+
+
+async def create_job(stores: Stores, request: SubmitRequest) -> Created:
+    """Store and queue the job of ``request``, once however often it is asked.
+
+    Raises as ``Client.submit`` does.
+    """
+    if request.session is not None and not is_session_id(request.session):  # which names keys
+        raise UnknownJob(f"there is no session {request.session!r}: `ekiden sessions list` names them")
+    in_force = await stores.catalogs.in_force() if request.agent is not None else None
+    if request.agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
+        require_agent(request.agent, in_force.manifest)
+    while True:
+        job = await stores.jobs.reserve(request.session, request.request_id, request.user, request.policy)
+        context = first_context(job, request.traceparent)
+        box = outbox(job, 0, DISPATCH_QUEUE, context)
+        submission = Submission(job, _record_of(request), context, box, request.deadline_s)
+        try:
+            is_new = await stores.jobs.submit(submission, request.on_busy)
+        except WentBack:  # the server has forgotten that the number is ours, and so will not tell us the same again
+            continue
+        except NotConfirmed as error:
+            again = f"`ekiden job follow {job}` shows it; request id {request.request_id!r} again is the same job"
+            raise NotConfirmed(f"{error}. It may yet run: {again}", job, request.request_id) from error
+        return Created(job, is_new, context.metadata.handoff_id)
+
+
+class OwnJobs:
+    """Remembers for which request each job of this process is: a server that goes back gives numbers again."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, str] = {}
+
+    def note(self, job: str, request_id: str) -> None:
+        """Remember a job."""
+        self._requests[job] = request_id
+        if len(self._requests) > MAX_REMEMBERED:
+            del self._requests[next(iter(self._requests))]
+
+    def place(self, job: str) -> Place:
+        """Return the beginning of the job's journal, which only that of our own request is if it was created here."""
+        return Place(job, self._requests.get(job))
+
+
+def _record_of(request: SubmitRequest) -> JobRequested:
+    return JobRequested(
+        prompt=request.prompt,
+        agent=request.agent,
+        strategy=request.strategy,
+        cwd=request.cwd,
+        traceparent=request.traceparent,
+        state=request.state,
+        request_id=request.request_id,
+    )

@@ -1,0 +1,49 @@
+"""Which messages and legs a pool believes: where there are keys, those that this deployment has signed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from shared.errors import Forged
+from shared.records import Ended, Entry
+from shared.relay.message import LegMessage, queue_of
+from shared.signing import OFF, Signing
+from shared.stores.base import Claimed
+from shared.stores.chaining import verified
+from shared.stores.dead_letters import RedisDeadLetterStore
+
+__all__ = ["Believing"]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Believing:
+    """Checks, and keeps what failed. Without keys it believes everything."""
+
+    signing: Signing = OFF
+    dead_letters: RedisDeadLetterStore | None = None
+
+    async def is_misplaced(self, message: LegMessage, queue: str) -> bool:
+        """Tell whether a message was in a queue that its leg is not for; it is kept as a dead letter then."""
+        if not self.signing or queue == queue_of(message):
+            return False
+        await self.bury(message, queue, f"the message belongs into the queue {queue_of(message)!r}")
+        return True
+
+    def check(self, claimed: Claimed, entries: Sequence[Entry]) -> None:
+        """Raise ``Forged`` unless this deployment has written the leg; note in its lease where its chain ends."""
+        if self.signing:
+            claimed.lease.head = verified(self.signing, claimed, entries)
+
+    async def bury(self, message: LegMessage, queue: str, reason: str) -> None:
+        """Keep a message that leads to nothing that this deployment has written."""
+        log.error("dead_letter", queue=queue, job=message.job, leg=message.leg, reason=reason)
+        if self.dead_letters is not None:
+            await self.dead_letters.bury(queue, reason, message.model_dump_json(exclude_none=True).encode())
+
+    def end_of(self, leg: int, error: Forged) -> Ended:
+        """Return the end of a job that is not believed."""
+        text = f"{error}: somebody else writes to the server, or signs with another key (ekiden.signing_key)"
+        return Ended(leg=leg, status="failed", reason="FORGED", error=text)

@@ -1,0 +1,73 @@
+"""What each kind of client needs of the server, as rules of its access control list (ACL).
+
+Scripts run with the rights of whoever calls them. So who may change a job by a script may change every job by any
+command, and there is no way to let somebody submit by a script and no more: a submitter pushes requests to the intake,
+and a dispatcher runs the scripts for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shared.stores import keys
+
+__all__ = ["ROLES", "Role"]
+
+_CONNECTS = ("ping", "select", "info", "time")
+"""Not ``CLIENT SETINFO``, which redis-py can do without: Redis 7.0 does not know it, and refuses a rule of it."""
+_READS = (
+    *("exists", "get", "hget", "hgetall", "hmget", "hvals", "lindex", "llen", "mget", "smembers"),
+    *("xlen", "xrange", "xread", "xrevrange", "zcard", "zrange", "zrangebylex", "zrangebyscore", "zrevrange"),
+)
+_WRITES = (
+    *("evalsha", "script|load", "multi", "exec", "wait", "publish"),
+    *("del", "expire", "rename", "set", "ttl", "type"),
+    *("hdel", "hexists", "hincrby", "hlen", "hset", "hsetnx"),
+    *("lpop", "lpush", "lrem", "rpop", "rpush", "sadd", "scard", "srem", "xadd", "xdel"),
+    *("zadd", "zrem", "zremrangebyscore", "zscore"),
+)
+_SERVES = ("blmove", "brpop", "subscribe", "unsubscribe")
+_OURS = "ekiden[:.]*"
+"""Our keys, and our queues."""
+_BINDINGS = "_kombu.binding*"
+"""What kombu notes of the queues that it consumes."""
+_CHANNELS = (keys.STOPPED, keys.WRITTEN)
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a kind of client may do, and nothing else."""
+
+    about: str
+    commands: tuple[str, ...]
+    keys: tuple[str, ...]
+    """Patterns, each with what may be done there: ``~`` everything, ``%R~`` read, ``%W~`` write."""
+    channels: tuple[str, ...] = field(default=())
+
+    @property
+    def rules(self) -> str:
+        """The rules in the server's own words. They take every other right away, and leave passwords alone."""
+        taken = ("resetkeys", "resetchannels", "clearselectors", "-@all")
+        given = (*self.keys, *(f"&{name}" for name in self.channels), *(f"+{name}" for name in self.commands))
+        return " ".join((*taken, *given))
+
+
+ROLES: Mapping[str, Role] = {
+    "submitter": Role(
+        "pushes requests to the intake, and reads",
+        (*_CONNECTS, *_READS, "lpush"),
+        (f"%R~{_OURS}", f"%W~{keys.INTAKE}"),
+    ),
+    "observer": Role("reads", (*_CONNECTS, *_READS), (f"%R~{_OURS}",)),
+    "pool": Role(
+        "runs dispatchers and workers",
+        (*_CONNECTS, *_READS, *_WRITES, *_SERVES),
+        (f"~{_OURS}", f"~{_BINDINGS}"),
+        _CHANNELS,
+    ),
+    "admin": Role(
+        "submits, cancels, retries and publishes; may change everything, as pools may",
+        (*_CONNECTS, *_READS, *_WRITES, "scan"),
+        (f"~{_OURS}",),
+        _CHANNELS,
+    ),
+}

@@ -1,0 +1,70 @@
+"""The intake on Redis: the one list that those may write to who may not run scripts, and what becomes of it.
+
+A list, because whoever may push to one can neither take away nor pass what others have pushed.
+"""
+
+from typing import NamedTuple, cast
+
+from shared.stores import keys
+from shared.stores.redis import Redis, as_any, ms, translated
+from shared.stores.scripts import Scripts
+
+__all__ = ["MAX_BYTES", "RedisIntakeStore", "Taken"]
+
+MAX_BYTES = 1_048_576
+"""Of a request in the intake."""
+AT_ONCE = 20
+"""Requests that one dispatcher takes at a time."""
+SERVE_S = 5.0
+"""How long it has for them; then others may have them, too. To serve a request twice changes nothing."""
+
+
+class Taken(NamedTuple):
+    """A request that was taken: its SHA-1, and its text, or the beginning of one that is too long."""
+
+    digest: str
+    text: str
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether it was cut."""
+        return len(self.text.encode()) > MAX_BYTES
+
+
+class RedisIntakeStore:
+    """Pushes, takes and answers requests. Nothing is lost when a dispatcher dies: what it took comes again."""
+
+    def __init__(self, client: Redis) -> None:
+        self._redis = client
+        self._scripts = Scripts(client)
+
+    @translated
+    async def push(self, text: str) -> None:
+        """Put a request into the intake: the only write of a submitter."""
+        await as_any(self._redis.lpush(keys.INTAKE, text))
+
+    @translated
+    async def reply(self, ticket: str) -> str | None:
+        """Return what was answered to the request with this ticket; None: nothing yet."""
+        return cast("str | None", await as_any(self._redis.get(keys.reply(ticket))))
+
+    @translated
+    async def wait(self, wait_s: float) -> None:
+        """Return once there is a request, or after ``wait_s``: the oldest one is moved to where it is."""
+        await as_any(self._redis).blmove(keys.INTAKE, keys.INTAKE, wait_s, "RIGHT", "RIGHT")
+
+    @translated
+    async def take(self) -> list[Taken]:
+        """Take the oldest requests, to be served within ``SERVE_S``."""
+        found = await self._scripts.run("take", [keys.INTAKE], [AT_ONCE, ms(SERVE_S), MAX_BYTES])
+        return [Taken(*pair) for pair in zip(found[::2], found[1::2], strict=True)]
+
+    @translated
+    async def settle(self, taken: Taken, ticket: str | None, reply: str = "") -> None:
+        """Be done with a request, and answer who holds its ticket, if anybody."""
+        pipeline = self._redis.pipeline(transaction=True)
+        if ticket is not None:
+            pipeline.set(keys.reply(ticket), reply, ex=keys.REPLY_TTL_S)
+        pipeline.zrem(keys.INTAKE_TAKEN, taken.digest)
+        pipeline.hdel(keys.INTAKE_TEXTS, taken.digest)
+        await pipeline.execute()

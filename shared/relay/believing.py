@@ -1,16 +1,17 @@
 """Which messages and legs a pool believes: where there are keys, those that this deployment has signed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from shared.errors import Forged
-from shared.records import Ended, Entry
+from shared.records import Ended, Entry, ToolFinished
+from shared.relay.leg import journal_of
 from shared.relay.message import LegMessage, queue_of
 from shared.signing import OFF, Signing
-from shared.stores.base import Claimed
-from shared.stores.chaining import verified
+from shared.stores.base import Claimed, JobStore, JobView, ReadsJobs
+from shared.stores.chaining import head_of, verified
 from shared.stores.dead_letters import RedisDeadLetterStore
 
 __all__ = ["Believing"]
@@ -37,6 +38,10 @@ class Believing:
         if self.signing:
             claimed.lease.head = verified(self.signing, claimed, entries)
 
+    def reader(self, store: JobStore) -> ReadsJobs:
+        """Return what tells a leg of the jobs that it has delegated."""
+        return _SignedEnds(store, self.signing) if self.signing else store
+
     async def bury(self, message: LegMessage, queue: str, reason: str) -> None:
         """Keep a message that leads to nothing that this deployment has written."""
         log.error("dead_letter", queue=queue, job=message.job, leg=message.leg, reason=reason)
@@ -47,3 +52,25 @@ class Believing:
         """Return the end of a job that is not believed."""
         text = f"{error}: somebody else writes to the server, or signs with another key (ekiden.signing_key)"
         return Ended(leg=leg, status="failed", reason="FORGED", error=text)
+
+
+@dataclass(frozen=True)
+class _SignedEnds:
+    """Tells of jobs that have ended what their signed journals say: a hash may say anything."""
+
+    store: JobStore
+    signing: Signing
+
+    async def views(self, jobs: Sequence[str]) -> list[JobView]:
+        """See ``ReadsJobs``. Raises ``Forged``."""
+        return [await self._as_signed(view) if view.is_over else view for view in await self.store.views(jobs)]
+
+    async def _as_signed(self, view: JobView) -> JobView:
+        entries = await journal_of(self.store, view.id)
+        head_of(self.signing, view.id, entries)
+        end = entries[-1].record if entries else None
+        if not isinstance(end, Ended):
+            raise Forged(f"job {view.id!r} is said to have ended, and its journal has no end")
+        untrusted = any(isinstance(entry.record, ToolFinished) and entry.record.untrusted for entry in entries)
+        result = end.answer if end.answer is not None else end.error or ""
+        return replace(view, status=end.status, reason=end.reason, result=result, untrusted=untrusted)

@@ -217,7 +217,7 @@ class Runner:
             self._store,
             patiently=self._patiently,
             earlier=earlier,
-            jobs=self._store,
+            jobs=self._believing.reader(self._store),
             state=state,
             live=live,
             until_progress=until_progress,
@@ -264,7 +264,7 @@ class Runner:
     async def _outcome_of(self, leg: Leg) -> Outcome:
         try:
             return await self._handler.run(leg)
-        except (LostLease, JobCancelled, MadeProgress):
+        except (Forged, LostLease, JobCancelled, MadeProgress):
             raise
         except EkidenError as error:
             if isinstance(error, Transient):

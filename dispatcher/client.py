@@ -10,11 +10,12 @@ async with Client("redis://localhost") as client:
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from dispatcher.intake import ask_dispatcher
+from dispatcher.operations import Operations
 from dispatcher.places import Place
 from dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
 from dispatcher.submitting import Created, OwnJobs, create_job
@@ -28,13 +29,12 @@ from shared.relay.stopping import stop_or_wait
 from shared.settings import SessionPolicy
 from shared.signing import OFF, Signing
 from shared.storable import storable
-from shared.stores.base import JobView, LivePiece, OnBusy, PoolView
+from shared.stores.base import OnBusy
 from shared.stores.confirming import Insisting
-from shared.stores.dead_letters import DeadLetter, DeadLetters
 from shared.stores.opening import open_stores
-from shared.stores.pools import QueueView
 from shared.stores.reading import Unfinished
 from shared.stores.sessions import Said, SessionView
+from shared.stores.views import JobView, LivePiece
 from shared.telemetry.starting import LateTelemetry
 
 __all__ = ["Client"]
@@ -55,7 +55,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Client:
+class Client(Operations):
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
@@ -349,42 +349,6 @@ class Client:
         require_agent(agent, in_force.manifest)
         digest = in_force.manifest[agent]
         return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))
-
-    async def ailment(self) -> str | None:
-        """Say why the server takes no writes just now, and what to do; None when it does."""
-        return await self._stores.ailment()
-
-    async def now_ms(self) -> int:
-        """Return the server's clock, in ms since the epoch: all times of a job are by it."""
-        return await self._stores.now_ms()
-
-    async def server_pid(self) -> int:
-        """Return the server's process id, for those that watch over it."""
-        return await self._stores.server_pid()
-
-    async def pools(self) -> list[PoolView]:
-        """Return the pool processes that are there now."""
-        return await self._stores.pools.pools()
-
-    async def announced_ms(self) -> dict[str, int]:
-        """Return when each pool process last said that it is alive, by its id, in ms of the server's clock."""
-        return await self._stores.pools.announced_ms()
-
-    async def queues(self) -> list[QueueView]:
-        """Return every queue with its length and its consumers."""
-        return await self._stores.pools.queues()
-
-    async def dead_letters(self) -> list[DeadLetter]:
-        """Return what was found in queues and is no message, oldest first."""
-        return await self._stores.dead_letters.all()
-
-    async def look_at_dead_letters(self) -> DeadLetters:
-        """Return how many dead letters there are, and the newest."""
-        return await self._stores.dead_letters.look()
-
-    async def forget_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        """Forget these dead letters."""
-        await self._stores.dead_letters.forget(letters)
 
     async def _check(self) -> None:
         """Look at the server's settings before the first submit, once for however many come together."""

@@ -8,7 +8,7 @@ A field is ``EKIDEN_<NAME>`` in the environment and, in the files, the dotted ke
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -17,11 +17,9 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_va
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
-from shared.addresses import problem_of, web_problem_of
-from shared.environments import problem_of_name
 from shared.errors import ConfigurationError
-from shared.globs import problem_of_glob, problem_of_place
 from shared.places import data_folder, project_of
+from shared.setting_values import checked_address, checked_globs, checked_places, checked_variables, checked_web_address
 from shared.settings_files import global_file, project_file, read_settings, value_at
 from shared.signing import Signing, signing_of
 from shared.storable import read_json
@@ -96,43 +94,12 @@ _OTHER_NAMES = {
 """Environment variables of gemini-cli's that are read where ours is not set."""
 
 
-def _address(url: str) -> str:
-    if (problem := problem_of(url)) is not None:
-        raise ValueError(problem)
-    return url
-
-
-def _variables(entries: list[str]) -> list[str]:
-    return _without(entries, problem_of_name)
-
-
-def _globs(globs: list[str]) -> list[str]:
-    return _without(globs, problem_of_glob)
-
-
-def _places(paths: list[str]) -> list[str]:
-    return _without(paths, problem_of_place)
-
-
-def _without(texts: list[str], problem_in: Callable[[str], str | None]) -> list[str]:
-    """Return ``texts``; raise ``ValueError`` with the first problem in one of them."""
-    for problem in filter(None, map(problem_in, texts)):
-        raise ValueError(problem)
-    return texts
-
-
-def _web_address(url: str) -> str:
-    if url and (problem := web_problem_of(url)) is not None:
-        raise ValueError(problem)
-    return url
-
-
 class Settings(BaseSettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True)
 
-    redis_url: Annotated[str, AfterValidator(_address)] | None = None
+    redis_url: Annotated[str, AfterValidator(checked_address)] | None = None
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
     wait_replicas: int = Field(0, ge=0)
     """Replicas of the server that must have a submission or a commit before it counts as done; 0: none."""
@@ -152,9 +119,9 @@ class Settings(BaseSettings):
     """Scripts for the scripted model; None: those that ship with the agents."""
     workspace_root: Path | None = None
     """File and shell tools act under it only; None: no such tools."""
-    tools_read_only: Annotated[list[str], NoDecode, AfterValidator(_globs)] = Field(default_factory=list)
+    tools_read_only: Annotated[list[str], NoDecode, AfterValidator(checked_globs)] = Field(default_factory=list)
     """What agents may not change, beside what is built in: globs of relative paths, a JSON list or a single one."""
-    tools_writable: Annotated[list[str], NoDecode, AfterValidator(_places)] = Field(default_factory=list)
+    tools_writable: Annotated[list[str], NoDecode, AfterValidator(checked_places)] = Field(default_factory=list)
     """Built-in read-only places that agents may write, by name: a JSON list or a single one."""
     model: str | None = None
     """The model of agents that name none, or ``inherit``; None: Gemini where there is a key, else the stand-in."""
@@ -162,7 +129,7 @@ class Settings(BaseSettings):
     """Names that agent files use -> the model that serves them here (``default``: the one above)."""
     model_timeout_s: float = Field(120.0, gt=0)
     model_attempts: int = Field(5, ge=1)
-    gemini_base_url: Annotated[str, AfterValidator(_web_address)] | None = None
+    gemini_base_url: Annotated[str, AfterValidator(checked_web_address)] | None = None
     """Another server that speaks Gemini's protocol."""
 
     concurrency: int = Field(50, ge=1, le=100_000)
@@ -205,7 +172,7 @@ class Settings(BaseSettings):
 
     tools_after_untrusted: Literal["allow", "deny"] = "allow"
     """``deny``: every agent gets only harmless tools once its job has read text whose author nobody vouches for."""
-    tools_env: Annotated[list[str], NoDecode, AfterValidator(_variables)] = Field(default_factory=list)
+    tools_env: Annotated[list[str], NoDecode, AfterValidator(checked_variables)] = Field(default_factory=list)
     """What else commands of tools get of a worker's environment: ``NAME`` or ``PREFIX_*``; a list, or joined by commas.
 
     What a pattern lets through must look harmless; what is named in full is meant, a key too.

@@ -29,7 +29,7 @@ from shared.records import (
     ToolStarted,
     Unrouted,
 )
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 
 __all__ = ["faults_of_job", "faults_of_journal"]
 

@@ -15,7 +15,7 @@ from shared.outcomes import Child
 from shared.records import Delegated
 from shared.relay.leg import Leg
 from shared.schemas import problems
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from workers.prompt import quoted_result
 from workers.targets import AGENT_NAME, shares_a_tool
 from workers.untrusted import Untrusted

@@ -10,7 +10,7 @@ from shared.definitions.toolrules import SAFE_TOOLS
 from shared.messages import ToolCall
 from shared.records import ToolFinished
 from shared.relay.leg import Leg
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from shared.trust.grants import is_trusted
 from workers.tools.base import Tool
 

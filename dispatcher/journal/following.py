@@ -15,7 +15,7 @@ from shared.errors import StoreUnavailable, WentBack
 from shared.ids import session_of
 from shared.records import Ended, Entry
 from shared.relay.message import agent_of
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 
 __all__ = ["OUTAGE_S", "Follower", "show_family", "waits_behind"]
 

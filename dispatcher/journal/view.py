@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from shared.records import Entry
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 
 __all__ = ["View"]
 

@@ -15,9 +15,9 @@ from shared.relay.known import KnownServer
 from shared.relay.leases import Leases
 from shared.relay.sweeper import sweep
 from shared.settings import Settings
-from shared.stores.base import PoolView
 from shared.stores.confirming import Noting
 from shared.stores.opening import Stores, open_stores
+from shared.stores.views import PoolView
 
 __all__ = ["Beat", "Chore"]
 

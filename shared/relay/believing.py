@@ -10,9 +10,10 @@ from shared.records import Ended, Entry, ToolFinished
 from shared.relay.leg import journal_of
 from shared.relay.message import LegMessage, queue_of
 from shared.signing import OFF, Signing
-from shared.stores.base import Claimed, JobStore, JobView, ReadsJobs
+from shared.stores.base import Claimed, JobStore, ReadsJobs
 from shared.stores.chaining import head_of, verified
 from shared.stores.dead_letters import RedisDeadLetterStore
+from shared.stores.views import JobView
 
 __all__ = ["Believing"]
 

@@ -32,10 +32,10 @@ from shared.relay.watchdog import LOOK_S, Watchdog
 from shared.secrets import withdraw
 from shared.server import server_url
 from shared.settings import Settings, load_settings
-from shared.stores.base import PoolView
 from shared.stores.confirming import Noting
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import ms
+from shared.stores.views import PoolView
 from shared.telemetry.starting import start_telemetry
 from shared.version import VERSION
 

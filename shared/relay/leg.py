@@ -26,8 +26,9 @@ from shared.records import (
 )
 from shared.relay.live import Live
 from shared.relay.patience import Patience
-from shared.stores.base import Appends, Claimed, JobStore, JobView, Lease, ReadsJobs, Spent, UsedUp
+from shared.stores.base import Appends, Claimed, JobStore, Lease, ReadsJobs
 from shared.stores.sessions import Said
+from shared.stores.views import JobView, Spent, UsedUp
 from shared.telemetry.base import LegWatch
 
 __all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "journal_of"]

@@ -6,8 +6,9 @@ import structlog
 
 from shared.errors import EkidenError
 from shared.llm.base import Delta
-from shared.stores.base import Lease, LivePiece
+from shared.stores.base import Lease
 from shared.stores.live import RedisLiveStore
+from shared.stores.views import LivePiece
 
 __all__ = ["Live"]
 

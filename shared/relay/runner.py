@@ -16,15 +16,14 @@ from pydantic import ValidationError
 from shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
 from shared.graces import GIVE_BACK_S
 from shared.ids import is_first_of_session, parent_of, session_of
-from shared.messages import Message, TextPart, user_message
-from shared.outcomes import Answer, Cancelled, Child, Failed, Outcome, Suspended, Transfer
-from shared.records import Delegated, Ended, HandedOff, JobRequested, Paused, Record, Refused
-from shared.redaction import redact
+from shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
+from shared.records import Delegated, Ended, Paused, Record, Refused
 from shared.relay.believing import Believing
+from shared.relay.committing import said_in, submission_of, without_secrets
 from shared.relay.leases import Held, Leases
 from shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
 from shared.relay.live import Live
-from shared.relay.message import LegMessage, outbox, queue_for
+from shared.relay.message import LegMessage
 from shared.relay.moving import GIVEN_BACK, return_of, step_of
 from shared.relay.patience import Patience
 from shared.relay.refusing import why_refused
@@ -32,9 +31,8 @@ from shared.storable import storable
 from shared.stores.base import Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
 from shared.stores.live import RedisLiveStore
 from shared.stores.sessions import RedisSessionStore, Said
-from shared.stores.submissions import ChildSubmission
 from shared.telemetry.base import LegWatch, telemetry
-from shared.telemetry.identity import child_traceparent, read_traceparent
+from shared.telemetry.identity import read_traceparent
 
 __all__ = ["PROCESS", "Runner"]
 
@@ -254,7 +252,7 @@ class Runner:
     async def _until_committed(self, leg: Leg) -> str:
         """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
         while True:
-            outcome = _without_secrets(await self._outcome_of(leg))
+            outcome = without_secrets(await self._outcome_of(leg))
             verdict = await self._commit(leg, outcome)
             if verdict != "refused":
                 say = log.warning if verdict == "moved" else log.info
@@ -304,7 +302,7 @@ class Runner:
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
         state = {} if isinstance(outcome, Cancelled) else leg.changes
         verdict, detail = await self._patiently(
-            self._store.finish, leg.lease, leg.next_write(), records, _said(leg, end), state=state
+            self._store.finish, leg.lease, leg.next_write(), records, said_in(leg, end), state=state
         )
         if verdict == "ok":
             telemetry().ended(leg.job, leg.entries, records)
@@ -318,7 +316,7 @@ class Runner:
             if one.job not in begun
         ]
         records.append(Paused(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail))
-        children = [_submission(leg, child) for child in outcome.children]
+        children = [submission_of(leg, child) for child in outcome.children]
         verdict, detail = await self._patiently(
             self._store.suspend,
             leg.lease,
@@ -366,44 +364,3 @@ def _is_being_cancelled() -> bool:
     """Tell a cancellation of this task from one that leaked out of something it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _submission(leg: Leg, child: Child) -> ChildSubmission:
-    """Return a child job as the store begins it: at its agent, behind a journal that looks like any other."""
-    above = leg.context.metadata.traceparent
-    trace = child_traceparent(above, child.job)
-    request = JobRequested(
-        prompt=child.objective,
-        agent=child.agent,
-        cwd=leg.cwd or None,
-        traceparent=trace or None,
-        parent_traceparent=above or None,
-        inputs=dict(child.inputs),
-        bounds=child.bounds,
-        max_depth=child.max_depth,
-        untrusted=child.untrusted,
-    )
-    context = child.context.with_trace(trace)
-    child = replace(child, context=context)
-    box = outbox(child.job, 1, queue_for(child.agent), context)
-    return ChildSubmission(child, box, (request, HandedOff(context=context)))
-
-
-def _without_secrets(outcome: Outcome) -> Outcome:
-    """Mask them in what is told of a failure or a pause: unlike what was said, nobody goes on from these texts."""
-    match outcome:
-        case Failed():
-            return replace(outcome, message=redact(outcome.message))
-        case Suspended():
-            return replace(outcome, detail=redact(outcome.detail))
-    return outcome
-
-
-def _said(leg: Leg, end: Ended) -> list[str]:
-    """Return what goes into the session: the user's request and, if there is one, the answer. A child says nothing."""
-    if parent_of(leg.job) is not None:
-        return []
-    said = [user_message(leg.request.prompt)]
-    if end.answer is not None:
-        said.append(Message(role="model", parts=(TextPart(text=end.answer),), model=leg.agent))
-    return [message.model_dump_json(exclude_none=True) for message in said]

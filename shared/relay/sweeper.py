@@ -12,7 +12,8 @@ from shared.records import Ended, Entry, HandedOff
 from shared.relay.leg import journal_of
 from shared.relay.moving import return_of, step_of
 from shared.relay.stopping import records_that_close, stop_job
-from shared.stores.base import JobStore, JobView, Lease
+from shared.stores.base import JobStore, Lease
+from shared.stores.views import JobView
 from shared.telemetry.base import telemetry
 
 __all__ = ["end_overdue", "sweep"]

@@ -4,43 +4,31 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict
-
 from shared.errors import StopFlag
 from shared.handoff import HandoffContext
 from shared.outcomes import Budget
 from shared.records import Entry, Record
 from shared.signing import Seal
 from shared.stores.submissions import ChildSubmission, Outbox, Submission
+from shared.stores.views import NOTHING, JobView, Spent, UsedUp
 
 __all__ = [
-    "NOTHING",
-    "TERMINAL",
     "Appended",
     "Appends",
     "Claim",
     "ClaimVerdict",
     "Claimed",
     "CommitVerdict",
-    "JobStatus",
     "JobStore",
-    "JobView",
     "Lease",
-    "LivePiece",
     "OnBusy",
-    "PoolView",
     "ReadsJobs",
     "SignedContext",
-    "Spent",
     "Step",
     "StopFlag",
-    "UsedUp",
     "claims_in",
 ]
 
-JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
-"""``waiting``: in the session's inbox, behind another job."""
-TERMINAL = ("done", "failed", "cancelled", "dead")
 ClaimVerdict = Literal["gone", "too_new", "finished", "stale", "suspended", "waiting", "busy", "poisonous", "aside"]
 """Why a leg is not ours. ``poisonous``: it took workers along before and must run alone in its process; ``aside``:
 it must, and waits on a timer until there is room for it."""
@@ -48,18 +36,6 @@ CommitVerdict = Literal["ok", "fenced", "moved", "gone", "cancelled", "refused",
 """What became of a commit. ``moved``: the journal is not where the writer believed: the server went back in time."""
 OnBusy = Literal["queue", "reject", "interrupt"]
 """What becomes of a submission to a session that has an unfinished job; ``interrupt`` puts it in front."""
-UsedUp = Literal["", "tokens", "cost"]
-"""Which budget of the root job is used up, if one is."""
-
-
-class Spent(NamedTuple):
-    """What a step used up; counted on the root job."""
-
-    tokens: int = 0
-    micro_usd: int = 0
-
-
-NOTHING = Spent()
 
 
 class Appended(NamedTuple):
@@ -157,79 +133,6 @@ class Step:
     """The agents that leave the chain with a return."""
     state: Mapping[str, Any] = field(default_factory=dict)
     """Session variables to write; None takes one away."""
-
-
-@dataclass(frozen=True)
-class JobView:
-    """A job as people see it. Times are the server's, in ms since the epoch."""
-
-    id: str
-    status: JobStatus
-    agent: str
-    leg: int
-    queue: str
-    handoff_id: str
-    summary: str
-    created_ms: int
-    ended_ms: int | None
-    attempts: int
-    depth: int
-    catalog: str
-    cwd: str
-    reason: str | None
-    result: str | None
-    stop: StopFlag | None
-    """Who stopped the job, if anybody did."""
-    spent: Spent = NOTHING
-    """By the job and everything below it; counted on root jobs."""
-    seq: int = 0
-    """The journal's last position."""
-    untrusted: bool = False
-    """Whether it has read text whose author nobody vouches for."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the job has ended, however."""
-        return self.status in TERMINAL
-
-
-class LivePiece(BaseModel):
-    """A piece of an answer in the making. ``restart``: what came of this turn so far is void."""
-
-    model_config = ConfigDict(frozen=True)
-
-    leg: int
-    fence: str
-    """The attempt that wrote it: pieces of an older one are void."""
-    turn: int
-    text: str
-    thought: bool = False
-    restart: bool = False
-
-    def continues(self, other: "LivePiece") -> bool:
-        """Tell whether ``other`` can be joined to this piece."""
-        return (self.leg, self.turn, self.thought) == (other.leg, other.turn, other.thought)
-
-    def with_more(self, text: str) -> "LivePiece":
-        """Return this piece with ``text`` behind it."""
-        return self.model_copy(update={"text": self.text + text})
-
-
-@dataclass(frozen=True)
-class PoolView:
-    """What a pool process announces of itself."""
-
-    id: str
-    kind: Literal["dispatcher", "worker"]
-    queues: tuple[str, ...]
-    tools: tuple[str, ...] = ()
-    capacity: int = 0
-    in_flight: int = 0
-    workspace_root: str | None = None
-    version: str = ""
-    host: str = ""
-    pid: int = 0
-    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 class Appends(Protocol):

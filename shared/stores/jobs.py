@@ -15,7 +15,6 @@ from shared.records import Ended, LegStarted, Paused, Record, ToolFinished, Tool
 from shared.signing import split
 from shared.stores import keys
 from shared.stores.base import (
-    NOTHING,
     Appended,
     Claim,
     Claimed,
@@ -24,15 +23,14 @@ from shared.stores.base import (
     Lease,
     OnBusy,
     SignedContext,
-    Spent,
     Step,
     StopFlag,
-    UsedUp,
 )
 from shared.stores.chaining import CONTEXT, signed_start
 from shared.stores.redis import ms, sent_at, translated
-from shared.stores.submissions import ChildSubmission, Outbox, Submission
+from shared.stores.submissions import ChildSubmission, Outbox, Submission, summary_of
 from shared.stores.sweeping import RedisJobSweeper
+from shared.stores.views import NOTHING, Spent, UsedUp
 
 __all__ = ["RedisJobStore"]
 
@@ -77,7 +75,7 @@ class RedisJobStore(RedisJobSweeper):
                 self._signing.sign(CONTEXT, (job, 0, ""), context.encode()),
                 box.queue,
                 box.message,
-                _summary(submission.request.prompt),
+                summary_of(submission.request.prompt),
                 submission.request.cwd or "",
                 VERSION,
                 submission.request.agent or "",
@@ -251,7 +249,7 @@ class RedisJobStore(RedisJobSweeper):
             self._signing.sign(CONTEXT, (child.job, 1, catalog), child.context.encode()),
             box.queue,
             box.message,
-            _summary(child.objective),
+            summary_of(child.objective),
             child.agent,
             ms(child.timeout_s),
             *await self._stored(child.job, submission.records),
@@ -395,7 +393,3 @@ def _identity(context: HandoffContext) -> str:
 
 def _verdict(verdict: list[str]) -> tuple[CommitVerdict, str]:
     return cast(CommitVerdict, verdict[0]), verdict[1] if len(verdict) > 1 else ""
-
-
-def _summary(prompt: str) -> str:
-    return " ".join(prompt[:2_000].split())[:120]

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from shared.stores import keys
-from shared.stores.base import LivePiece
 from shared.stores.reading import rows_of
 from shared.stores.redis import Redis, as_any, translated
+from shared.stores.views import LivePiece
 
 __all__ = ["RedisLiveStore"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared.stores import keys
-from shared.stores.base import PoolView
 from shared.stores.redis import Redis, as_any, lists_only, translated
+from shared.stores.views import PoolView
 
 __all__ = ["QueueView", "RedisPoolStore"]
 

@@ -8,9 +8,9 @@ from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, Unread
 from shared.records import Entry, Record, decode_record, encode_record
 from shared.signing import OFF, Seal, Signing, split
 from shared.stores import keys
-from shared.stores.base import TERMINAL, JobStatus, JobView, Spent
 from shared.stores.chaining import chained, is_start
 from shared.stores.redis import Redis, as_any, ms, translated
+from shared.stores.views import TERMINAL, JobStatus, JobView, Spent
 
 __all__ = ["RedisJobReader", "Unfinished"]
 

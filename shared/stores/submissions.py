@@ -6,7 +6,7 @@ from shared.handoff import HandoffContext
 from shared.outcomes import Child
 from shared.records import JobRequested, Record
 
-__all__ = ["ChildSubmission", "Outbox", "Submission"]
+__all__ = ["ChildSubmission", "Outbox", "Submission", "summary_of"]
 
 
 @dataclass(frozen=True)
@@ -36,3 +36,8 @@ class ChildSubmission:
     outbox: Outbox
     records: tuple[Record, Record]
     """Its request, and the move of control to its agent."""
+
+
+def summary_of(prompt: str) -> str:
+    """Return the beginning of a prompt on one line, as lists of jobs show it."""
+    return " ".join(prompt[:2_000].split())[:120]

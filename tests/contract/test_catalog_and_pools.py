@@ -5,9 +5,9 @@ import pytest
 from shared.errors import NoCatalog
 from shared.relay.message import DISPATCH_QUEUE, queue_for
 from shared.stores import keys
-from shared.stores.base import PoolView
 from shared.stores.opening import Stores
 from shared.stores.pools import QueueView
+from shared.stores.views import PoolView
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, moved, submitted
 

@@ -12,10 +12,11 @@ from shared.records import Ended, HandedOff, JobRequested, Paused, Record, Retri
 from shared.relay.message import outbox, queue_for
 from shared.relay.sweeper import end_overdue
 from shared.stores import keys
-from shared.stores.base import Claimed, Spent
+from shared.stores.base import Claimed
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from shared.stores.submissions import ChildSubmission
+from shared.stores.views import Spent
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted, sweepers
 

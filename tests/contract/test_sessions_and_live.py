@@ -15,11 +15,12 @@ from shared.records import JobRequested
 from shared.relay.live import Live
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.stores import keys
-from shared.stores.base import Lease, LivePiece
+from shared.stores.base import Lease
 from shared.stores.live import MAX_PIECES
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
 from shared.stores.submissions import Submission
+from shared.stores.views import LivePiece
 from tests.conftest import Backend
 from tests.contract.relay_world import done, moved, submission
 

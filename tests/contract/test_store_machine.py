@@ -16,9 +16,10 @@ from shared.records import Ended, Entry, Paused, Retried
 from shared.relay.message import outbox
 from shared.relay.sweeper import end_overdue, sweep
 from shared.stores import keys
-from shared.stores.base import Claimed, JobView, OnBusy
+from shared.stores.base import Claimed, OnBusy
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
+from shared.stores.views import JobView
 from tests.contract.relay_world import claim_of, done, reply, step_to, submission
 from tests.contract.rewinding import Memory, remembered, rewind
 from tests.doubles.clocks import let_clock_be_set, set_clock

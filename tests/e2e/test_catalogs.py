@@ -11,7 +11,7 @@ import pytest
 
 from dispatcher.client import Client
 from shared.errors import UnknownAgent
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from tests.e2e.program import ANSWER_SCRIPT, Program, wait_until
 
 T = TypeVar("T")

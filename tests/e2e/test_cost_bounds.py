@@ -7,7 +7,7 @@ from typing import Any
 
 from dispatcher.client import Client
 from shared.records import Entry, LegStarted, Refused
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from tests.e2e.program import Program, wait_until
 
 LEVELS = 7

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from dispatcher.client import Client
 from shared.messages import Usage
 from shared.records import Ended, Entry, HandedOff, LegStarted, ModelReplied, Refused, ToolFinished
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 from tests.doubles.gemini.server import GeminiServer, Request
 from tests.doubles.gemini.wire import parts_of, signer_of, tokens
 from tests.e2e.program import Program

@@ -11,7 +11,7 @@ import pytest
 from dispatcher.client import Client
 from shared.embedded import attach
 from shared.records import LegStarted
-from shared.stores.base import PoolView
+from shared.stores.views import PoolView
 from tests.integration.team import Team, over
 
 AGENTS = {name: f"---\nname: {name}\ndescription: {name}\ntools: []\n---\nWork.\n" for name in ("patient", "quick")}

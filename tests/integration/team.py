@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from dispatcher.client import Client
 from shared.children import Child
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from tests.benchmarks.stack import Stack
 
 T = TypeVar("T")

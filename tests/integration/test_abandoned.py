@@ -19,10 +19,10 @@ from shared.errors import InvalidRequest
 from shared.ids import parent_of
 from shared.relay.message import DISPATCH_QUEUE
 from shared.stores import keys
-from shared.stores.base import PoolView
 from shared.stores.opening import Stores, open_stores
 from shared.stores.reading import Unfinished
 from shared.stores.redis import as_any
+from shared.stores.views import PoolView
 from tests.contract.test_unfinished import forget_all_lists, one_of_each
 
 T = TypeVar("T")

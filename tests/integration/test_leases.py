@@ -18,8 +18,8 @@ from shared.relay.leg import Leg
 from shared.relay.message import DISPATCH_QUEUE
 from shared.relay.runner import Runner
 from shared.settings import Settings
-from shared.stores.base import PoolView
 from shared.stores.opening import Stores, open_stores
+from shared.stores.views import PoolView
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, submitted
 from tests.integration.scratch import scratch_server

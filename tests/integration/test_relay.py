@@ -15,7 +15,7 @@ import pytest
 
 from dispatcher.client import Client
 from shared.records import Entry, LegStarted, Paused
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from tests.integration.celery_worker import eventually
 from tests.integration.scratch import scratch_server
 

@@ -26,9 +26,9 @@ from shared.relay.leases import Leases
 from shared.relay.message import DISPATCH_QUEUE, outbox
 from shared.relay.runner import Runner
 from shared.stores import keys
-from shared.stores.base import JobView
 from shared.stores.opening import Stores
 from shared.stores.redis import as_any
+from shared.stores.views import JobView
 from tests.conftest import Backend
 from tests.contract.relay_world import submission
 from tests.invariants import faults_of_job

@@ -9,7 +9,7 @@ import pytest
 from shared.handoff import first_context
 from shared.messages import ToolResult
 from shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Noticed, Record, Retried, ToolFinished
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from tests.invariants import faults_of_job, faults_of_journal
 from tests.unit.cli.journals import JOB, stored_journal
 

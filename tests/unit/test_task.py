@@ -79,7 +79,7 @@ def test_every_status_has_its_word(status: str, action: str, word: str) -> None:
 def test_every_status_that_a_job_can_have_is_known() -> None:
     from typing import get_args
 
-    from shared.stores.base import JobStatus
+    from shared.stores.views import JobStatus
 
     for status in get_args(JobStatus):
         assert task_of("", status, "", "")["task_status"]

@@ -10,7 +10,7 @@ from shared.messages import ToolCall
 from shared.outcomes import Outcome, Suspended
 from shared.records import ToolFinished
 from shared.relay.leg import Leg
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from workers.calls.base import CallKind, Decide
 from workers.delegation import Delegations, enough, result_of
 from workers.untrusted import Untrusted

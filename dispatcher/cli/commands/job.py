@@ -27,7 +27,7 @@ from dispatcher.journal.following import show_family
 from dispatcher.journal.story import Story
 from dispatcher.journal.tree import in_order
 from shared.errors import InvalidRequest, NotConfirmed
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from shared.visible import say
 
 __all__ = ["app"]

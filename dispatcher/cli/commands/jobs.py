@@ -11,7 +11,7 @@ from dispatcher.cli.connection import connected
 from dispatcher.cli.options import AsJson, DataDir, Redis
 from dispatcher.cli.terminal.output import Output
 from dispatcher.cli.views.jobs import fields_of, local_time
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 from shared.visible import one_line, say
 
 __all__ = ["jobs"]

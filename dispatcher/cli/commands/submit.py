@@ -36,7 +36,7 @@ from dispatcher.journal.following import Follower, waits_behind
 from shared.asking import settle_trust
 from shared.errors import InvalidRequest, NotConfirmed
 from shared.records import Ended, Entry
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 from shared.visible import say
 
 __all__ = ["submit"]

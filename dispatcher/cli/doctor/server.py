@@ -18,13 +18,13 @@ from shared.errors import ConfigurationError, StoreUnavailable
 from shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
 from shared.settings import load_settings
 from shared.stores import keys
-from shared.stores.base import PoolView
 from shared.stores.clock import Jump
 from shared.stores.dead_letters import DeadLetters
 from shared.stores.durability import info_of
 from shared.stores.opening import Stores, open_stores
 from shared.stores.pools import QueueView
 from shared.stores.redis import as_any, translated
+from shared.stores.views import PoolView
 from shared.version import VERSION
 
 __all__ = ["agents_served", "clock", "dead_letters", "examine_server", "own_files", "queues_served", "versions"]

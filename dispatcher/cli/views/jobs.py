@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from shared.ids import parent_of
-from shared.stores.base import JobView
+from shared.stores.views import JobView
 
 __all__ = ["fields_of", "local_time", "rows_of"]
 

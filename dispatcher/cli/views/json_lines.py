@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 from dispatcher.journal.paths import Path, Paths
 from shared.ids import parent_of
 from shared.records import Entry, JobRequested, Record
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 from shared.visible import visible
 
 __all__ = ["JsonView", "event_schema", "event_type"]

@@ -32,7 +32,7 @@ from shared.records import (
     Unrouted,
 )
 from shared.redaction import glimpse
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 
 __all__ = ["PeopleView"]
 

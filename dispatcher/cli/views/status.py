@@ -6,9 +6,9 @@ import json
 from dispatcher.cli.terminal.output import Output
 from dispatcher.cli.views.dead_letters import fields_of_letter
 from dispatcher.client import Client
-from shared.stores.base import PoolView
 from shared.stores.dead_letters import DeadLetters
 from shared.stores.pools import QueueView
+from shared.stores.views import PoolView
 
 __all__ = ["Look", "look", "show_status", "status_json"]
 

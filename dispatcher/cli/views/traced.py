@@ -3,7 +3,7 @@
 from dispatcher.cli.views.drawing import draw, told
 from dispatcher.journal.view import View
 from shared.records import Ended, Entry
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 
 __all__ = ["TracedView"]
 

@@ -5,7 +5,7 @@ from typing import Self
 from dispatcher.cli.terminal.output import Output
 from dispatcher.cli.views.speech import Speech
 from shared.messages import Message, TextPart
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 
 __all__ = ["Utterance"]
 

@@ -14,10 +14,10 @@ from dispatcher.cli.doctor.losses import losses
 from dispatcher.cli.doctor.server import agents_served, clock, own_files, queues_served, versions
 from shared.definitions.catalog import build_catalog
 from shared.settings import load_settings
-from shared.stores.base import PoolView
 from shared.stores.clock import Jump
 from shared.stores.durability import Durability
 from shared.stores.pools import QueueView
+from shared.stores.views import PoolView
 from shared.version import VERSION
 
 

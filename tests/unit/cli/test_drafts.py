@@ -3,7 +3,7 @@
 from dispatcher.journal.drafts import Drafts
 from shared.messages import Message
 from shared.records import Ended, LegStarted, ModelReplied, Record, Retried
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 
 
 def drafts(*records: Record) -> Drafts:

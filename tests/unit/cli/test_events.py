@@ -31,7 +31,7 @@ from shared.records import (
     ToolStarted,
     Unrouted,
 )
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 
 ONE_OF_EACH: list[Record] = [
     JobRequested(prompt="zwei\nZeilen"),

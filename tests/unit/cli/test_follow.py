@@ -13,10 +13,11 @@ from dispatcher.places import Place
 from shared.errors import StoreUnavailable, UnknownJob
 from shared.records import Delegated, Entry, Noticed, Paused
 from shared.stores import keys
-from shared.stores.base import Claimed, LivePiece, claims_in
+from shared.stores.base import Claimed, claims_in
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import as_any
 from shared.stores.submissions import ChildSubmission
+from shared.stores.views import LivePiece
 from tests.contract.relay_world import claimed, done, moved, reply, submission, submitted
 from tests.contract.rewinding import Snapshot
 from tests.contract.test_children import FAILED, children_of, end

@@ -12,9 +12,9 @@ from dispatcher.cli.main import app
 from dispatcher.client import Client
 from shared.errors import InvalidRequest
 from shared.records import JobRequested, Record
-from shared.stores.base import Spent
 from shared.stores.opening import Stores, open_stores
 from shared.stores.redis import as_any
+from shared.stores.views import Spent
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.contract.test_children import FAILED, end, waiting_parent
 from tests.unit.cli.test_follow import delegated

@@ -24,7 +24,7 @@ from shared.records import (
     Routed,
     ToolFinished,
 )
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 
 JOB = "abcdefghijklmnop.1"
 ROUTE = first_context(JOB).advance("debugger", "routed by rule", is_route=True)

@@ -11,9 +11,9 @@ from dispatcher.client import Client
 from shared.errors import InvalidRequest, SessionBusy, UnknownJob
 from shared.ids import session_of
 from shared.records import JobRequested
-from shared.stores.base import PoolView
 from shared.stores.opening import open_stores
 from shared.stores.redis import as_any
+from shared.stores.views import PoolView
 
 
 def run(url: str, scenario: Callable[[Client, list[str]], Awaitable[None]]) -> None:

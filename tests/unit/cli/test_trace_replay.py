@@ -4,7 +4,7 @@ from dispatcher.journal.reading import story_of
 from dispatcher.journal.replay import replay, totals
 from dispatcher.journal.tree import in_order
 from shared.records import Entry
-from shared.stores.base import LivePiece
+from shared.stores.views import LivePiece
 from tests.unit.cli.journals import JOB, stored_journal
 
 

@@ -1,4 +1,4 @@
-"""The waterfall, and the README's sample of it."""
+"""The waterfall, and the sample of it in the documents."""
 
 import re
 from itertools import pairwise
@@ -14,8 +14,8 @@ from shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Re
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family
 from tests.unit.cli.journals import JOB, stored_journal
 
-README = Path(__file__).parents[3] / "README.md"
-README_WIDTH = 100
+PAGE = Path(__file__).parents[3] / "docs" / "observability.md"
+PAGE_WIDTH = 100
 
 
 def drawn(entries: list[Entry] | None = None, width: int = 100, glyphs: Glyphs = UNICODE, now_ms: int = 0) -> list[str]:
@@ -39,12 +39,12 @@ def columns(line: str) -> tuple[int, int]:
     return drawn_cells[0], drawn_cells[-1]
 
 
-def test_the_readmes_sample_is_what_the_program_draws() -> None:
-    found = re.search(r"<!-- trace sample -->\s*```\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert found is not None, "README.md has no block behind <!-- trace sample -->"
+def test_the_documents_sample_is_what_the_program_draws() -> None:
+    found = re.search(r"<!-- trace sample -->\s*```\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert found is not None, "observability.md has no block behind <!-- trace sample -->"
     shown = found[1].rstrip("\n").split("\n")
     assert shown[0].startswith("$ ekiden trace show ")
-    assert shown[1:] == drawn(width=README_WIDTH)
+    assert shown[1:] == drawn(width=PAGE_WIDTH)
 
 
 def test_every_part_of_the_story_has_its_line() -> None:

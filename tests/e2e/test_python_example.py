@@ -1,4 +1,4 @@
-"""The README's example of the Python API does what it says."""
+"""The documents' example of the Python API does what it says."""
 
 import re
 import sys
@@ -7,14 +7,14 @@ from pathlib import Path
 from shared.demo import write_demo
 from tests.e2e.program import Program
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 LINES = 10
 
 
 def example() -> str:
     """The code block behind the marker."""
-    found = re.search(r"<!-- api example -->\s*```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert found is not None, "README.md has no Python block behind <!-- api example -->"
+    found = re.search(r"<!-- api example -->\s*```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert found is not None, "python.md has no Python block behind <!-- api example -->"
     return found[1]
 
 

@@ -1,0 +1,56 @@
+"""What a leg's commit says beside its outcome: to the session, to child jobs, and without secrets."""
+
+from dataclasses import replace
+
+from shared.ids import parent_of
+from shared.messages import Message, TextPart, user_message
+from shared.outcomes import Child, Failed, Outcome, Suspended
+from shared.records import Ended, HandedOff, JobRequested
+from shared.redaction import redact
+from shared.relay.leg import Leg
+from shared.relay.message import outbox, queue_for
+from shared.stores.submissions import ChildSubmission
+from shared.telemetry.identity import child_traceparent
+
+__all__ = ["said_in", "submission_of", "without_secrets"]
+
+
+def submission_of(leg: Leg, child: Child) -> ChildSubmission:
+    """Return a child job as the store begins it: at its agent, behind a journal that looks like any other."""
+    above = leg.context.metadata.traceparent
+    trace = child_traceparent(above, child.job)
+    request = JobRequested(
+        prompt=child.objective,
+        agent=child.agent,
+        cwd=leg.cwd or None,
+        traceparent=trace or None,
+        parent_traceparent=above or None,
+        inputs=dict(child.inputs),
+        bounds=child.bounds,
+        max_depth=child.max_depth,
+        untrusted=child.untrusted,
+    )
+    context = child.context.with_trace(trace)
+    child = replace(child, context=context)
+    box = outbox(child.job, 1, queue_for(child.agent), context)
+    return ChildSubmission(child, box, (request, HandedOff(context=context)))
+
+
+def without_secrets(outcome: Outcome) -> Outcome:
+    """Mask them in what is told of a failure or a pause: unlike what was said, nobody goes on from these texts."""
+    match outcome:
+        case Failed():
+            return replace(outcome, message=redact(outcome.message))
+        case Suspended():
+            return replace(outcome, detail=redact(outcome.detail))
+    return outcome
+
+
+def said_in(leg: Leg, end: Ended) -> list[str]:
+    """Return what goes into the session: the user's request and, if there is one, the answer. A child says nothing."""
+    if parent_of(leg.job) is not None:
+        return []
+    said = [user_message(leg.request.prompt)]
+    if end.answer is not None:
+        said.append(Message(role="model", parts=(TextPart(text=end.answer),), model=leg.agent))
+    return [message.model_dump_json(exclude_none=True) for message in said]

@@ -1,0 +1,45 @@
+"""What values of settings must be like: each check returns the value, or raises ``ValueError`` with what is wrong."""
+
+from collections.abc import Callable
+
+from shared.addresses import problem_of, web_problem_of
+from shared.environments import problem_of_name
+from shared.globs import problem_of_glob, problem_of_place
+
+__all__ = ["checked_address", "checked_globs", "checked_places", "checked_variables", "checked_web_address"]
+
+
+def checked_address(url: str) -> str:
+    """Check a server's address."""
+    if (problem := problem_of(url)) is not None:
+        raise ValueError(problem)
+    return url
+
+
+def checked_variables(entries: list[str]) -> list[str]:
+    """Check names of environment variables, and beginnings of such."""
+    return _without(entries, problem_of_name)
+
+
+def checked_globs(globs: list[str]) -> list[str]:
+    """Check patterns of paths."""
+    return _without(globs, problem_of_glob)
+
+
+def checked_places(paths: list[str]) -> list[str]:
+    """Check paths that name places."""
+    return _without(paths, problem_of_place)
+
+
+def _without(texts: list[str], problem_in: Callable[[str], str | None]) -> list[str]:
+    """Return ``texts``; raise ``ValueError`` with the first problem in one of them."""
+    for problem in filter(None, map(problem_in, texts)):
+        raise ValueError(problem)
+    return texts
+
+
+def checked_web_address(url: str) -> str:
+    """Check the address of a web server; an empty one is none."""
+    if url and (problem := web_problem_of(url)) is not None:
+        raise ValueError(problem)
+    return url

@@ -1,0 +1,104 @@
+"""Jobs, pools and answers in the making, as people see them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from shared.errors import StopFlag
+
+__all__ = ["NOTHING", "TERMINAL", "JobStatus", "JobView", "LivePiece", "PoolView", "Spent", "UsedUp"]
+
+JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
+"""``waiting``: in the session's inbox, behind another job."""
+
+
+TERMINAL = ("done", "failed", "cancelled", "dead")
+
+
+UsedUp = Literal["", "tokens", "cost"]
+"""Which budget of the root job is used up, if one is."""
+
+
+class Spent(NamedTuple):
+    """What a step used up; counted on the root job."""
+
+    tokens: int = 0
+    micro_usd: int = 0
+
+
+NOTHING = Spent()
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job as people see it. Times are the server's, in ms since the epoch."""
+
+    id: str
+    status: JobStatus
+    agent: str
+    leg: int
+    queue: str
+    handoff_id: str
+    summary: str
+    created_ms: int
+    ended_ms: int | None
+    attempts: int
+    depth: int
+    catalog: str
+    cwd: str
+    reason: str | None
+    result: str | None
+    stop: StopFlag | None
+    """Who stopped the job, if anybody did."""
+    spent: Spent = NOTHING
+    """By the job and everything below it; counted on root jobs."""
+    seq: int = 0
+    """The journal's last position."""
+    untrusted: bool = False
+    """Whether it has read text whose author nobody vouches for."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended, however."""
+        return self.status in TERMINAL
+
+
+class LivePiece(BaseModel):
+    """A piece of an answer in the making. ``restart``: what came of this turn so far is void."""
+
+    model_config = ConfigDict(frozen=True)
+
+    leg: int
+    fence: str
+    """The attempt that wrote it: pieces of an older one are void."""
+    turn: int
+    text: str
+    thought: bool = False
+    restart: bool = False
+
+    def continues(self, other: "LivePiece") -> bool:
+        """Tell whether ``other`` can be joined to this piece."""
+        return (self.leg, self.turn, self.thought) == (other.leg, other.turn, other.thought)
+
+    def with_more(self, text: str) -> "LivePiece":
+        """Return this piece with ``text`` behind it."""
+        return self.model_copy(update={"text": self.text + text})
+
+
+@dataclass(frozen=True)
+class PoolView:
+    """What a pool process announces of itself."""
+
+    id: str
+    kind: Literal["dispatcher", "worker"]
+    queues: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+    capacity: int = 0
+    in_flight: int = 0
+    workspace_root: str | None = None
+    version: str = ""
+    host: str = ""
+    pid: int = 0
+    extra: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ clear_the_way(KEYS[1])
 while #due < tonumber(ARGV[1]) do
   local text = redis.call('RPOP', KEYS[1])
   if not text then break end
-  due[#due + 1] = redis.sha1hex(text)
+  due[#due + 1] = server.sha1hex(text)
   redis.call('HSET', INTAKE_TEXTS, due[#due], text)
 end
 local found = {}

@@ -26,7 +26,7 @@ _SECRET_NAME = re.compile(
     r"(?:^|_)(?:API|PG|MYSQL_)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|PW|CREDENTIAL|AUTH|DSN|COOKIE)S?(?:_|$)",
     re.IGNORECASE,
 )
-_PLAIN = re.compile(r"(?:[0-9.,]+|true|false|none|null|\[redacted\].*)[)\]};,&]*\Z", re.IGNORECASE)
+_PLAIN = re.compile(r"(?:[0-9.,]+|true|false|none|null|\[redacted\].*)[)\]};,&:]*\Z", re.IGNORECASE)
 """Values that are no secrets, whatever the name before them: ``max_tokens=2000``."""
 
 _SHAPES = (

@@ -38,6 +38,7 @@ CASES = {
 PLAIN = [
     "the bearer certificates of 1920",
     "max_tokens=20000, then tokens: 12",
+    "its limit (max_tokens: 100): raise it",
     '{"input_tokens": 12, "token": null}',
     "http://localhost:4318/v1/traces",
     "see https://example.org/a:b and a@b.org",

@@ -46,9 +46,9 @@ def up(
     data_dir: DataDir = None,
 ) -> None:
     """Run the embedded server, a dispatcher and a worker until Ctrl-C."""
-    require_no_waiting(load_settings())
     root = existing_folder(workspace_root, "--workspace-root")
     settle_trust(trust)
+    require_no_waiting(load_settings())
     _, data = configured(None, data_dir)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with attach(data) as server, Neighbours(data) as neighbours:

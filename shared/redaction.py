@@ -57,7 +57,7 @@ _SHAPES = (
     r"\bhooks\.slack\.com/(?:services|workflows|triggers)/[0-9A-Za-z_/-]{8,}",
     r"\bdiscord(?:app)?\.com/api/webhooks/[0-9]+/[0-9A-Za-z_-]{16,}",
 )
-_PREFIXED = r"(?:^|[^0-9A-Za-z_+/=-])((?:sk|pk|rk)[-_][0-9A-Za-z_-]{16,})"
+_PREFIXED = r"(?:^|[^0-9A-Za-z_-])((?:sk|pk|rk)[-_][0-9A-Za-z_-]{16,})"
 """OpenAI's, Anthropic's, Stripe's and others', if there is a digit in it: else it is any name."""
 _PRIVATE_KEY = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\z)"
 _URL = r"(?i)\b([a-z][a-z0-9+.-]*://)(?:([^\s:/@\"'<>]*:)[^\s/\"'<>]+|[0-9a-z_.~-]{16,})@"

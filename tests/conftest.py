@@ -1,6 +1,7 @@
 """Servers and clients for all tests."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TypeVar
 
 import fakeredis
 import pytest
+import structlog
 from redis.asyncio import Redis
 
 from shared.embedded import attach
@@ -22,6 +24,22 @@ _OURS = ("EKIDEN_", "GEMINI_", "LC_", "COLUMNS", "LINES", "XDG_STATE_HOME")
 for name in [name for name in os.environ if name.startswith(_OURS)]:
     del os.environ[name]  # the tests' settings, language and size of the terminal are their own
 os.environ["EKIDEN_TRUST"] = "1"  # so are the folders that they make; the tests of trust take this away
+
+
+@pytest.fixture(autouse=True)
+def own_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logging as it was: a command that a test runs in this process sets it up for the whole of it.
+
+    Loggers must not be kept either: one that was bound to a test's stream would never be heard by another.
+    """
+    configure = structlog.configure
+    monkeypatch.setattr(structlog, "configure", lambda **how: configure(**{**how, "cache_logger_on_first_use": False}))
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -114,7 +114,23 @@ def test_what_another_program_writes_over_an_index_keeps_no_job_from_its_end(bac
     backend.run(scenario)
 
 
-@pytest.mark.parametrize("index", [index for index in INDEXES if index not in (keys.UNVOUCHED, keys.CLOCK)])
+INTAKE = (keys.INTAKE, keys.INTAKE_TAKEN, keys.INTAKE_TEXTS)
+
+
+@pytest.mark.parametrize("index", INTAKE)
+def test_what_another_program_writes_over_the_intake_keeps_no_request_from_a_dispatcher(
+    valkey: Backend, index: str
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        await stores.client.set(index, "a text")
+        assert not await stores.intake.take()
+        await stores.intake.push("a request")
+        assert [taken.text for taken in await stores.intake.take()] == ["a request"]
+
+    valkey.run(scenario)
+
+
+@pytest.mark.parametrize("index", [one for one in INDEXES if one not in (keys.UNVOUCHED, keys.CLOCK, *INTAKE)])
 def test_an_index_that_is_none_is_named_with_the_remedy_and_put_aside(backend: Backend, index: str) -> None:
     async def scenario(stores: Stores) -> None:
         await submitted(stores)

@@ -1,9 +1,9 @@
-"""``ekiden``, also as ``python -m dispatcher``: secrets are taken out of sight before anything slow is imported."""
+"""``ekiden``, also as ``python -m ekiden.dispatcher``: secrets are out of sight before anything slow is imported."""
 
 import sys
 
-from shared.errors import ConfigurationError
-from shared.secrets import withdraw
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.secrets import withdraw
 
 __all__ = ["main"]
 
@@ -15,7 +15,7 @@ def main() -> None:
     except ConfigurationError as error:
         print(f"ekiden: {error}", file=sys.stderr)  # noqa: T201 - the program's own output
         sys.exit(error.exit_code)
-    from dispatcher.cli.main import run
+    from ekiden.dispatcher.cli.main import run
 
     run()
 

@@ -1,7 +1,7 @@
-"""The Celery app of the dispatcher pool: ``celery -A dispatcher.app worker`` serves the routing of new jobs."""
+"""The Celery app of the dispatcher pool: ``celery -A ekiden.dispatcher.app worker`` serves the routing of new jobs."""
 
-from shared.relay.celery_app import make_app
+from ekiden.shared.relay.celery_app import make_app
 
 __all__ = ["app"]
 
-app = make_app("dispatcher", "dispatcher.bootstrap:build")
+app = make_app("dispatcher", "ekiden.dispatcher.bootstrap:build")

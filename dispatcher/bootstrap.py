@@ -9,20 +9,20 @@ from functools import partial
 
 import structlog
 
-from dispatcher.dispatch import DispatchHandler
-from dispatcher.following import CatalogInForce, FollowingHandler
-from dispatcher.intake import serve_intake
-from dispatcher.publishing import publish_own
-from dispatcher.routing.llm import ROUTER_AGENT, RouterModel
-from dispatcher.routing.strategies import RoutingValues, Strategies, routers
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.loader import layered, shipped_agents_dir
-from shared.definitions.trusted import levels_here
-from shared.errors import CatalogNotReady, Forged, NoCatalog, UnreadableDefinition
-from shared.llm.models import Models, ModelValues
-from shared.relay.served import Served
-from shared.settings import Settings
-from shared.stores.opening import Stores
+from ekiden.dispatcher.dispatch import DispatchHandler
+from ekiden.dispatcher.following import CatalogInForce, FollowingHandler
+from ekiden.dispatcher.intake import serve_intake
+from ekiden.dispatcher.publishing import publish_own
+from ekiden.dispatcher.routing.llm import ROUTER_AGENT, RouterModel
+from ekiden.dispatcher.routing.strategies import RoutingValues, Strategies, routers
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.loader import layered, shipped_agents_dir
+from ekiden.shared.definitions.trusted import levels_here
+from ekiden.shared.errors import CatalogNotReady, Forged, NoCatalog, UnreadableDefinition
+from ekiden.shared.llm.models import Models, ModelValues
+from ekiden.shared.relay.served import Served
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import Stores
 
 __all__ = ["build", "load_catalog", "strategies_of"]
 

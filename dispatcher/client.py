@@ -14,28 +14,28 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from dispatcher.intake import ask_dispatcher
-from dispatcher.operations import Operations
-from dispatcher.places import Place
-from dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
-from dispatcher.submitting import Created, OwnJobs, create_job
-from shared.definitions.model import AgentDefinition
-from shared.errors import NoCatalog, NotConfirmed, NotPermitted, StoreUnavailable, WentBack
-from shared.handoff import first_context
-from shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
-from shared.relay.leg import journal_of
-from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.relay.stopping import stop_or_wait
-from shared.settings import SessionPolicy
-from shared.signing import OFF, Signing
-from shared.storable import storable
-from shared.stores.base import OnBusy
-from shared.stores.confirming import Insisting
-from shared.stores.opening import open_stores
-from shared.stores.reading import Unfinished
-from shared.stores.sessions import Said, SessionView
-from shared.stores.views import JobView, LivePiece
-from shared.telemetry.starting import LateTelemetry
+from ekiden.dispatcher.intake import ask_dispatcher
+from ekiden.dispatcher.operations import Operations
+from ekiden.dispatcher.places import Place
+from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
+from ekiden.dispatcher.submitting import Created, OwnJobs, create_job
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import NoCatalog, NotConfirmed, NotPermitted, StoreUnavailable, WentBack
+from ekiden.shared.handoff import first_context
+from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
+from ekiden.shared.relay.leg import journal_of
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.relay.stopping import stop_or_wait
+from ekiden.shared.settings import SessionPolicy
+from ekiden.shared.signing import OFF, Signing
+from ekiden.shared.storable import storable
+from ekiden.shared.stores.base import OnBusy
+from ekiden.shared.stores.confirming import Insisting
+from ekiden.shared.stores.opening import open_stores
+from ekiden.shared.stores.reading import Unfinished
+from ekiden.shared.stores.sessions import Said, SessionView
+from ekiden.shared.stores.views import JobView, LivePiece
+from ekiden.shared.telemetry.starting import LateTelemetry
 
 __all__ = ["Client"]
 

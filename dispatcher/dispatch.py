@@ -6,18 +6,18 @@ from typing import Protocol
 
 import structlog
 
-from dispatcher.routing.base import Route, Router, RoutingResult, Surroundings, routable
-from dispatcher.routing.followup import SESSION
-from dispatcher.routing.overrides import AUTO
-from shared.definitions.catalog import Catalog
-from shared.definitions.model import AgentDefinition
-from shared.errors import UnknownAgent
-from shared.handoff import History
-from shared.ids import is_first_of_session, session_of
-from shared.outcomes import Budget, Failed, Outcome, Transfer
-from shared.records import Routed, RoutingStage, Unrouted
-from shared.relay.leg import Leg
-from shared.stores.sessions import Said, SessionView
+from ekiden.dispatcher.routing.base import Route, Router, RoutingResult, Surroundings, routable
+from ekiden.dispatcher.routing.followup import SESSION
+from ekiden.dispatcher.routing.overrides import AUTO
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import UnknownAgent
+from ekiden.shared.handoff import History
+from ekiden.shared.ids import is_first_of_session, session_of
+from ekiden.shared.outcomes import Budget, Failed, Outcome, Transfer
+from ekiden.shared.records import Routed, RoutingStage, Unrouted
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.stores.sessions import Said, SessionView
 
 __all__ = ["DispatchHandler", "nobody", "with_default"]
 

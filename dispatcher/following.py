@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from dispatcher.routing.recent import Recent
-from shared.definitions.catalog import Catalog
-from shared.errors import CatalogNotReady, NoCatalog, UnreadableDefinition
-from shared.outcomes import Outcome, Suspended
-from shared.records import Paused
-from shared.relay.leg import Handler, Leg, backoff_s
-from shared.stores.catalogs import RedisCatalogStore
+from ekiden.dispatcher.routing.recent import Recent
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.errors import CatalogNotReady, NoCatalog, UnreadableDefinition
+from ekiden.shared.outcomes import Outcome, Suspended
+from ekiden.shared.records import Paused
+from ekiden.shared.relay.leg import Handler, Leg, backoff_s
+from ekiden.shared.stores.catalogs import RedisCatalogStore
 
 __all__ = ["CatalogInForce", "FollowingHandler"]
 

@@ -12,9 +12,9 @@ from typing import Annotated
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from dispatcher.requests import SubmitRequest, why_invalid
-from dispatcher.submitting import Created, create_job
-from shared.errors import (
+from ekiden.dispatcher.requests import SubmitRequest, why_invalid
+from ekiden.dispatcher.submitting import Created, create_job
+from ekiden.shared.errors import (
     EkidenError,
     Forged,
     InvalidRequest,
@@ -26,11 +26,11 @@ from shared.errors import (
     UnknownAgent,
     UnknownJob,
 )
-from shared.signing import Signing, split
-from shared.stores import keys
-from shared.stores.confirming import Insisting
-from shared.stores.intake import MAX_BYTES, RedisIntakeStore, Taken
-from shared.stores.opening import Stores
+from ekiden.shared.signing import Signing, split
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.confirming import Insisting
+from ekiden.shared.stores.intake import MAX_BYTES, RedisIntakeStore, Taken
+from ekiden.shared.stores.opening import Stores
 
 __all__ = ["ask_dispatcher", "serve_intake"]
 

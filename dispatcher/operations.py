@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from shared.stores.dead_letters import DeadLetter, DeadLetters
-from shared.stores.opening import Stores
-from shared.stores.pools import QueueView
-from shared.stores.views import PoolView
+from ekiden.shared.stores.dead_letters import DeadLetter, DeadLetters
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.pools import QueueView
+from ekiden.shared.stores.views import PoolView
 
 __all__ = ["Operations"]
 

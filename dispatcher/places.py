@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from shared.errors import UnknownJob
-from shared.records import Entry, JobRequested
+from ekiden.shared.errors import UnknownJob
+from ekiden.shared.records import Entry, JobRequested
 
 __all__ = ["Place"]
 

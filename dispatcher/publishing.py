@@ -8,11 +8,11 @@ from pathlib import Path
 
 import structlog
 
-from shared.definitions.catalog import Catalog
-from shared.definitions.model import AgentDefinition
-from shared.definitions.toolrules import BUILTIN_TOOLS
-from shared.errors import CatalogReplaced
-from shared.stores.catalogs import InForce, Publication, RedisCatalogStore
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
+from ekiden.shared.errors import CatalogReplaced
+from ekiden.shared.stores.catalogs import InForce, Publication, RedisCatalogStore
 
 __all__ = ["Difference", "difference", "lost_tools", "publish", "publish_own", "published_ago", "whoami"]
 

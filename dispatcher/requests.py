@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from shared.errors import InvalidRequest, UnknownAgent
-from shared.nearness import nearest
-from shared.settings import SessionPolicy
-from shared.storable import storable
-from shared.stores.base import OnBusy
-from shared.variables import problem_of
+from ekiden.shared.errors import InvalidRequest, UnknownAgent
+from ekiden.shared.nearness import nearest
+from ekiden.shared.settings import SessionPolicy
+from ekiden.shared.storable import storable
+from ekiden.shared.stores.base import OnBusy
+from ekiden.shared.variables import problem_of
 
 __all__ = ["SubmitRequest", "checked_folder", "checked_request", "checked_state", "require_agent", "why_invalid"]
 

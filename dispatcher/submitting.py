@@ -2,15 +2,15 @@
 
 from typing import NamedTuple
 
-from dispatcher.places import Place
-from dispatcher.requests import SubmitRequest, require_agent
-from shared.errors import NotConfirmed, UnknownJob, WentBack
-from shared.handoff import first_context
-from shared.ids import is_session_id
-from shared.records import JobRequested
-from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.stores.opening import Stores
-from shared.stores.submissions import Submission
+from ekiden.dispatcher.places import Place
+from ekiden.dispatcher.requests import SubmitRequest, require_agent
+from ekiden.shared.errors import NotConfirmed, UnknownJob, WentBack
+from ekiden.shared.handoff import first_context
+from ekiden.shared.ids import is_session_id
+from ekiden.shared.records import JobRequested
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.submissions import Submission
 
 __all__ = ["Created", "OwnJobs", "create_job"]
 

@@ -14,7 +14,7 @@ from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import TypeVar
 
-from shared.errors import TooCostly
+from ekiden.shared.errors import TooCostly
 
 __all__ = ["A_MOMENT", "MOST_STEPS", "Allowance", "allowing", "aside", "spend"]
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shared.places import project_of
-from shared.trust.grants import trust_for_now
-from shared.trust.rights import Right, tool_right
-from shared.trust.store import remember
-from shared.trust.telling import BASH, hint, take_over
-from shared.visible import say, visible
+from ekiden.shared.places import project_of
+from ekiden.shared.trust.grants import trust_for_now
+from ekiden.shared.trust.rights import Right, tool_right
+from ekiden.shared.trust.store import remember
+from ekiden.shared.trust.telling import BASH, hint, take_over
+from ekiden.shared.visible import say, visible
 
 if TYPE_CHECKING:
-    from shared.standing import Standing
+    from ekiden.shared.standing import Standing
 
 __all__ = ["listed", "settle_trust"]
 
@@ -51,7 +51,7 @@ def listed(rights: Iterable[Right]) -> list[str]:
 
 
 def _settle(project: Path) -> None:
-    from shared.standing import standing_of
+    from ekiden.shared.standing import standing_of
 
     standing = standing_of(project)
     if not standing.lacking:

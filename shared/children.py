@@ -15,9 +15,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from shared.errors import ConfigurationError
-from shared.graces import ORPHAN_S, STOP_S
-from shared.secrets import handed_on, withdraw
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.graces import ORPHAN_S, STOP_S
+from ekiden.shared.secrets import handed_on, withdraw
 
 __all__ = ["PARENT_FD", "Child", "start_child", "stop_all", "watch_parent"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from shared.errors import DefinitionError
-from shared.patterns import compile_pattern
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.patterns import compile_pattern
 
 __all__ = ["UNITS_A_STEP", "cost_of"]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from shared.allowance import allowing, spend
-from shared.condition_costs import UNITS_A_STEP, cost_of
-from shared.errors import ConditionFailed, DefinitionError, TooCostly
+from ekiden.shared.allowance import allowing, spend
+from ekiden.shared.condition_costs import UNITS_A_STEP, cost_of
+from ekiden.shared.errors import ConditionFailed, DefinitionError, TooCostly
 
 __all__ = ["VARIABLES", "Condition"]
 

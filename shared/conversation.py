@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shared.messages import Message, ToolCall, ToolResult, answered, user_message
-from shared.records import (
+from ekiden.shared.messages import Message, ToolCall, ToolResult, answered, user_message
+from ekiden.shared.records import (
     Delegated,
     HandedOff,
     ModelReplied,

@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 
 import yaml
 
-from shared.definitions.loader import shipped_agents_dir
+from ekiden.shared.definitions.loader import shipped_agents_dir
 
 __all__ = ["write_demo"]
 

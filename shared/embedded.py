@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
-from shared import keeper
-from shared.environments import open_part
-from shared.errors import ConfigurationError
-from shared.places import private_folder
+from ekiden.shared import keeper
+from ekiden.shared.environments import open_part
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.places import private_folder
 
 __all__ = ["UP_LOCK", "Attachment", "attach", "is_running", "is_served", "peek"]
 

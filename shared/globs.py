@@ -4,8 +4,8 @@ import re
 
 import re2
 
-from shared.errors import DefinitionError
-from shared.patterns import Pattern, compile_pattern
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.patterns import Pattern, compile_pattern
 
 __all__ = ["compiled_glob", "glob_expression", "problem_of_glob", "problem_of_place"]
 

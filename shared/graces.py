@@ -18,7 +18,7 @@ Who is killed grants no grace. Tools and processes of the quarantine are killed 
 over, and their leg goes on elsewhere ``TAKEOVER_S`` later: then nothing of the old run is alive.
 """
 
-from shared.reaper import GONE_S, TERM_S
+from ekiden.shared.reaper import GONE_S, TERM_S
 
 __all__ = [
     "ALONE_S",

@@ -8,8 +8,8 @@ from typing import Any, TextIO
 
 import structlog
 
-from shared.redaction import redact, redact_all
-from shared.visible import visible
+from ekiden.shared.redaction import redact, redact_all
+from ekiden.shared.visible import visible
 
 __all__ = ["configure_logs"]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from shared.definitions.model import ToolRules
-from shared.handoff import HandoffContext
+from ekiden.shared.definitions.model import ToolRules
+from ekiden.shared.handoff import HandoffContext
 
 __all__ = [
     "Answer",

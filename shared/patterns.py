@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 import re2
 
-from shared.errors import DefinitionError
+from ekiden.shared.errors import DefinitionError
 
 __all__ = ["MAX_LENGTH", "MAX_PROGRAM", "Pattern", "compile_pattern", "raw_pattern"]
 

@@ -8,7 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-from shared.errors import ConfigurationError
+from ekiden.shared.errors import ConfigurationError
 
 __all__ = ["data_folder", "digest_of", "private_folder", "project_of", "state_folder"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
-from shared.messages import Usage
+from ekiden.shared.messages import Usage
 
 __all__ = ["Prices"]
 

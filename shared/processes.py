@@ -30,11 +30,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from shared import reaper
-from shared.descendants import children_of, descendants_of, is_ending, kill_all
-from shared.errors import CommandLost
-from shared.graces import TERM_S, TOOL_S
-from shared.reaper import adopt
+from ekiden.shared import reaper
+from ekiden.shared.descendants import children_of, descendants_of, is_ending, kill_all
+from ekiden.shared.errors import CommandLost
+from ekiden.shared.graces import TERM_S, TOOL_S
+from ekiden.shared.reaper import adopt
 
 __all__ = ["Lifetime", "Process", "prepare", "start"]
 

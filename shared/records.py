@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from shared.definitions.model import ToolRules
-from shared.handoff import HandoffContext
-from shared.llm.base import FinishReason
-from shared.messages import Message, ToolResult, Usage
-from shared.signing import Seal
+from ekiden.shared.definitions.model import ToolRules
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.llm.base import FinishReason
+from ekiden.shared.messages import Message, ToolResult, Usage
+from ekiden.shared.signing import Seal
 
 __all__ = [
     "LATEST_MS",

@@ -13,9 +13,9 @@ from typing import Any
 
 import re2
 
-from shared.errors import ConfigurationError, DefinitionError
-from shared.patterns import compile_pattern, raw_pattern
-from shared.visible import one_line
+from ekiden.shared.errors import ConfigurationError, DefinitionError
+from ekiden.shared.patterns import compile_pattern, raw_pattern
+from ekiden.shared.visible import one_line
 
 __all__ = ["MASK", "Redactor", "configure_redaction", "glimpse", "redact", "redact_all"]
 

@@ -11,10 +11,10 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from shared.allowance import allowing, spend
-from shared.errors import DefinitionError, TooCostly
-from shared.patterns import Pattern, compile_pattern
-from shared.subschemas import check_references, parts_of
+from ekiden.shared.allowance import allowing, spend
+from ekiden.shared.errors import DefinitionError, TooCostly
+from ekiden.shared.patterns import Pattern, compile_pattern
+from ekiden.shared.subschemas import check_references, parts_of
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

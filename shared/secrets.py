@@ -14,8 +14,8 @@ import re
 import sys
 from collections.abc import Mapping
 
-from shared.environments import is_open, looks_secret, open_part
-from shared.errors import ConfigurationError
+from ekiden.shared.environments import is_open, looks_secret, open_part
+from ekiden.shared.errors import ConfigurationError
 
 __all__ = ["SECRETS_FD", "handed_on", "take", "withdraw", "withheld"]
 

@@ -1,7 +1,7 @@
 """Which server this process talks to."""
 
-from shared.errors import ConfigurationError, StoreUnavailable
-from shared.settings import Settings
+from ekiden.shared.errors import ConfigurationError, StoreUnavailable
+from ekiden.shared.settings import Settings
 
 __all__ = ["require_no_waiting", "server_url"]
 
@@ -17,7 +17,7 @@ def server_url(settings: Settings) -> str:
     """
     if settings.redis_url:
         return settings.redis_url
-    from shared.embedded import attach, is_served
+    from ekiden.shared.embedded import attach, is_served
 
     if is_served(settings.data_dir):
         require_no_waiting(settings)

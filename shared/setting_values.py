@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from shared.addresses import problem_of, web_problem_of
-from shared.environments import problem_of_name
-from shared.globs import problem_of_glob, problem_of_place
+from ekiden.shared.addresses import problem_of, web_problem_of
+from ekiden.shared.environments import problem_of_name
+from ekiden.shared.globs import problem_of_glob, problem_of_place
 
 __all__ = ["checked_address", "checked_globs", "checked_places", "checked_variables", "checked_web_address"]
 

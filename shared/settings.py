@@ -17,15 +17,21 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_va
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
-from shared.errors import ConfigurationError
-from shared.places import data_folder, project_of
-from shared.setting_values import checked_address, checked_globs, checked_places, checked_variables, checked_web_address
-from shared.settings_files import global_file, project_file, read_settings, value_at
-from shared.signing import Signing, signing_of
-from shared.storable import read_json
-from shared.trust.grants import grants_of
-from shared.trust.rights import Right, setting_rights
-from shared.trust.telling import tell
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.places import data_folder, project_of
+from ekiden.shared.setting_values import (
+    checked_address,
+    checked_globs,
+    checked_places,
+    checked_variables,
+    checked_web_address,
+)
+from ekiden.shared.settings_files import global_file, project_file, read_settings, value_at
+from ekiden.shared.signing import Signing, signing_of
+from ekiden.shared.storable import read_json
+from ekiden.shared.trust.grants import grants_of
+from ekiden.shared.trust.rights import Right, setting_rights
+from ekiden.shared.trust.telling import tell
 
 __all__ = [
     "HARMLESS",

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shared.errors import ConfigurationError
-from shared.places import project_of
-from shared.storable import read_json
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.places import project_of
+from ekiden.shared.storable import read_json
 
 __all__ = ["change_setting", "global_file", "project_file", "read_settings", "value_at"]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from shared.errors import ConfigurationError, Forged
+from ekiden.shared.errors import ConfigurationError, Forged
 
 __all__ = ["OFF", "Seal", "Signing", "signing_of", "split"]
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.definitions.trusted import agents_wanted, files_here
-from shared.settings import load_settings, settings_wanted
-from shared.settings_files import project_file, read_settings
-from shared.trust.grants import Grants, grants_of
-from shared.trust.rights import Right, section_rights
+from ekiden.shared.definitions.trusted import agents_wanted, files_here
+from ekiden.shared.settings import load_settings, settings_wanted
+from ekiden.shared.settings_files import project_file, read_settings
+from ekiden.shared.trust.grants import Grants, grants_of
+from ekiden.shared.trust.rights import Right, section_rights
 
 __all__ = ["Standing", "standing_of"]
 

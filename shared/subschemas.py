@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from shared.errors import DefinitionError
+from ekiden.shared.errors import DefinitionError
 
 __all__ = ["MOST_APPLIED", "Embedding", "check_references", "parts_of"]
 

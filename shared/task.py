@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from shared.records import Delegated, HandedOff, ModelReplied, Record, ToolFinished, ToolStarted
+from ekiden.shared.records import Delegated, HandedOff, ModelReplied, Record, ToolFinished, ToolStarted
 
 __all__ = ["last_action_of", "task_of"]
 

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from shared.storable import MAX_DEPTH, nests_too_deep
+from ekiden.shared.storable import MAX_DEPTH, nests_too_deep
 
 __all__ = ["problem_of"]
 

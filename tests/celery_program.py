@@ -2,7 +2,7 @@
 
 from celery.__main__ import main
 
-from shared.children import watch_parent
+from ekiden.shared.children import watch_parent
 
 if __name__ == "__main__":
     watch_parent()

@@ -13,10 +13,10 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from shared.embedded import attach
-from shared.stores import keys
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any, connect
+from ekiden.shared.embedded import attach
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any, connect
 
 T = TypeVar("T")
 

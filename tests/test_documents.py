@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dispatcher.cli.main import app
-from shared.settings import Settings, key_of
+from ekiden.dispatcher.cli.main import app
+from ekiden.shared.settings import Settings, key_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

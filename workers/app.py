@@ -1,7 +1,7 @@
-"""What ``celery -A workers.app worker`` loads."""
+"""What ``celery -A ekiden.workers.app worker`` loads."""
 
-from shared.relay.celery_app import make_app
+from ekiden.shared.relay.celery_app import make_app
 
 __all__ = ["app"]
 
-app = make_app("worker", "workers.bootstrap:build")
+app = make_app("worker", "ekiden.workers.bootstrap:build")

@@ -3,8 +3,8 @@
 import time
 from dataclasses import dataclass
 
-from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
-from shared.prices import Prices
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.prices import Prices
 
 __all__ = ["Asked", "ModelCaller"]
 

@@ -2,18 +2,18 @@
 
 import os
 
-from shared.definitions.loader import shipped_agents_dir
-from shared.environments import for_tools
-from shared.llm.models import Models, ModelValues
-from shared.prices import Prices
-from shared.processes import prepare
-from shared.relay.served import Served
-from shared.settings import Settings
-from shared.stores.opening import Stores
-from workers.leg import AgentHandler, Definitions
-from workers.tools.gate import ToolGate
-from workers.tools.protected import Protected
-from workers.tools.registry import builtin_registry
+from ekiden.shared.definitions.loader import shipped_agents_dir
+from ekiden.shared.environments import for_tools
+from ekiden.shared.llm.models import Models, ModelValues
+from ekiden.shared.prices import Prices
+from ekiden.shared.processes import prepare
+from ekiden.shared.relay.served import Served
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.tools.gate import ToolGate
+from ekiden.workers.tools.protected import Protected
+from ekiden.workers.tools.registry import builtin_registry
 
 __all__ = ["build"]
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from shared.errors import InvalidRequest
-from shared.visible import say
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.visible import say
 
 __all__ = ["worker"]
 
@@ -33,22 +33,22 @@ def worker(
     ] = False,
 ) -> None:
     """Serve the queues of agents: run their legs, hand over to the next."""
-    from shared.children import watch_parent
+    from ekiden.shared.children import watch_parent
 
     watch_parent()
     import asyncio
 
     names = _names(agents)
     root = _folder(workspace_root)
-    from shared.addresses import without_password
-    from shared.asking import settle_trust
+    from ekiden.shared.addresses import without_password
+    from ekiden.shared.asking import settle_trust
 
     settle_trust(trust)
-    from shared.relay.message import queue_for
-    from shared.relay.serving import serve
-    from shared.server import server_url
-    from shared.settings import load_settings
-    from shared.trust.telling import BASH
+    from ekiden.shared.relay.message import queue_for
+    from ekiden.shared.relay.serving import serve
+    from ekiden.shared.server import server_url
+    from ekiden.shared.settings import load_settings
+    from ekiden.shared.trust.telling import BASH
 
     url = server_url(load_settings(redis_url=redis))
     for name in asyncio.run(_unknown(url, names)):
@@ -57,7 +57,7 @@ def worker(
     files = f"files under {root}; {BASH}" if root else "no files, no bash"
     say(f"Serving {whom} at {without_password(url)}, {files}")
     options = {"redis_url": url, "concurrency": concurrency, "workspace_root": root, "metrics_port": metrics_port}
-    raise typer.Exit(serve("workers.app:app", options, list(map(queue_for, names)), log_level))
+    raise typer.Exit(serve("ekiden.workers.app:app", options, list(map(queue_for, names)), log_level))
 
 
 def _names(agents: str | None) -> list[str]:
@@ -77,7 +77,7 @@ def _folder(root: Path | None) -> Path | None:
 
 async def _unknown(url: str, names: Sequence[str]) -> list[str]:
     """Return the names that the catalog in force lacks; none while there is no catalog. Nobody there: an error."""
-    from shared.stores.opening import open_stores
+    from ekiden.shared.stores.opening import open_stores
 
     stores = open_stores(url, retries=1)
     try:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from shared.definitions.model import AgentDefinition, Output
-from shared.errors import ToolError
-from shared.handoff import HandoffContext
-from shared.llm.base import ToolSpec
-from shared.messages import ToolCall
-from shared.outcomes import Answer
-from shared.schemas import problems
-from shared.subschemas import Embedding
+from ekiden.shared.definitions.model import AgentDefinition, Output
+from ekiden.shared.errors import ToolError
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.outcomes import Answer
+from ekiden.shared.schemas import problems
+from ekiden.shared.subschemas import Embedding
 
 __all__ = ["COMPLETE_TASK", "CONTROLS", "EXIT", "Completion", "says_it_hands_over"]
 

@@ -5,20 +5,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shared.definitions.model import AgentDefinition, Subagent, ToolRules
-from shared.definitions.names import DELEGATION_PREFIX, agent_meant, delegation_tool_name
-from shared.errors import ToolError
-from shared.handoff import History
-from shared.llm.base import ToolSpec
-from shared.messages import ToolCall, ToolResult
-from shared.outcomes import Child
-from shared.records import Delegated
-from shared.relay.leg import Leg
-from shared.schemas import problems
-from shared.stores.views import JobView
-from workers.prompt import quoted_result
-from workers.targets import AGENT_NAME, shares_a_tool
-from workers.untrusted import Untrusted
+from ekiden.shared.definitions.model import AgentDefinition, Subagent, ToolRules
+from ekiden.shared.definitions.names import DELEGATION_PREFIX, agent_meant, delegation_tool_name
+from ekiden.shared.errors import ToolError
+from ekiden.shared.handoff import History
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.messages import ToolCall, ToolResult
+from ekiden.shared.outcomes import Child
+from ekiden.shared.records import Delegated
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.schemas import problems
+from ekiden.shared.stores.views import JobView
+from ekiden.workers.prompt import quoted_result
+from ekiden.workers.targets import AGENT_NAME, shares_a_tool
+from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["Delegations", "enough", "result_of"]
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from shared.allowance import aside
-from shared.conversation import Turn
-from shared.definitions.model import AgentDefinition
-from shared.llm.base import FinishReason
-from shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
-from shared.records import ModelReplied, Nudged
-from shared.relay.leg import Leg
-from workers.completion import Completion, says_it_hands_over
-from workers.handoffs import Transfers
+from ekiden.shared.allowance import aside
+from ekiden.shared.conversation import Turn
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.llm.base import FinishReason
+from ekiden.shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
+from ekiden.shared.records import ModelReplied, Nudged
+from ekiden.shared.relay.leg import Leg
+from ekiden.workers.completion import Completion, says_it_hands_over
+from ekiden.workers.handoffs import Transfers
 
 __all__ = ["Ending"]
 

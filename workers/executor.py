@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 import structlog
 
-from shared.allowance import aside
-from shared.definitions.model import AgentDefinition
-from shared.errors import ModelError, ModelUnavailable
-from shared.llm.base import ModelRequest, ToolSpec
-from shared.messages import Message
-from shared.outcomes import Outcome
-from shared.records import ModelReplied, Summarised
-from shared.relay.leg import Leg
-from workers.asking import Asked, ModelCaller
-from workers.calls.pipeline import Calls
-from workers.ending import Ending
-from workers.fitting import budget_for
-from workers.history import opening, summary_request
-from workers.prompt import instructions_for
+from ekiden.shared.allowance import aside
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import ModelError, ModelUnavailable
+from ekiden.shared.llm.base import ModelRequest, ToolSpec
+from ekiden.shared.messages import Message
+from ekiden.shared.outcomes import Outcome
+from ekiden.shared.records import ModelReplied, Summarised
+from ekiden.shared.relay.leg import Leg
+from ekiden.workers.asking import Asked, ModelCaller
+from ekiden.workers.calls.pipeline import Calls
+from ekiden.workers.ending import Ending
+from ekiden.workers.fitting import budget_for
+from ekiden.workers.history import opening, summary_request
+from ekiden.workers.prompt import instructions_for
 
 __all__ = ["Executor", "Offer"]
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from shared.llm.windows import tokens_in, tokens_of, window_of
-from shared.messages import Message
-from workers.prompt import LATER, left_out
+from ekiden.shared.llm.windows import tokens_in, tokens_of, window_of
+from ekiden.shared.messages import Message
+from ekiden.workers.prompt import LATER, left_out
 
 __all__ = ["MAX_TOKENS", "Block", "Item", "Quote", "budget_for", "fitted"]
 

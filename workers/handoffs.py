@@ -7,18 +7,18 @@ from typing import Any
 
 import structlog
 
-from shared.conditions import Condition
-from shared.definitions.model import AgentDefinition, HandoffRule
-from shared.definitions.names import ToolNames, agent_meant
-from shared.errors import ConditionFailed, DefinitionError, HandoffRefused
-from shared.handoff import Frame, HandoffContext, History
-from shared.llm.base import ToolSpec
-from shared.messages import ToolCall
-from shared.outcomes import Transfer
-from shared.relay.leg import Leg
-from shared.schemas import problems
-from shared.task import last_action_of, task_of
-from workers.targets import (
+from ekiden.shared.conditions import Condition
+from ekiden.shared.definitions.model import AgentDefinition, HandoffRule
+from ekiden.shared.definitions.names import ToolNames, agent_meant
+from ekiden.shared.errors import ConditionFailed, DefinitionError, HandoffRefused
+from ekiden.shared.handoff import Frame, HandoffContext, History
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.outcomes import Transfer
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.schemas import problems
+from ekiden.shared.task import last_action_of, task_of
+from ekiden.workers.targets import (
     AGENT_NAME,
     SINGLE,
     Target,

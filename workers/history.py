@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import dropwhile, groupby
 
-from shared.conversation import Conversation, Turn
-from shared.llm.windows import tokens_of
-from shared.messages import Message, user_message
-from shared.records import Entry, HandedOff, Summarised
-from shared.relay.leg import Leg
-from workers.fitting import MAX_TOKENS, Block, Item, Quote, fitted
-from workers.prompt import (
+from ekiden.shared.conversation import Conversation, Turn
+from ekiden.shared.llm.windows import tokens_of
+from ekiden.shared.messages import Message, user_message
+from ekiden.shared.records import Entry, HandedOff, Summarised
+from ekiden.shared.relay.leg import Leg
+from ekiden.workers.fitting import MAX_TOKENS, Block, Item, Quote, fitted
+from ekiden.workers.prompt import (
     LATER,
     brief,
     parting,

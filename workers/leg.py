@@ -5,31 +5,31 @@ from pathlib import Path
 
 import structlog
 
-from shared.definitions.model import AfterUntrusted, AgentDefinition
-from shared.errors import ModelUnavailable, UnreadableDefinition
-from shared.llm.models import Models
-from shared.messages import ToolCall
-from shared.outcomes import Outcome, Suspended
-from shared.prices import Prices
-from shared.relay.leg import Leg, backoff_s
-from shared.stores.catalogs import RedisCatalogStore
-from workers.asking import ModelCaller
-from workers.calls.base import Decide
-from workers.calls.delegations import DelegationCalls
-from workers.calls.endings import CompletionCalls, TransferCalls
-from workers.calls.pipeline import Calls
-from workers.calls.tools import ToolCalls
-from workers.completion import CONTROLS, Completion
-from workers.delegation import Delegations
-from workers.ending import Ending
-from workers.executor import Executor, Offer
-from workers.handoffs import Transfers
-from workers.targets import targets_of
-from workers.tools.base import StateView, Tool, ToolContext
-from workers.tools.gate import ToolGate
-from workers.tools.protected import Protected
-from workers.tools.registry import Registry
-from workers.untrusted import Untrusted
+from ekiden.shared.definitions.model import AfterUntrusted, AgentDefinition
+from ekiden.shared.errors import ModelUnavailable, UnreadableDefinition
+from ekiden.shared.llm.models import Models
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.outcomes import Outcome, Suspended
+from ekiden.shared.prices import Prices
+from ekiden.shared.relay.leg import Leg, backoff_s
+from ekiden.shared.stores.catalogs import RedisCatalogStore
+from ekiden.workers.asking import ModelCaller
+from ekiden.workers.calls.base import Decide
+from ekiden.workers.calls.delegations import DelegationCalls
+from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
+from ekiden.workers.calls.pipeline import Calls
+from ekiden.workers.calls.tools import ToolCalls
+from ekiden.workers.completion import CONTROLS, Completion
+from ekiden.workers.delegation import Delegations
+from ekiden.workers.ending import Ending
+from ekiden.workers.executor import Executor, Offer
+from ekiden.workers.handoffs import Transfers
+from ekiden.workers.targets import targets_of
+from ekiden.workers.tools.base import StateView, Tool, ToolContext
+from ekiden.workers.tools.gate import ToolGate
+from ekiden.workers.tools.protected import Protected
+from ekiden.workers.tools.registry import Registry
+from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["AgentHandler", "Definitions"]
 

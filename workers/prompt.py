@@ -5,8 +5,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from shared.definitions.model import AgentDefinition
-from shared.handoff import HandoffContext
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.handoff import HandoffContext
 
 __all__ = [
     "LATER",

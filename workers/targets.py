@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.definitions.model import AgentDefinition, HandoffRule
-from shared.llm.base import ToolSpec
-from shared.records import HandedOff
-from shared.relay.leg import Leg
-from shared.storable import read_json
-from shared.subschemas import Embedding
+from ekiden.shared.definitions.model import AgentDefinition, HandoffRule
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.records import HandedOff
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.storable import read_json
+from ekiden.shared.subschemas import Embedding
 
 __all__ = [
     "AGENT_NAME",

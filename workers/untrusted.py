@@ -6,13 +6,13 @@ What a tool returned never changes what an agent may do for the better: this is 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from shared.definitions.toolrules import SAFE_TOOLS
-from shared.messages import ToolCall
-from shared.records import ToolFinished
-from shared.relay.leg import Leg
-from shared.stores.views import JobView
-from shared.trust.grants import is_trusted
-from workers.tools.base import Tool
+from ekiden.shared.definitions.toolrules import SAFE_TOOLS
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.records import ToolFinished
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.stores.views import JobView
+from ekiden.shared.trust.grants import is_trusted
+from ekiden.workers.tools.base import Tool
 
 __all__ = ["Untrusted"]
 

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from dispatcher.client import Client
-from dispatcher.local.left_data import left_data
-from shared.embedded import attach, is_running, peek
-from shared.errors import StoreUnavailable
-from shared.settings import load_settings
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.local.left_data import left_data
+from ekiden.shared.embedded import attach, is_running, peek
+from ekiden.shared.errors import StoreUnavailable
+from ekiden.shared.settings import load_settings
 
 __all__ = ["client_of", "configured", "connected", "server_address"]
 

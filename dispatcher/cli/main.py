@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from dispatcher.cli.exit_codes import INTERRUPTED
-from dispatcher.cli.lazy import LazyGroup, command_of
-from shared.errors import ConfigurationError, EkidenError
-from shared.visible import say
+from ekiden.dispatcher.cli.exit_codes import INTERRUPTED
+from ekiden.dispatcher.cli.lazy import LazyGroup, command_of
+from ekiden.shared.errors import ConfigurationError, EkidenError
+from ekiden.shared.visible import say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -22,56 +22,65 @@ __all__ = ["COMMANDS", "app", "run"]
 PLUGINS = "ekiden.commands"
 """The entry-point group of commands that other packages bring, such as the workers'."""
 COMMANDS = {
-    "run": ("dispatcher.cli.commands.run:run", "Route a request, hand it from agent to agent, and print the answer."),
+    "run": (
+        "ekiden.dispatcher.cli.commands.run:run",
+        "Route a request, hand it from agent to agent, and print the answer.",
+    ),
     "chat": (
-        "dispatcher.cli.commands.chat:chat",
+        "ekiden.dispatcher.cli.commands.chat:chat",
         "Talk to the agents: every line is a request of the same session. Reads lines where there is no terminal.",
     ),
-    "up": ("dispatcher.cli.commands.up:up", "Run the embedded server, a dispatcher and a worker until Ctrl-C."),
+    "up": ("ekiden.dispatcher.cli.commands.up:up", "Run the embedded server, a dispatcher and a worker until Ctrl-C."),
     "dispatcher": (
-        "dispatcher.cli.commands.dispatcher:dispatcher",
+        "ekiden.dispatcher.cli.commands.dispatcher:dispatcher",
         "Serve new jobs: route every request to its first agent, among those of the catalog in force.",
     ),
-    "submit": ("dispatcher.cli.commands.submit:submit", "Submit a request and print its job's id."),
-    "jobs": ("dispatcher.cli.commands.jobs:jobs", "List the newest jobs, newest first."),
-    "job": ("dispatcher.cli.commands.job:app", "Look at one job, cancel it, or let it go on."),
+    "submit": ("ekiden.dispatcher.cli.commands.submit:submit", "Submit a request and print its job's id."),
+    "jobs": ("ekiden.dispatcher.cli.commands.jobs:jobs", "List the newest jobs, newest first."),
+    "job": ("ekiden.dispatcher.cli.commands.job:app", "Look at one job, cancel it, or let it go on."),
     "sessions": (
-        "dispatcher.cli.commands.sessions:app",
+        "ekiden.dispatcher.cli.commands.sessions:app",
         "Look at conversations, say who goes on with them, clear or export them.",
     ),
-    "trace": ("dispatcher.cli.commands.trace:app", "See where a job's time and tokens went; export it, play it again."),
+    "trace": (
+        "ekiden.dispatcher.cli.commands.trace:app",
+        "See where a job's time and tokens went; export it, play it again.",
+    ),
     "status": (
-        "dispatcher.cli.commands.status:status",
+        "ekiden.dispatcher.cli.commands.status:status",
         "Show the pools that run, and the queues with what waits in them.",
     ),
     "doctor": (
-        "dispatcher.cli.doctor.command:doctor",
+        "ekiden.dispatcher.cli.doctor.command:doctor",
         (
             "Check the server, the pools, the agents, the models and the collector; say what to do where something is "
             "wrong."
         ),
     ),
     "models": (
-        "dispatcher.cli.commands.models:models",
+        "ekiden.dispatcher.cli.commands.models:models",
         "Show the models that agents can use here, and why the others cannot be used.",
     ),
-    "agents": ("dispatcher.cli.agents.commands:app", "Make, show, change and check agents."),
-    "catalog": ("dispatcher.cli.commands.catalog:app", "Put agents in force, see which are, go back to those before."),
+    "agents": ("ekiden.dispatcher.cli.agents.commands:app", "Make, show, change and check agents."),
+    "catalog": (
+        "ekiden.dispatcher.cli.commands.catalog:app",
+        "Put agents in force, see which are, go back to those before.",
+    ),
     "route": (
-        "dispatcher.cli.commands.route:app",
+        "ekiden.dispatcher.cli.commands.route:app",
         "Show who would get a request, and why; measure how well your agents are told apart.",
     ),
-    "config": ("dispatcher.cli.commands.config:app", "Read and change settings."),
+    "config": ("ekiden.dispatcher.cli.commands.config:app", "Read and change settings."),
     "trust": (
-        "dispatcher.cli.commands.trust:trust",
+        "ekiden.dispatcher.cli.commands.trust:trust",
         "Show what a folder asks for beyond reading and routing, and grant it. With --json alone, it is only shown.",
     ),
     "acl": (
-        "dispatcher.cli.commands.acl:acl",
+        "ekiden.dispatcher.cli.commands.acl:acl",
         "Print the users that a Redis or Valkey server needs for Ekiden, each with its rights.",
     ),
     "adopt": (
-        "dispatcher.cli.commands.adopt:adopt",
+        "ekiden.dispatcher.cli.commands.adopt:adopt",
         "Copy the jobs that lie in a folder to where Ekiden keeps those of this project. Unfinished ones do not go on.",
     ),
 }

@@ -1,8 +1,8 @@
 """Which pieces of answers in the making still count."""
 
-from shared.records import Ended, LegStarted, ModelReplied, Record
-from shared.stores.base import claims_in
-from shared.stores.views import LivePiece
+from ekiden.shared.records import Ended, LegStarted, ModelReplied, Record
+from ekiden.shared.stores.base import claims_in
+from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["Drafts"]
 

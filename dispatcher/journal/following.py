@@ -7,15 +7,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dispatcher.client import Client
-from dispatcher.journal.drafts import Drafts
-from dispatcher.journal.tree import OpenChildren, Placed, Views, in_order
-from dispatcher.journal.view import View
-from shared.errors import StoreUnavailable, WentBack
-from shared.ids import session_of
-from shared.records import Ended, Entry
-from shared.relay.message import agent_of
-from shared.stores.views import LivePiece
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.drafts import Drafts
+from ekiden.dispatcher.journal.tree import OpenChildren, Placed, Views, in_order
+from ekiden.dispatcher.journal.view import View
+from ekiden.shared.errors import StoreUnavailable, WentBack
+from ekiden.shared.ids import session_of
+from ekiden.shared.records import Ended, Entry
+from ekiden.shared.relay.message import agent_of
+from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["OUTAGE_S", "Follower", "show_family", "waits_behind"]
 

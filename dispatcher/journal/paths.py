@@ -1,6 +1,6 @@
 """The run path of every entry of a journal: the agents that led to it, from the user, as the moves of control tell."""
 
-from shared.records import Delegated, Entry, HandedOff
+from ekiden.shared.records import Delegated, Entry, HandedOff
 
 __all__ = ["Path", "Paths"]
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from dispatcher.journal.story import Attempt, AttemptEnd, How, Leg, Step, StepKind, Story
-from shared.ids import parent_of
-from shared.messages import Message, ToolCall, answered, user_message
-from shared.prices import Prices
-from shared.records import (
+from ekiden.dispatcher.journal.story import Attempt, AttemptEnd, How, Leg, Step, StepKind, Story
+from ekiden.shared.ids import parent_of
+from ekiden.shared.messages import Message, ToolCall, answered, user_message
+from ekiden.shared.prices import Prices
+from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,

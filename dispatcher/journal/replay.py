@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from dispatcher.journal.story import Story
-from dispatcher.journal.tree import Placed, Views
-from dispatcher.journal.view import View
+from ekiden.dispatcher.journal.story import Story
+from ekiden.dispatcher.journal.tree import Placed, Views
+from ekiden.dispatcher.journal.view import View
 
 __all__ = ["replay", "totals"]
 

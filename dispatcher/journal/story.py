@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shared.ids import session_of
-from shared.messages import Message, ToolCall, Usage
-from shared.records import (
+from ekiden.shared.ids import session_of
+from ekiden.shared.messages import Message, ToolCall, Usage
+from ekiden.shared.records import (
     Ended,
     HandedOff,
     JobRequested,

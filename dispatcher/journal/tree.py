@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
 from typing import NamedTuple
 
-from dispatcher.client import Client
-from dispatcher.journal.view import View
-from dispatcher.places import Place
-from shared.errors import UnknownJob
-from shared.ids import parent_of
-from shared.records import Delegated, Ended, Entry
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.view import View
+from ekiden.dispatcher.places import Place
+from ekiden.shared.errors import UnknownJob
+from ekiden.shared.ids import parent_of
+from ekiden.shared.records import Delegated, Ended, Entry
 
 __all__ = ["OpenChildren", "Placed", "Views", "in_order"]
 

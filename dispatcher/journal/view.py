@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from shared.records import Entry
-from shared.stores.views import LivePiece
+from ekiden.shared.records import Entry
+from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["View"]
 

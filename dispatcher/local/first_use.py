@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from shared.trust.telling import BASH
-from shared.visible import say
+from ekiden.shared.trust.telling import BASH
+from ekiden.shared.visible import say
 
 __all__ = ["tell_of_bash"]
 

@@ -5,11 +5,11 @@ import shutil
 import stat
 from pathlib import Path
 
-from shared.embedded import peek
-from shared.errors import ConfigurationError, InvalidRequest
-from shared.keeper import KEEPER_LOCK, SERVER_LOCK, is_locked
-from shared.places import project_of
-from shared.visible import say
+from ekiden.shared.embedded import peek
+from ekiden.shared.errors import ConfigurationError, InvalidRequest
+from ekiden.shared.keeper import KEEPER_LOCK, SERVER_LOCK, is_locked
+from ekiden.shared.places import project_of
+from ekiden.shared.visible import say
 
 __all__ = ["copy_data", "left_data", "name_left_data"]
 

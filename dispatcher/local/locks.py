@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Self
 
-from shared.embedded import UP_LOCK
-from shared.errors import ConfigurationError
-from shared.keeper import is_locked, open_lock, try_lock
-from shared.visible import say
+from ekiden.shared.embedded import UP_LOCK
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.keeper import is_locked, open_lock, try_lock
+from ekiden.shared.visible import say
 
 __all__ = ["Neighbours", "UpLock", "root_of_up"]
 

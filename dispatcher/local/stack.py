@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from dispatcher.client import Client
-from shared.children import Child, start_child, stop_all
-from shared.errors import ConfigurationError
-from shared.graces import stop_s
-from shared.settings import load_settings
+from ekiden.dispatcher.client import Client
+from ekiden.shared.children import Child, start_child, stop_all
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.graces import stop_s
+from ekiden.shared.settings import load_settings
 
 __all__ = ["Stack"]
 
@@ -65,7 +65,7 @@ class Stack:
         if log.exists() and log.stat().st_size > _LARGEST_LOG:
             log.replace(log.with_suffix(".log.1"))
         # -P: the current folder is a user's project, whose packages may be named like ours
-        argv = [sys.executable, "-P", "-m", "dispatcher", kind, *self._options(kind)]
+        argv = [sys.executable, "-P", "-m", "ekiden.dispatcher", kind, *self._options(kind)]
         env = {**os.environ, "EKIDEN_REDIS_URL": self.url, "EKIDEN_DRAIN_S": str(self._drain_s)}
         self.children[kind] = start_child(argv, env=env, log=log)
 

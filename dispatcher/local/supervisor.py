@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections import defaultdict
 
-from dispatcher.client import Client
-from dispatcher.local.stack import Stack
-from shared.errors import ConfigurationError
-from shared.visible import say
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.local.stack import Stack
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.visible import say
 
 __all__ = ["Supervisor"]
 

@@ -9,14 +9,14 @@ from typing import Literal
 
 import typer
 
-from dispatcher.client import Client
-from dispatcher.local.locks import Neighbours
-from shared.embedded import Attachment
-from shared.errors import ConfigurationError, InvalidRequest
-from shared.ids import parent_of
-from shared.redaction import glimpse
-from shared.stores.reading import Unfinished
-from shared.visible import say, visible
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.local.locks import Neighbours
+from ekiden.shared.embedded import Attachment
+from ekiden.shared.errors import ConfigurationError, InvalidRequest
+from ekiden.shared.ids import parent_of
+from ekiden.shared.redaction import glimpse
+from ekiden.shared.stores.reading import Unfinished
+from ekiden.shared.visible import say, visible
 
 __all__ = ["Abandoned", "listed_jobs", "settle_abandoned"]
 

@@ -6,10 +6,10 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from shared.definitions.catalog import Catalog
-from shared.definitions.model import AgentDefinition
-from shared.llm.base import ChatModel
-from shared.records import RoutingStage
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.llm.base import ChatModel
+from ekiden.shared.records import RoutingStage
 
 __all__ = ["ALONE", "SHOWN", "Route", "Router", "RoutingResult", "Surroundings", "routable"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dispatcher.routing.base import Router, RoutingResult
-from shared.definitions.catalog import Catalog
-from shared.errors import InvalidRequest
-from shared.storable import read_json
+from ekiden.dispatcher.routing.base import Router, RoutingResult
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.storable import read_json
 
 __all__ = ["NOBODY", "Case", "Outcome", "evaluate", "read_cases", "report", "run"]
 

@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from dispatcher.routing.background import BACKGROUND
-from dispatcher.routing.lexicon import Lexicon
-from dispatcher.routing.words import Floats, is_unspaced, words_of
-from shared.definitions.model import AgentDefinition
+from ekiden.dispatcher.routing.background import BACKGROUND
+from ekiden.dispatcher.routing.lexicon import Lexicon
+from ekiden.dispatcher.routing.words import Floats, is_unspaced, words_of
+from ekiden.shared.definitions.model import AgentDefinition
 
 __all__ = ["Evidence", "words_said"]
 

@@ -8,9 +8,9 @@ with the matter: that is left to the agent that spoke last, who may have got it 
 import time
 from dataclasses import dataclass
 
-from dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
-from shared.definitions.catalog import Catalog
-from shared.records import RoutingStage
+from ekiden.dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.records import RoutingStage
 
 __all__ = ["SESSION", "FollowUpRouter"]
 

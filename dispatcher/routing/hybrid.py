@@ -7,9 +7,9 @@ keeps fewer requests than it lets in of those that are nobody's.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
-from shared.definitions.catalog import Catalog
-from shared.records import RoutingStage
+from ekiden.dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.records import RoutingStage
 
 __all__ = ["RULE_THRESHOLD", "HybridRouter"]
 

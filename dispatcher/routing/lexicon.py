@@ -18,8 +18,8 @@ import re2
 import structlog
 from numpy.typing import NDArray
 
-from shared.definitions.model import AgentDefinition
-from shared.patterns import Pattern, compile_pattern
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.patterns import Pattern, compile_pattern
 
 __all__ = ["KEYWORD_POINTS", "PATTERN_POINTS", "Lexicon", "folded"]
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings, routable
-from shared.definitions.catalog import Catalog
-from shared.definitions.model import AgentDefinition
-from shared.errors import EkidenError
-from shared.llm.base import ChatModel, ModelReply, ModelRequest, ToolSpec
-from shared.messages import ToolCall, Usage, user_message
-from shared.records import RoutingStage
+from ekiden.dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings, routable
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import EkidenError
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, ToolSpec
+from ekiden.shared.messages import ToolCall, Usage, user_message
+from ekiden.shared.records import RoutingStage
 
 __all__ = ["NOBODY", "ROUTER_AGENT", "ModelRouter", "RouterModel", "fenced_request"]
 

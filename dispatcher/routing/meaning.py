@@ -12,12 +12,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatcher.routing.background import BACKGROUND
-from dispatcher.routing.calibration import Calibration, calibrated
-from dispatcher.routing.encoder import Encoder, Vectors
-from dispatcher.routing.kernels import Head, closeness, fit_nearest, fit_ridge
-from dispatcher.routing.words import Floats, WordIndex
-from shared.definitions.model import AgentDefinition
+from ekiden.dispatcher.routing.background import BACKGROUND
+from ekiden.dispatcher.routing.calibration import Calibration, calibrated
+from ekiden.dispatcher.routing.encoder import Encoder, Vectors
+from ekiden.dispatcher.routing.kernels import Head, closeness, fit_nearest, fit_ridge
+from ekiden.dispatcher.routing.words import Floats, WordIndex
+from ekiden.shared.definitions.model import AgentDefinition
 
 __all__ = ["Judgement", "Meaning", "learn"]
 

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from shared.errors import InvalidRequest, UnknownAgent
-from shared.nearness import nearest
+from ekiden.shared.errors import InvalidRequest, UnknownAgent
+from ekiden.shared.nearness import nearest
 
 __all__ = ["AUTO", "Override", "Strategy", "parse_override", "strategy_of"]
 

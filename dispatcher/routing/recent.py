@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from shared.errors import CatalogNotReady
+from ekiden.shared.errors import CatalogNotReady
 
 __all__ = ["Recent"]
 

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surroundings, routable
-from dispatcher.routing.evidence import Evidence, words_said
-from dispatcher.routing.lexicon import Lexicon
-from dispatcher.routing.recent import Recent
-from dispatcher.routing.words import Floats
-from shared.definitions.catalog import Catalog
-from shared.definitions.model import AgentDefinition
-from shared.records import RoutingStage
+from ekiden.dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surroundings, routable
+from ekiden.dispatcher.routing.evidence import Evidence, words_said
+from ekiden.dispatcher.routing.lexicon import Lexicon
+from ekiden.dispatcher.routing.recent import Recent
+from ekiden.dispatcher.routing.words import Floats
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.records import RoutingStage
 
 __all__ = ["RuleRouter"]
 

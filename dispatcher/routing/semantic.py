@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surroundings, routable
-from dispatcher.routing.calibration import CALIBRATED
-from dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors, single_threaded
-from dispatcher.routing.meaning import Judgement, Meaning, learn, texts_of
-from dispatcher.routing.recent import Recent
-from shared.definitions.catalog import Catalog
-from shared.definitions.model import AgentDefinition
-from shared.records import RoutingStage
+from ekiden.dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surroundings, routable
+from ekiden.dispatcher.routing.calibration import CALIBRATED
+from ekiden.dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors, single_threaded
+from ekiden.dispatcher.routing.meaning import Judgement, Meaning, learn, texts_of
+from ekiden.dispatcher.routing.recent import Recent
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.records import RoutingStage
 
 __all__ = ["SemanticRouter"]
 

@@ -5,14 +5,14 @@ from collections import UserDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dispatcher.routing.base import Router
-from dispatcher.routing.encoder import Encoder
-from dispatcher.routing.followup import FollowUpRouter
-from dispatcher.routing.hybrid import RULE_THRESHOLD, HybridRouter
-from dispatcher.routing.llm import ModelRouter, RouterModel
-from dispatcher.routing.rules import RuleRouter
-from dispatcher.routing.semantic import SemanticRouter
-from shared.definitions.catalog import Catalog
+from ekiden.dispatcher.routing.base import Router
+from ekiden.dispatcher.routing.encoder import Encoder
+from ekiden.dispatcher.routing.followup import FollowUpRouter
+from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD, HybridRouter
+from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
+from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.dispatcher.routing.semantic import SemanticRouter
+from ekiden.shared.definitions.catalog import Catalog
 
 __all__ = ["RoutingValues", "Strategies", "routers"]
 

@@ -6,11 +6,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
-from shared.definitions.model import AgentDefinition, sha256_of
-from shared.definitions.names import ToolNames, transfer_tool_name
-from shared.definitions.problems import Aspect, Problem, Severity
-from shared.errors import UnknownAgent
-from shared.nearness import nearest
+from ekiden.shared.definitions.model import AgentDefinition, sha256_of
+from ekiden.shared.definitions.names import ToolNames, transfer_tool_name
+from ekiden.shared.definitions.problems import Aspect, Problem, Severity
+from ekiden.shared.errors import UnknownAgent
+from ekiden.shared.nearness import nearest
 
 __all__ = ["Catalog", "build_catalog"]
 

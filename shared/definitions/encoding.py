@@ -4,7 +4,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.problems import AgentFileError
 
 __all__ = ["Decoded", "decode"]
 

@@ -19,15 +19,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS
-from shared.definitions.model import AgentDefinition
-from shared.definitions.plain import plain
-from shared.definitions.problems import AgentFileError
-from shared.definitions.remarks import remarks_on
-from shared.definitions.teamforms import FORMS
-from shared.definitions.toolrules import RulesReader
-from shared.errors import DefinitionError
-from shared.patterns import compile_pattern
+from ekiden.shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.plain import plain
+from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.remarks import remarks_on
+from ekiden.shared.definitions.teamforms import FORMS
+from ekiden.shared.definitions.toolrules import RulesReader
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.patterns import compile_pattern
 
 __all__ = ["Reading", "definition_from", "read_definition"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.definitions.fields import KNOWN_FIELDS, PROSE
-from shared.definitions.yamltext import Parsed, YamlSyntaxError, parse
+from ekiden.shared.definitions.fields import KNOWN_FIELDS, PROSE
+from ekiden.shared.definitions.yamltext import Parsed, YamlSyntaxError, parse
 
 __all__ = ["parse_leniently"]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from shared.definitions.encoding import decode
-from shared.definitions.fields import DENIED_TOOLS, TOOLS
-from shared.definitions.forms import read_definition
-from shared.definitions.frontmatter import MAX_BYTES, read_front_matter
-from shared.definitions.model import AgentDefinition
-from shared.definitions.problems import AgentFileError, Aspect, Problem
-from shared.errors import ConfigurationError, DefinitionError
+from ekiden.shared.definitions.encoding import decode
+from ekiden.shared.definitions.fields import DENIED_TOOLS, TOOLS
+from ekiden.shared.definitions.forms import read_definition
+from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.problems import AgentFileError, Aspect, Problem
+from ekiden.shared.errors import ConfigurationError, DefinitionError
 
 __all__ = [
     "AGENTS_FOLDER",

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from shared.errors import UnreadableDefinition
-from shared.subschemas import Embedding
+from ekiden.shared.errors import UnreadableDefinition
+from ekiden.shared.subschemas import Embedding
 
 __all__ = [
     "AgentDefinition",

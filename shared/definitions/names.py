@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from shared.errors import UnknownAgent
+from ekiden.shared.errors import UnknownAgent
 
 __all__ = [
     "DELEGATION_PREFIX",

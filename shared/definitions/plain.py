@@ -6,8 +6,8 @@ from collections.abc import Mapping, Set
 from datetime import date
 from typing import Any
 
-from shared.definitions.problems import AgentFileError
-from shared.storable import MAX_DEPTH, nests_too_deep, storable
+from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, storable
 
 __all__ = ["plain"]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from shared.errors import DefinitionError
+from ekiden.shared.errors import DefinitionError
 
 __all__ = ["AgentFileError", "Aspect", "Problem", "Severity"]
 

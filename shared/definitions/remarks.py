@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from shared.definitions.model import AgentDefinition
-from shared.nearness import nearest
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.nearness import nearest
 
 __all__ = ["remarks_on"]
 

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from shared.definitions.fields import MCP_SERVERS
-from shared.definitions.model import AgentDefinition, ToolRules
-from shared.definitions.names import transfer_tool_name
-from shared.definitions.toolrules import SAFE_TOOLS
-from shared.trust.rights import Right, tool_right, value_right
+from ekiden.shared.definitions.fields import MCP_SERVERS
+from ekiden.shared.definitions.model import AgentDefinition, ToolRules
+from ekiden.shared.definitions.names import transfer_tool_name
+from ekiden.shared.definitions.toolrules import SAFE_TOOLS
+from ekiden.shared.trust.rights import Right, tool_right, value_right
 
 __all__ = ["Names", "harmless", "rights_wanted"]
 

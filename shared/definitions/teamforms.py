@@ -18,10 +18,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
-from shared.conditions import Condition
-from shared.definitions.model import InputField
-from shared.errors import DefinitionError
-from shared.schemas import check, problems
+from ekiden.shared.conditions import Condition
+from ekiden.shared.definitions.model import InputField
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.schemas import check, problems
 
 __all__ = ["FORMS"]
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from shared.errors import DefinitionError
+from ekiden.shared.errors import DefinitionError
 
 __all__ = ["ALIASES", "BUILTIN_TOOLS", "EXPECTED", "SAFE_TOOLS", "RulesReader", "is_foreign"]
 

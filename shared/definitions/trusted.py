@@ -7,15 +7,15 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from shared.definitions.loader import AGENTS_FOLDER, Level, Loaded, load_levels
-from shared.definitions.model import AgentDefinition
-from shared.definitions.rights import Names, harmless, rights_wanted
-from shared.places import project_of
-from shared.settings import Settings, origin_of
-from shared.settings_files import project_file
-from shared.trust.grants import Grants, grants_of
-from shared.trust.rights import Right
-from shared.trust.telling import tell
+from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, Loaded, load_levels
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.rights import Names, harmless, rights_wanted
+from ekiden.shared.places import project_of
+from ekiden.shared.settings import Settings, origin_of
+from ekiden.shared.settings_files import project_file
+from ekiden.shared.trust.grants import Grants, grants_of
+from ekiden.shared.trust.rights import Right
+from ekiden.shared.trust.telling import tell
 
 __all__ = ["agents_wanted", "files_here", "levels_here", "trusted"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.problems import AgentFileError
 
 try:
     from yaml import CSafeLoader as _Loader

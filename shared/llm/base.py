@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from shared.messages import Message, Usage
+from ekiden.shared.messages import Message, Usage
 
 __all__ = ["ChatModel", "Delta", "FinishReason", "ModelReply", "ModelRequest", "OnDelta", "ToolSpec"]
 

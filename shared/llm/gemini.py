@@ -8,15 +8,15 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shared.errors import MalformedCall, ModelUnavailable
-from shared.llm.base import Delta, FinishReason, ModelReply, ModelRequest, OnDelta
-from shared.llm.genai.access import GeminiAccess
-from shared.llm.schema import wire_name
-from shared.messages import Message, Usage, user_message
+from ekiden.shared.errors import MalformedCall, ModelUnavailable
+from ekiden.shared.llm.base import Delta, FinishReason, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.genai.access import GeminiAccess
+from ekiden.shared.llm.schema import wire_name
+from ekiden.shared.messages import Message, Usage, user_message
 
 if TYPE_CHECKING:
-    from shared.llm.genai.connection import Connection
-    from shared.llm.genai.replies import Reading
+    from ekiden.shared.llm.genai.connection import Connection
+    from ekiden.shared.llm.genai.replies import Reading
 
 __all__ = ["DEFAULT_TIMEOUT_S", "GeminiModel"]
 
@@ -101,7 +101,7 @@ class GeminiModel:
     def _open(self) -> "Connection":
         with self._opening:
             if (connection := self._connection) is None:
-                from shared.llm.genai.connection import Connection
+                from ekiden.shared.llm.genai.connection import Connection
 
                 connection = self._connection = Connection(self._access)
             return connection

@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 import structlog
 
-from shared.errors import MissingModel
-from shared.llm.base import ChatModel
-from shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
-from shared.llm.genai.access import GeminiAccess
-from shared.llm.retrying import RetryingModel
-from shared.llm.storing import StorableModel
-from shared.settings import Settings
+from ekiden.shared.errors import MissingModel
+from ekiden.shared.llm.base import ChatModel
+from ekiden.shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
+from ekiden.shared.llm.genai.access import GeminiAccess
+from ekiden.shared.llm.retrying import RetryingModel
+from ekiden.shared.llm.storing import StorableModel
+from ekiden.shared.settings import Settings
 
 __all__ = [
     "ADAPTERS",
@@ -114,7 +114,7 @@ def _gemini(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
 
 
 def _scripted(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
-    from shared.llm.scripted import ScriptedModel
+    from ekiden.shared.llm.scripted import ScriptedModel
 
     return ScriptedModel.from_folder(values.scripts_dir) if values.scripts_dir else ScriptedModel({})
 

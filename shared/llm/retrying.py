@@ -13,8 +13,8 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from shared.errors import ModelUnavailable
-from shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 
 __all__ = ["RetryingModel"]
 

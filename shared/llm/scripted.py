@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.allowance import aside
-from shared.errors import DefinitionError, ModelError, TooCostly
-from shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
-from shared.llm.scripting.expressions import Expression, render
-from shared.llm.scripting.functions import FUNCTIONS
-from shared.llm.scripting.history import Leg, Legs, call_id, size_of
-from shared.llm.scripting.script import Call, Range, Rule, Script, found_in, parse_script
-from shared.messages import Message, Part, TextPart, ToolCall, Usage
+from ekiden.shared.allowance import aside
+from ekiden.shared.errors import DefinitionError, ModelError, TooCostly
+from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.scripting.expressions import Expression, render
+from ekiden.shared.llm.scripting.functions import FUNCTIONS
+from ekiden.shared.llm.scripting.history import Leg, Legs, call_id, size_of
+from ekiden.shared.llm.scripting.script import Call, Range, Rule, Script, found_in, parse_script
+from ekiden.shared.messages import Message, Part, TextPart, ToolCall, Usage
 
 __all__ = ["ScriptedModel"]
 

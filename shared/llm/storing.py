@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from shared.errors import ModelError
-from shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
-from shared.messages import Message, Part, TextPart, ToolCall
-from shared.storable import MAX_DEPTH, nests_too_deep, storable
+from ekiden.shared.errors import ModelError
+from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import Message, Part, TextPart, ToolCall
+from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, storable
 
 __all__ = ["StorableModel"]
 

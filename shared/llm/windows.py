@@ -2,7 +2,7 @@
 
 from fnmatch import fnmatchcase
 
-from shared.messages import Message
+from ekiden.shared.messages import Message
 
 __all__ = ["DEFAULT_WINDOW", "tokens_in", "tokens_of", "window_of"]
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from shared.relay.leases import Leases
+from ekiden.shared.relay.leases import Leases
 
 __all__ = ["Admission"]
 

@@ -1,6 +1,6 @@
 """Runs legs in processes of their own, because they took workers along before: they take no neighbours along then.
 
-``Quarantine`` is the worker's side; ``python -m shared.relay.alone BOOTSTRAP`` is the process. On its standard input,
+``Quarantine`` is the worker's side; ``-m ekiden.shared.relay.alone BOOTSTRAP`` is the process. On its standard input,
 the first line of JSON is the part of its environment that may hold secrets, and every other one a message, which it
 serves; on its standard output, each line is a verdict. It ends with its worker, at once where that is killed: it runs
 under the worker's reaper.
@@ -20,22 +20,22 @@ from typing import Any, BinaryIO
 
 import structlog
 
-from shared.environments import open_part
-from shared.errors import CommandLost
-from shared.graces import ALONE_S, LEAVE_S
-from shared.logs import configure_logs
-from shared.processes import Process, start
-from shared.relay.beat import Beat, Chore
-from shared.relay.believing import Believing
-from shared.relay.leases import Leases
-from shared.relay.runner import PROCESS, Runner
-from shared.relay.served import imported
-from shared.secrets import take, withheld
-from shared.server import server_url
-from shared.settings import load_settings
-from shared.stores.confirming import Noting
-from shared.stores.opening import Stores, open_stores
-from shared.telemetry.starting import start_telemetry
+from ekiden.shared.environments import open_part
+from ekiden.shared.errors import CommandLost
+from ekiden.shared.graces import ALONE_S, LEAVE_S
+from ekiden.shared.logs import configure_logs
+from ekiden.shared.processes import Process, start
+from ekiden.shared.relay.beat import Beat, Chore
+from ekiden.shared.relay.believing import Believing
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.runner import PROCESS, Runner
+from ekiden.shared.relay.served import imported
+from ekiden.shared.secrets import take, withheld
+from ekiden.shared.server import server_url
+from ekiden.shared.settings import load_settings
+from ekiden.shared.stores.confirming import Noting
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.telemetry.starting import start_telemetry
 
 __all__ = ["Quarantine"]
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import structlog
 
-from shared.errors import EkidenError, IndexOverwritten
-from shared.relay.gauges import tell_queues
-from shared.relay.known import KnownServer
-from shared.relay.leases import Leases
-from shared.relay.sweeper import sweep
-from shared.settings import Settings
-from shared.stores.confirming import Noting
-from shared.stores.opening import Stores, open_stores
-from shared.stores.views import PoolView
+from ekiden.shared.errors import EkidenError, IndexOverwritten
+from ekiden.shared.relay.gauges import tell_queues
+from ekiden.shared.relay.known import KnownServer
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.confirming import Noting
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.views import PoolView
 
 __all__ = ["Beat", "Chore"]
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from shared.errors import Forged
-from shared.records import Ended, Entry, ToolFinished
-from shared.relay.leg import journal_of
-from shared.relay.message import LegMessage, queue_of
-from shared.signing import OFF, Signing
-from shared.stores.base import Claimed, JobStore, ReadsJobs
-from shared.stores.chaining import head_of, verified
-from shared.stores.dead_letters import RedisDeadLetterStore
-from shared.stores.views import JobView
+from ekiden.shared.errors import Forged
+from ekiden.shared.records import Ended, Entry, ToolFinished
+from ekiden.shared.relay.leg import journal_of
+from ekiden.shared.relay.message import LegMessage, queue_of
+from ekiden.shared.signing import OFF, Signing
+from ekiden.shared.stores.base import Claimed, JobStore, ReadsJobs
+from ekiden.shared.stores.chaining import head_of, verified
+from ekiden.shared.stores.dead_letters import RedisDeadLetterStore
+from ekiden.shared.stores.views import JobView
 
 __all__ = ["Believing"]
 

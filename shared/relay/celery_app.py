@@ -12,32 +12,32 @@ from typing import Any, TypeVar, cast
 import structlog
 from celery import bootsteps, signals
 
-from shared.errors import ConfigurationError, EkidenError
-from shared.graces import DRAIN_S, LEAVE_S, TOOL_S
-from shared.logs import configure_logs
-from shared.relay.admission import Admission
-from shared.relay.alone import Quarantine
-from shared.relay.beat import Beat, Chore
-from shared.relay.believing import Believing
-from shared.relay.consuming import AdmittingStep, SteadyConsumer
-from shared.relay.environment import refuse_what_breaks, unused_in
-from shared.relay.following import AgentsToServe
-from shared.relay.leases import Leases
-from shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK
-from shared.relay.own_app import EkidenApp, refuse_options
-from shared.relay.pool import AsyncPool
-from shared.relay.runner import PROCESS, Runner
-from shared.relay.served import Kind, imported
-from shared.relay.watchdog import LOOK_S, Watchdog
-from shared.secrets import withdraw
-from shared.server import server_url
-from shared.settings import Settings, load_settings
-from shared.stores.confirming import Noting
-from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import ms
-from shared.stores.views import PoolView
-from shared.telemetry.starting import start_telemetry
-from shared.version import VERSION
+from ekiden.shared.errors import ConfigurationError, EkidenError
+from ekiden.shared.graces import DRAIN_S, LEAVE_S, TOOL_S
+from ekiden.shared.logs import configure_logs
+from ekiden.shared.relay.admission import Admission
+from ekiden.shared.relay.alone import Quarantine
+from ekiden.shared.relay.beat import Beat, Chore
+from ekiden.shared.relay.believing import Believing
+from ekiden.shared.relay.consuming import AdmittingStep, SteadyConsumer
+from ekiden.shared.relay.environment import refuse_what_breaks, unused_in
+from ekiden.shared.relay.following import AgentsToServe
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK
+from ekiden.shared.relay.own_app import EkidenApp, refuse_options
+from ekiden.shared.relay.pool import AsyncPool
+from ekiden.shared.relay.runner import PROCESS, Runner
+from ekiden.shared.relay.served import Kind, imported
+from ekiden.shared.relay.watchdog import LOOK_S, Watchdog
+from ekiden.shared.secrets import withdraw
+from ekiden.shared.server import server_url
+from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.stores.confirming import Noting
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.redis import ms
+from ekiden.shared.stores.views import PoolView
+from ekiden.shared.telemetry.starting import start_telemetry
+from ekiden.shared.version import VERSION
 
 __all__ = ["make_app"]
 

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from shared.ids import parent_of
-from shared.messages import Message, TextPart, user_message
-from shared.outcomes import Child, Failed, Outcome, Suspended
-from shared.records import Ended, HandedOff, JobRequested
-from shared.redaction import redact
-from shared.relay.leg import Leg
-from shared.relay.message import outbox, queue_for
-from shared.stores.submissions import ChildSubmission
-from shared.telemetry.identity import child_traceparent
+from ekiden.shared.ids import parent_of
+from ekiden.shared.messages import Message, TextPart, user_message
+from ekiden.shared.outcomes import Child, Failed, Outcome, Suspended
+from ekiden.shared.records import Ended, HandedOff, JobRequested
+from ekiden.shared.redaction import redact
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.message import outbox, queue_for
+from ekiden.shared.stores.submissions import ChildSubmission
+from ekiden.shared.telemetry.identity import child_traceparent
 
 __all__ = ["said_in", "submission_of", "without_secrets"]
 

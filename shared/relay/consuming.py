@@ -14,7 +14,7 @@ from celery import bootsteps
 from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
 
-from shared.relay.admission import Admission
+from ekiden.shared.relay.admission import Admission
 
 __all__ = ["AdmittingStep", "SteadyConsumer"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from shared.errors import ConfigurationError
+from ekiden.shared.errors import ConfigurationError
 
 __all__ = ["refuse_what_breaks", "unused_in"]
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from shared.relay.message import agent_of, queue_for
-from shared.stores.opening import Stores
+from ekiden.shared.relay.message import agent_of, queue_for
+from ekiden.shared.stores.opening import Stores
 
 __all__ = ["AgentsToServe"]
 

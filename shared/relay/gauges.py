@@ -5,9 +5,9 @@ Every pool looks; dashboards take the largest of what they say.
 
 import re
 
-from shared.relay.message import agent_of
-from shared.stores.opening import Stores
-from shared.telemetry.base import QueueGauge, telemetry
+from ekiden.shared.relay.message import agent_of
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.telemetry.base import QueueGauge, telemetry
 
 __all__ = ["tell_queues"]
 

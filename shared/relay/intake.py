@@ -12,9 +12,9 @@ from kombu.transport import redis
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import loads
 
-from shared.addresses import without_password
-from shared.relay.reading import Unreadable, readable
-from shared.stores.redis import connection_options
+from ekiden.shared.addresses import without_password
+from ekiden.shared.relay.reading import Unreadable, readable
+from ekiden.shared.stores.redis import connection_options
 
 __all__ = ["Intake", "transport_to"]
 

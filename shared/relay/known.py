@@ -2,9 +2,9 @@
 
 import structlog
 
-from shared.relay.leases import Leases
-from shared.stores.durability import Identity
-from shared.stores.opening import Stores
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.stores.durability import Identity
+from ekiden.shared.stores.opening import Stores
 
 __all__ = ["KnownServer"]
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shared.graces import TAKEOVER_S
-from shared.stores.base import JobStore, Lease
-from shared.telemetry.base import telemetry
+from ekiden.shared.graces import TAKEOVER_S
+from ekiden.shared.stores.base import JobStore, Lease
+from ekiden.shared.telemetry.base import telemetry
 
 __all__ = ["Held", "Leases", "StopCause"]
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Protocol
 
-from shared.conversation import Conversation
-from shared.handoff import HandoffContext
-from shared.messages import error_result
-from shared.outcomes import Outcome, PauseCause
-from shared.processes import Lifetime
-from shared.records import (
+from ekiden.shared.conversation import Conversation
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.messages import error_result
+from ekiden.shared.outcomes import Outcome, PauseCause
+from ekiden.shared.processes import Lifetime
+from ekiden.shared.records import (
     Entry,
     JobRequested,
     LegStarted,
@@ -24,12 +24,12 @@ from shared.records import (
     ToolFinished,
     ToolStarted,
 )
-from shared.relay.live import Live
-from shared.relay.patience import Patience
-from shared.stores.base import Appends, Claimed, JobStore, Lease, ReadsJobs
-from shared.stores.sessions import Said
-from shared.stores.views import JobView, Spent, UsedUp
-from shared.telemetry.base import LegWatch
+from ekiden.shared.relay.live import Live
+from ekiden.shared.relay.patience import Patience
+from ekiden.shared.stores.base import Appends, Claimed, JobStore, Lease, ReadsJobs
+from ekiden.shared.stores.sessions import Said
+from ekiden.shared.stores.views import JobView, Spent, UsedUp
+from ekiden.shared.telemetry.base import LegWatch
 
 __all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "journal_of"]
 

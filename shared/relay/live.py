@@ -4,11 +4,11 @@ import asyncio
 
 import structlog
 
-from shared.errors import EkidenError
-from shared.llm.base import Delta
-from shared.stores.base import Lease
-from shared.stores.live import RedisLiveStore
-from shared.stores.views import LivePiece
+from ekiden.shared.errors import EkidenError
+from ekiden.shared.llm.base import Delta
+from ekiden.shared.stores.base import Lease
+from ekiden.shared.stores.live import RedisLiveStore
+from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["Live"]
 

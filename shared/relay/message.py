@@ -8,8 +8,8 @@ import json
 
 from pydantic import BaseModel, ConfigDict
 
-from shared.handoff import VERSION, HandoffContext
-from shared.stores.submissions import Outbox
+from ekiden.shared.handoff import VERSION, HandoffContext
+from ekiden.shared.stores.submissions import Outbox
 
 __all__ = ["DISPATCH_QUEUE", "IDLE_QUEUE", "TASK", "LegMessage", "agent_of", "outbox", "queue_for", "queue_of"]
 

@@ -1,10 +1,10 @@
 """How control moves: the step that a transfer, a route or a return is committed as."""
 
-from shared.handoff import HandoffContext
-from shared.outcomes import Answer, Failed, Transfer
-from shared.records import HandedOff
-from shared.relay.message import outbox, queue_for
-from shared.stores.base import Step
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.outcomes import Answer, Failed, Transfer
+from ekiden.shared.records import HandedOff
+from ekiden.shared.relay.message import outbox, queue_for
+from ekiden.shared.stores.base import Step
 
 __all__ = ["GIVEN_BACK", "return_of", "step_of"]
 

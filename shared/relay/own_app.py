@@ -7,9 +7,9 @@ from celery import Celery, concurrency
 from celery.loaders.app import AppLoader
 from click.core import ParameterSource
 
-from shared.errors import ConfigurationError, WrongPool
-from shared.relay.intake import Intake, transport_to
-from shared.relay.pool import AsyncPool
+from ekiden.shared.errors import ConfigurationError, WrongPool
+from ekiden.shared.relay.intake import Intake, transport_to
+from ekiden.shared.relay.pool import AsyncPool
 
 __all__ = ["EkidenApp", "refuse_options"]
 

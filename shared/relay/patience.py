@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
-from shared.errors import StoreUnavailable
+from ekiden.shared.errors import StoreUnavailable
 
 __all__ = ["Patience"]
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from shared.handoff import VERSION
-from shared.relay.message import LegMessage
+from ekiden.shared.handoff import VERSION
+from ekiden.shared.relay.message import LegMessage
 
 __all__ = ["Unreadable", "readable"]
 

@@ -1,6 +1,6 @@
 """What a model is told when a script refuses its handoff: what is so, and what it can do."""
 
-from shared.outcomes import Transfer
+from ekiden.shared.outcomes import Transfer
 
 __all__ = ["why_refused"]
 

@@ -13,26 +13,26 @@ from typing import Any, Protocol, cast
 import structlog
 from pydantic import ValidationError
 
-from shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
-from shared.graces import GIVE_BACK_S
-from shared.ids import is_first_of_session, parent_of, session_of
-from shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
-from shared.records import Delegated, Ended, Paused, Record, Refused
-from shared.relay.believing import Believing
-from shared.relay.committing import said_in, submission_of, without_secrets
-from shared.relay.leases import Held, Leases
-from shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
-from shared.relay.live import Live
-from shared.relay.message import LegMessage
-from shared.relay.moving import GIVEN_BACK, return_of, step_of
-from shared.relay.patience import Patience
-from shared.relay.refusing import why_refused
-from shared.storable import storable
-from shared.stores.base import Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
-from shared.stores.live import RedisLiveStore
-from shared.stores.sessions import RedisSessionStore, Said
-from shared.telemetry.base import LegWatch, telemetry
-from shared.telemetry.identity import read_traceparent
+from ekiden.shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
+from ekiden.shared.graces import GIVE_BACK_S
+from ekiden.shared.ids import is_first_of_session, parent_of, session_of
+from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
+from ekiden.shared.records import Delegated, Ended, Paused, Record, Refused
+from ekiden.shared.relay.believing import Believing
+from ekiden.shared.relay.committing import said_in, submission_of, without_secrets
+from ekiden.shared.relay.leases import Held, Leases
+from ekiden.shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
+from ekiden.shared.relay.live import Live
+from ekiden.shared.relay.message import LegMessage
+from ekiden.shared.relay.moving import GIVEN_BACK, return_of, step_of
+from ekiden.shared.relay.patience import Patience
+from ekiden.shared.relay.refusing import why_refused
+from ekiden.shared.storable import storable
+from ekiden.shared.stores.base import Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
+from ekiden.shared.stores.live import RedisLiveStore
+from ekiden.shared.stores.sessions import RedisSessionStore, Said
+from ekiden.shared.telemetry.base import LegWatch, telemetry
+from ekiden.shared.telemetry.identity import read_traceparent
 
 __all__ = ["PROCESS", "Runner"]
 

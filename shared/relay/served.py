@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from shared.relay.leg import Handler
-from shared.settings import Settings
-from shared.stores.opening import Stores
+from ekiden.shared.relay.leg import Handler
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import Stores
 
 __all__ = ["Bootstrap", "Kind", "Served", "imported"]
 

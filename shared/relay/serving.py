@@ -6,10 +6,10 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 
-from shared.relay.environment import refuse_what_breaks
-from shared.server import server_url
-from shared.settings import load_settings
-from shared.stores.opening import open_stores
+from ekiden.shared.relay.environment import refuse_what_breaks
+from ekiden.shared.server import server_url
+from ekiden.shared.settings import load_settings
+from ekiden.shared.stores.opening import open_stores
 
 __all__ = ["serve"]
 

@@ -3,12 +3,12 @@
 import asyncio
 from typing import Literal
 
-from shared.errors import StopFlag, UnreadableJournal
-from shared.records import Ended, Entry, Record
-from shared.relay.leg import closing_records, journal_of
-from shared.stores.base import JobStore
-from shared.stores.clock import TRIAL_S
-from shared.telemetry.base import telemetry
+from ekiden.shared.errors import StopFlag, UnreadableJournal
+from ekiden.shared.records import Ended, Entry, Record
+from ekiden.shared.relay.leg import closing_records, journal_of
+from ekiden.shared.stores.base import JobStore
+from ekiden.shared.stores.clock import TRIAL_S
+from ekiden.shared.telemetry.base import telemetry
 
 __all__ = ["records_that_close", "stop_job", "stop_or_wait"]
 

@@ -5,16 +5,16 @@ from typing import cast
 
 import structlog
 
-from shared.errors import StopFlag, StoreUnavailable, UnknownJob, UnreadableJournal
-from shared.handoff import HandoffContext
-from shared.outcomes import Failed
-from shared.records import Ended, Entry, HandedOff
-from shared.relay.leg import journal_of
-from shared.relay.moving import return_of, step_of
-from shared.relay.stopping import records_that_close, stop_job
-from shared.stores.base import JobStore, Lease
-from shared.stores.views import JobView
-from shared.telemetry.base import telemetry
+from ekiden.shared.errors import StopFlag, StoreUnavailable, UnknownJob, UnreadableJournal
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.outcomes import Failed
+from ekiden.shared.records import Ended, Entry, HandedOff
+from ekiden.shared.relay.leg import journal_of
+from ekiden.shared.relay.moving import return_of, step_of
+from ekiden.shared.relay.stopping import records_that_close, stop_job
+from ekiden.shared.stores.base import JobStore, Lease
+from ekiden.shared.stores.views import JobView
+from ekiden.shared.telemetry.base import telemetry
 
 __all__ = ["end_overdue", "sweep"]
 

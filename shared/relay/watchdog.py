@@ -9,9 +9,9 @@ from typing import Any
 import structlog
 from celery.bootsteps import RUN
 
-from shared.relay.admission import Admission
-from shared.relay.leases import Leases
-from shared.stores.opening import Stores
+from ekiden.shared.relay.admission import Admission
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.stores.opening import Stores
 
 __all__ = ["LOOK_S", "Watchdog"]
 

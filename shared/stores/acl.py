@@ -8,7 +8,7 @@ and a dispatcher runs the scripts for it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shared.stores import keys
+from ekiden.shared.stores import keys
 
 __all__ = ["ROLES", "Role"]
 

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
-from shared.errors import StopFlag
-from shared.handoff import HandoffContext
-from shared.outcomes import Budget
-from shared.records import Entry, Record
-from shared.signing import Seal
-from shared.stores.submissions import ChildSubmission, Outbox, Submission
-from shared.stores.views import NOTHING, JobView, Spent, UsedUp
+from ekiden.shared.errors import StopFlag
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.outcomes import Budget
+from ekiden.shared.records import Entry, Record
+from ekiden.shared.signing import Seal
+from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission
+from ekiden.shared.stores.views import NOTHING, JobView, Spent, UsedUp
 
 __all__ = [
     "Appended",

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from shared.errors import CatalogNotReady, CatalogReplaced, Forged, NoCatalog, UnreadableDefinition
-from shared.signing import OFF, Signing, split
-from shared.stores import keys
-from shared.stores.redis import Redis, as_any, translated
-from shared.stores.scripts import Scripts
+from ekiden.shared.errors import CatalogNotReady, CatalogReplaced, Forged, NoCatalog, UnreadableDefinition
+from ekiden.shared.signing import OFF, Signing, split
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.redis import Redis, as_any, translated
+from ekiden.shared.stores.scripts import Scripts
 
 __all__ = ["InForce", "Publication", "RedisCatalogStore"]
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 
-from shared.errors import Forged
-from shared.records import Entry, JobRequested, LegStarted, decode_record, encode_record
-from shared.signing import Signing
-from shared.stores.base import Claimed
+from ekiden.shared.errors import Forged
+from ekiden.shared.records import Entry, JobRequested, LegStarted, decode_record, encode_record
+from ekiden.shared.signing import Signing
+from ekiden.shared.stores.base import Claimed
 
 __all__ = ["CONTEXT", "chained", "head_of", "is_start", "signed_start", "verified"]
 

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from redis import exceptions
 
-from shared.addresses import without_password
-from shared.errors import ConfigurationError, StoreUnavailable
-from shared.stores.durability import durability_of, info_of
-from shared.stores.redis import Redis, translated
+from ekiden.shared.addresses import without_password
+from ekiden.shared.errors import ConfigurationError, StoreUnavailable
+from ekiden.shared.stores.durability import durability_of, info_of
+from ekiden.shared.stores.redis import Redis, translated
 
 __all__ = ["ailment", "check", "ping"]
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from shared.stores import keys
-from shared.stores.redis import Redis, as_any, ms, translated
-from shared.stores.scripts import VOUCHED_MS, Scripts
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.redis import Redis, as_any, ms, translated
+from ekiden.shared.stores.scripts import VOUCHED_MS, Scripts
 
 __all__ = ["TRIAL_S", "Jump", "RelayClock"]
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import structlog
 
-from shared.errors import NotConfirmed
+from ekiden.shared.errors import NotConfirmed
 
 __all__ = ["Confirming", "Insisting", "Noting"]
 

@@ -4,9 +4,9 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.stores import keys
-from shared.stores.redis import Redis, as_any, translated
-from shared.stores.scripts import Scripts
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.redis import Redis, as_any, translated
+from ekiden.shared.stores.scripts import Scripts
 
 __all__ = ["DeadLetter", "DeadLetters", "RedisDeadLetterStore"]
 

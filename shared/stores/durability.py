@@ -6,7 +6,7 @@ from typing import Any
 
 from redis import exceptions
 
-from shared.stores.redis import Redis, as_any, translated
+from ekiden.shared.stores.redis import Redis, as_any, translated
 
 __all__ = ["Durability", "Identity", "durability_of", "identity_of", "info_of"]
 

@@ -5,9 +5,9 @@ A list, because whoever may push to one can neither take away nor pass what othe
 
 from typing import NamedTuple, cast
 
-from shared.stores import keys
-from shared.stores.redis import Redis, as_any, ms, translated
-from shared.stores.scripts import Scripts
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.redis import Redis, as_any, ms, translated
+from ekiden.shared.stores.scripts import Scripts
 
 __all__ = ["MAX_BYTES", "RedisIntakeStore", "Taken"]
 

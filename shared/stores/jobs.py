@@ -7,14 +7,14 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob, WentBack
-from shared.handoff import VERSION, HandoffContext
-from shared.ids import new_session_id, root_of, session_id_for, session_of
-from shared.outcomes import Budget
-from shared.records import Ended, LegStarted, Paused, Record, ToolFinished, ToolStarted
-from shared.signing import split
-from shared.stores import keys
-from shared.stores.base import (
+from ekiden.shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob, WentBack
+from ekiden.shared.handoff import VERSION, HandoffContext
+from ekiden.shared.ids import new_session_id, root_of, session_id_for, session_of
+from ekiden.shared.outcomes import Budget
+from ekiden.shared.records import Ended, LegStarted, Paused, Record, ToolFinished, ToolStarted
+from ekiden.shared.signing import split
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import (
     Appended,
     Claim,
     Claimed,
@@ -26,11 +26,11 @@ from shared.stores.base import (
     Step,
     StopFlag,
 )
-from shared.stores.chaining import CONTEXT, signed_start
-from shared.stores.redis import ms, sent_at, translated
-from shared.stores.submissions import ChildSubmission, Outbox, Submission, summary_of
-from shared.stores.sweeping import RedisJobSweeper
-from shared.stores.views import NOTHING, Spent, UsedUp
+from ekiden.shared.stores.chaining import CONTEXT, signed_start
+from ekiden.shared.stores.redis import ms, sent_at, translated
+from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission, summary_of
+from ekiden.shared.stores.sweeping import RedisJobSweeper
+from ekiden.shared.stores.views import NOTHING, Spent, UsedUp
 
 __all__ = ["RedisJobStore"]
 

@@ -2,8 +2,8 @@
 
 from typing import get_args
 
-from shared.ids import session_of
-from shared.outcomes import PauseCause
+from ekiden.shared.ids import session_of
+from ekiden.shared.outcomes import PauseCause
 
 __all__ = [
     "CATALOG",

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from shared.stores import keys
-from shared.stores.reading import rows_of
-from shared.stores.redis import Redis, as_any, translated
-from shared.stores.views import LivePiece
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.reading import rows_of
+from ekiden.shared.stores.redis import Redis, as_any, translated
+from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["RedisLiveStore"]
 

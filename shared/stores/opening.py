@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 
-from shared.signing import OFF, Signing
-from shared.stores.catalogs import RedisCatalogStore
-from shared.stores.checks import ailment, check, ping
-from shared.stores.confirming import Confirming
-from shared.stores.dead_letters import RedisDeadLetterStore
-from shared.stores.durability import Durability, Identity, durability_of, identity_of
-from shared.stores.intake import RedisIntakeStore
-from shared.stores.jobs import RedisJobStore
-from shared.stores.live import RedisLiveStore
-from shared.stores.pools import RedisPoolStore
-from shared.stores.redis import Redis, connect, translated
-from shared.stores.sessions import RedisSessionStore
+from ekiden.shared.signing import OFF, Signing
+from ekiden.shared.stores.catalogs import RedisCatalogStore
+from ekiden.shared.stores.checks import ailment, check, ping
+from ekiden.shared.stores.confirming import Confirming
+from ekiden.shared.stores.dead_letters import RedisDeadLetterStore
+from ekiden.shared.stores.durability import Durability, Identity, durability_of, identity_of
+from ekiden.shared.stores.intake import RedisIntakeStore
+from ekiden.shared.stores.jobs import RedisJobStore
+from ekiden.shared.stores.live import RedisLiveStore
+from ekiden.shared.stores.pools import RedisPoolStore
+from ekiden.shared.stores.redis import Redis, connect, translated
+from ekiden.shared.stores.sessions import RedisSessionStore
 
 __all__ = ["Stores", "open_stores"]
 

@@ -5,9 +5,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from shared.stores import keys
-from shared.stores.redis import Redis, as_any, lists_only, translated
-from shared.stores.views import PoolView
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.redis import Redis, as_any, lists_only, translated
+from ekiden.shared.stores.views import PoolView
 
 __all__ = ["QueueView", "RedisPoolStore"]
 

@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, UnreadableJournal, WentBack
-from shared.records import Entry, Record, decode_record, encode_record
-from shared.signing import OFF, Seal, Signing, split
-from shared.stores import keys
-from shared.stores.chaining import chained, is_start
-from shared.stores.redis import Redis, as_any, ms, translated
-from shared.stores.views import TERMINAL, JobStatus, JobView, Spent
+from ekiden.shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, UnreadableJournal, WentBack
+from ekiden.shared.records import Entry, Record, decode_record, encode_record
+from ekiden.shared.signing import OFF, Seal, Signing, split
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.chaining import chained, is_start
+from ekiden.shared.stores.redis import Redis, as_any, ms, translated
+from ekiden.shared.stores.views import TERMINAL, JobStatus, JobView, Spent
 
 __all__ = ["RedisJobReader", "Unfinished"]
 

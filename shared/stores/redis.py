@@ -14,8 +14,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.connection import parse_url
 
-from shared.addresses import problem_of
-from shared.errors import (
+from ekiden.shared.addresses import problem_of
+from ekiden.shared.errors import (
     ConfigurationError,
     EkidenError,
     IndexOverwritten,
@@ -23,7 +23,7 @@ from shared.errors import (
     StoreNotReady,
     StoreUnavailable,
 )
-from shared.stores import keys
+from ekiden.shared.stores import keys
 
 __all__ = ["Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
 

@@ -9,9 +9,9 @@ from redis import exceptions
 from redis.asyncio.client import Pipeline
 from redis.commands.core import AsyncScript
 
-from shared.stores import keys
-from shared.stores.confirming import Confirming, Insisting
-from shared.stores.redis import Redis, ms
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.confirming import Confirming, Insisting
+from ekiden.shared.stores.redis import Redis, ms
 
 __all__ = ["VOUCHED_MS", "Scripts", "source_of"]
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from shared.errors import AmbiguousId, InvalidRequest, UnknownJob
-from shared.messages import Message
-from shared.settings import SessionPolicy
-from shared.stores import keys
-from shared.stores.redis import Redis, as_any, translated
+from ekiden.shared.errors import AmbiguousId, InvalidRequest, UnknownJob
+from ekiden.shared.messages import Message
+from ekiden.shared.settings import SessionPolicy
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.redis import Redis, as_any, translated
 
 __all__ = ["RedisSessionStore", "Said", "SessionView"]
 

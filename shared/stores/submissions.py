@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from shared.handoff import HandoffContext
-from shared.outcomes import Child
-from shared.records import JobRequested, Record
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.outcomes import Child
+from ekiden.shared.records import JobRequested, Record
 
 __all__ = ["ChildSubmission", "Outbox", "Submission", "summary_of"]
 

@@ -2,13 +2,13 @@
 
 from typing import cast
 
-from shared.signing import OFF, Signing
-from shared.stores import keys
-from shared.stores.clock import RelayClock
-from shared.stores.confirming import Confirming
-from shared.stores.reading import RedisJobReader
-from shared.stores.redis import Redis, as_any, ms, translated
-from shared.stores.scripts import Scripts
+from ekiden.shared.signing import OFF, Signing
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.clock import RelayClock
+from ekiden.shared.stores.confirming import Confirming
+from ekiden.shared.stores.reading import RedisJobReader
+from ekiden.shared.stores.redis import Redis, as_any, ms, translated
+from ekiden.shared.stores.scripts import Scripts
 
 __all__ = ["RedisJobSweeper"]
 

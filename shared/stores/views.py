@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from shared.errors import StopFlag
+from ekiden.shared.errors import StopFlag
 
 __all__ = ["NOTHING", "TERMINAL", "JobStatus", "JobView", "LivePiece", "PoolView", "Spent", "UsedUp"]
 

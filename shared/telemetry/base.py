@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from shared.definitions.model import AgentDefinition
-from shared.llm.base import ChatModel
-from shared.messages import ToolCall, ToolResult
-from shared.outcomes import Outcome, Transfer
-from shared.records import Entry, Record
-from shared.stores.base import Claimed, CommitVerdict
-from shared.stores.submissions import ChildSubmission
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.llm.base import ChatModel
+from ekiden.shared.messages import ToolCall, ToolResult
+from ekiden.shared.outcomes import Outcome, Transfer
+from ekiden.shared.records import Entry, Record
+from ekiden.shared.stores.base import Claimed, CommitVerdict
+from ekiden.shared.stores.submissions import ChildSubmission
 
 __all__ = ["LegWatch", "QueueGauge", "RunsTools", "Telemetry", "install", "is_installed", "telemetry"]
 

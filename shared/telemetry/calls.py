@@ -4,16 +4,16 @@ import time
 from contextlib import nullcontext
 from typing import Any, Protocol
 
-from shared.errors import ModelUnavailable
-from shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
-from shared.messages import ToolCall, ToolResult
-from shared.settings import TracingEvent
-from shared.telemetry import names
-from shared.telemetry.base import RunsTools
-from shared.telemetry.content import Content
-from shared.telemetry.harmless import harmless
-from shared.telemetry.metrics import Meters
-from shared.telemetry.spans import Span, SpanKind, Spans
+from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import ToolCall, ToolResult
+from ekiden.shared.settings import TracingEvent
+from ekiden.shared.telemetry import names
+from ekiden.shared.telemetry.base import RunsTools
+from ekiden.shared.telemetry.content import Content
+from ekiden.shared.telemetry.harmless import harmless
+from ekiden.shared.telemetry.metrics import Meters
+from ekiden.shared.telemetry.spans import Span, SpanKind, Spans
 
 __all__ = ["WatchedGate", "WatchedModel"]
 

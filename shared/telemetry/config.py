@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from shared.errors import ConfigurationError
-from shared.settings import Settings, TracingBackend, TracingEvent
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.settings import Settings, TracingBackend, TracingEvent
 
 __all__ = ["EVENTS", "TelemetryConfig", "events_of", "telemetry_config"]
 

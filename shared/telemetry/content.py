@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from shared.handoff import HandoffContext
-from shared.llm.base import ModelReply, ModelRequest
-from shared.messages import Message, TextPart, ToolCall, ToolResult
-from shared.records import Delegated
-from shared.redaction import Redactor
-from shared.telemetry.names import ARGUMENTS, INPUT_MESSAGES, INSTRUCTIONS, OUTPUT_MESSAGES, RESULT
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.llm.base import ModelReply, ModelRequest
+from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
+from ekiden.shared.records import Delegated
+from ekiden.shared.redaction import Redactor
+from ekiden.shared.telemetry.names import ARGUMENTS, INPUT_MESSAGES, INSTRUCTIONS, OUTPUT_MESSAGES, RESULT
 
 __all__ = ["Content"]
 

@@ -15,12 +15,12 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Link, Status
 
-from shared.places import private_folder
-from shared.redaction import Redactor
-from shared.telemetry.config import TelemetryConfig
-from shared.telemetry.names import CONTENT
-from shared.telemetry.presence import Presence
-from shared.version import VERSION
+from ekiden.shared.places import private_folder
+from ekiden.shared.redaction import Redactor
+from ekiden.shared.telemetry.config import TelemetryConfig
+from ekiden.shared.telemetry.names import CONTENT
+from ekiden.shared.telemetry.presence import Presence
+from ekiden.shared.version import VERSION
 
 __all__ = [
     "LineExporter",
@@ -74,7 +74,7 @@ def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> SpanExporter:
             private_folder(config.traces_file.parent)
             return LineExporter(config.traces_file)
         case _:
-            from shared.telemetry.otlp import SpansOverHttp
+            from ekiden.shared.telemetry.otlp import SpansOverHttp
 
             return SpansOverHttp(endpoint=config.address("traces"), timeout=timeout_s(env, "TRACES"))
 

@@ -18,10 +18,10 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 
-from shared.messages import Usage
-from shared.telemetry.config import TelemetryConfig
-from shared.telemetry.exporting import timeout_s
-from shared.telemetry.names import (
+from ekiden.shared.messages import Usage
+from ekiden.shared.telemetry.config import TelemetryConfig
+from ekiden.shared.telemetry.exporting import timeout_s
+from ekiden.shared.telemetry.names import (
     AGENT,
     ERROR,
     OPERATION,
@@ -33,8 +33,8 @@ from shared.telemetry.names import (
     operation_of,
     provider_of,
 )
-from shared.telemetry.presence import Presence
-from shared.version import VERSION
+from ekiden.shared.telemetry.presence import Presence
+from ekiden.shared.version import VERSION
 
 __all__ = ["Meters"]
 
@@ -211,7 +211,7 @@ def _observer(totals: Mapping[Labels, float]) -> Callable[[Any], Iterable[Observ
 def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> MetricExporter:
     if config.metrics == "console":
         return ConsoleMetricExporter(sys.stderr, formatter=lambda data: data.to_json(indent=None) + os.linesep)
-    from shared.telemetry.otlp import MetricsOverHttp
+    from ekiden.shared.telemetry.otlp import MetricsOverHttp
 
     exporter = MetricsOverHttp(endpoint=config.address("metrics"), timeout=timeout_s(env, "METRICS"))
     if config.traces not in ("otlp", "langsmith"):

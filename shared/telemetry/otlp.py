@@ -12,8 +12,8 @@ from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from shared.telemetry.encoding import encoded
-from shared.telemetry.presence import Presence
+from ekiden.shared.telemetry.encoding import encoded
+from ekiden.shared.telemetry.presence import Presence
 
 __all__ = ["MetricsOverHttp", "SpansOverHttp"]
 

@@ -4,17 +4,27 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from shared.ids import session_of
-from shared.records import Ended, Entry, HandedOff, JobRequested, ModelReplied, Paused, Record, Retried, Summarised
-from shared.stores.base import Claimed
-from shared.telemetry import names
-from shared.telemetry.base import LegWatch, QueueGauge, Telemetry
-from shared.telemetry.exporting import close_in_time
-from shared.telemetry.harmless import harmless
-from shared.telemetry.identity import Root, read_traceparent
-from shared.telemetry.shapes import sent, suspension
-from shared.telemetry.spans import Span
-from shared.telemetry.watching import Outlets, RecordingWatch
+from ekiden.shared.ids import session_of
+from ekiden.shared.records import (
+    Ended,
+    Entry,
+    HandedOff,
+    JobRequested,
+    ModelReplied,
+    Paused,
+    Record,
+    Retried,
+    Summarised,
+)
+from ekiden.shared.stores.base import Claimed
+from ekiden.shared.telemetry import names
+from ekiden.shared.telemetry.base import LegWatch, QueueGauge, Telemetry
+from ekiden.shared.telemetry.exporting import close_in_time
+from ekiden.shared.telemetry.harmless import harmless
+from ekiden.shared.telemetry.identity import Root, read_traceparent
+from ekiden.shared.telemetry.shapes import sent, suspension
+from ekiden.shared.telemetry.spans import Span
+from ekiden.shared.telemetry.watching import Outlets, RecordingWatch
 
 __all__ = ["Recorder"]
 

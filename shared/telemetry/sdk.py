@@ -7,15 +7,15 @@ from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 
-from shared.prices import Prices
-from shared.redaction import Redactor
-from shared.telemetry.config import TelemetryConfig
-from shared.telemetry.content import Content
-from shared.telemetry.exporting import MAX_TEXT, processor_for, quiet_opentelemetry, resource_for
-from shared.telemetry.metrics import Meters
-from shared.telemetry.recording import Recorder
-from shared.telemetry.spans import Spans
-from shared.telemetry.watching import Outlets
+from ekiden.shared.prices import Prices
+from ekiden.shared.redaction import Redactor
+from ekiden.shared.telemetry.config import TelemetryConfig
+from ekiden.shared.telemetry.content import Content
+from ekiden.shared.telemetry.exporting import MAX_TEXT, processor_for, quiet_opentelemetry, resource_for
+from ekiden.shared.telemetry.metrics import Meters
+from ekiden.shared.telemetry.recording import Recorder
+from ekiden.shared.telemetry.spans import Spans
+from ekiden.shared.telemetry.watching import Outlets
 
 __all__ = ["recorder_for"]
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from shared.ids import session_of
-from shared.stores.submissions import ChildSubmission
-from shared.telemetry import names
-from shared.telemetry.identity import Root, read_traceparent
-from shared.telemetry.spans import Span, SpanKind
+from ekiden.shared.ids import session_of
+from ekiden.shared.stores.submissions import ChildSubmission
+from ekiden.shared.telemetry import names
+from ekiden.shared.telemetry.identity import Root, read_traceparent
+from ekiden.shared.telemetry.spans import Span, SpanKind
 
 __all__ = ["agent_call", "begun", "messaging", "sent", "suspension"]
 

@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from shared.telemetry.identity import Root, draw_id
-from shared.telemetry.names import ERROR, SCOPE
-from shared.version import VERSION
+from ekiden.shared.telemetry.identity import Root, draw_id
+from ekiden.shared.telemetry.names import ERROR, SCOPE
+from ekiden.shared.version import VERSION
 
 __all__ = ["Span", "SpanKind", "Spans"]
 

@@ -4,11 +4,11 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from shared.redaction import configure_redaction
-from shared.settings import Settings, load_settings
-from shared.telemetry.base import Telemetry, install, is_installed, telemetry
-from shared.telemetry.config import telemetry_config
-from shared.telemetry.identity import new_traceparent
+from ekiden.shared.redaction import configure_redaction
+from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.telemetry.base import Telemetry, install, is_installed, telemetry
+from ekiden.shared.telemetry.config import telemetry_config
+from ekiden.shared.telemetry.identity import new_traceparent
 
 __all__ = ["LateTelemetry", "start_telemetry"]
 
@@ -28,7 +28,7 @@ def start_telemetry(service: str, settings: Settings, *, is_host: bool = False) 
     config = telemetry_config(settings, os.environ)
     if not config.is_on:
         return _nothing
-    from shared.telemetry.sdk import recorder_for
+    from ekiden.shared.telemetry.sdk import recorder_for
 
     recorder: Telemetry = recorder_for(service, config, settings.prices, redactor, is_host=is_host)
     remove = install(recorder)

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.definitions.model import AgentDefinition
-from shared.definitions.names import delegation_tool_name
-from shared.ids import session_of
-from shared.llm.base import ChatModel
-from shared.messages import ToolResult
-from shared.outcomes import Failed, Outcome, Suspended, Transfer
-from shared.prices import Prices
-from shared.records import (
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.names import delegation_tool_name
+from ekiden.shared.ids import session_of
+from ekiden.shared.llm.base import ChatModel
+from ekiden.shared.messages import ToolResult
+from ekiden.shared.outcomes import Failed, Outcome, Suspended, Transfer
+from ekiden.shared.prices import Prices
+from ekiden.shared.records import (
     Delegated,
     Entry,
     HandedOff,
@@ -29,19 +29,19 @@ from shared.records import (
     ToolFinished,
     Unrouted,
 )
-from shared.settings import TracingEvent
-from shared.stores.base import Claimed, CommitVerdict, claims_in
-from shared.stores.submissions import ChildSubmission
-from shared.telemetry import names
-from shared.telemetry.base import LegWatch, RunsTools
-from shared.telemetry.calls import WatchedGate, WatchedModel
-from shared.telemetry.config import events_of
-from shared.telemetry.content import Content
-from shared.telemetry.harmless import harmless
-from shared.telemetry.identity import Root, read_traceparent
-from shared.telemetry.metrics import Meters
-from shared.telemetry.shapes import agent_call, begun, messaging, sent, suspension
-from shared.telemetry.spans import Span, SpanKind, Spans
+from ekiden.shared.settings import TracingEvent
+from ekiden.shared.stores.base import Claimed, CommitVerdict, claims_in
+from ekiden.shared.stores.submissions import ChildSubmission
+from ekiden.shared.telemetry import names
+from ekiden.shared.telemetry.base import LegWatch, RunsTools
+from ekiden.shared.telemetry.calls import WatchedGate, WatchedModel
+from ekiden.shared.telemetry.config import events_of
+from ekiden.shared.telemetry.content import Content
+from ekiden.shared.telemetry.harmless import harmless
+from ekiden.shared.telemetry.identity import Root, read_traceparent
+from ekiden.shared.telemetry.metrics import Meters
+from ekiden.shared.telemetry.shapes import agent_call, begun, messaging, sent, suspension
+from ekiden.shared.telemetry.spans import Span, SpanKind, Spans
 
 __all__ = ["Outlets", "RecordingWatch"]
 

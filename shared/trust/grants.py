@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.errors import ConfigurationError
-from shared.places import project_of
-from shared.trust.rights import Right
-from shared.trust.store import is_known, remembered
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.places import project_of
+from ekiden.shared.trust.rights import Right
+from ekiden.shared.trust.store import is_known, remembered
 
 __all__ = ["VARIABLE", "Grants", "grants_of", "is_trusted", "trust_for_now"]
 

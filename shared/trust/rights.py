@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from shared.errors import ConfigurationError
+from ekiden.shared.errors import ConfigurationError
 
 __all__ = ["Right", "section_rights", "setting_rights", "tool_right", "value_right"]
 

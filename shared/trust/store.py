@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.errors import ConfigurationError
-from shared.places import digest_of, private_folder, state_folder
-from shared.trust.rights import Right
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.places import digest_of, private_folder, state_folder
+from ekiden.shared.trust.rights import Right
 
 __all__ = ["Remembered", "all_remembered", "forget", "is_known", "remember", "remembered"]
 

@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from shared.visible import say
+from ekiden.shared.visible import say
 
 __all__ = ["BASH", "hint", "take_over", "tell"]
 

@@ -31,10 +31,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from dispatcher.client import Client
-from shared.embedded import Attachment, attach
-from shared.errors import NotConfirmed, StoreUnavailable, UnknownJob
-from shared.graces import TAKEOVER_S
+from ekiden.dispatcher.client import Client
+from ekiden.shared.embedded import Attachment, attach
+from ekiden.shared.errors import NotConfirmed, StoreUnavailable, UnknownJob
+from ekiden.shared.graces import TAKEOVER_S
 from tests.benchmarks.chaos_figures import CHAIN, SAFETIES, Figures, Plan, at, read_job
 from tests.integration.rewinds import RewindingServer, Window, rewinding_server
 from tests.integration.team import Effects, Team, counting

@@ -5,9 +5,9 @@ import signal
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from dispatcher.client import Client
-from shared.errors import UnknownJob
-from shared.records import Ended, Entry, HandedOff, LegStarted, ModelReplied, ToolFinished
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import UnknownJob
+from ekiden.shared.records import Ended, Entry, HandedOff, LegStarted, ModelReplied, ToolFinished
 from tests.integration.rewinds import Rewind, Window
 from tests.integration.team import Effects
 from tests.invariants import faults_of_job

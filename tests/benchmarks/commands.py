@@ -14,8 +14,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from shared.processes import prepare
-from workers.tools.builtin.processes import run_command
+from ekiden.shared.processes import prepare
+from ekiden.workers.tools.builtin.processes import run_command
 
 COMMAND = ["/bin/sh", "-c", "echo done"]
 AT_ONCE = 10

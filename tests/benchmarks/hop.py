@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable
 
 from celery import Celery
 
-from dispatcher.client import Client
-from shared.children import Child, start_child
-from shared.stores.redis import as_any, connect
+from ekiden.dispatcher.client import Client
+from ekiden.shared.children import Child, start_child
+from ekiden.shared.stores.redis import as_any, connect
 from tests.benchmarks.inflight import CHAIN, agent_file, cpu_s, script
 from tests.benchmarks.stack import Stack, stack
 from tests.integration.celery_worker import kombu_url

@@ -13,7 +13,7 @@ import time
 
 import psutil
 
-from dispatcher.client import Client
+from ekiden.dispatcher.client import Client
 from tests.benchmarks.stack import Stack, stack
 
 CHAIN = ("first", "second", "third")

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dispatcher.client import Client
-from shared.records import Ended, LegStarted
-from shared.stores import keys
-from shared.stores.opening import open_stores
-from shared.stores.redis import as_any
+from ekiden.dispatcher.client import Client
+from ekiden.shared.records import Ended, LegStarted
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import open_stores
+from ekiden.shared.stores.redis import as_any
 from tests.benchmarks.chaos_figures import at
 from tests.benchmarks.inflight import cpu_s
 from tests.benchmarks.stack import Stack, stack

@@ -29,14 +29,14 @@ from typing import Any
 
 import yaml
 
-from dispatcher.routing.encoder import SentenceEncoder
-from dispatcher.routing.evaluation import NOBODY, Case, read_cases, report, run
-from dispatcher.routing.hybrid import RULE_THRESHOLD
-from dispatcher.routing.rules import RuleRouter
-from dispatcher.routing.strategies import RoutingValues, routers
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.loader import load_folder
-from shared.definitions.model import AgentDefinition, Triggers
+from ekiden.dispatcher.routing.encoder import SentenceEncoder
+from ekiden.dispatcher.routing.evaluation import NOBODY, Case, read_cases, report, run
+from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD
+from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.dispatcher.routing.strategies import RoutingValues, routers
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.loader import load_folder
+from ekiden.shared.definitions.model import AgentDefinition, Triggers
 
 DATA = Path("../shared/corpus/routing/dev")
 KEYWORDS = 12

@@ -31,14 +31,14 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dispatcher.routing import calibration, evidence, meaning
-from dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors
-from dispatcher.routing.evaluation import Case, Outcome, read_cases, run
-from dispatcher.routing.hybrid import RULE_THRESHOLD
-from dispatcher.routing.kernels import fit_ridge
-from dispatcher.routing.strategies import RoutingValues, routers
-from dispatcher.routing.words import WordIndex
-from shared.definitions.catalog import Catalog
+from ekiden.dispatcher.routing import calibration, evidence, meaning
+from ekiden.dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors
+from ekiden.dispatcher.routing.evaluation import Case, Outcome, read_cases, run
+from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD
+from ekiden.dispatcher.routing.kernels import fit_ridge
+from ekiden.dispatcher.routing.strategies import RoutingValues, routers
+from ekiden.dispatcher.routing.words import WordIndex
+from ekiden.shared.definitions.catalog import Catalog
 from tests.benchmarks.routing import DATA, mined, written
 
 FOLDS = 10
@@ -182,7 +182,7 @@ def _rules_margin(folds: Sequence[Fold], value: float) -> float:
 
 def _judged(fold: Fold) -> tuple[Callable[[float], float], list[float], list[float]]:
     """Return what makes the fold's threshold of a loss, and how much its held rows belong: in scope, out of scope."""
-    with patch("dispatcher.routing.meaning.calibrated", wraps=calibration.calibrated) as calibrated:
+    with patch("ekiden.dispatcher.routing.meaning.calibrated", wraps=calibration.calibrated) as calibrated:
         learned = meaning.learn(list(fold.plain.agents.values()), ENCODER)
     arguments = calibrated.call_args.args
 

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from workers.tools.base import ToolContext
-from workers.tools.builtin import beneath
-from workers.tools.builtin.patterns import compiled
-from workers.tools.builtin.searching import Glob, Grep, glob, grep
-from workers.tools.builtin.textfile import TextFile
+from ekiden.workers.tools.base import ToolContext
+from ekiden.workers.tools.builtin import beneath
+from ekiden.workers.tools.builtin.patterns import compiled
+from ekiden.workers.tools.builtin.searching import Glob, Grep, glob, grep
+from ekiden.workers.tools.builtin.textfile import TextFile
 
 PER_FOLDER = 25
 LINES = 60

@@ -15,17 +15,17 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from shared.embedded import attach
-from shared.logs import configure_logs
-from shared.messages import ToolResult
-from shared.outcomes import Answer, Outcome, Suspended, Transfer
-from shared.records import Noticed, ToolFinished, ToolStarted
-from shared.relay.leg import Leg
-from shared.relay.message import DISPATCH_QUEUE, queue_for
-from shared.relay.sweeper import sweep
-from shared.signing import Signing
-from shared.stores.opening import Stores
-from shared.stores.redis import connect
+from ekiden.shared.embedded import attach
+from ekiden.shared.logs import configure_logs
+from ekiden.shared.messages import ToolResult
+from ekiden.shared.outcomes import Answer, Outcome, Suspended, Transfer
+from ekiden.shared.records import Noticed, ToolFinished, ToolStarted
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
+from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.signing import Signing
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import connect
 from tests.contract.relay_world import reply, submitted
 from tests.unit.relay.legs import Move, runner_of, take
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from dispatcher.client import Client
-from shared.children import Child, start_child
-from shared.embedded import attach
+from ekiden.dispatcher.client import Client
+from ekiden.shared.children import Child, start_child
+from ekiden.shared.embedded import attach
 
 __all__ = ["Stack", "stack"]
 

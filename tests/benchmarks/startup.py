@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from dispatcher.client import Client
+from ekiden.dispatcher.client import Client
 from tests.benchmarks.stack import Stack, stack
 
 PYTHON, CELERY = "python -c pass", "python -c 'from celery import Celery'"
@@ -48,13 +48,15 @@ def steps(made: Stack, folder: Path) -> dict[str, Callable[[], float]]:
 
     def chain() -> float:
         with tempfile.TemporaryDirectory(dir=folder) as data:
-            return seconds_of([sys.executable, "-m", "dispatcher", "run", "--demo", "--data-dir", data], folder, env)
+            return seconds_of(
+                [sys.executable, "-m", "ekiden.dispatcher", "run", "--demo", "--data-dir", data], folder, env
+            )
 
     return {
         PYTHON: timed("-c", "pass"),
         CELERY: timed("-c", "from celery import Celery"),  # `import celery` alone imports next to nothing
-        "ekiden --help": timed("-m", "dispatcher", "--help"),
-        "ekiden submit": timed("-m", "dispatcher", "submit", "x", "--redis", made.url),
+        "ekiden --help": timed("-m", "ekiden.dispatcher", "--help"),
+        "ekiden submit": timed("-m", "ekiden.dispatcher", "submit", "x", "--redis", made.url),
         "ekiden worker, until announced": lambda: announced_after(made, folder, env),
         "ekiden run --demo, from nothing": chain,
     }
@@ -81,7 +83,7 @@ def seconds_of(command: list[str], folder: Path, env: dict[str, str]) -> float:
 
 def announced_after(made: Stack, folder: Path, env: dict[str, str]) -> float:
     """Start a worker, and wait until whoever asks the server hears of it."""
-    command = [sys.executable, "-m", "dispatcher", "worker", "--redis", made.url]
+    command = [sys.executable, "-m", "ekiden.dispatcher", "worker", "--redis", made.url]
     began = time.perf_counter()
     with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as worker:
         try:

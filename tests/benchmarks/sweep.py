@@ -13,15 +13,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.embedded import attach
-from shared.handoff import first_context
-from shared.logs import configure_logs
-from shared.records import JobRequested
-from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.relay.sweeper import sweep
-from shared.stores.base import Claim, Claimed
-from shared.stores.opening import Stores, open_stores
-from shared.stores.submissions import Submission
+from ekiden.shared.embedded import attach
+from ekiden.shared.handoff import first_context
+from ekiden.shared.logs import configure_logs
+from ekiden.shared.records import JobRequested
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.stores.base import Claim, Claimed
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.submissions import Submission
 
 __all__ = ["Cost", "cost_beside", "fill"]
 

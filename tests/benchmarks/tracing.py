@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from dispatcher.client import Client
+from ekiden.dispatcher.client import Client
 from tests.benchmarks.inflight import CHAIN, agent_file, cpu_s, script
 from tests.benchmarks.stack import Stack, stack
 from tests.doubles.otlp import OtlpReceiver

@@ -14,12 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from shared.embedded import attach
-from shared.llm.base import ModelReply, ModelRequest, OnDelta
-from shared.logs import configure_logs
-from shared.messages import Message, TextPart, ToolCall
-from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import as_any
+from ekiden.shared.embedded import attach
+from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
+from ekiden.shared.logs import configure_logs
+from ekiden.shared.messages import Message, TextPart, ToolCall
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.redis import as_any
 from tests.scenarios.relay import Relay, team
 from tests.unit.workers.world import tool_named
 

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from shared.handoff import HandoffContext, first_context
-from shared.messages import Message, TextPart
-from shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record
-from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from shared.stores.base import Claim, Claimed, Lease, Step
-from shared.stores.opening import Stores
-from shared.stores.submissions import Submission
+from ekiden.shared.handoff import HandoffContext, first_context
+from ekiden.shared.messages import Message, TextPart
+from ekiden.shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
+from ekiden.shared.stores.base import Claim, Claimed, Lease, Step
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.submissions import Submission
 
 LEASE_S = 30.0
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from redis import Redis
 
-from shared.stores import keys
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
 
 Memory = dict[str, Any]
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from shared.errors import NoCatalog
-from shared.relay.message import DISPATCH_QUEUE, queue_for
-from shared.stores import keys
-from shared.stores.opening import Stores
-from shared.stores.pools import QueueView
-from shared.stores.views import PoolView
+from ekiden.shared.errors import NoCatalog
+from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.pools import QueueView
+from ekiden.shared.stores.views import PoolView
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, moved, submitted
 

@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from shared.errors import InvalidRequest
-from shared.handoff import Frame, HandoffContext
-from shared.ids import root_of
-from shared.outcomes import Budget, Child
-from shared.records import Ended, HandedOff, JobRequested, Paused, Record, Retried
-from shared.relay.message import outbox, queue_for
-from shared.relay.sweeper import end_overdue
-from shared.stores import keys
-from shared.stores.base import Claimed
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
-from shared.stores.submissions import ChildSubmission
-from shared.stores.views import Spent
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.handoff import Frame, HandoffContext
+from ekiden.shared.ids import root_of
+from ekiden.shared.outcomes import Budget, Child
+from ekiden.shared.records import Ended, HandedOff, JobRequested, Paused, Record, Retried
+from ekiden.shared.relay.message import outbox, queue_for
+from ekiden.shared.relay.sweeper import end_overdue
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Claimed
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.submissions import ChildSubmission
+from ekiden.shared.stores.views import Spent
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted, sweepers
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from shared.records import Paused
-from shared.relay.message import DISPATCH_QUEUE
-from shared.relay.stopping import stop_job, stop_or_wait
-from shared.relay.sweeper import sweep
-from shared.stores import clock, keys
-from shared.stores.clock import RelayClock, _Reading
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
-from shared.stores.views import PoolView
+from ekiden.shared.records import Paused
+from ekiden.shared.relay.message import DISPATCH_QUEUE
+from ekiden.shared.relay.stopping import stop_job, stop_or_wait
+from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.stores import clock, keys
+from ekiden.shared.stores.clock import RelayClock, _Reading
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import PoolView
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, claimed, moved, submission, submitted
 from tests.contract.test_children import children_of, suspended_on

@@ -15,11 +15,11 @@ import pytest
 from kombu import Connection
 from redis import exceptions
 
-from shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
-from shared.relay.intake import Intake, transport_to
-from shared.stores.base import Claimed
-from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import as_any, connect, translated
+from ekiden.shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
+from ekiden.shared.relay.intake import Intake, transport_to
+from ekiden.shared.stores.base import Claimed
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.redis import as_any, connect, translated
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, submitted
 from tests.integration.scratch import Scratch, free_port, scratch_server

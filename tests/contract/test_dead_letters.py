@@ -4,12 +4,12 @@ from contextlib import suppress
 
 import pytest
 
-from shared.errors import IndexOverwritten, UnknownJob
-from shared.records import Paused
-from shared.relay.message import DISPATCH_QUEUE
-from shared.stores import keys
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
+from ekiden.shared.errors import IndexOverwritten, UnknownJob
+from ekiden.shared.records import Paused
+from ekiden.shared.relay.message import DISPATCH_QUEUE
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, done, submitted
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.errors import (
+from ekiden.shared.errors import (
     AmbiguousId,
     InvalidRequest,
     JobCancelled,
@@ -16,14 +16,14 @@ from shared.errors import (
     UnreadableJournal,
     WentBack,
 )
-from shared.handoff import first_context
-from shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
-from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from shared.stores import keys
-from shared.stores.base import Claim, Claimed
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
-from shared.stores.scripts import source_of
+from ekiden.shared.handoff import first_context
+from ekiden.shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Claim, Claimed
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.scripts import source_of
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted, sweepers
 

@@ -11,12 +11,12 @@ from celery import Celery
 from kombu.utils.json import loads
 from redis import Redis as SyncRedis
 
-from shared.handoff import HandoffContext, first_context
-from shared.relay.message import DISPATCH_QUEUE, TASK, LegMessage, agent_of, outbox, queue_for
-from shared.relay.reading import readable
-from shared.stores import keys
-from shared.stores.opening import Stores, open_stores
-from shared.stores.submissions import Submission
+from ekiden.shared.handoff import HandoffContext, first_context
+from ekiden.shared.relay.message import DISPATCH_QUEUE, TASK, LegMessage, agent_of, outbox, queue_for
+from ekiden.shared.relay.reading import readable
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.submissions import Submission
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, step_to, submission, submitted
 from tests.integration.celery_worker import DEADLINE_S, kombu_url, working

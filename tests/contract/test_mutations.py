@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import fakeredis
 import pytest
 
-from shared.stores import scripts
+from ekiden.shared.stores import scripts
 from tests.conftest import Backend
 from tests.contract import test_children as children
 from tests.contract import test_clock as clock

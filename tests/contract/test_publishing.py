@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from shared.errors import CatalogReplaced, NoCatalog, UnreadableDefinition
-from shared.stores import keys
-from shared.stores.catalogs import InForce
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
+from ekiden.shared.errors import CatalogReplaced, NoCatalog, UnreadableDefinition
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.catalogs import InForce
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
 from tests.conftest import Backend
 
 

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from dispatcher.requests import SubmitRequest
-from dispatcher.submitting import create_job
-from shared.errors import LostLease, WentBack
-from shared.records import Ended, LegStarted, ModelReplied, Noticed, Paused, Record, Retried
-from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.stores import keys
-from shared.stores.base import Claimed, OnBusy
-from shared.stores.jobs import RedisJobStore
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
-from shared.stores.submissions import Submission
+from ekiden.dispatcher.requests import SubmitRequest
+from ekiden.dispatcher.submitting import create_job
+from ekiden.shared.errors import LostLease, WentBack
+from ekiden.shared.records import Ended, LegStarted, ModelReplied, Noticed, Paused, Record, Retried
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Claimed, OnBusy
+from ekiden.shared.stores.jobs import RedisJobStore
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.submissions import Submission
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, done, moved, reply, step_to, submission, submitted, sweepers
 from tests.contract.rewinding import remembered, rewind

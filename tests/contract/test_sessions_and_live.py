@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from shared.errors import AmbiguousId, InvalidRequest, UnknownJob
-from shared.handoff import first_context
-from shared.ids import session_of
-from shared.llm.base import Delta
-from shared.messages import Message, TextPart, user_message
-from shared.records import JobRequested
-from shared.relay.live import Live
-from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.stores import keys
-from shared.stores.base import Lease
-from shared.stores.live import MAX_PIECES
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
-from shared.stores.submissions import Submission
-from shared.stores.views import LivePiece
+from ekiden.shared.errors import AmbiguousId, InvalidRequest, UnknownJob
+from ekiden.shared.handoff import first_context
+from ekiden.shared.ids import session_of
+from ekiden.shared.llm.base import Delta
+from ekiden.shared.messages import Message, TextPart, user_message
+from ekiden.shared.records import JobRequested
+from ekiden.shared.relay.live import Live
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Lease
+from ekiden.shared.stores.live import MAX_PIECES
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.submissions import Submission
+from ekiden.shared.stores.views import LivePiece
 from tests.conftest import Backend
 from tests.contract.relay_world import done, moved, submission
 
@@ -272,7 +272,7 @@ def test_a_server_that_is_away_costs_the_model_nothing() -> None:
     async def scenario() -> None:
         import redis.asyncio
 
-        from shared.stores.live import RedisLiveStore
+        from ekiden.shared.stores.live import RedisLiveStore
 
         client = redis.asyncio.Redis(unix_socket_path="/nowhere/socket", decode_responses=True)
         live = Live(RedisLiveStore(client), Lease(JOB, 1, "7"))

@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shared.errors import CatalogNotReady, Forged, ModelUnavailable
-from shared.messages import Message, ToolCall, ToolResult
-from shared.outcomes import Answer, Child, Failed, Outcome, Suspended, Transfer
-from shared.records import ModelReplied, Noticed, Retried, ToolFinished, ToolStarted, encode_record
-from shared.relay.leg import Leg, journal_of
-from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from shared.relay.stopping import stop_job
-from shared.relay.sweeper import sweep
-from shared.signing import Signing
-from shared.stores import keys
-from shared.stores.chaining import head_of
-from shared.stores.opening import Stores
-from shared.stores.reading import LARGEST_INLINE
+from ekiden.shared.errors import CatalogNotReady, Forged, ModelUnavailable
+from ekiden.shared.messages import Message, ToolCall, ToolResult
+from ekiden.shared.outcomes import Answer, Child, Failed, Outcome, Suspended, Transfer
+from ekiden.shared.records import ModelReplied, Noticed, Retried, ToolFinished, ToolStarted, encode_record
+from ekiden.shared.relay.leg import Leg, journal_of
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
+from ekiden.shared.relay.stopping import stop_job
+from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.signing import Signing
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.chaining import head_of
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.reading import LARGEST_INLINE
 from tests.conftest import Backend
 from tests.contract.relay_world import reply, submitted
 from tests.unit.relay.legs import expire, handler_of, runner_of, take, types_of

@@ -10,16 +10,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, StopFlag
-from shared.handoff import first_context
-from shared.records import Ended, Entry, Paused, Retried
-from shared.relay.message import outbox
-from shared.relay.sweeper import end_overdue, sweep
-from shared.stores import keys
-from shared.stores.base import Claimed, OnBusy
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
-from shared.stores.views import JobView
+from ekiden.shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, StopFlag
+from ekiden.shared.handoff import first_context
+from ekiden.shared.records import Ended, Entry, Paused, Retried
+from ekiden.shared.relay.message import outbox
+from ekiden.shared.relay.sweeper import end_overdue, sweep
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Claimed, OnBusy
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import JobView
 from tests.contract.relay_world import claim_of, done, reply, step_to, submission
 from tests.contract.rewinding import Memory, remembered, rewind
 from tests.doubles.clocks import let_clock_be_set, set_clock

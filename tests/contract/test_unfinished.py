@@ -1,9 +1,9 @@
 """What has not ended is found in the jobs themselves, whatever lists and queues say of it."""
 
-from shared.records import Paused
-from shared.stores import keys
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
+from ekiden.shared.records import Paused
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, done, moved, submission, submitted
 from tests.contract.test_children import end, waiting_parent

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from shared.stores import scripts
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
+from ekiden.shared.stores import scripts
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
 
 __all__ = ["ServerClock", "let_clock_be_set", "set_clock"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.embedded import attach
+from ekiden.shared.embedded import attach
 from tests.e2e.program import Program, program_in
 
 

@@ -13,22 +13,22 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-import dispatcher.bootstrap
-from shared.environments import for_tools
-from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
-from shared.llm.models import ModelChoice, Models, ModelValues
-from shared.prices import Prices
-from shared.records import ModelReplied, Record, ToolFinished
-from shared.relay.celery_app import make_app
-from shared.relay.leg import Leg
-from shared.relay.served import Served
-from shared.settings import Settings
-from shared.stores.base import Lease
-from shared.stores.opening import Stores
-from workers.leg import AgentHandler, Definitions
-from workers.tools.base import ToolContext, tool
-from workers.tools.gate import ToolGate
-from workers.tools.registry import Registry
+import ekiden.dispatcher.bootstrap
+from ekiden.shared.environments import for_tools
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.prices import Prices
+from ekiden.shared.records import ModelReplied, Record, ToolFinished
+from ekiden.shared.relay.celery_app import make_app
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.served import Served
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.base import Lease
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.gate import ToolGate
+from ekiden.workers.tools.registry import Registry
 
 POINTS = (
     "unclaimed",
@@ -128,7 +128,7 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
 async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
     """A dispatcher whose store dies at points."""
     with_points(stores)
-    return await dispatcher.bootstrap.build(settings, stores)
+    return await ekiden.dispatcher.bootstrap.build(settings, stores)
 
 
 def with_points(stores: Stores) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-EKIDEN = [sys.executable, "-m", "dispatcher"]
+EKIDEN = [sys.executable, "-m", "ekiden.dispatcher"]
 SLOW_SCRIPT = """
 agents:
   "*":

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from dispatcher.client import Client
-from shared.errors import UnknownAgent
-from shared.stores.views import JobView
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import UnknownAgent
+from ekiden.shared.stores.views import JobView
 from tests.e2e.program import ANSWER_SCRIPT, Program, wait_until
 
 T = TypeVar("T")

@@ -5,9 +5,9 @@ import json
 from itertools import groupby
 from typing import Any
 
-from dispatcher.client import Client
-from shared.records import Entry, LegStarted, Refused
-from shared.stores.views import JobView
+from ekiden.dispatcher.client import Client
+from ekiden.shared.records import Entry, LegStarted, Refused
+from ekiden.shared.stores.views import JobView
 from tests.e2e.program import Program, wait_until
 
 LEVELS = 7

@@ -6,9 +6,9 @@ import os
 import signal
 from typing import Any
 
-from dispatcher.client import Client
-from shared.errors import UnknownJob
-from shared.records import Ended, LegStarted, ToolFinished
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import UnknownJob
+from ekiden.shared.records import Ended, LegStarted, ToolFinished
 from tests.e2e.program import Program, Running, wait_until
 
 CHILDREN = 10

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import shared.stores.jobs
-from dispatcher.client import Client
-from shared.embedded import attach
-from shared.records import Ended, LegStarted, ModelReplied, ToolFinished, ToolStarted
+import ekiden.shared.stores.jobs
+from ekiden.dispatcher.client import Client
+from ekiden.shared.embedded import attach
+from ekiden.shared.records import Ended, LegStarted, ModelReplied, ToolFinished, ToolStarted
 from tests.integration.team import Effects, Team, counting, over
 
 AGENT = "---\nname: {name}\ndescription: {name}\n{more}---\nWork.\n"
@@ -238,7 +238,7 @@ def test_an_older_worker_leaves_newer_jobs_to_newer_workers(world: World, monkey
         world.team.start("old", "worker", *queue("newest"), **QUICK)
         world.team.start("newer-router", "router", "ekiden.dispatch", env={"AS_VERSION": "2"}, **QUICK)
         with monkeypatch.context() as patched:
-            patched.setattr(shared.stores.jobs, "VERSION", 2)
+            patched.setattr(ekiden.shared.stores.jobs, "VERSION", 2)
             jobs = [await client.submit("go", agent="newest") for _ in range(10)]
         await until(lambda: all_routed(client, jobs), "they are routed")
         await asyncio.sleep(1.5)  # several sweeps, in which the old worker sees them

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from dispatcher.client import Client
-from shared.records import LegStarted
+from ekiden.dispatcher.client import Client
+from ekiden.shared.records import LegStarted
 from tests.doubles.clocks import ServerClock
 from tests.e2e.program import wait_until
 from tests.integration.proxy import Server

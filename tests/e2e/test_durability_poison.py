@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from dispatcher.client import Client
-from shared.children import Child, start_child
-from shared.embedded import attach
-from shared.records import LegStarted, Paused
-from shared.stores import keys
-from shared.stores.opening import open_stores
+from ekiden.dispatcher.client import Client
+from ekiden.shared.children import Child, start_child
+from ekiden.shared.embedded import attach
+from ekiden.shared.records import LegStarted, Paused
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import open_stores
 from tests.integration.celery_worker import eventually
 from tests.integration.team import Team, over
 
@@ -64,7 +64,7 @@ def alone(team: Team) -> Iterator[tuple[Child, str, int]]:
     job = team.ask(condemned)
     env = {**os.environ, "EKIDEN_SCRIPTS_DIR": str(team.folder / "scripts"), "HOME": str(team.folder)}
     options = ["--agents", "lingering", "--workspace-root", str(team.folder), "--redis", team.url]
-    command = [sys.executable, "-m", "dispatcher", "worker", *options]
+    command = [sys.executable, "-m", "ekiden.dispatcher", "worker", *options]
     worker = start_child(command, env=env, log=team.folder / "people.log")
     try:
         eventually(lambda: started_by(team, job), "it runs alone", 20)

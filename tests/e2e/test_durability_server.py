@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from dispatcher.client import Client
-from shared.errors import StoreNotReady, StoreUnavailable
-from shared.records import HandedOff, ModelReplied
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import StoreNotReady, StoreUnavailable
+from ekiden.shared.records import HandedOff, ModelReplied
 from tests.integration.proxy import Proxy, Server, proxied_server
 from tests.integration.team import Effects, Team, counting, over
 from tests.invariants import faults_of_job

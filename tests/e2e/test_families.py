@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.embedded import attach
+from ekiden.shared.embedded import attach
 from tests.e2e.program import Program, wait_until
 from tests.e2e.terminal import Terminal
 

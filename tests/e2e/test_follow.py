@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dispatcher.cli.views.json_lines import event_type
-from dispatcher.client import Client
+from ekiden.dispatcher.cli.views.json_lines import event_type
+from ekiden.dispatcher.client import Client
 from tests.doubles.gemini.rules import parse_rules
 from tests.doubles.gemini.server import GeminiServer
 from tests.e2e.program import SLOW_SCRIPT, Program

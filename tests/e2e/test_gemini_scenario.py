@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from dispatcher.client import Client
-from shared.messages import Usage
-from shared.records import Ended, Entry, HandedOff, LegStarted, ModelReplied, Refused, ToolFinished
-from shared.stores.views import LivePiece
+from ekiden.dispatcher.client import Client
+from ekiden.shared.messages import Usage
+from ekiden.shared.records import Ended, Entry, HandedOff, LegStarted, ModelReplied, Refused, ToolFinished
+from ekiden.shared.stores.views import LivePiece
 from tests.doubles.gemini.server import GeminiServer, Request
 from tests.doubles.gemini.wire import parts_of, signer_of, tokens
 from tests.e2e.program import Program

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from dispatcher.client import Client
-from shared.definitions.names import transfer_tool_name
-from shared.embedded import attach
-from shared.records import Ended, Entry, HandedOff, ModelReplied, Noticed, Nudged, Refused, ToolFinished
+from ekiden.dispatcher.client import Client
+from ekiden.shared.definitions.names import transfer_tool_name
+from ekiden.shared.embedded import attach
+from ekiden.shared.records import Ended, Entry, HandedOff, ModelReplied, Noticed, Nudged, Refused, ToolFinished
 from tests.doubles.gemini.server import GeminiServer, Request
 from tests.doubles.gemini.wire import declarations, parts_of, text_of
 from tests.e2e.program import program_in

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from shared.embedded import attach
-from shared.stores import keys
-from shared.stores.opening import open_stores
+from ekiden.shared.embedded import attach
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import open_stores
 from tests.doubles.gemini.server import GeminiServer
 from tests.doubles.impostors import old_redis, tls_server, web_server
 from tests.e2e.program import ANSWER_SCRIPT, EKIDEN, Program, wait_until
@@ -227,7 +227,7 @@ def test_control_characters_never_reach_the_terminal(served: Served) -> None:
 
 @pytest.mark.parametrize("lang", ["C", "C.UTF-8"])
 def test_chinese_and_emoji_in_prompts_names_and_tool_results(served: Served, lang: str) -> None:
-    from shared.definitions.names import transfer_tool_name
+    from ekiden.shared.definitions.names import transfer_tool_name
 
     handoff = {"name": transfer_tool_name("代码修复"), "args": {"reason": "需要修复 🔧"}}
     served.gemini.add(

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from dispatcher.client import Client
-from shared.relay.message import DISPATCH_QUEUE
-from shared.stores import keys
-from shared.stores.dead_letters import DeadLetter
+from ekiden.dispatcher.client import Client
+from ekiden.shared.relay.message import DISPATCH_QUEUE
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.dead_letters import DeadLetter
 from tests.e2e.program import ANSWER_SCRIPT, Program, Running, wait_until
 from tests.e2e.test_pools import wait_for_pools
 from tests.unit.relay.foreign import BAD, ODD_BUT_GOOD, QUEUE
@@ -151,7 +151,7 @@ def test_another_apps_variables_turn_a_pool_nowhere_else(ekiden: Program, redis_
     ekiden.env["EKIDEN_WORKSPACE_ROOT"] = str(ekiden.folder)
     ekiden.env |= ekiden.scripts(ANSWER_SCRIPT)
     dispatcher = ekiden.start("dispatcher")
-    worker = ekiden.start("-Q", QUEUE, program=[sys.executable, "-m", "celery", "-A", "workers.app", "worker"])
+    worker = ekiden.start("-Q", QUEUE, program=[sys.executable, "-m", "celery", "-A", "ekiden.workers.app", "worker"])
     wait_for_pools(ekiden, 2)
     answers(redis_url)
     for pool in (dispatcher, worker):
@@ -165,15 +165,19 @@ def test_another_apps_variables_turn_a_pool_nowhere_else(ekiden: Program, redis_
     [
         ([], {"CELERY_BENCH": "1"}, "CELERY_BENCH keeps Celery from working"),
         ([], {"CELERY_WORKER_REVOKES_MAX": "many"}, "CELERY_WORKER_REVOKES_MAX keeps Celery from working"),
-        (["-m", "celery", "-A", "workers.app", "-b", NOBODY, "worker"], {}, "--broker does nothing here"),
-        (["-m", "celery", "-A", "workers.app", "worker"], {"CELERY_WORKER_POOL": "solo"}, "CELERY_WORKER_POOL"),
-        (["-m", "celery", "-A", "workers.app", "worker"], {"CELERY_BENCH": "1"}, "CELERY_BENCH keeps Celery from"),
+        (["-m", "celery", "-A", "ekiden.workers.app", "-b", NOBODY, "worker"], {}, "--broker does nothing here"),
+        (["-m", "celery", "-A", "ekiden.workers.app", "worker"], {"CELERY_WORKER_POOL": "solo"}, "CELERY_WORKER_POOL"),
+        (
+            ["-m", "celery", "-A", "ekiden.workers.app", "worker"],
+            {"CELERY_BENCH": "1"},
+            "CELERY_BENCH keeps Celery from",
+        ),
     ],
 )
 def test_what_would_break_a_pool_or_do_nothing_is_refused_by_name(
     ekiden: Program, redis_url: str, args: list[str], env: dict[str, str], said: str
 ) -> None:
-    refused = ekiden.start(program=[sys.executable, *(args or ["-m", "dispatcher", "worker"])], env=env)
+    refused = ekiden.start(program=[sys.executable, *(args or ["-m", "ekiden.dispatcher", "worker"])], env=env)
     assert refused.ends() != 0
     assert len([line for line in refused.output.splitlines() if said in line]) == 1
     assert "Traceback" not in refused.output
@@ -182,7 +186,7 @@ def test_what_would_break_a_pool_or_do_nothing_is_refused_by_name(
 
 def test_celerys_own_report_holds_no_password(ekiden: Program) -> None:
     url = {"EKIDEN_REDIS_URL": "unix://me:hunter2@/tmp/none.sock"}
-    report = ekiden.start(program=[sys.executable, "-m", "celery", "-A", "workers.app", "report"], env=url)
+    report = ekiden.start(program=[sys.executable, "-m", "celery", "-A", "ekiden.workers.app", "report"], env=url)
     assert report.ends() == 0, report.output
     assert "results:disabled" in report.output
     assert "hunter2" not in report.output

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.client import Client
-from shared.children import Child, start_child
-from shared.embedded import attach
-from shared.ids import session_id_for
-from shared.messages import ToolResult
-from shared.records import Entry, HandedOff, ToolFinished
+from ekiden.dispatcher.client import Client
+from ekiden.shared.children import Child, start_child
+from ekiden.shared.embedded import attach
+from ekiden.shared.ids import session_id_for
+from ekiden.shared.messages import ToolResult
+from ekiden.shared.records import Entry, HandedOff, ToolFinished
 from tests.e2e.kill_app import POINTS, ROUTING_POINTS
 from tests.invariants import faults_of_journal
 

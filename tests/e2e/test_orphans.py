@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dispatcher.client import Client
-from shared.embedded import attach
-from shared.records import LegStarted, ToolFinished
+from ekiden.dispatcher.client import Client
+from ekiden.shared.embedded import attach
+from ekiden.shared.records import LegStarted, ToolFinished
 from tests.e2e.program import Program, Running, wait_until
 from tests.integration.team import Team, over
 

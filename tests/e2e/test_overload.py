@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dispatcher.client import Client
-from shared.embedded import attach
-from shared.records import LegStarted
-from shared.stores.views import PoolView
+from ekiden.dispatcher.client import Client
+from ekiden.shared.embedded import attach
+from ekiden.shared.records import LegStarted
+from ekiden.shared.stores.views import PoolView
 from tests.integration.team import Team, over
 
 AGENTS = {name: f"---\nname: {name}\ndescription: {name}\ntools: []\n---\nWork.\n" for name in ("patient", "quick")}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import psutil
 
-from shared.demo import write_demo
+from ekiden.shared.demo import write_demo
 from tests.e2e.program import ANSWER_SCRIPT, SLOW_SCRIPT, Program, Running, wait_until
 
-CELERY = [sys.executable, "-m", "celery", "-A", "workers.app", "worker"]
+CELERY = [sys.executable, "-m", "celery", "-A", "ekiden.workers.app", "worker"]
 REQUEST = "the tests of this project fail: TypeError in cart.total"
 
 
@@ -106,9 +106,9 @@ def test_a_catalog_without_agents_says_so(ekiden: Program, redis_url: str) -> No
     empty = ekiden.folder / "no-agents"
     empty.mkdir()
     code = (
-        "import pathlib, sys, shared.definitions.loader as loader\n"
+        "import pathlib, sys, ekiden.shared.definitions.loader as loader\n"
         f"loader.shipped_agents_dir = lambda: pathlib.Path({str(empty)!r})\n"
-        "from dispatcher.cli.main import run\nrun()"
+        "from ekiden.dispatcher.cli.main import run\nrun()"
     )
     ekiden.start("dispatcher", program=[sys.executable, "-c", code])
     done = ekiden.run("submit", "it fails with an error", "--follow")

@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-from shared.demo import write_demo
+from ekiden.shared.demo import write_demo
 from tests.e2e.program import Program
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"

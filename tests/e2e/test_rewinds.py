@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.records import Noticed
-from shared.stores.base import Claimed
-from shared.stores.opening import Stores, open_stores
+from ekiden.shared.records import Noticed
+from ekiden.shared.stores.base import Claimed
+from ekiden.shared.stores.opening import Stores, open_stores
 from tests.contract.relay_world import claimed, done, submitted
 from tests.e2e.program import Program
 from tests.integration.proxy import Server

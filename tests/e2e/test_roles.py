@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from dispatcher import intake
-from dispatcher.client import Client
-from shared.stores import keys
-from shared.stores.acl import ROLES
+from ekiden.dispatcher import intake
+from ekiden.dispatcher.client import Client
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.acl import ROLES
 from tests.e2e.program import ANSWER_SCRIPT, Program, Running, wait_until
 from tests.integration.roles import RoleServer, server_with_roles
 

@@ -78,7 +78,7 @@ def test_a_project_of_the_users_own_is_repaired_where_it_is(ekiden: Program, tmp
 def test_runs_in_the_users_own_folder_whatever_its_packages_are_called(ekiden: Program) -> None:
     write_project(ekiden.folder, BROKEN)
     done = subprocess.run(  # as the installed program: without the current folder on the path
-        [sys.executable, "-P", "-m", "dispatcher", "run", "the tests fail: TypeError in due"],
+        [sys.executable, "-P", "-m", "ekiden.dispatcher", "run", "the tests fail: TypeError in due"],
         cwd=ekiden.folder,
         env=ekiden.env,
         capture_output=True,

@@ -22,9 +22,9 @@ import yaml
 from redis import Redis
 from typer.testing import CliRunner
 
-from dispatcher.cli.main import app
-from shared.ids import session_of
-from shared.stores.redis import as_any, connect
+from ekiden.dispatcher.cli.main import app
+from ekiden.shared.ids import session_of
+from ekiden.shared.stores.redis import as_any, connect
 from tests.doubles.otlp import OtlpReceiver
 from tests.doubles.planted import KINDS, MARK, OPERATORS, found_in
 from tests.e2e.program import Program, Running, program_in, wait_until
@@ -129,7 +129,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         ekiden.env |= {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true", "PYTHONPATH": str(Path.cwd())}
         planted = {**OPERATORS, "EKIDEN_LOG_LEVEL": "debug"}
         here = {**planted, "EKIDEN_REDIS_URL": address, "EKIDEN_WORKSPACE_ROOT": str(ekiden.folder)}
-        celery = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "-Q", "ekiden.agent.prying"]
+        celery = [sys.executable, "-m", "celery", "-A", "ekiden.workers.app", "worker", "-Q", "ekiden.agent.prying"]
         running = [
             ekiden.start("dispatcher", "--log-level", "debug", "--redis", address, env=planted),
             ekiden.start("worker", "--log-level", "debug", "--workspace-root", ekiden.folder, env=here),

@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-from dispatcher.client import Client
-from shared.records import Routed
+from ekiden.dispatcher.client import Client
+from ekiden.shared.records import Routed
 from tests.e2e.program import Program, Running
 
 SCRIPT = """

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.client import Client
-from shared.ids import session_id_for, session_of
-from shared.stores.views import JobView
+from ekiden.dispatcher.client import Client
+from ekiden.shared.ids import session_id_for, session_of
+from ekiden.shared.stores.views import JobView
 from tests.benchmarks.stack import Stack, stack
 from tests.doubles.otlp import OtlpReceiver, SpanSeen
 from tests.e2e.tracing_app import AGENTS

@@ -12,9 +12,9 @@ import pytest
 import redis
 import yaml
 
-from shared import keeper
-from shared.embedded import attach
-from shared.places import digest_of
+from ekiden.shared import keeper
+from ekiden.shared.embedded import attach
+from ekiden.shared.places import digest_of
 from tests.e2e.program import ANSWER_SCRIPT, SLOW_SCRIPT, Program, wait_until
 from tests.e2e.terminal import Terminal
 
@@ -352,7 +352,7 @@ def test_pools_of_celery_know_what_is_not_trusted(clone: Program, tmp_path: Path
     settings(clone.folder, {"ekiden": {"lease_s": 3}})
     with attach(tmp_path / "server") as server:
         env = {"EKIDEN_REDIS_URL": server.url}
-        program = [sys.executable, "-P", "-m", "celery", "-A", "dispatcher.app", "worker"]
+        program = [sys.executable, "-P", "-m", "celery", "-A", "ekiden.dispatcher.app", "worker"]
         pool = clone.start(program=program, env=env)
         pool.wait_for("agents gardener load with tools that only read", 40)
         wait_until(lambda: "dispatcher" in clone.run("status", "--json", env=env).stdout)

@@ -15,12 +15,12 @@ NOBODY = 65_534
 AS_USER = """
 import json, os, sys, tempfile
 from pathlib import Path
-from shared.embedded import attach
-from shared.errors import ConfigurationError
-from shared.places import data_folder, private_folder
-from shared.trust.grants import grants_of
-from shared.trust.rights import Right
-from shared.trust.store import remember
+from ekiden.shared.embedded import attach
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.places import data_folder, private_folder
+from ekiden.shared.trust.grants import grants_of
+from ekiden.shared.trust.rights import Right
+from ekiden.shared.trust.store import remember
 user, what = int(sys.argv[1]), sys.argv[2]
 os.setgroups([])
 os.setgid(user)

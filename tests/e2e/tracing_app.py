@@ -12,20 +12,20 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-import dispatcher.bootstrap
-from shared.errors import ModelUnavailable
-from shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
-from shared.llm.models import ModelChoice, Models, ModelValues
-from shared.llm.retrying import RetryingModel
-from shared.prices import Prices
-from shared.relay.celery_app import make_app
-from shared.relay.served import Served
-from shared.settings import Settings
-from shared.stores.opening import Stores
-from workers.leg import AgentHandler, Definitions
-from workers.tools.base import ToolContext, tool
-from workers.tools.gate import ToolGate
-from workers.tools.registry import Registry
+import ekiden.dispatcher.bootstrap
+from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.llm.retrying import RetryingModel
+from ekiden.shared.prices import Prices
+from ekiden.shared.relay.celery_app import make_app
+from ekiden.shared.relay.served import Served
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.gate import ToolGate
+from ekiden.workers.tools.registry import Registry
 
 AGENTS = ("first", "second", "third", "fourth", "fifth")
 
@@ -117,7 +117,7 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
 
 async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
     """The dispatcher as it is."""
-    return await dispatcher.bootstrap.build(settings, stores)
+    return await ekiden.dispatcher.bootstrap.build(settings, stores)
 
 
 if "MARKS" in os.environ:  # a Celery app needs a server when it is made: the test only wants the names above

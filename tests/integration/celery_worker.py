@@ -9,7 +9,7 @@ from typing import Any
 from celery import Celery, _state
 from celery.worker import WorkController, state
 
-from shared.stores.redis import connection_options
+from ekiden.shared.stores.redis import connection_options
 
 DEADLINE_S = 10.0
 

@@ -21,28 +21,28 @@ from typing import Any
 from celery import signals
 from pydantic import BaseModel, Field
 
-import dispatcher.bootstrap
-import shared.relay.beat
-import shared.relay.watchdog
-import shared.stores.jobs
-import shared.stores.scripts
-from shared.children import PARENT_FD, watch_parent
-from shared.environments import for_tools
-from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
-from shared.llm.models import ModelChoice, Models, ModelValues
-from shared.outcomes import Suspended
-from shared.prices import Prices
-from shared.records import ModelReplied, Paused
-from shared.relay.celery_app import make_app
-from shared.relay.leases import Leases
-from shared.relay.leg import Leg
-from shared.relay.served import Served
-from shared.settings import Settings
-from shared.stores.opening import Stores
-from workers.leg import AgentHandler, Definitions
-from workers.tools.base import ToolContext, tool
-from workers.tools.gate import ToolGate
-from workers.tools.registry import Registry, builtin_registry
+import ekiden.dispatcher.bootstrap
+import ekiden.shared.relay.beat
+import ekiden.shared.relay.watchdog
+import ekiden.shared.stores.jobs
+import ekiden.shared.stores.scripts
+from ekiden.shared.children import PARENT_FD, watch_parent
+from ekiden.shared.environments import for_tools
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.outcomes import Suspended
+from ekiden.shared.prices import Prices
+from ekiden.shared.records import ModelReplied, Paused
+from ekiden.shared.relay.celery_app import make_app
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.served import Served
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.gate import ToolGate
+from ekiden.workers.tools.registry import Registry, builtin_registry
 
 LEG: ContextVar[Leg] = ContextVar("leg")
 
@@ -133,7 +133,7 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
 
 async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
     """The dispatcher as it is."""
-    return await dispatcher.bootstrap.build(settings, stores)
+    return await ekiden.dispatcher.bootstrap.build(settings, stores)
 
 
 POSITION = ("append", "if h[5] ~= seq then", "if false then")
@@ -160,14 +160,14 @@ def take_out(safety: str) -> None:
     if safety == "journal":
         setattr(Leg, "records", property(lambda _: []))  # noqa: B010
         return
-    source_of, checks = shared.stores.scripts.source_of, CHECKS[safety]
+    source_of, checks = ekiden.shared.stores.scripts.source_of, CHECKS[safety]
     for script, check, _ in checks:
         assert check in source_of(script), check
 
     def without(name: str) -> str:
         return reduce(lambda text, one: text.replace(one[1], one[2]), checks, source_of(name))
 
-    setattr(shared.stores.scripts, "source_of", without)  # noqa: B010
+    setattr(ekiden.shared.stores.scripts, "source_of", without)  # noqa: B010
     if safety == "fence":
         setattr(Leases, "_stop", lambda *_: None)  # noqa: B010  # what makes it seldom that the fence is needed
 
@@ -189,11 +189,11 @@ def _ready(sender: Any, **_: Any) -> None:
 
 if PARENT_FD in os.environ:
     watch_parent()  # it brings the rest of the environment, too
-for name, module in (("DEAF_S", shared.relay.watchdog), ("CALM_S", shared.relay.beat)):
+for name, module in (("DEAF_S", ekiden.shared.relay.watchdog), ("CALM_S", ekiden.shared.relay.beat)):
     if name in os.environ:  # so that tests need not wait as long as people do
         setattr(module, name, float(os.environ[name]))
 if "AS_VERSION" in os.environ:
-    setattr(shared.stores.jobs, "VERSION", int(os.environ["AS_VERSION"]))  # noqa: B010
+    setattr(ekiden.shared.stores.jobs, "VERSION", int(os.environ["AS_VERSION"]))  # noqa: B010
 if "MUTATION" in os.environ:
     take_out(os.environ["MUTATION"])
 if "EKIDEN_REDIS_URL" in os.environ:  # a Celery app needs a server when it is made

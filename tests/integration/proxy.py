@@ -13,7 +13,7 @@ from typing import Literal
 
 from redis import Redis
 
-from shared.embedded import _server_program
+from ekiden.shared.embedded import _server_program
 from tests.integration.scratch import DEADLINE_S, free_port
 
 Mode = Literal["pass", "hang", "refuse", "loading"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from dispatcher.cli.main import app
-from shared.stores.acl import ROLES
+from ekiden.dispatcher.cli.main import app
+from ekiden.shared.stores.acl import ROLES
 from tests.integration.scratch import scratch_server
 
 ROOT = "root-password"

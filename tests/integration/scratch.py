@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.embedded import _server_program
+from ekiden.shared.embedded import _server_program
 
 DEADLINE_S = 10.0
 

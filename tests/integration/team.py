@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dispatcher.client import Client
-from shared.children import Child
-from shared.stores.views import JobView
+from ekiden.dispatcher.client import Client
+from ekiden.shared.children import Child
+from ekiden.shared.stores.views import JobView
 from tests.benchmarks.stack import Stack
 
 T = TypeVar("T")

@@ -12,17 +12,17 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from dispatcher.local.locks import Neighbours
-from dispatcher.local.unfinished import settle_abandoned
-from shared.embedded import Attachment
-from shared.errors import InvalidRequest
-from shared.ids import parent_of
-from shared.relay.message import DISPATCH_QUEUE
-from shared.stores import keys
-from shared.stores.opening import Stores, open_stores
-from shared.stores.reading import Unfinished
-from shared.stores.redis import as_any
-from shared.stores.views import PoolView
+from ekiden.dispatcher.local.locks import Neighbours
+from ekiden.dispatcher.local.unfinished import settle_abandoned
+from ekiden.shared.embedded import Attachment
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.ids import parent_of
+from ekiden.shared.relay.message import DISPATCH_QUEUE
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.reading import Unfinished
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import PoolView
 from tests.contract.test_unfinished import forget_all_lists, one_of_each
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ def test_those_to_be_cancelled_end_with_their_children_or_are_told_to(world: Wor
 def test_data_that_tell_of_pools_which_never_were_keep_nobody_from_asking(
     world: World, alone: Neighbours, monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
-    monkeypatch.setattr("dispatcher.local.unfinished._DYING_S", 0.3)
+    monkeypatch.setattr("ekiden.dispatcher.local.unfinished._DYING_S", 0.3)
 
     async def announce(stores: Stores) -> None:
         await stores.pools.announce(
@@ -116,7 +116,7 @@ def test_pools_that_go_on_announcing_themselves_serve_the_jobs(
     world: World, alone: Neighbours, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as those that somebody has started by hand beside an `ekiden up` that was killed."""
-    monkeypatch.setattr("dispatcher.local.unfinished._DYING_S", 2.5)
+    monkeypatch.setattr("ekiden.dispatcher.local.unfinished._DYING_S", 2.5)
     pool = PoolView("vm.1", "worker", (DISPATCH_QUEUE,), pid=os.getpid())
 
     async def both(stores: Stores) -> list[str]:

@@ -10,12 +10,12 @@ import pytest
 from redis import Redis
 from typer.testing import CliRunner
 
-from dispatcher.cli.main import app
-from shared.errors import ConfigurationError
-from shared.relay.message import DISPATCH_QUEUE, queue_for
-from shared.stores import keys, scripts
-from shared.stores.acl import ROLES
-from shared.stores.opening import open_stores
+from ekiden.dispatcher.cli.main import app
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
+from ekiden.shared.stores import keys, scripts
+from ekiden.shared.stores.acl import ROLES
+from ekiden.shared.stores.opening import open_stores
 from tests.integration.roles import RoleServer, server_with_roles
 
 LUA = Path(scripts.__file__).parent / "lua"

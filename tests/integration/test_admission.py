@@ -11,12 +11,12 @@ import pytest
 from celery import Celery, bootsteps
 from redis import Redis
 
-from shared.relay.admission import BEGINNING, Admission
-from shared.relay.celery_app import _configuration
-from shared.relay.consuming import AdmittingStep
-from shared.relay.leases import Leases
-from shared.relay.pool import AsyncPool
-from shared.settings import Settings
+from ekiden.shared.relay.admission import BEGINNING, Admission
+from ekiden.shared.relay.celery_app import _configuration
+from ekiden.shared.relay.consuming import AdmittingStep
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.pool import AsyncPool
+from ekiden.shared.settings import Settings
 from tests.integration.celery_worker import eventually, kombu_url, working
 
 QUEUE = "ekiden.test"

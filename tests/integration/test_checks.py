@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.client import Client
-from shared.errors import ConfigurationError, EkidenError, StoreUnavailable
-from shared.stores.opening import open_stores
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import ConfigurationError, EkidenError, StoreUnavailable
+from ekiden.shared.stores.opening import open_stores
 from tests.doubles.impostors import old_redis, serving, tls_server, web_server
 from tests.integration.scratch import Scratch, scratch_server
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from shared.outcomes import Answer, Outcome
-from shared.records import Noticed
-from shared.relay.beat import Beat, Chore
-from shared.relay.leases import Leases
-from shared.relay.leg import Leg
-from shared.relay.message import DISPATCH_QUEUE
-from shared.relay.runner import Runner
-from shared.settings import Settings
-from shared.stores.opening import Stores, open_stores
-from shared.stores.views import PoolView
+from ekiden.shared.outcomes import Answer, Outcome
+from ekiden.shared.records import Noticed
+from ekiden.shared.relay.beat import Beat, Chore
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.message import DISPATCH_QUEUE
+from ekiden.shared.relay.runner import Runner
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.views import PoolView
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, submitted
 from tests.integration.scratch import scratch_server

@@ -13,9 +13,9 @@ from celery import Celery, signals
 from celery.worker import state
 from redis import Redis
 
-from shared.relay.celery_app import _configuration
-from shared.relay.pool import AsyncPool
-from shared.settings import Settings
+from ekiden.shared.relay.celery_app import _configuration
+from ekiden.shared.relay.pool import AsyncPool
+from ekiden.shared.settings import Settings
 from tests.integration.celery_worker import DEADLINE_S, eventually, kombu_url, working
 
 QUEUE = "ekiden.test"
@@ -64,7 +64,7 @@ def heard(signal: Any) -> Iterator[queue.Queue[dict[str, Any]]]:
 
 def logged_by_pool(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the pool said of its tasks."""
-    return [record.getMessage() for record in caplog.records if record.name == "shared.relay.pool"]
+    return [record.getMessage() for record in caplog.records if record.name == "ekiden.shared.relay.pool"]
 
 
 class Gate:

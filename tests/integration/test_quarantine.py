@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.relay.alone import Quarantine
+from ekiden.shared.relay.alone import Quarantine
 from tests.doubles.planted import OPERATORS, found_in
 from tests.e2e.program import wait_until
 
@@ -17,7 +17,7 @@ def test_secrets_reach_it_and_are_in_no_first_environment(valkey_url: str, monke
         monkeypatch.setenv(name, value)
 
     async def serve_one() -> str:
-        quarantine = Quarantine("workers.bootstrap:build", valkey_url)
+        quarantine = Quarantine("ekiden.workers.bootstrap:build", valkey_url)
         child = await quarantine._start()
         try:
             shown = await asyncio.to_thread(_first_environment, child.process.pid)

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import pytest
 
-from dispatcher.client import Client
-from shared.records import Entry, LegStarted, Paused
-from shared.stores.views import JobView
+from ekiden.dispatcher.client import Client
+from ekiden.shared.records import Entry, LegStarted, Paused
+from ekiden.shared.stores.views import JobView
 from tests.integration.celery_worker import eventually
 from tests.integration.scratch import scratch_server
 
@@ -31,8 +31,8 @@ handoffs: [{handoffs}]
 You are {name}.
 """
 BROKEN_APP = """
-from shared.errors import DefinitionError
-from shared.relay.celery_app import make_app
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.relay.celery_app import make_app
 
 async def build(settings, stores):
     raise DefinitionError("x.yaml: line 3 is no YAML")
@@ -150,7 +150,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     (folder / "scripts" / "relay.yaml").write_text(SCRIPTS)
     with scratch_server(folder) as server:
         stack = Stack(server.url, folder)
-        stack.start("dispatcher.app")
+        stack.start("ekiden.dispatcher.app")
         stack.announced(1)
         yield stack
         stack.kill(stack.processes)
@@ -165,7 +165,7 @@ def stack(running: Stack) -> Iterator[Stack]:
 
 
 def test_a_job_goes_on_elsewhere_when_its_worker_is_killed(stack: Stack) -> None:
-    workers = {process.pid: process for process in (stack.start("workers.app") for _ in range(2))}
+    workers = {process.pid: process for process in (stack.start("ekiden.workers.app") for _ in range(2))}
     job = stack.submit("first")
     killed = stack.runs(job, "second")
     workers[killed].kill()
@@ -179,7 +179,9 @@ def test_a_job_goes_on_elsewhere_when_its_worker_is_killed(stack: Stack) -> None
 
 def test_a_cold_shutdown_gives_the_leg_back_and_another_worker_goes_on_at_once(stack: Stack) -> None:
     # A lease that does not end within this test: only who gives back lets go.
-    workers = {process.pid: process for process in (stack.start("workers.app", EKIDEN_LEASE_S="60") for _ in range(2))}
+    workers = {
+        process.pid: process for process in (stack.start("ekiden.workers.app", EKIDEN_LEASE_S="60") for _ in range(2))
+    }
     job = stack.submit("second")
     stopped = stack.runs(job, "second")
     workers[stopped].send_signal(signal.SIGQUIT)
@@ -193,7 +195,7 @@ def test_a_cold_shutdown_gives_the_leg_back_and_another_worker_goes_on_at_once(s
 
 
 def test_a_warm_shutdown_lets_the_leg_end_and_keeps_its_lease_until_then(stack: Stack) -> None:
-    worker = stack.start("workers.app", EKIDEN_LEASE_S="1")  # shorter than the leg
+    worker = stack.start("ekiden.workers.app", EKIDEN_LEASE_S="1")  # shorter than the leg
     job = stack.submit("second")
     stack.runs(job, "second")
     worker.send_signal(signal.SIGTERM)
@@ -205,7 +207,7 @@ def test_a_warm_shutdown_lets_the_leg_end_and_keeps_its_lease_until_then(stack: 
 
 
 def test_a_running_leg_of_a_cancelled_job_is_stopped(stack: Stack) -> None:
-    stack.start("workers.app")
+    stack.start("ekiden.workers.app")
     job = stack.submit("slow")
     stack.runs(job, "slow")
     assert stack.ask(lambda client: client.cancel(job)) == "flagged"
@@ -213,21 +215,21 @@ def test_a_running_leg_of_a_cancelled_job_is_stopped(stack: Stack) -> None:
 
 
 def test_a_worker_serves_the_queues_that_it_is_told_only(stack: Stack) -> None:
-    stack.start("workers.app", "-Q", "ekiden.agent.first")
+    stack.start("ekiden.workers.app", "-Q", "ekiden.agent.first")
     job = stack.submit("first")
     eventually(lambda: stack.job(job).agent == "second", "it is handed over")
     [queue] = [queue for queue in stack.ask(lambda client: client.queues()) if queue.name == "ekiden.agent.second"]
     assert (queue.waiting, queue.pools) == (1, ())
-    stack.start("workers.app", "-Q", "ekiden.agent.second")
+    stack.start("ekiden.workers.app", "-Q", "ekiden.agent.second")
     assert stack.ended(job).status == "done"
 
 
 @pytest.mark.parametrize(
     ("app", "options", "url", "text"),
     [
-        ("workers.app", ["-P", "threads"], "", "start the worker without -P"),
+        ("ekiden.workers.app", ["-P", "threads"], "", "start the worker without -P"),
         ("broken_app", [], "", "ekiden worker: x.yaml: line 3 is no YAML"),
-        ("workers.app", [], "redis://127.0.0.1:1/0", "ekiden worker: no Redis server answers at"),
+        ("ekiden.workers.app", [], "redis://127.0.0.1:1/0", "ekiden worker: no Redis server answers at"),
     ],
 )
 def test_a_worker_that_cannot_work_says_why_in_one_line(
@@ -241,7 +243,7 @@ def test_a_worker_that_cannot_work_says_why_in_one_line(
 
 
 def test_serve_raises_what_keeps_the_pool_from_starting(stack: Stack) -> None:
-    program = "from shared.relay.serving import serve\nserve('broken_app:app', {}, [], 'WARNING')"
+    program = "from ekiden.shared.relay.serving import serve\nserve('broken_app:app', {}, [], 'WARNING')"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=stack.folder,

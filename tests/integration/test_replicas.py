@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from dispatcher.cli.doctor.server import examine_server
-from dispatcher.client import Client
-from shared.errors import NotConfirmed, SessionBusy, StoreNotReady
-from shared.ids import session_of
-from shared.records import Ended, ToolStarted
-from shared.stores import keys
-from shared.stores.base import Claimed
-from shared.stores.confirming import AGAIN_S, AWAY_S, WAIT_S, Confirming, Insisting, Noting
-from shared.stores.opening import Stores, open_stores
+from ekiden.dispatcher.cli.doctor.server import examine_server
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import NotConfirmed, SessionBusy, StoreNotReady
+from ekiden.shared.ids import session_of
+from ekiden.shared.records import Ended, ToolStarted
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Claimed
+from ekiden.shared.stores.confirming import AGAIN_S, AWAY_S, WAIT_S, Confirming, Insisting, Noting
+from ekiden.shared.stores.opening import Stores, open_stores
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.integration.replicas import Pair, paired_servers
 

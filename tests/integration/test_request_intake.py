@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dispatcher import intake
-from dispatcher.client import Client
-from dispatcher.intake import serve_intake
-from shared.errors import (
+from ekiden.dispatcher import intake
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.intake import serve_intake
+from ekiden.shared.errors import (
     EkidenError,
     InvalidRequest,
     NotConfirmed,
@@ -22,11 +22,11 @@ from shared.errors import (
     UnknownAgent,
     UnknownJob,
 )
-from shared.records import JobRequested
-from shared.signing import Signing
-from shared.stores import intake as store
-from shared.stores import keys
-from shared.stores.opening import Stores, open_stores
+from ekiden.shared.records import JobRequested
+from ekiden.shared.signing import Signing
+from ekiden.shared.stores import intake as store
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores, open_stores
 from tests.integration.roles import RoleServer, server_with_roles
 
 TICKET = "0" * 32

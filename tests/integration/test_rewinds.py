@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from shared.outcomes import Outcome
-from shared.relay.beat import Beat
-from shared.relay.leases import Leases
-from shared.relay.leg import Leg
-from shared.relay.message import DISPATCH_QUEUE
-from shared.relay.runner import Runner
-from shared.settings import Settings
-from shared.stores.opening import Stores, open_stores
+from ekiden.shared.outcomes import Outcome
+from ekiden.shared.relay.beat import Beat
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.message import DISPATCH_QUEUE
+from ekiden.shared.relay.runner import Runner
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import Stores, open_stores
 from tests.contract.relay_world import submitted
 from tests.integration.proxy import Server
 from tests.unit.relay.legs import Playing, take

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from shared.relay.message import DISPATCH_QUEUE
-from shared.relay.sweeper import sweep
-from shared.stores.base import Claim, Claimed
-from shared.stores.opening import Stores
+from ekiden.shared.relay.message import DISPATCH_QUEUE
+from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.stores.base import Claim, Claimed
+from ekiden.shared.stores.opening import Stores
 from tests.benchmarks.sweep import cost_beside, fill, submitted
 from tests.conftest import Backend
 

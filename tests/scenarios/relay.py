@@ -11,31 +11,31 @@ from typing import Any, TypeVar
 
 import fakeredis
 
-from dispatcher.dispatch import DispatchHandler
-from dispatcher.routing.rules import RuleRouter
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.forms import definition_from
-from shared.definitions.model import AfterUntrusted
-from shared.environments import for_tools
-from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
-from shared.llm.models import ModelChoice, Models, ModelValues
-from shared.messages import Message
-from shared.prices import Prices
-from shared.records import Ended, HandedOff, JobRequested, Record, Refused, Retried, ToolFinished
-from shared.relay.leases import Leases
-from shared.relay.message import DISPATCH_QUEUE, outbox
-from shared.relay.runner import Runner
-from shared.stores import keys
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
-from shared.stores.views import JobView
+from ekiden.dispatcher.dispatch import DispatchHandler
+from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.model import AfterUntrusted
+from ekiden.shared.environments import for_tools
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.messages import Message
+from ekiden.shared.prices import Prices
+from ekiden.shared.records import Ended, HandedOff, JobRequested, Record, Refused, Retried, ToolFinished
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.relay.runner import Runner
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import JobView
+from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.tools.base import Tool
+from ekiden.workers.tools.gate import ToolGate
+from ekiden.workers.tools.registry import Registry
 from tests.conftest import Backend
 from tests.contract.relay_world import submission
 from tests.invariants import faults_of_job
-from workers.leg import AgentHandler, Definitions
-from workers.tools.base import Tool
-from workers.tools.gate import ToolGate
-from workers.tools.registry import Registry
 
 __all__ = ["Listener", "Relay", "Story", "assert_well_formed", "on_fakeredis", "team", "text_of"]
 

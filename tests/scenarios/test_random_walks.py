@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from shared.definitions.catalog import Catalog
-from shared.llm.base import ModelReply, ModelRequest, OnDelta, ToolSpec
-from shared.messages import Message, TextPart, ToolCall
-from shared.records import Delegated, HandedOff, ModelReplied, Refused, ToolFinished
-from shared.stores.opening import Stores
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta, ToolSpec
+from ekiden.shared.messages import Message, TextPart, ToolCall
+from ekiden.shared.records import Delegated, HandedOff, ModelReplied, Refused, ToolFinished
+from ekiden.shared.stores.opening import Stores
 from tests.scenarios.relay import Relay, Story, assert_well_formed, on_fakeredis, team
 from tests.unit.workers.world import tool_named
 

@@ -36,15 +36,15 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from shared.definitions.names import ToolNames
-from shared.llm.base import ModelRequest
-from shared.llm.scripted import ScriptedModel
-from shared.messages import Message
-from shared.records import Noticed
-from shared.stores.opening import Stores
+from ekiden.shared.definitions.names import ToolNames
+from ekiden.shared.llm.base import ModelRequest
+from ekiden.shared.llm.scripted import ScriptedModel
+from ekiden.shared.messages import Message
+from ekiden.shared.records import Noticed
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.tools.base import Tool, ToolContext, tool
+from ekiden.workers.tools.builtin.state import set_state
 from tests.scenarios.relay import Listener, Relay, Story, on_fakeredis, team
-from workers.tools.base import Tool, ToolContext, tool
-from workers.tools.builtin.state import set_state
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from shared.addresses import problem_of, without_password
-from shared.errors import ConfigurationError
-from shared.llm.genai.access import GeminiAccess
-from shared.settings import Settings, load_settings
+from ekiden.shared.addresses import problem_of, without_password
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.llm.genai.access import GeminiAccess
+from ekiden.shared.settings import Settings, load_settings
 
 SECRET = "hunter2"
 

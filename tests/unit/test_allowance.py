@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.allowance import A_MOMENT, MOST_STEPS, Allowance, allowing, aside, spend
-from shared.errors import TooCostly
+from ekiden.shared.allowance import A_MOMENT, MOST_STEPS, Allowance, allowing, aside, spend
+from ekiden.shared.errors import TooCostly
 from tests.ticking import beside_a_ticking_loop
 
 

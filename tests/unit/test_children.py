@@ -11,15 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shared.children import PARENT_FD, Child, start_child, stop_all, watch_parent
-from shared.errors import ConfigurationError
+from ekiden.shared.children import PARENT_FD, Child, start_child, stop_all, watch_parent
+from ekiden.shared.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 WATCHING = """
 import signal, sys, threading
-from shared.children import watch_parent
+from ekiden.shared.children import watch_parent
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: (print("warm stop", flush=True), stop.set()))
 watch_parent()
@@ -28,7 +28,7 @@ while not stop.wait(0.02): pass
 """
 STUBBORN = """
 import signal, subprocess, sys
-from shared.children import watch_parent
+from ekiden.shared.children import watch_parent
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 watch_parent(grace_s=0.1)
 grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -39,7 +39,7 @@ while True: signal.pause()
 PARENT = """
 import os, subprocess, sys
 from pathlib import Path
-from shared.children import start_child
+from ekiden.shared.children import start_child
 child = start_child([sys.executable, "-c", sys.argv[1]], env=os.environ, log=Path(sys.argv[2]))
 bystander = subprocess.Popen(["sleep", "60"], close_fds=False, stdout=subprocess.DEVNULL)
 print(child.pid, bystander.pid, flush=True)
@@ -161,7 +161,7 @@ def test_a_child_is_out_of_reach_of_the_terminal(start: Callable[[str], Child]) 
 def test_grandchildren_know_nothing_of_the_pipe(start: Callable[[str], Child]) -> None:
     child = start(f"""
 import os, subprocess, sys
-from shared.children import watch_parent
+from ekiden.shared.children import watch_parent
 name = os.environ[{PARENT_FD!r}]
 watch_parent()
 code = "import os, sys; print(os.environ.get({PARENT_FD!r})); os.fstat(int(sys.argv[1]))"

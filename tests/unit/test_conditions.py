@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.conditions import MAX_DEPTH, MAX_ENTRIES, MAX_LENGTH, MAX_TEXT, Condition
-from shared.errors import ConditionFailed, DefinitionError
+from ekiden.shared.conditions import MAX_DEPTH, MAX_ENTRIES, MAX_LENGTH, MAX_TEXT, Condition
+from ekiden.shared.errors import ConditionFailed, DefinitionError
 
 VARIABLES = {
     "state": {"n": 4, "f": 3.0, "files": ["a.py", "b.md"], "ready": True, "none": None, "名": "值"},
@@ -222,5 +222,5 @@ def test_any_text_and_any_value_end_in_a_truth_or_in_our_errors(text: str, value
 
 
 def test_importing_it_does_not_load_cel() -> None:
-    code = "import sys, shared.conditions; sys.exit('cel_expr_python' in sys.modules)"
+    code = "import sys, ekiden.shared.conditions; sys.exit('cel_expr_python' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

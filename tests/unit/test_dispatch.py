@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from dispatcher.dispatch import DispatchHandler
-from dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.forms import definition_from
-from shared.handoff import HandoffContext, first_context
-from shared.messages import Message, TextPart, user_message
-from shared.outcomes import Failed, Outcome, Transfer
-from shared.records import JobRequested, Record, Routed, RoutingStage, Unrouted, decode_record, encode_record
-from shared.settings import SessionPolicy
-from shared.stores.sessions import Said, SessionView
-from shared.telemetry.base import LegWatch
+from ekiden.dispatcher.dispatch import DispatchHandler
+from ekiden.dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.handoff import HandoffContext, first_context
+from ekiden.shared.messages import Message, TextPart, user_message
+from ekiden.shared.outcomes import Failed, Outcome, Transfer
+from ekiden.shared.records import JobRequested, Record, Routed, RoutingStage, Unrouted, decode_record, encode_record
+from ekiden.shared.settings import SessionPolicy
+from ekiden.shared.stores.sessions import Said, SessionView
+from ekiden.shared.telemetry.base import LegWatch
 
 
 @dataclass

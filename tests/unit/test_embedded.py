@@ -12,15 +12,15 @@ import psutil
 import pytest
 import redis
 
-from shared import embedded, keeper
-from shared.embedded import Attachment, attach, is_running, peek
-from shared.errors import ConfigurationError
+from ekiden.shared import embedded, keeper
+from ekiden.shared.embedded import Attachment, attach, is_running, peek
+from ekiden.shared.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[2]
 USER = """
 import sys
 from pathlib import Path
-from shared.embedded import attach
+from ekiden.shared.embedded import attach
 attachment = attach(Path(sys.argv[1]))
 print(attachment.started, attachment.url, flush=True)
 sys.stdin.read()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.environments import for_tools, is_open, looks_secret, open_part, problem_of_name
+from ekiden.shared.environments import for_tools, is_open, looks_secret, open_part, problem_of_name
 
 SECRETS = {
     "DB_PASS": "hunter2hunter2",

@@ -9,18 +9,18 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-import dispatcher.routing.rules
-from dispatcher.bootstrap import build
-from dispatcher.dispatch import DispatchHandler
-from dispatcher.following import CatalogInForce, FollowingHandler
-from dispatcher.routing.rules import RuleRouter
-from shared.definitions.catalog import Catalog
-from shared.definitions.model import AgentDefinition
-from shared.errors import CatalogNotReady, NoCatalog, UnreadableDefinition
-from shared.outcomes import Failed, Outcome, Suspended, Transfer
-from shared.records import JobRequested, Paused
-from shared.settings import load_settings
-from shared.stores.opening import Stores
+import ekiden.dispatcher.routing.rules
+from ekiden.dispatcher.bootstrap import build
+from ekiden.dispatcher.dispatch import DispatchHandler
+from ekiden.dispatcher.following import CatalogInForce, FollowingHandler
+from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import CatalogNotReady, NoCatalog, UnreadableDefinition
+from ekiden.shared.outcomes import Failed, Outcome, Suspended, Transfer
+from ekiden.shared.records import JobRequested, Paused
+from ekiden.shared.settings import load_settings
+from ekiden.shared.stores.opening import Stores
 from tests.conftest import Backend
 from tests.scenarios.relay import on_fakeredis
 from tests.unit.test_dispatch import Leg, Session, catalog_of
@@ -190,13 +190,13 @@ def test_a_dispatcher_gets_ready_for_a_new_catalog_before_a_request_comes(
     here: Path, valkey: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled: list[list[str]] = []
-    rules = dispatcher.routing.rules._Rules
+    rules = ekiden.dispatcher.routing.rules._Rules
 
     def noted(agents: list[AgentDefinition]) -> Any:
         compiled.append([agent.name for agent in agents])
         return rules(agents)
 
-    monkeypatch.setattr("dispatcher.routing.rules._Rules", noted)
+    monkeypatch.setattr("ekiden.dispatcher.routing.rules._Rules", noted)
 
     async def scenario(stores: Stores) -> None:
         served = await build(load_settings(), stores)

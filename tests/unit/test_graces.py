@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from shared import graces
-from shared.graces import (
+from ekiden.shared import graces
+from ekiden.shared.graces import (
     ALONE_S,
     CANCEL_S,
     CLOSE_S,
@@ -20,8 +20,8 @@ from shared.graces import (
     TOOL_S,
     stop_s,
 )
-from shared.reaper import GONE_S
-from shared.settings import Settings
+from ekiden.shared.reaper import GONE_S
+from ekiden.shared.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 OF_THE_KILLED = ("ORPHAN_S", "TAKEOVER_S")

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from shared.handoff import HandoffContext, History, first_context
-from shared.relay.message import outbox, queue_for
+from ekiden.shared.handoff import HandoffContext, History, first_context
+from ekiden.shared.relay.message import outbox, queue_for
 
 JOB = "abcdefghij234567.1"
 MB = 1_000_000

@@ -14,27 +14,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.chain import chain_json
-from dispatcher.cli.views.json_lines import JsonView
-from dispatcher.cli.views.mermaid import flowchart
-from dispatcher.cli.views.people import PeopleView
-from dispatcher.cli.views.waterfall import ASCII, waterfall
-from dispatcher.journal.exports.openai import openai_trace
-from dispatcher.journal.exports.otlp import otlp_trace
-from dispatcher.journal.exports.summary import story_json
-from dispatcher.journal.reading import story_of
-from dispatcher.journal.story import Story
-from shared.definitions.fields import MCP_SERVERS
-from shared.definitions.loader import AGENTS_FOLDER, Level, load_folder
-from shared.definitions.toolrules import SAFE_TOOLS
-from shared.definitions.trusted import trusted
-from shared.errors import ConfigurationError
-from shared.records import LATEST_MS, Entry, decode_record
-from shared.settings import HARMLESS, Settings, load_settings
-from shared.settings_files import project_file
-from shared.trust.telling import take_over
-from workers.tools.registry import BUILTIN
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.chain import chain_json
+from ekiden.dispatcher.cli.views.json_lines import JsonView
+from ekiden.dispatcher.cli.views.mermaid import flowchart
+from ekiden.dispatcher.cli.views.people import PeopleView
+from ekiden.dispatcher.cli.views.waterfall import ASCII, waterfall
+from ekiden.dispatcher.journal.exports.openai import openai_trace
+from ekiden.dispatcher.journal.exports.otlp import otlp_trace
+from ekiden.dispatcher.journal.exports.summary import story_json
+from ekiden.dispatcher.journal.reading import story_of
+from ekiden.dispatcher.journal.story import Story
+from ekiden.shared.definitions.fields import MCP_SERVERS
+from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, load_folder
+from ekiden.shared.definitions.toolrules import SAFE_TOOLS
+from ekiden.shared.definitions.trusted import trusted
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.records import LATEST_MS, Entry, decode_record
+from ekiden.shared.settings import HARMLESS, Settings, load_settings
+from ekiden.shared.settings_files import project_file
+from ekiden.shared.trust.telling import take_over
+from ekiden.workers.tools.registry import BUILTIN
 
 hostile = partial(settings, deadline=2_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 STORED = [json.loads(path.read_text()) for path in (Path(__file__).parent / "stored").glob("record_*.json")]

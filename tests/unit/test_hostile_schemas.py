@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from shared.allowance import aside
-from shared.errors import DefinitionError
-from shared.schemas import check, problems
+from ekiden.shared.allowance import aside
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.schemas import check, problems
 from tests.ticking import beside_a_ticking_loop
 
 Schema = dict[str, Any]

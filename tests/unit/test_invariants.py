@@ -6,10 +6,20 @@ from typing import Any
 
 import pytest
 
-from shared.handoff import first_context
-from shared.messages import ToolResult
-from shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Noticed, Record, Retried, ToolFinished
-from shared.stores.views import JobView
+from ekiden.shared.handoff import first_context
+from ekiden.shared.messages import ToolResult
+from ekiden.shared.records import (
+    Ended,
+    Entry,
+    HandedOff,
+    JobRequested,
+    LegStarted,
+    Noticed,
+    Record,
+    Retried,
+    ToolFinished,
+)
+from ekiden.shared.stores.views import JobView
 from tests.invariants import faults_of_job, faults_of_journal
 from tests.unit.cli.journals import JOB, stored_journal
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from shared.logs import configure_logs
+from ekiden.shared.logs import configure_logs
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from shared.nearness import nearest
+from ekiden.shared.nearness import nearest
 
 NAMES = ["code-fixer", "code-reviewer", "debugger", "documenter", "reviewer", "代码修复"]
 

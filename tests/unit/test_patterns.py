@@ -1,7 +1,7 @@
 import pytest
 
-from shared.errors import DefinitionError
-from shared.patterns import compile_pattern
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.patterns import compile_pattern
 
 
 def test_ignores_case_and_finds_words_beside_chinese() -> None:

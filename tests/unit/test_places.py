@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import ConfigurationError
-from shared.places import data_folder, digest_of, private_folder, project_of, state_folder
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.places import data_folder, digest_of, private_folder, project_of, state_folder
 
 
 @pytest.fixture(autouse=True)

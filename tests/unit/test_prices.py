@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.messages import Usage
-from shared.prices import Prices
+from ekiden.shared.messages import Usage
+from ekiden.shared.prices import Prices
 
 USAGE = Usage(input_tokens=1_000_000, output_tokens=100_000)
 

@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from shared import processes, reaper
-from shared.errors import CommandLost
-from shared.processes import Process, start
+from ekiden.shared import processes, reaper
+from ekiden.shared.errors import CommandLost
+from ekiden.shared.processes import Process, start
 
 ROOT = Path(__file__).parents[2]
 # Leaves a process behind in every way there is, writes their ids and its own, and goes on.
@@ -55,7 +55,7 @@ time.sleep(300)
 WORKER = f"""
 import asyncio, os, sys, time
 from pathlib import Path
-from shared.processes import start
+from ekiden.shared.processes import start
 
 class Lifetime:
     valid_until = time.monotonic() + 20
@@ -87,8 +87,8 @@ time.sleep(300)
 ATTACKED = """
 import asyncio, os, sys
 from pathlib import Path
-from shared.errors import CommandLost
-from shared.processes import prepare, start
+from ekiden.shared.errors import CommandLost
+from ekiden.shared.processes import prepare, start
 
 async def work():
     prepare()

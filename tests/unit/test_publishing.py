@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from dispatcher.publishing import Difference, difference, publish_own, published_ago, whoami
-from shared.definitions.catalog import Catalog
-from shared.stores.catalogs import InForce, Publication, RedisCatalogStore
-from shared.stores.opening import Stores
+from ekiden.dispatcher.publishing import Difference, difference, publish_own, published_ago, whoami
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.stores.catalogs import InForce, Publication, RedisCatalogStore
+from ekiden.shared.stores.opening import Stores
 from tests.scenarios.relay import on_fakeredis
 from tests.unit.test_dispatch import catalog_of
 

@@ -11,10 +11,10 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from shared.handoff import HandoffContext
-from shared.messages import Message, TextPart, ToolCall
-from shared.records import ModelReplied, Noticed, Record, decode_record, encode_record
-from shared.relay.message import LegMessage
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.messages import Message, TextPart, ToolCall
+from ekiden.shared.records import ModelReplied, Noticed, Record, decode_record, encode_record
+from ekiden.shared.relay.message import LegMessage
 
 STORED = Path(__file__).parent / "stored"
 RECORDS = sorted(STORED.glob("record_*.json"))

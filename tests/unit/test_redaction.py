@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
-from shared.errors import ConfigurationError
-from shared.redaction import MASK, Redactor
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.redaction import MASK, Redactor
 from tests.doubles.planted import KINDS, MARK, found_in
 
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQ\nabc\n-----END RSA PRIVATE KEY-----"

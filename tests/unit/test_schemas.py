@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shared.errors import DefinitionError
-from shared.schemas import check, problems
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.schemas import check, problems
 
 FILES: dict[str, Any] = {
     "type": "object",
@@ -123,5 +123,5 @@ def test_no_pattern_takes_time_without_bound() -> None:
 
 
 def test_importing_it_does_not_load_the_library() -> None:
-    code = "import sys, shared.schemas; sys.exit('jsonschema' in sys.modules)"
+    code = "import sys, ekiden.shared.schemas; sys.exit('jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

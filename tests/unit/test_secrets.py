@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from shared import secrets
-from shared.children import start_child
-from shared.errors import ConfigurationError
-from shared.secrets import SECRETS_FD, handed_on, withdraw
+from ekiden.shared import secrets
+from ekiden.shared.children import start_child
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.secrets import SECRETS_FD, handed_on, withdraw
 from tests.unit.test_processes import interpreter
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ SECRETS = {
 }
 PROGRAM = """
 import os, subprocess, sys
-from shared.secrets import withdraw
+from ekiden.shared.secrets import withdraw
 withdraw()
 print(os.getpid(), *(os.environ.get(name) == value for name, value in eval(sys.stdin.readline()).items()), flush=True)
 print(subprocess.run("echo $DB_PASS", shell=True, capture_output=True, text=True).stdout.strip(), flush=True)
@@ -92,7 +92,8 @@ def test_the_memory_of_a_program_that_holds_keys_is_closed_to_its_own_user() -> 
 def test_a_child_gets_secrets_by_a_descriptor_that_it_closes(tmp_path: Path) -> None:
     code = (
         "import os, sys; first = open('/proc/self/environ', 'rb').read()\n"
-        "from shared.children import watch_parent; number = int(os.environ['EKIDEN_SECRETS_FD']); watch_parent()\n"
+        "from ekiden.shared.children import watch_parent\n"
+        "number = int(os.environ['EKIDEN_SECRETS_FD']); watch_parent()\n"
         f"print(b'lanted' in first, all(os.environ[name] == value for name, value in {SECRETS!r}.items()))\n"
         "print('EKIDEN_SECRETS_FD' in os.environ, number in map(int, os.listdir('/proc/self/fd')))"
     )

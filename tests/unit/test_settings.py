@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import ConfigurationError
-from shared.settings import load_settings, origins
-from shared.settings_files import change_setting, global_file, project_file, read_settings
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.settings import load_settings, origins
+from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings
 
 
 @pytest.fixture(autouse=True)

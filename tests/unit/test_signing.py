@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dispatcher.cli.main import app
-from shared.errors import ConfigurationError, Forged
-from shared.settings import load_settings
-from shared.signing import OFF, signing_of, split
+from ekiden.dispatcher.cli.main import app
+from ekiden.shared.errors import ConfigurationError, Forged
+from ekiden.shared.settings import load_settings
+from ekiden.shared.signing import OFF, signing_of, split
 
 SECRET = "c2VjcmV0LW9mLXRoaXMtdGVzdC1hbmQtbm8tb3RoZXI="
 KEY = f"k1:{SECRET}"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.storable import MAX_DEPTH, nests_too_deep, storable
-from shared.variables import problem_of
+from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, storable
+from ekiden.shared.variables import problem_of
 
 ANYTHING = st.characters() | st.characters(categories=["Cs"])
 JSON = st.recursive(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from shared.schemas import check, problems
-from shared.subschemas import Embedding, parts_of
+from ekiden.shared.schemas import check, problems
+from ekiden.shared.subschemas import Embedding, parts_of
 
 
 class Finding(BaseModel):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shared.handoff import Frame, first_context
-from shared.messages import Message, TextPart, ToolResult
-from shared.records import (
+from ekiden.shared.handoff import Frame, first_context
+from ekiden.shared.messages import Message, TextPart, ToolResult
+from ekiden.shared.records import (
     Delegated,
     Ended,
     HandedOff,
@@ -17,7 +17,7 @@ from shared.records import (
     ToolFinished,
     ToolStarted,
 )
-from shared.task import last_action_of, task_of
+from ekiden.shared.task import last_action_of, task_of
 
 ROUTE = first_context("abcdefghijklmnop.1").advance("lead", "routed", is_route=True)
 CALL = Frame(agent="lead", leg=1, call_id="c", from_agent="user", chain_length=2)
@@ -79,7 +79,7 @@ def test_every_status_has_its_word(status: str, action: str, word: str) -> None:
 def test_every_status_that_a_job_can_have_is_known() -> None:
     from typing import get_args
 
-    from shared.stores.views import JobStatus
+    from ekiden.shared.stores.views import JobStatus
 
     for status in get_args(JobStatus):
         assert task_of("", status, "", "")["task_status"]

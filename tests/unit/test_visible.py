@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.visible import say, visible
+from ekiden.shared.visible import say, visible
 
 JOINERS = "\u00ad\u200c\u200d"
 """Format characters that scripts and emoji need, and the soft hyphen."""

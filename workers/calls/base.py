@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
-from shared.allowance import aside
-from shared.conversation import Turn
-from shared.errors import ToolError
-from shared.messages import ToolCall, ToolResult, error_result
-from shared.outcomes import Outcome
-from shared.records import ToolFinished
-from shared.relay.leg import Leg
+from ekiden.shared.allowance import aside
+from ekiden.shared.conversation import Turn
+from ekiden.shared.errors import ToolError
+from ekiden.shared.messages import ToolCall, ToolResult, error_result
+from ekiden.shared.outcomes import Outcome
+from ekiden.shared.records import ToolFinished
+from ekiden.shared.relay.leg import Leg
 
 __all__ = ["CallKind", "Decide", "finish"]
 

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from functools import partial
 
-from shared.allowance import aside
-from shared.definitions.model import Delegation
-from shared.errors import ToolError
-from shared.messages import ToolCall
-from shared.outcomes import Outcome, Suspended
-from shared.records import ToolFinished
-from shared.relay.leg import Leg
-from shared.stores.views import JobView
-from workers.calls.base import CallKind, Decide
-from workers.delegation import Delegations, enough, result_of
-from workers.untrusted import Untrusted
+from ekiden.shared.allowance import aside
+from ekiden.shared.definitions.model import Delegation
+from ekiden.shared.errors import ToolError
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.outcomes import Outcome, Suspended
+from ekiden.shared.records import ToolFinished
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.stores.views import JobView
+from ekiden.workers.calls.base import CallKind, Decide
+from ekiden.workers.delegation import Delegations, enough, result_of
+from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["DelegationCalls"]
 

@@ -2,15 +2,15 @@
 
 from functools import partial
 
-from shared.allowance import aside
-from shared.errors import HandoffRefused
-from shared.messages import ToolCall, ToolResult
-from shared.outcomes import Transfer
-from shared.records import Noticed, Record, Refused, StateChanged, ToolFinished
-from shared.relay.leg import Leg
-from workers.calls.base import CallKind, Decide
-from workers.completion import Completion
-from workers.handoffs import Transfers
+from ekiden.shared.allowance import aside
+from ekiden.shared.errors import HandoffRefused
+from ekiden.shared.messages import ToolCall, ToolResult
+from ekiden.shared.outcomes import Transfer
+from ekiden.shared.records import Noticed, Record, Refused, StateChanged, ToolFinished
+from ekiden.shared.relay.leg import Leg
+from ekiden.workers.calls.base import CallKind, Decide
+from ekiden.workers.completion import Completion
+from ekiden.workers.handoffs import Transfers
 
 __all__ = ["CompletionCalls", "TransferCalls"]
 

@@ -1,12 +1,12 @@
 """The calls of a turn, from the first to the one that ends the leg."""
 
-from shared.messages import ToolCall, error_result
-from shared.outcomes import Outcome
-from shared.relay.leg import Leg
-from workers.calls.base import CallKind, finish
-from workers.calls.delegations import DelegationCalls
-from workers.calls.endings import CompletionCalls, TransferCalls
-from workers.calls.tools import ToolCalls
+from ekiden.shared.messages import ToolCall, error_result
+from ekiden.shared.outcomes import Outcome
+from ekiden.shared.relay.leg import Leg
+from ekiden.workers.calls.base import CallKind, finish
+from ekiden.workers.calls.delegations import DelegationCalls
+from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
+from ekiden.workers.calls.tools import ToolCalls
 
 __all__ = ["Calls"]
 

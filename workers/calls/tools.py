@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from shared.errors import ToolError
-from shared.messages import ToolCall, ToolResult, error_result
-from shared.records import StateChanged, ToolFinished, ToolStarted
-from shared.relay.leg import Leg
-from shared.telemetry.base import RunsTools
-from workers.calls.base import CallKind, Decide, finish
-from workers.tools.base import StateView, Tool, ToolContext
-from workers.untrusted import Untrusted
+from ekiden.shared.errors import ToolError
+from ekiden.shared.messages import ToolCall, ToolResult, error_result
+from ekiden.shared.records import StateChanged, ToolFinished, ToolStarted
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.telemetry.base import RunsTools
+from ekiden.workers.calls.base import CallKind, Decide, finish
+from ekiden.workers.tools.base import StateView, Tool, ToolContext
+from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["ToolCalls"]
 

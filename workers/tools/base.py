@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from shared.errors import ToolError
-from shared.llm.base import ToolSpec
-from shared.processes import Lifetime
-from shared.storable import storable
-from shared.variables import problem_of
-from workers.tools.protected import Protected
+from ekiden.shared.errors import ToolError
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.processes import Lifetime
+from ekiden.shared.storable import storable
+from ekiden.shared.variables import problem_of
+from ekiden.workers.tools.protected import Protected
 
 __all__ = ["StateView", "Tool", "ToolContext", "tool"]
 

@@ -11,12 +11,12 @@ from typing import Any
 import structlog
 from pydantic import BaseModel, ValidationError
 
-from shared.errors import ToolError
-from shared.messages import ToolCall, ToolResult
-from shared.nearness import nearest
-from shared.redaction import redact
-from shared.storable import storable
-from workers.tools.base import Tool, ToolContext
+from ekiden.shared.errors import ToolError
+from ekiden.shared.messages import ToolCall, ToolResult
+from ekiden.shared.nearness import nearest
+from ekiden.shared.redaction import redact
+from ekiden.shared.storable import storable
+from ekiden.workers.tools.base import Tool, ToolContext
 
 __all__ = ["ToolGate"]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from shared.globs import compiled_glob
-from shared.keeper import KEEPER_LOCK
-from shared.patterns import Pattern
-from shared.places import state_folder
-from shared.settings_files import global_file
+from ekiden.shared.globs import compiled_glob
+from ekiden.shared.keeper import KEEPER_LOCK
+from ekiden.shared.patterns import Pattern
+from ekiden.shared.places import state_folder
+from ekiden.shared.settings_files import global_file
 
 __all__ = ["BUILTIN_PLACES", "DATA_MARKS", "Protected", "closed_in", "is_closed"]
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from shared.errors import ConfigurationError
-from shared.llm.base import ToolSpec
-from workers.tools.base import Tool
-from workers.tools.builtin.editing import edit_file
-from workers.tools.builtin.files import ls, read_file
-from workers.tools.builtin.searching import glob, grep
-from workers.tools.builtin.shell import bash
-from workers.tools.builtin.state import set_state
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.workers.tools.base import Tool
+from ekiden.workers.tools.builtin.editing import edit_file
+from ekiden.workers.tools.builtin.files import ls, read_file
+from ekiden.workers.tools.builtin.searching import glob, grep
+from ekiden.workers.tools.builtin.shell import bash
+from ekiden.workers.tools.builtin.state import set_state
 
 __all__ = ["BUILTIN", "Registry", "builtin_registry"]
 

@@ -9,15 +9,15 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from dispatcher.cli.agents.checks import Checker
-from dispatcher.cli.agents.create import Draft, ask
-from dispatcher.cli.agents.create import create as create_agent
-from dispatcher.cli.agents.edit import edit as edit_file
-from dispatcher.cli.agents.edit import rejected_copy
-from dispatcher.cli.agents.files import delete_file
-from dispatcher.cli.agents.found import AgentFile, Agents, configured_servers, files_at, open_agents
-from dispatcher.cli.agents.granting import grant_agent
-from dispatcher.cli.agents.show import (
+from ekiden.dispatcher.cli.agents.checks import Checker
+from ekiden.dispatcher.cli.agents.create import Draft, ask
+from ekiden.dispatcher.cli.agents.create import create as create_agent
+from ekiden.dispatcher.cli.agents.edit import edit as edit_file
+from ekiden.dispatcher.cli.agents.edit import rejected_copy
+from ekiden.dispatcher.cli.agents.files import delete_file
+from ekiden.dispatcher.cli.agents.found import AgentFile, Agents, configured_servers, files_at, open_agents
+from ekiden.dispatcher.cli.agents.granting import grant_agent
+from ekiden.dispatcher.cli.agents.show import (
     print_agent,
     print_consequences,
     print_findings,
@@ -27,12 +27,12 @@ from dispatcher.cli.agents.show import (
     row_of,
     shown_path,
 )
-from dispatcher.cli.lazy import LazyGroup
-from dispatcher.cli.options import AsJson
-from dispatcher.cli.terminal.output import Output
-from shared.errors import InvalidRequest
-from shared.settings import load_settings
-from shared.visible import say
+from ekiden.dispatcher.cli.lazy import LazyGroup
+from ekiden.dispatcher.cli.options import AsJson
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.settings import load_settings
+from ekiden.shared.visible import say
 
 __all__ = ["Group", "app"]
 
@@ -42,7 +42,7 @@ class Group(LazyGroup):
 
     lazy: ClassVar = {
         "run": (
-            "dispatcher.cli.agents.run:run",
+            "ekiden.dispatcher.cli.agents.run:run",
             "Run one agent: once with -p, else as a chat. Its sessions are its own: --continue finds the newest.",
         )
     }

@@ -8,16 +8,16 @@ from typing import Any
 import typer
 import yaml
 
-from dispatcher.cli.agents.checks import is_kebab
-from dispatcher.cli.agents.files import create_file
-from dispatcher.cli.agents.found import Agents, configured_servers, folder_of
-from shared.definitions.catalog import build_catalog
-from shared.definitions.encoding import decode
-from shared.definitions.forms import read_definition
-from shared.definitions.frontmatter import read_front_matter
-from shared.definitions.loader import shipped_agents_dir
-from shared.definitions.toolrules import BUILTIN_TOOLS
-from shared.errors import DefinitionError, InvalidRequest
+from ekiden.dispatcher.cli.agents.checks import is_kebab
+from ekiden.dispatcher.cli.agents.files import create_file
+from ekiden.dispatcher.cli.agents.found import Agents, configured_servers, folder_of
+from ekiden.shared.definitions.catalog import build_catalog
+from ekiden.shared.definitions.encoding import decode
+from ekiden.shared.definitions.forms import read_definition
+from ekiden.shared.definitions.frontmatter import read_front_matter
+from ekiden.shared.definitions.loader import shipped_agents_dir
+from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
+from ekiden.shared.errors import DefinitionError, InvalidRequest
 
 __all__ = ["Draft", "ask", "create", "templates"]
 

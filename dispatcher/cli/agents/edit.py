@@ -8,11 +8,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from dispatcher.cli.agents.files import replace_file
-from dispatcher.cli.agents.found import AgentFile, Agents, folder_of
-from shared.definitions.loader import load_file
-from shared.definitions.problems import Problem
-from shared.errors import ConfigurationError, InvalidRequest
+from ekiden.dispatcher.cli.agents.files import replace_file
+from ekiden.dispatcher.cli.agents.found import AgentFile, Agents, folder_of
+from ekiden.shared.definitions.loader import load_file
+from ekiden.shared.definitions.problems import Problem
+from ekiden.shared.errors import ConfigurationError, InvalidRequest
 
 __all__ = ["Edited", "edit", "rejected_copy"]
 

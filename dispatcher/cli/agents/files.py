@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from shared.errors import ConfigurationError, InvalidRequest
+from ekiden.shared.errors import ConfigurationError, InvalidRequest
 
 __all__ = ["create_file", "delete_file", "replace_file"]
 

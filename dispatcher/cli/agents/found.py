@@ -6,17 +6,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from shared.definitions.loader import AGENTS_FOLDER, Level, load_file, load_folder
-from shared.definitions.model import AgentDefinition
-from shared.definitions.problems import Problem
-from shared.definitions.trusted import files_here, trusted
-from shared.errors import InvalidRequest, UnknownAgent
-from shared.places import project_of
-from shared.settings import load_settings
-from shared.settings_files import global_file, project_file, read_settings
-from shared.trust.grants import grants_of
-from shared.trust.rights import section_rights
-from shared.trust.telling import tell
+from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, load_file, load_folder
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.problems import Problem
+from ekiden.shared.definitions.trusted import files_here, trusted
+from ekiden.shared.errors import InvalidRequest, UnknownAgent
+from ekiden.shared.places import project_of
+from ekiden.shared.settings import load_settings
+from ekiden.shared.settings_files import global_file, project_file, read_settings
+from ekiden.shared.trust.grants import grants_of
+from ekiden.shared.trust.rights import section_rights
+from ekiden.shared.trust.telling import tell
 
 __all__ = ["AgentFile", "Agents", "configured_servers", "files_at", "folder_of", "open_agents"]
 

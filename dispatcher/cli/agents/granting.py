@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from dispatcher.cli.agents.found import open_agents
-from shared.definitions.model import AgentDefinition
-from shared.definitions.rights import Names, rights_wanted
-from shared.places import project_of
-from shared.settings import key_of, settings_wanted
-from shared.settings_files import project_file, read_settings
-from shared.trust.rights import Right
-from shared.trust.store import remember
+from ekiden.dispatcher.cli.agents.found import open_agents
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.rights import Names, rights_wanted
+from ekiden.shared.places import project_of
+from ekiden.shared.settings import key_of, settings_wanted
+from ekiden.shared.settings_files import project_file, read_settings
+from ekiden.shared.trust.rights import Right
+from ekiden.shared.trust.store import remember
 
 __all__ = ["grant_agent", "grant_setting"]
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.agents.found import open_agents
-from dispatcher.cli.connection import configured
-from dispatcher.cli.options import (
+from ekiden.dispatcher.cli.agents.found import open_agents
+from ekiden.dispatcher.cli.connection import configured
+from ekiden.dispatcher.cli.options import (
     AsJson,
     Continue,
     DataDir,
@@ -21,18 +21,18 @@ from dispatcher.cli.options import (
     Trust,
     User,
 )
-from dispatcher.cli.running.attend import Showing
-from dispatcher.cli.running.chat import chat_anywhere
-from dispatcher.cli.running.elsewhere import run_elsewhere
-from dispatcher.cli.running.here import run_here
-from dispatcher.cli.running.request import Workplace, deadline_of, prompt_of, user_name
-from dispatcher.cli.running.submission import Asked, Conversation
-from dispatcher.cli.running.talk import Chat
-from dispatcher.cli.running.variables import variables_of
-from dispatcher.cli.views.header import print_header
-from dispatcher.local.unfinished import Abandoned
-from shared.asking import settle_trust
-from shared.errors import InvalidRequest
+from ekiden.dispatcher.cli.running.attend import Showing
+from ekiden.dispatcher.cli.running.chat import chat_anywhere
+from ekiden.dispatcher.cli.running.elsewhere import run_elsewhere
+from ekiden.dispatcher.cli.running.here import run_here
+from ekiden.dispatcher.cli.running.request import Workplace, deadline_of, prompt_of, user_name
+from ekiden.dispatcher.cli.running.submission import Asked, Conversation
+from ekiden.dispatcher.cli.running.talk import Chat
+from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.cli.views.header import print_header
+from ekiden.dispatcher.local.unfinished import Abandoned
+from ekiden.shared.asking import settle_trust
+from ekiden.shared.errors import InvalidRequest
 
 __all__ = ["run"]
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dispatcher.cli.agents.checks import Report
-from dispatcher.cli.agents.found import AgentFile, Agents
-from dispatcher.cli.terminal.output import Output
-from shared.definitions.model import AgentDefinition, HandoffRule, InputField
-from shared.definitions.problems import Problem
-from shared.visible import one_line, say
+from ekiden.dispatcher.cli.agents.checks import Report
+from ekiden.dispatcher.cli.agents.found import AgentFile, Agents
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, InputField
+from ekiden.shared.definitions.problems import Problem
+from ekiden.shared.visible import one_line, say
 
 __all__ = [
     "print_agent",

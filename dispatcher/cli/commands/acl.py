@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from shared.errors import InvalidRequest
-from shared.stores.acl import ROLES
-from shared.visible import say
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.stores.acl import ROLES
+from ekiden.shared.visible import say
 
 __all__ = ["acl"]
 

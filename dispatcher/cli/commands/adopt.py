@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.connection import configured
-from dispatcher.cli.options import DataDir
-from dispatcher.cli.terminal.output import Output
-from dispatcher.client import Client
-from dispatcher.local.left_data import copy_data, left_data
-from dispatcher.local.locks import Neighbours
-from dispatcher.local.unfinished import listed_jobs
-from shared.embedded import attach, peek
-from shared.errors import InvalidRequest
-from shared.places import private_folder
-from shared.stores.reading import Unfinished
-from shared.visible import say
+from ekiden.dispatcher.cli.connection import configured
+from ekiden.dispatcher.cli.options import DataDir
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.local.left_data import copy_data, left_data
+from ekiden.dispatcher.local.locks import Neighbours
+from ekiden.dispatcher.local.unfinished import listed_jobs
+from ekiden.shared.embedded import attach, peek
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.places import private_folder
+from ekiden.shared.stores.reading import Unfinished
+from ekiden.shared.visible import say
 
 __all__ = ["adopt"]
 

@@ -10,20 +10,20 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from dispatcher.cli.agents.checks import Checker
-from dispatcher.cli.agents.found import open_agents
-from dispatcher.cli.connection import server_address
-from dispatcher.cli.options import AsJson, DataDir, Redis, Trust
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.catalog_changes import Change, publish_files, read_catalog, roll_back
-from dispatcher.cli.views.jobs import local_time
-from shared.asking import settle_trust
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.errors import DefinitionError, InvalidRequest
-from shared.settings import load_settings
-from shared.stores.catalogs import Publication
-from shared.stores.opening import Stores, open_stores
-from shared.visible import one_line, say
+from ekiden.dispatcher.cli.agents.checks import Checker
+from ekiden.dispatcher.cli.agents.found import open_agents
+from ekiden.dispatcher.cli.connection import server_address
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Trust
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.catalog_changes import Change, publish_files, read_catalog, roll_back
+from ekiden.dispatcher.cli.views.jobs import local_time
+from ekiden.shared.asking import settle_trust
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.errors import DefinitionError, InvalidRequest
+from ekiden.shared.settings import load_settings
+from ekiden.shared.stores.catalogs import Publication
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.visible import one_line, say
 
 __all__ = ["app"]
 

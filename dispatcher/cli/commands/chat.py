@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.options import (
+from ekiden.dispatcher.cli.options import (
     Continue,
     DataDir,
     Deadline,
@@ -18,14 +18,14 @@ from dispatcher.cli.options import (
     Trust,
     User,
 )
-from dispatcher.cli.running.attend import Showing
-from dispatcher.cli.running.chat import chat_anywhere
-from dispatcher.cli.running.request import deadline_of, user_name
-from dispatcher.cli.running.submission import Conversation
-from dispatcher.cli.running.talk import Chat
-from dispatcher.cli.running.variables import variables_of
-from dispatcher.local.unfinished import Abandoned
-from shared.asking import settle_trust
+from ekiden.dispatcher.cli.running.attend import Showing
+from ekiden.dispatcher.cli.running.chat import chat_anywhere
+from ekiden.dispatcher.cli.running.request import deadline_of, user_name
+from ekiden.dispatcher.cli.running.submission import Conversation
+from ekiden.dispatcher.cli.running.talk import Chat
+from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.local.unfinished import Abandoned
+from ekiden.shared.asking import settle_trust
 
 __all__ = ["chat"]
 

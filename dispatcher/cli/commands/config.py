@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from dispatcher.cli.options import AsJson
-from dispatcher.cli.terminal.output import Output
-from shared.errors import InvalidRequest
-from shared.redaction import redact
-from shared.settings import Settings, key_of, load_settings, origins
-from shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
-from shared.storable import read_json
-from shared.visible import say
+from ekiden.dispatcher.cli.options import AsJson
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.redaction import redact
+from ekiden.shared.settings import Settings, key_of, load_settings, origins
+from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
+from ekiden.shared.storable import read_json
+from ekiden.shared.visible import say
 
 __all__ = ["app"]
 
@@ -36,7 +36,7 @@ def set_(
     key: Key, value: Annotated[str, typer.Argument(help="JSON, or plain text.")], globally: Global = False
 ) -> None:
     """Write a value into the project's settings file."""
-    from dispatcher.cli.agents.granting import grant_setting  # loads all that reads agent files
+    from ekiden.dispatcher.cli.agents.granting import grant_setting  # loads all that reads agent files
 
     name = _field(key)
     path = _file(globally)
@@ -84,8 +84,8 @@ def env(as_json: AsJson = False) -> None:
     """
     import os
 
-    from shared.environments import for_tools
-    from shared.settings import load_settings
+    from ekiden.shared.environments import for_tools
+    from ekiden.shared.settings import load_settings
 
     passed = for_tools(os.environ, load_settings().tools_env)
     rows = [(name, "passed" if name in passed else "kept back") for name in sorted(os.environ)]

@@ -5,11 +5,11 @@ import base64
 import json
 from pathlib import Path
 
-from dispatcher.cli.connection import connected
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.dead_letters import fields_of_letter, row_of_letter
-from shared.stores.dead_letters import DeadLetter
-from shared.visible import say
+from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.dead_letters import fields_of_letter, row_of_letter
+from ekiden.shared.stores.dead_letters import DeadLetter
+from ekiden.shared.visible import say
 
 __all__ = ["show_dead_letters"]
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.options import LogLevel, Redis, Trust
-from shared.visible import say
+from ekiden.dispatcher.cli.options import LogLevel, Redis, Trust
+from ekiden.shared.visible import say
 
 __all__ = ["dispatcher"]
 
@@ -36,17 +36,17 @@ def dispatcher(
 
     Its own agent files come into force where nothing is, or with --publish; see `ekiden catalog`.
     """
-    from shared.children import watch_parent
+    from ekiden.shared.children import watch_parent
 
     watch_parent()
-    from shared.addresses import without_password
-    from shared.asking import settle_trust
+    from ekiden.shared.addresses import without_password
+    from ekiden.shared.asking import settle_trust
 
     settle_trust(trust, project)
-    from shared.relay.message import DISPATCH_QUEUE
-    from shared.relay.serving import serve
-    from shared.server import server_url
-    from shared.settings import load_settings
+    from ekiden.shared.relay.message import DISPATCH_QUEUE
+    from ekiden.shared.relay.serving import serve
+    from ekiden.shared.server import server_url
+    from ekiden.shared.settings import load_settings
 
     url = server_url(load_settings(redis_url=redis))
     say(f"Serving new jobs at {without_password(url)}")
@@ -54,4 +54,4 @@ def dispatcher(
     options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency, "metrics_port": metrics_port}
     options["publish"] = publish or None
     options |= {"project": str(project.absolute())} if project else {}
-    raise typer.Exit(serve("dispatcher.app:app", options, [DISPATCH_QUEUE], log_level))
+    raise typer.Exit(serve("ekiden.dispatcher.app:app", options, [DISPATCH_QUEUE], log_level))

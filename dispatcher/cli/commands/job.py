@@ -10,25 +10,25 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from dispatcher.cli.connection import connected
-from dispatcher.cli.exit_codes import exit_code_of
-from dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
-from dispatcher.cli.running.attend import Showing, see_through
-from dispatcher.cli.running.request import deadline_of
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.chain import chain_json, show_chain
-from dispatcher.cli.views.drawing import told
-from dispatcher.cli.views.jobs import fields_of, rows_of
-from dispatcher.cli.views.json_lines import event_schema
-from dispatcher.cli.views.mermaid import flowchart
-from dispatcher.cli.views.select import view_for
-from dispatcher.client import Client
-from dispatcher.journal.following import show_family
-from dispatcher.journal.story import Story
-from dispatcher.journal.tree import in_order
-from shared.errors import InvalidRequest, NotConfirmed
-from shared.stores.views import JobView
-from shared.visible import say
+from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.exit_codes import exit_code_of
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
+from ekiden.dispatcher.cli.running.attend import Showing, see_through
+from ekiden.dispatcher.cli.running.request import deadline_of
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
+from ekiden.dispatcher.cli.views.drawing import told
+from ekiden.dispatcher.cli.views.jobs import fields_of, rows_of
+from ekiden.dispatcher.cli.views.json_lines import event_schema
+from ekiden.dispatcher.cli.views.mermaid import flowchart
+from ekiden.dispatcher.cli.views.select import view_for
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.following import show_family
+from ekiden.dispatcher.journal.story import Story
+from ekiden.dispatcher.journal.tree import in_order
+from ekiden.shared.errors import InvalidRequest, NotConfirmed
+from ekiden.shared.stores.views import JobView
+from ekiden.shared.visible import say
 
 __all__ = ["app"]
 

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from dispatcher.cli.connection import connected
-from dispatcher.cli.options import AsJson, DataDir, Redis
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.jobs import fields_of, local_time
-from shared.stores.views import JobView
-from shared.visible import one_line, say
+from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.jobs import fields_of, local_time
+from ekiden.shared.stores.views import JobView
+from ekiden.shared.visible import one_line, say
 
 __all__ = ["jobs"]
 

@@ -4,11 +4,11 @@ import json
 import os
 from dataclasses import asdict
 
-from dispatcher.cli.options import AsJson
-from dispatcher.cli.terminal.output import Output
-from shared.llm.models import ModelValues, default_model, usable_models
-from shared.settings import load_settings
-from shared.visible import say
+from ekiden.dispatcher.cli.options import AsJson
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.shared.llm.models import ModelValues, default_model, usable_models
+from ekiden.shared.settings import load_settings
+from ekiden.shared.visible import say
 
 __all__ = ["models"]
 

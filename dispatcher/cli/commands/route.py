@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dispatcher.cli.options import AsJson, Strategy
-from dispatcher.cli.running.request import prompt_of
-from dispatcher.cli.views.route_analysis import analysed, measured, print_analysis, print_measured
-from shared.errors import InvalidRequest
-from shared.logs import configure_logs
-from shared.visible import say
+from ekiden.dispatcher.cli.options import AsJson, Strategy
+from ekiden.dispatcher.cli.running.request import prompt_of
+from ekiden.dispatcher.cli.views.route_analysis import analysed, measured, print_analysis, print_measured
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.logs import configure_logs
+from ekiden.shared.visible import say
 
 __all__ = ["app"]
 

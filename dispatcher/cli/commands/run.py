@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.connection import configured
-from dispatcher.cli.options import (
+from ekiden.dispatcher.cli.connection import configured
+from ekiden.dispatcher.cli.options import (
     AsJson,
     Continue,
     DataDir,
@@ -24,16 +24,23 @@ from dispatcher.cli.options import (
     User,
     Verbose,
 )
-from dispatcher.cli.running.attend import Showing
-from dispatcher.cli.running.elsewhere import run_elsewhere
-from dispatcher.cli.running.here import run_here
-from dispatcher.cli.running.request import DEMO_PROMPT, Workplace, deadline_of, demo_project, prompt_of, user_name
-from dispatcher.cli.running.submission import Asked, Conversation
-from dispatcher.cli.running.variables import variables_of
-from dispatcher.local.unfinished import Abandoned
-from shared.asking import settle_trust
-from shared.errors import InvalidRequest
-from shared.visible import say
+from ekiden.dispatcher.cli.running.attend import Showing
+from ekiden.dispatcher.cli.running.elsewhere import run_elsewhere
+from ekiden.dispatcher.cli.running.here import run_here
+from ekiden.dispatcher.cli.running.request import (
+    DEMO_PROMPT,
+    Workplace,
+    deadline_of,
+    demo_project,
+    prompt_of,
+    user_name,
+)
+from ekiden.dispatcher.cli.running.submission import Asked, Conversation
+from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.local.unfinished import Abandoned
+from ekiden.shared.asking import settle_trust
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.visible import say
 
 __all__ = ["run"]
 

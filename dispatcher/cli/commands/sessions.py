@@ -10,16 +10,16 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from dispatcher.cli.commands.sessions_state import state
-from dispatcher.cli.connection import connected
-from dispatcher.cli.options import AsJson, DataDir, Redis
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.jobs import local_time
-from dispatcher.client import Client
-from shared.errors import InvalidRequest
-from shared.redaction import glimpse
-from shared.stores.sessions import Said, SessionView
-from shared.visible import say, visible
+from ekiden.dispatcher.cli.commands.sessions_state import state
+from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.jobs import local_time
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.redaction import glimpse
+from ekiden.shared.stores.sessions import Said, SessionView
+from ekiden.shared.visible import say, visible
 
 __all__ = ["app"]
 
@@ -124,8 +124,8 @@ def export(
     data_dir: DataDir = None,
 ) -> None:
     """Write a session with all that was said in it; what looks like a secret is masked."""
-    from shared.redaction import configure_redaction
-    from shared.settings import load_settings
+    from ekiden.shared.redaction import configure_redaction
+    from ekiden.shared.settings import load_settings
 
     redactor = configure_redaction(load_settings().redact)
     view, said = _run(_whole(session, redis, data_dir))

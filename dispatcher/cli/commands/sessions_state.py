@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from dispatcher.cli.connection import connected
-from dispatcher.cli.options import AsJson, DataDir, Redis
-from dispatcher.cli.terminal.output import Output
-from dispatcher.client import Client
-from shared.errors import UnknownJob
-from shared.task import last_action_of, task_of
-from shared.visible import one_line, say
+from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import UnknownJob
+from ekiden.shared.task import last_action_of, task_of
+from ekiden.shared.visible import one_line, say
 
 __all__ = ["state", "state_of"]
 

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.commands.dead_letters import show_dead_letters
-from dispatcher.cli.connection import connected
-from dispatcher.cli.options import AsJson, DataDir, Redis
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.status import Look, look, show_status, status_json
-from dispatcher.cli.views.status_watch import watch_status
-from shared.errors import InvalidRequest
-from shared.visible import say
+from ekiden.dispatcher.cli.commands.dead_letters import show_dead_letters
+from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.status import Look, look, show_status, status_json
+from ekiden.dispatcher.cli.views.status_watch import watch_status
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.visible import say
 
 __all__ = ["status"]
 

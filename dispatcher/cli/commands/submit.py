@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.connection import connected
-from dispatcher.cli.options import (
+from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.options import (
     AsJson,
     Continue,
     DataDir,
@@ -26,18 +26,18 @@ from dispatcher.cli.options import (
     User,
     Verbose,
 )
-from dispatcher.cli.running.attend import Showing, see_through
-from dispatcher.cli.running.elsewhere import submit_and_follow
-from dispatcher.cli.running.request import deadline_of, prompt_of, user_name
-from dispatcher.cli.running.submission import Asked, Conversation
-from dispatcher.cli.running.variables import variables_of
-from dispatcher.client import Client
-from dispatcher.journal.following import Follower, waits_behind
-from shared.asking import settle_trust
-from shared.errors import InvalidRequest, NotConfirmed
-from shared.records import Ended, Entry
-from shared.stores.views import LivePiece
-from shared.visible import say
+from ekiden.dispatcher.cli.running.attend import Showing, see_through
+from ekiden.dispatcher.cli.running.elsewhere import submit_and_follow
+from ekiden.dispatcher.cli.running.request import deadline_of, prompt_of, user_name
+from ekiden.dispatcher.cli.running.submission import Asked, Conversation
+from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.following import Follower, waits_behind
+from ekiden.shared.asking import settle_trust
+from ekiden.shared.errors import InvalidRequest, NotConfirmed
+from ekiden.shared.records import Ended, Entry
+from ekiden.shared.stores.views import LivePiece
+from ekiden.shared.visible import say
 
 __all__ = ["submit"]
 

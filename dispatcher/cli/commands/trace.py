@@ -8,21 +8,21 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from dispatcher.cli.connection import connected
-from dispatcher.cli.options import AsJson, DataDir, Redis, Thoughts
-from dispatcher.cli.views.drawing import draw, told
-from dispatcher.cli.views.select import view_for
-from dispatcher.journal.exports.events import trace_events
-from dispatcher.journal.exports.openai import openai_trace
-from dispatcher.journal.exports.otlp import otlp_trace
-from dispatcher.journal.exports.summary import story_json
-from dispatcher.journal.replay import replay as play
-from dispatcher.journal.replay import totals
-from dispatcher.journal.story import Story
-from dispatcher.journal.tree import in_order
-from shared.errors import InvalidRequest
-from shared.records import Entry
-from shared.visible import say
+from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Thoughts
+from ekiden.dispatcher.cli.views.drawing import draw, told
+from ekiden.dispatcher.cli.views.select import view_for
+from ekiden.dispatcher.journal.exports.events import trace_events
+from ekiden.dispatcher.journal.exports.openai import openai_trace
+from ekiden.dispatcher.journal.exports.otlp import otlp_trace
+from ekiden.dispatcher.journal.exports.summary import story_json
+from ekiden.dispatcher.journal.replay import replay as play
+from ekiden.dispatcher.journal.replay import totals
+from ekiden.dispatcher.journal.story import Story
+from ekiden.dispatcher.journal.tree import in_order
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.records import Entry
+from ekiden.shared.visible import say
 
 __all__ = ["app"]
 

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from dispatcher.cli.options import AsJson
-from dispatcher.cli.terminal.output import Output
-from shared.asking import listed
-from shared.errors import InvalidRequest
-from shared.places import project_of
-from shared.standing import Standing, standing_of
-from shared.trust.store import all_remembered, forget, remember
-from shared.trust.telling import take_over
-from shared.visible import say
+from ekiden.dispatcher.cli.options import AsJson
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.shared.asking import listed
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.places import project_of
+from ekiden.shared.standing import Standing, standing_of
+from ekiden.shared.trust.store import all_remembered, forget, remember
+from ekiden.shared.trust.telling import take_over
+from ekiden.shared.visible import say
 
 __all__ = ["trust"]
 

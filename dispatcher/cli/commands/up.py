@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.connection import configured
-from dispatcher.cli.options import DataDir, Trust
-from dispatcher.cli.running.request import existing_folder
-from dispatcher.local.left_data import name_left_data
-from dispatcher.local.locks import Neighbours, UpLock
-from dispatcher.local.stack import Stack
-from dispatcher.local.supervisor import Supervisor
-from dispatcher.local.unfinished import Abandoned, settle_abandoned
-from shared.asking import settle_trust
-from shared.embedded import attach
-from shared.server import require_no_waiting
-from shared.settings import load_settings
-from shared.trust.telling import BASH
-from shared.visible import say
+from ekiden.dispatcher.cli.connection import configured
+from ekiden.dispatcher.cli.options import DataDir, Trust
+from ekiden.dispatcher.cli.running.request import existing_folder
+from ekiden.dispatcher.local.left_data import name_left_data
+from ekiden.dispatcher.local.locks import Neighbours, UpLock
+from ekiden.dispatcher.local.stack import Stack
+from ekiden.dispatcher.local.supervisor import Supervisor
+from ekiden.dispatcher.local.unfinished import Abandoned, settle_abandoned
+from ekiden.shared.asking import settle_trust
+from ekiden.shared.embedded import attach
+from ekiden.shared.server import require_no_waiting
+from ekiden.shared.settings import load_settings
+from ekiden.shared.trust.telling import BASH
+from ekiden.shared.visible import say
 
 __all__ = ["up"]
 

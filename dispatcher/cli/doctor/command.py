@@ -8,14 +8,14 @@ from pathlib import Path
 
 import typer
 
-from dispatcher.cli.connection import configured
-from dispatcher.cli.doctor.findings import Finding, error
-from dispatcher.cli.doctor.here import examine_here
-from dispatcher.cli.doctor.server import examine_server
-from dispatcher.cli.options import AsJson, DataDir, Redis
-from dispatcher.cli.terminal.output import Output, speaks_unicode
-from shared.errors import ConfigurationError
-from shared.visible import say
+from ekiden.dispatcher.cli.connection import configured
+from ekiden.dispatcher.cli.doctor.findings import Finding, error
+from ekiden.dispatcher.cli.doctor.here import examine_here
+from ekiden.dispatcher.cli.doctor.server import examine_server
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
+from ekiden.dispatcher.cli.terminal.output import Output, speaks_unicode
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.visible import say
 
 __all__ = ["doctor"]
 

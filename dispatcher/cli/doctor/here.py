@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dispatcher.cli.agents.checks import Checker
-from dispatcher.cli.agents.found import configured_servers, open_agents
-from dispatcher.cli.doctor.findings import Finding, error, ok, warning
-from shared.errors import EkidenError
-from shared.llm.models import ModelValues, default_model, usable_models
-from shared.places import project_of
-from shared.settings import Settings, load_settings
-from shared.standing import standing_of
+from ekiden.dispatcher.cli.agents.checks import Checker
+from ekiden.dispatcher.cli.agents.found import configured_servers, open_agents
+from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
+from ekiden.shared.errors import EkidenError
+from ekiden.shared.llm.models import ModelValues, default_model, usable_models
+from ekiden.shared.places import project_of
+from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.standing import standing_of
 
 __all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", "trust"]
 

@@ -1,7 +1,7 @@
 """What the server's settings can lose of what it has acknowledged: in a crash, and in a failover."""
 
-from dispatcher.cli.doctor.findings import Finding, error, ok, warning
-from shared.stores.durability import Durability
+from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
+from ekiden.shared.stores.durability import Durability
 
 __all__ = ["losses"]
 

@@ -5,27 +5,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dispatcher.cli.agents.found import open_agents
-from dispatcher.cli.connection import configured, server_address
-from dispatcher.cli.doctor.findings import Finding, error, ok, warning
-from dispatcher.cli.doctor.losses import losses
-from dispatcher.cli.views.jobs import local_time
-from dispatcher.cli.views.waterfall import duration
-from dispatcher.publishing import difference, published_ago
-from shared.addresses import without_password
-from shared.definitions.catalog import build_catalog
-from shared.errors import ConfigurationError, StoreUnavailable
-from shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
-from shared.settings import load_settings
-from shared.stores import keys
-from shared.stores.clock import Jump
-from shared.stores.dead_letters import DeadLetters
-from shared.stores.durability import info_of
-from shared.stores.opening import Stores, open_stores
-from shared.stores.pools import QueueView
-from shared.stores.redis import as_any, translated
-from shared.stores.views import PoolView
-from shared.version import VERSION
+from ekiden.dispatcher.cli.agents.found import open_agents
+from ekiden.dispatcher.cli.connection import configured, server_address
+from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
+from ekiden.dispatcher.cli.doctor.losses import losses
+from ekiden.dispatcher.cli.views.jobs import local_time
+from ekiden.dispatcher.cli.views.waterfall import duration
+from ekiden.dispatcher.publishing import difference, published_ago
+from ekiden.shared.addresses import without_password
+from ekiden.shared.definitions.catalog import build_catalog
+from ekiden.shared.errors import ConfigurationError, StoreUnavailable
+from ekiden.shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
+from ekiden.shared.settings import load_settings
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.clock import Jump
+from ekiden.shared.stores.dead_letters import DeadLetters
+from ekiden.shared.stores.durability import info_of
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.pools import QueueView
+from ekiden.shared.stores.redis import as_any, translated
+from ekiden.shared.stores.views import PoolView
+from ekiden.shared.version import VERSION
 
 __all__ = ["agents_served", "clock", "dead_letters", "examine_server", "own_files", "queues_served", "versions"]
 

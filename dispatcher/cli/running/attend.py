@@ -3,13 +3,13 @@
 import asyncio
 from dataclasses import dataclass
 
-from dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
-from dispatcher.cli.terminal.interrupts import Interrupted, ask, interruptible, is_on_terminal
-from dispatcher.cli.views.select import view_for
-from dispatcher.cli.views.traced import TracedView
-from dispatcher.client import Client
-from dispatcher.journal.following import OUTAGE_S, Follower
-from shared.records import Ended
+from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
+from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, ask, interruptible, is_on_terminal
+from ekiden.dispatcher.cli.views.select import view_for
+from ekiden.dispatcher.cli.views.traced import TracedView
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.following import OUTAGE_S, Follower
+from ekiden.shared.records import Ended
 
 __all__ = ["Showing", "attend", "see_through"]
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dispatcher.cli.connection import configured
-from dispatcher.cli.running.here import own_pools, visit
-from dispatcher.cli.running.request import Workplace
-from dispatcher.cli.running.talk import Chat, talk
-from dispatcher.cli.terminal.lines import lines_here
-from dispatcher.local.unfinished import Abandoned
-from shared.visible import say
+from ekiden.dispatcher.cli.connection import configured
+from ekiden.dispatcher.cli.running.here import own_pools, visit
+from ekiden.dispatcher.cli.running.request import Workplace
+from ekiden.dispatcher.cli.running.talk import Chat, talk
+from ekiden.dispatcher.cli.terminal.lines import lines_here
+from ekiden.dispatcher.local.unfinished import Abandoned
+from ekiden.shared.visible import say
 
 __all__ = ["chat_anywhere"]
 

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
-from dispatcher.cli.exit_codes import INTERRUPTED, NO_ROUTE
-from dispatcher.cli.terminal.interrupts import Interrupted, typed
-from dispatcher.cli.terminal.output import Output
-from dispatcher.client import Client
-from shared.records import Unrouted
+from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, NO_ROUTE
+from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, typed
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.client import Client
+from ekiden.shared.records import Unrouted
 
 __all__ = ["choose_instead"]
 

@@ -5,15 +5,15 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from dispatcher.cli.connection import client_of
-from dispatcher.cli.running.attend import Showing, see_through
-from dispatcher.cli.running.choosing import choose_instead
-from dispatcher.cli.running.submission import Asked
-from dispatcher.cli.views.header import print_header, title_of
-from dispatcher.client import Client
-from shared.errors import InvalidRequest, NotConfirmed
-from shared.ids import session_of
-from shared.visible import say
+from ekiden.dispatcher.cli.connection import client_of
+from ekiden.dispatcher.cli.running.attend import Showing, see_through
+from ekiden.dispatcher.cli.running.choosing import choose_instead
+from ekiden.dispatcher.cli.running.submission import Asked
+from ekiden.dispatcher.cli.views.header import print_header, title_of
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import InvalidRequest, NotConfirmed
+from ekiden.shared.ids import session_of
+from ekiden.shared.visible import say
 
 __all__ = ["run_elsewhere"]
 

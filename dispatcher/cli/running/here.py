@@ -7,28 +7,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
-from dispatcher.cli.running.attend import Showing, attend
-from dispatcher.cli.running.choosing import choose_instead
-from dispatcher.cli.running.elsewhere import submit_and_follow
-from dispatcher.cli.running.request import Workplace
-from dispatcher.cli.running.submission import Asked
-from dispatcher.cli.terminal.interrupts import Interrupted
-from dispatcher.client import Client
-from dispatcher.journal.following import Follower
-from dispatcher.local.first_use import tell_of_bash
-from dispatcher.local.left_data import name_left_data
-from dispatcher.local.locks import Neighbours, root_of_up
-from dispatcher.local.stack import Stack
-from dispatcher.local.unfinished import Abandoned, settle_abandoned
-from shared.embedded import attach
-from shared.errors import EkidenError
-from shared.graces import JOB_S
-from shared.ids import session_of
-from shared.server import require_no_waiting
-from shared.settings import load_settings, origin_of
-from shared.settings_files import project_file
-from shared.visible import say
+from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
+from ekiden.dispatcher.cli.running.attend import Showing, attend
+from ekiden.dispatcher.cli.running.choosing import choose_instead
+from ekiden.dispatcher.cli.running.elsewhere import submit_and_follow
+from ekiden.dispatcher.cli.running.request import Workplace
+from ekiden.dispatcher.cli.running.submission import Asked
+from ekiden.dispatcher.cli.terminal.interrupts import Interrupted
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.following import Follower
+from ekiden.dispatcher.local.first_use import tell_of_bash
+from ekiden.dispatcher.local.left_data import name_left_data
+from ekiden.dispatcher.local.locks import Neighbours, root_of_up
+from ekiden.dispatcher.local.stack import Stack
+from ekiden.dispatcher.local.unfinished import Abandoned, settle_abandoned
+from ekiden.shared.embedded import attach
+from ekiden.shared.errors import EkidenError
+from ekiden.shared.graces import JOB_S
+from ekiden.shared.ids import session_of
+from ekiden.shared.server import require_no_waiting
+from ekiden.shared.settings import load_settings, origin_of
+from ekiden.shared.settings_files import project_file
+from ekiden.shared.visible import say
 
 __all__ = ["Visit", "own_pools", "run_here", "visit"]
 

@@ -7,10 +7,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from dispatcher.client import Client
-from shared.demo import write_demo
-from shared.errors import InvalidRequest
-from shared.settings import load_settings
+from ekiden.dispatcher.client import Client
+from ekiden.shared.demo import write_demo
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.settings import load_settings
 
 __all__ = [
     "DEMO_PROMPT",

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dispatcher.cli.running.request import require_reachable
-from dispatcher.client import Client
-from dispatcher.routing.overrides import AUTO, parse_override, strategy_of
-from shared.errors import InvalidRequest
-from shared.settings import SessionPolicy, load_settings
-from shared.stores.base import OnBusy
+from ekiden.dispatcher.cli.running.request import require_reachable
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.routing.overrides import AUTO, parse_override, strategy_of
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.settings import SessionPolicy, load_settings
+from ekiden.shared.stores.base import OnBusy
 
 __all__ = ["Asked", "Conversation"]
 

@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dispatcher.cli.connection import client_of
-from dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
-from dispatcher.cli.running.attend import Showing, attend
-from dispatcher.cli.running.choosing import choose_instead
-from dispatcher.cli.running.submission import Asked, Conversation
-from dispatcher.cli.terminal.interrupts import Interrupted, interruptible, is_on_terminal
-from dispatcher.cli.terminal.lines import Lines
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.header import print_header, title_of
-from dispatcher.cli.views.people import PeopleView
-from dispatcher.client import Client
-from dispatcher.journal.following import Follower
-from dispatcher.local.stack import Stack
-from shared.errors import NotConfirmed, UserError
-from shared.graces import JOB_S
-from shared.ids import session_of
-from shared.records import Ended, Entry, Routed
+from ekiden.dispatcher.cli.connection import client_of
+from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
+from ekiden.dispatcher.cli.running.attend import Showing, attend
+from ekiden.dispatcher.cli.running.choosing import choose_instead
+from ekiden.dispatcher.cli.running.submission import Asked, Conversation
+from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, interruptible, is_on_terminal
+from ekiden.dispatcher.cli.terminal.lines import Lines
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.header import print_header, title_of
+from ekiden.dispatcher.cli.views.people import PeopleView
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.following import Follower
+from ekiden.dispatcher.local.stack import Stack
+from ekiden.shared.errors import NotConfirmed, UserError
+from ekiden.shared.graces import JOB_S
+from ekiden.shared.ids import session_of
+from ekiden.shared.records import Ended, Entry, Routed
 
 __all__ = ["Chat", "talk"]
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from dispatcher.requests import checked_state
-from shared.errors import InvalidRequest
+from ekiden.dispatcher.requests import checked_state
+from ekiden.shared.errors import InvalidRequest
 
 __all__ = ["variables_of"]
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dispatcher.publishing import Difference, difference, lost_tools, publish, whoami
-from shared.definitions.catalog import Catalog
-from shared.definitions.model import AgentDefinition
-from shared.errors import AmbiguousId, NoCatalog, UnreadableDefinition
-from shared.stores.catalogs import InForce, Publication, RedisCatalogStore
+from ekiden.dispatcher.publishing import Difference, difference, lost_tools, publish, whoami
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import AmbiguousId, NoCatalog, UnreadableDefinition
+from ekiden.shared.stores.catalogs import InForce, Publication, RedisCatalogStore
 
 __all__ = ["Agent", "Change", "Seen", "publish_files", "read_catalog", "roll_back"]
 

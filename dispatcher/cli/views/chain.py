@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import Any
 
-from dispatcher.cli.terminal.output import Output, fitted
-from dispatcher.cli.views.notices import Notices, chain_text, on_completion
-from dispatcher.journal.story import Leg, Step, Story
-from shared.ids import parent_of
-from shared.messages import Usage
-from shared.records import Refused
-from shared.redaction import redact, redact_all
+from ekiden.dispatcher.cli.terminal.output import Output, fitted
+from ekiden.dispatcher.cli.views.notices import Notices, chain_text, on_completion
+from ekiden.dispatcher.journal.story import Leg, Step, Story
+from ekiden.shared.ids import parent_of
+from ekiden.shared.messages import Usage
+from ekiden.shared.records import Refused
+from ekiden.shared.redaction import redact, redact_all
 
 __all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain", "spent_of"]
 

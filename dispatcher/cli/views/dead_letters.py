@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from dispatcher.cli.views.jobs import local_time
-from shared.redaction import glimpse
-from shared.stores.dead_letters import DeadLetter
+from ekiden.dispatcher.cli.views.jobs import local_time
+from ekiden.shared.redaction import glimpse
+from ekiden.shared.stores.dead_letters import DeadLetter
 
 __all__ = ["fields_of_letter", "row_of_letter"]
 

@@ -4,14 +4,14 @@ import os
 from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
 
-from dispatcher.cli.terminal.output import Output, speaks_unicode
-from dispatcher.cli.views.waterfall import ASCII, UNICODE, waterfall
-from dispatcher.journal.reading import family_story
-from dispatcher.journal.story import Story
-from shared.prices import Prices
-from shared.records import Entry
-from shared.redaction import configure_redaction
-from shared.settings import load_settings
+from ekiden.dispatcher.cli.terminal.output import Output, speaks_unicode
+from ekiden.dispatcher.cli.views.waterfall import ASCII, UNICODE, waterfall
+from ekiden.dispatcher.journal.reading import family_story
+from ekiden.dispatcher.journal.story import Story
+from ekiden.shared.prices import Prices
+from ekiden.shared.records import Entry
+from ekiden.shared.redaction import configure_redaction
+from ekiden.shared.settings import load_settings
 
 __all__ = ["draw", "told"]
 

@@ -1,8 +1,8 @@
 """The line above what one agent says."""
 
-from dispatcher.cli.terminal.output import Output
-from dispatcher.client import Client
-from shared.errors import NoCatalog
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import NoCatalog
 
 __all__ = ["print_header", "title_of"]
 

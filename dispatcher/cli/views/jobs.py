@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 
-from shared.ids import parent_of
-from shared.stores.views import JobView
+from ekiden.shared.ids import parent_of
+from ekiden.shared.stores.views import JobView
 
 __all__ = ["fields_of", "local_time", "rows_of"]
 

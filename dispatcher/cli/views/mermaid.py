@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dispatcher.cli.views.chain import Hop, figures_of, hops_of
-from dispatcher.cli.views.notices import on_completion
-from dispatcher.journal.story import Step, Story
-from shared.redaction import redact
-from shared.visible import one_line, visible
+from ekiden.dispatcher.cli.views.chain import Hop, figures_of, hops_of
+from ekiden.dispatcher.cli.views.notices import on_completion
+from ekiden.dispatcher.journal.story import Step, Story
+from ekiden.shared.redaction import redact
+from ekiden.shared.visible import one_line, visible
 
 __all__ = ["flowchart"]
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from shared.records import HandedOff, Nudged, Refused, StateChanged, Summarised
-from shared.redaction import glimpse, redact
+from ekiden.shared.records import HandedOff, Nudged, Refused, StateChanged, Summarised
+from ekiden.shared.redaction import glimpse, redact
 
 __all__ = ["Notice", "Notices", "chain_text", "on_completion"]
 

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.notices import Notice, Notices, chain_text
-from dispatcher.cli.views.utterance import Utterance
-from shared.ids import parent_of
-from shared.messages import ToolCall, ToolResult, Usage
-from shared.records import (
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.notices import Notice, Notices, chain_text
+from ekiden.dispatcher.cli.views.utterance import Utterance
+from ekiden.shared.ids import parent_of
+from ekiden.shared.messages import ToolCall, ToolResult, Usage
+from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
@@ -31,8 +31,8 @@ from shared.records import (
     ToolStarted,
     Unrouted,
 )
-from shared.redaction import glimpse
-from shared.stores.views import LivePiece
+from ekiden.shared.redaction import glimpse
+from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["PeopleView"]
 

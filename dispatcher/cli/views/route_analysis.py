@@ -5,18 +5,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dispatcher.bootstrap import load_catalog, strategies_of
-from dispatcher.cli.terminal.output import Output
-from dispatcher.dispatch import nobody, with_default
-from dispatcher.routing.base import Route, RoutingResult
-from dispatcher.routing.evaluation import evaluate, read_cases
-from dispatcher.routing.overrides import parse_override, strategy_of
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.loader import load_folder
-from shared.errors import InvalidRequest
-from shared.records import RoutingStage
-from shared.settings import Settings, load_settings
-from shared.visible import one_line
+from ekiden.dispatcher.bootstrap import load_catalog, strategies_of
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.dispatch import nobody, with_default
+from ekiden.dispatcher.routing.base import Route, RoutingResult
+from ekiden.dispatcher.routing.evaluation import evaluate, read_cases
+from ekiden.dispatcher.routing.overrides import parse_override, strategy_of
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.loader import load_folder
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.records import RoutingStage
+from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.visible import one_line
 
 __all__ = ["Analysis", "analysed", "measured", "print_analysis", "print_measured"]
 

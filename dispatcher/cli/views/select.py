@@ -1,9 +1,9 @@
 """Which view of a job the user asked for."""
 
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.json_lines import JsonView
-from dispatcher.cli.views.people import PeopleView
-from dispatcher.journal.view import View
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.json_lines import JsonView
+from ekiden.dispatcher.cli.views.people import PeopleView
+from ekiden.dispatcher.journal.view import View
 
 __all__ = ["view_for"]
 

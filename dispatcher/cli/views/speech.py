@@ -1,6 +1,6 @@
 """What an agent says, printed piece by piece as it comes; the record of the whole adds only what is missing."""
 
-from dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.terminal.output import Output
 
 __all__ = ["Speech"]
 

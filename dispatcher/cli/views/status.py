@@ -3,12 +3,12 @@
 import dataclasses
 import json
 
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.dead_letters import fields_of_letter
-from dispatcher.client import Client
-from shared.stores.dead_letters import DeadLetters
-from shared.stores.pools import QueueView
-from shared.stores.views import PoolView
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.dead_letters import fields_of_letter
+from ekiden.dispatcher.client import Client
+from ekiden.shared.stores.dead_letters import DeadLetters
+from ekiden.shared.stores.pools import QueueView
+from ekiden.shared.stores.views import PoolView
 
 __all__ = ["Look", "look", "show_status", "status_json"]
 

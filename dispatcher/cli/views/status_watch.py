@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.live import Live
 from rich.text import Text
 
-from dispatcher.cli.connection import connected
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.status import look, show_status, status_json
-from dispatcher.client import Client
-from shared.errors import StoreUnavailable
-from shared.visible import say
+from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.status import look, show_status, status_json
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import StoreUnavailable
+from ekiden.shared.visible import say
 
 __all__ = ["watch_status"]
 

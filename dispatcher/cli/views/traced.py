@@ -1,9 +1,9 @@
 """``--trace``: another view, and the waterfall once the job has ended."""
 
-from dispatcher.cli.views.drawing import draw, told
-from dispatcher.journal.view import View
-from shared.records import Ended, Entry
-from shared.stores.views import LivePiece
+from ekiden.dispatcher.cli.views.drawing import draw, told
+from ekiden.dispatcher.journal.view import View
+from ekiden.shared.records import Ended, Entry
+from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["TracedView"]
 

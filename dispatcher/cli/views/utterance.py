@@ -2,10 +2,10 @@
 
 from typing import Self
 
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.speech import Speech
-from shared.messages import Message, TextPart
-from shared.stores.views import LivePiece
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.speech import Speech
+from ekiden.shared.messages import Message, TextPart
+from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["Utterance"]
 

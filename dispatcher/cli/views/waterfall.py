@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from rich.cells import set_cell_size
 
-from dispatcher.cli.terminal.output import fitted
-from dispatcher.journal.story import Attempt, Leg, Step, StepKind, Story
-from shared.records import RoutingStage
-from shared.redaction import redact
+from ekiden.dispatcher.cli.terminal.output import fitted
+from ekiden.dispatcher.journal.story import Attempt, Leg, Step, StepKind, Story
+from ekiden.shared.records import RoutingStage
+from ekiden.shared.redaction import redact
 
 __all__ = ["ASCII", "UNICODE", "Glyphs", "Line", "duration", "waterfall"]
 

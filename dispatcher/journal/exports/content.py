@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from dispatcher.journal.story import Step
-from shared.definitions.names import PREFIX, transfer_tool_name
-from shared.definitions.toolrules import BUILTIN_TOOLS
-from shared.messages import Message, TextPart, ToolCall, ToolResult
-from shared.records import ModelReplied, ToolFinished
-from shared.redaction import redact, redact_all
-from shared.telemetry import names
+from ekiden.dispatcher.journal.story import Step
+from ekiden.shared.definitions.names import PREFIX, transfer_tool_name
+from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
+from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
+from ekiden.shared.records import ModelReplied, ToolFinished
+from ekiden.shared.redaction import redact, redact_all
+from ekiden.shared.telemetry import names
 
 __all__ = ["arguments_of", "error_of", "message_parts", "reply_of", "result_of", "tool_of"]
 

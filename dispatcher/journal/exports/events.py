@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from dispatcher.journal.exports.content import error_of, reply_of, result_of, tool_of
-from dispatcher.journal.story import Leg, Step, StepKind, Story
-from shared.records import Routed, RoutingStage
-from shared.redaction import redact_all
+from ekiden.dispatcher.journal.exports.content import error_of, reply_of, result_of, tool_of
+from ekiden.dispatcher.journal.story import Leg, Step, StepKind, Story
+from ekiden.shared.records import Routed, RoutingStage
+from ekiden.shared.redaction import redact_all
 
 __all__ = ["trace_events"]
 

@@ -10,10 +10,17 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from dispatcher.journal.exports.content import arguments_of, error_of, message_parts, reply_of, result_of, tool_of
-from dispatcher.journal.story import Attempt, Leg, Step, StepKind, Story
-from shared.ids import root_of
-from shared.messages import Message
+from ekiden.dispatcher.journal.exports.content import (
+    arguments_of,
+    error_of,
+    message_parts,
+    reply_of,
+    result_of,
+    tool_of,
+)
+from ekiden.dispatcher.journal.story import Attempt, Leg, Step, StepKind, Story
+from ekiden.shared.ids import root_of
+from ekiden.shared.messages import Message
 
 __all__ = ["openai_trace"]
 

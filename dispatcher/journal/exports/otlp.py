@@ -9,13 +9,20 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from dispatcher.journal.exports.content import arguments_of, error_of, message_parts, reply_of, result_of, tool_of
-from dispatcher.journal.story import Attempt, Leg, Step, Story
-from shared.ids import root_of
-from shared.records import Routed
-from shared.redaction import redact_all
-from shared.telemetry import names
-from shared.version import VERSION
+from ekiden.dispatcher.journal.exports.content import (
+    arguments_of,
+    error_of,
+    message_parts,
+    reply_of,
+    result_of,
+    tool_of,
+)
+from ekiden.dispatcher.journal.story import Attempt, Leg, Step, Story
+from ekiden.shared.ids import root_of
+from ekiden.shared.records import Routed
+from ekiden.shared.redaction import redact_all
+from ekiden.shared.telemetry import names
+from ekiden.shared.version import VERSION
 
 __all__ = ["otlp_trace"]
 

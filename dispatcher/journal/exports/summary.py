@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from dispatcher.journal.story import Attempt, Leg, Step, Story
-from shared.ids import parent_of
-from shared.redaction import redact, redact_all
+from ekiden.dispatcher.journal.story import Attempt, Leg, Step, Story
+from ekiden.shared.ids import parent_of
+from ekiden.shared.redaction import redact, redact_all
 
 __all__ = ["story_json"]
 

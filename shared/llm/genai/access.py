@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.addresses import web_problem_of
-from shared.errors import ConfigurationError, MissingModel
+from ekiden.shared.addresses import web_problem_of
+from ekiden.shared.errors import ConfigurationError, MissingModel
 
 __all__ = ["GeminiAccess"]
 

@@ -6,13 +6,13 @@ import httpx2
 from google import genai
 from google.genai import types
 
-from shared.errors import RequestRefused
-from shared.llm.base import ModelRequest, OnDelta
-from shared.llm.genai.access import GeminiAccess
-from shared.llm.genai.contents import config_of, contents_of
-from shared.llm.genai.failures import translated
-from shared.llm.genai.replies import Reading
-from shared.llm.schema import WireNames
+from ekiden.shared.errors import RequestRefused
+from ekiden.shared.llm.base import ModelRequest, OnDelta
+from ekiden.shared.llm.genai.access import GeminiAccess
+from ekiden.shared.llm.genai.contents import config_of, contents_of
+from ekiden.shared.llm.genai.failures import translated
+from ekiden.shared.llm.genai.replies import Reading
+from ekiden.shared.llm.schema import WireNames
 
 __all__ = ["Connection"]
 

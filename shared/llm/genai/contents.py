@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from google.genai import types
 
-from shared.llm.base import ModelRequest
-from shared.llm.schema import accepted_schema, wire_name
-from shared.messages import Message, TextPart, ToolCall, ToolResult
+from ekiden.shared.llm.base import ModelRequest
+from ekiden.shared.llm.schema import accepted_schema, wire_name
+from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
 
 __all__ = ["OWN_ID", "config_of", "contents_of"]
 

@@ -10,7 +10,7 @@ from google.auth import exceptions as auth
 from google.genai import errors
 from pydantic import ValidationError
 
-from shared.errors import (
+from ekiden.shared.errors import (
     EkidenError,
     ModelAccessDenied,
     ModelError,

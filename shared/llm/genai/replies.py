@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from google.genai import types
 
-from shared.errors import ModelUnavailable, RequestRefused
-from shared.llm.base import Delta, FinishReason
-from shared.llm.genai.contents import OWN_ID
-from shared.llm.schema import WireNames
-from shared.messages import Part, TextPart, ToolCall, Usage
+from ekiden.shared.errors import ModelUnavailable, RequestRefused
+from ekiden.shared.llm.base import Delta, FinishReason
+from ekiden.shared.llm.genai.contents import OWN_ID
+from ekiden.shared.llm.schema import WireNames
+from ekiden.shared.messages import Part, TextPart, ToolCall, Usage
 
 __all__ = ["Reading"]
 

@@ -17,12 +17,12 @@ length(x), last(x), backwards(x), text(x), find(regex, text)
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shared.allowance import A_MOMENT, spend
-from shared.llm.scripting.names import closest
-from shared.llm.scripting.regexes import searched
-from shared.llm.scripting.repairs import files_to_read, repairs
-from shared.llm.scripting.sources import standing_edits
-from shared.llm.scripting.testruns import Run, best_run, commands_for_tests, python_files, read_run, time_limit
+from ekiden.shared.allowance import A_MOMENT, spend
+from ekiden.shared.llm.scripting.names import closest
+from ekiden.shared.llm.scripting.regexes import searched
+from ekiden.shared.llm.scripting.repairs import files_to_read, repairs
+from ekiden.shared.llm.scripting.sources import standing_edits
+from ekiden.shared.llm.scripting.testruns import Run, best_run, commands_for_tests, python_files, read_run, time_limit
 
 __all__ = ["FUNCTIONS"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.messages import Message, ToolCall
+from ekiden.shared.messages import Message, ToolCall
 
 __all__ = ["CallRecord", "Leg", "Legs", "call_id", "size_of"]
 

@@ -6,9 +6,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from shared.llm.scripting.sources import Change, Source
-from shared.llm.scripting.testruns import Failure, Frame, is_test
-from shared.nearness import nearest
+from ekiden.shared.llm.scripting.sources import Change, Source
+from ekiden.shared.llm.scripting.testruns import Failure, Frame, is_test
+from ekiden.shared.nearness import nearest
 
 __all__ = ["closest", "names_defined", "rename_repairs"]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from shared.llm.scripting.sources import Change, Function, Source, own_expressions
+from ekiden.shared.llm.scripting.sources import Change, Function, Source, own_expressions
 
 __all__ = ["SHAPES", "none_repairs"]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import re2
 
-from shared.allowance import spend
-from shared.patterns import compile_pattern
+from ekiden.shared.allowance import spend
+from ekiden.shared.patterns import compile_pattern
 
 __all__ = ["compiled", "literally", "searched"]
 

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.llm.scripting.history import CallRecord
-from shared.llm.scripting.names import rename_repairs
-from shared.llm.scripting.nones import none_repairs
-from shared.llm.scripting.sources import Change, Edit, Function, Source, edit_for, own_expressions, sources_in
-from shared.llm.scripting.testruns import Failure, Run, is_test
+from ekiden.shared.llm.scripting.history import CallRecord
+from ekiden.shared.llm.scripting.names import rename_repairs
+from ekiden.shared.llm.scripting.nones import none_repairs
+from ekiden.shared.llm.scripting.sources import Change, Edit, Function, Source, edit_for, own_expressions, sources_in
+from ekiden.shared.llm.scripting.testruns import Failure, Run, is_test
 
 __all__ = ["Repair", "files_to_read", "repairs"]
 

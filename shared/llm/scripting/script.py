@@ -38,12 +38,12 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.errors import DefinitionError
-from shared.llm.base import FinishReason
-from shared.llm.scripting.expressions import expressions_in, render
-from shared.llm.scripting.functions import FUNCTIONS
-from shared.llm.scripting.regexes import compiled, literally, searched
-from shared.messages import Usage
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.llm.base import FinishReason
+from ekiden.shared.llm.scripting.expressions import expressions_in, render
+from ekiden.shared.llm.scripting.functions import FUNCTIONS
+from ekiden.shared.llm.scripting.regexes import compiled, literally, searched
+from ekiden.shared.messages import Usage
 
 try:
     from yaml import CSafeLoader as _Loader

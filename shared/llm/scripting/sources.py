@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from shared.llm.scripting.history import CallRecord
+from ekiden.shared.llm.scripting.history import CallRecord
 
 __all__ = ["Change", "Edit", "Source", "edit_for", "sources_in", "standing_edits"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from shared.llm.scripting.history import CallRecord
+from ekiden.shared.llm.scripting.history import CallRecord
 
 __all__ = [
     "Failure",

@@ -7,9 +7,9 @@ fails), is given control back by ``checker``, and ``reviewer`` ends the job beca
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared.handoff import Frame, HandoffContext, first_context
-from shared.messages import Message, TextPart, ToolCall, ToolResult, Usage
-from shared.records import (
+from ekiden.shared.handoff import Frame, HandoffContext, first_context
+from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult, Usage
+from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,

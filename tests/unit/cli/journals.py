@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from shared.records import Entry
+from ekiden.shared.records import Entry
 
 FILE = Path(__file__).parent / "data" / "journal.json"
 STORED = json.loads(FILE.read_text("utf-8"))

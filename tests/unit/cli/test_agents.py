@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.agents.checks import Checker
-from dispatcher.cli.agents.commands import Template, app
-from dispatcher.cli.agents.create import templates
-from dispatcher.cli.agents.found import AgentFile
-from shared.definitions.forms import definition_from
-from shared.definitions.loader import load_file, shipped_agents_dir
-from shared.errors import ConfigurationError, InvalidRequest, UnknownAgent
+from ekiden.dispatcher.cli.agents.checks import Checker
+from ekiden.dispatcher.cli.agents.commands import Template, app
+from ekiden.dispatcher.cli.agents.create import templates
+from ekiden.dispatcher.cli.agents.found import AgentFile
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.loader import load_file, shipped_agents_dir
+from ekiden.shared.errors import ConfigurationError, InvalidRequest, UnknownAgent
 
 GOOD = "---\nname: {name}\ndescription: Does things.\nmodel: inherit\n{more}---\n\nYou do things.\n"
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.commands.catalog import history
-from dispatcher.cli.main import app
-from shared.errors import AmbiguousId, CatalogReplaced, DefinitionError, EkidenError, InvalidRequest, NoCatalog
-from shared.stores import keys
-from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import as_any
+from ekiden.dispatcher.cli.commands.catalog import history
+from ekiden.dispatcher.cli.main import app
+from ekiden.shared.errors import AmbiguousId, CatalogReplaced, DefinitionError, EkidenError, InvalidRequest, NoCatalog
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.redis import as_any
 
 OTHER = "0123456789ab"
 

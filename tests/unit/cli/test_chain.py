@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from dispatcher.cli.views.chain import chain_json, show_chain
-from dispatcher.cli.views.mermaid import flowchart
-from dispatcher.journal.reading import family_story
-from dispatcher.journal.story import Story
-from shared.records import Ended, Entry
+from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
+from ekiden.dispatcher.cli.views.mermaid import flowchart
+from ekiden.dispatcher.journal.reading import family_story
+from ekiden.dispatcher.journal.story import Story
+from ekiden.shared.records import Ended, Entry
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, Names, family
 
 HOSTILE = [
@@ -151,7 +151,7 @@ def test_the_json_is_one_object_with_nested_children_and_run_paths() -> None:
 
 
 def test_what_the_worker_recorded_of_a_cost_counts_and_the_prices_where_it_recorded_none() -> None:
-    from shared.prices import Prices
+    from ekiden.shared.prices import Prices
 
     journals = family()
     told = family_story(ROOT, journals, prices=Prices({"scripted": (10_000.0, 0.0)}))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.cli.running.choosing import _correction, _meant
+from ekiden.dispatcher.cli.running.choosing import _correction, _meant
 
 OFFERED = ("writer", "tester", "3")
 NAMES = ("tester", "writer", "3", "far-away")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.commands.config import app
-from shared.errors import InvalidRequest
-from shared.settings_files import project_file, read_settings
+from ekiden.dispatcher.cli.commands.config import app
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.settings_files import project_file, read_settings
 
 
 @pytest.fixture(autouse=True)

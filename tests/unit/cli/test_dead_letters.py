@@ -7,9 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.main import app
-from shared.errors import InvalidRequest
-from shared.stores.opening import open_stores
+from ekiden.dispatcher.cli.main import app
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.stores.opening import open_stores
 
 
 def status(*args: str) -> Result:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.agents.found import open_agents
-from dispatcher.cli.doctor.here import agent_files, collector, mcp_servers, models
-from dispatcher.cli.doctor.losses import losses
-from dispatcher.cli.doctor.server import agents_served, clock, own_files, queues_served, versions
-from shared.definitions.catalog import build_catalog
-from shared.settings import load_settings
-from shared.stores.clock import Jump
-from shared.stores.durability import Durability
-from shared.stores.pools import QueueView
-from shared.stores.views import PoolView
-from shared.version import VERSION
+from ekiden.dispatcher.cli.agents.found import open_agents
+from ekiden.dispatcher.cli.doctor.here import agent_files, collector, mcp_servers, models
+from ekiden.dispatcher.cli.doctor.losses import losses
+from ekiden.dispatcher.cli.doctor.server import agents_served, clock, own_files, queues_served, versions
+from ekiden.shared.definitions.catalog import build_catalog
+from ekiden.shared.settings import load_settings
+from ekiden.shared.stores.clock import Jump
+from ekiden.shared.stores.durability import Durability
+from ekiden.shared.stores.pools import QueueView
+from ekiden.shared.stores.views import PoolView
+from ekiden.shared.version import VERSION
 
 
 @pytest.fixture(autouse=True)

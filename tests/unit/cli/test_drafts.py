@@ -1,9 +1,9 @@
 """Which pieces of answers in the making still count."""
 
-from dispatcher.journal.drafts import Drafts
-from shared.messages import Message
-from shared.records import Ended, LegStarted, ModelReplied, Record, Retried
-from shared.stores.views import LivePiece
+from ekiden.dispatcher.journal.drafts import Drafts
+from ekiden.shared.messages import Message
+from ekiden.shared.records import Ended, LegStarted, ModelReplied, Record, Retried
+from ekiden.shared.stores.views import LivePiece
 
 
 def drafts(*records: Record) -> Drafts:

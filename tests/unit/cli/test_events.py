@@ -7,10 +7,10 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from dispatcher.cli.views.json_lines import JsonView, event_schema, event_type
-from shared.handoff import first_context
-from shared.messages import Message, TextPart, ToolCall, ToolResult
-from shared.records import (
+from ekiden.dispatcher.cli.views.json_lines import JsonView, event_schema, event_type
+from ekiden.shared.handoff import first_context
+from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
+from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
@@ -31,7 +31,7 @@ from shared.records import (
     ToolStarted,
     Unrouted,
 )
-from shared.stores.views import LivePiece
+from ekiden.shared.stores.views import LivePiece
 
 ONE_OF_EACH: list[Record] = [
     JobRequested(prompt="zwei\nZeilen"),

@@ -7,17 +7,17 @@ from typing import TypeVar
 
 import pytest
 
-from dispatcher.client import Client
-from dispatcher.journal.following import Follower, waits_behind
-from dispatcher.places import Place
-from shared.errors import StoreUnavailable, UnknownJob
-from shared.records import Delegated, Entry, Noticed, Paused
-from shared.stores import keys
-from shared.stores.base import Claimed, claims_in
-from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import as_any
-from shared.stores.submissions import ChildSubmission
-from shared.stores.views import LivePiece
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.following import Follower, waits_behind
+from ekiden.dispatcher.places import Place
+from ekiden.shared.errors import StoreUnavailable, UnknownJob
+from ekiden.shared.records import Delegated, Entry, Noticed, Paused
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Claimed, claims_in
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.submissions import ChildSubmission
+from ekiden.shared.stores.views import LivePiece
 from tests.contract.relay_world import claimed, done, moved, reply, submission, submitted
 from tests.contract.rewinding import Snapshot
 from tests.contract.test_children import FAILED, children_of, end

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import pytest
 from typer.testing import CliRunner
 
-from dispatcher.cli.main import app
-from dispatcher.client import Client
-from shared.errors import InvalidRequest
-from shared.records import JobRequested, Record
-from shared.stores.opening import Stores, open_stores
-from shared.stores.redis import as_any
-from shared.stores.views import Spent
+from ekiden.dispatcher.cli.main import app
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.records import JobRequested, Record
+from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import Spent
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.contract.test_children import FAILED, end, waiting_parent
 from tests.unit.cli.test_follow import delegated

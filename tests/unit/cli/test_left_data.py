@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.local.left_data import copy_data, left_data, name_left_data
-from shared import keeper
-from shared.errors import InvalidRequest
+from ekiden.dispatcher.local.left_data import copy_data, left_data, name_left_data
+from ekiden.shared import keeper
+from ekiden.shared.errors import InvalidRequest
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from dispatcher.cli.terminal.lines import PipedLines, TypedLines, lines_here
+from ekiden.dispatcher.cli.terminal.lines import PipedLines, TypedLines, lines_here
 
 
 def read_all(text: str, monkeypatch: pytest.MonkeyPatch) -> list[str | None]:

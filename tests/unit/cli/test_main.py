@@ -9,10 +9,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from dispatcher.cli import main
-from dispatcher.cli.agents.commands import Group
-from dispatcher.cli.lazy import command_of
-from dispatcher.cli.main import app
+from ekiden.dispatcher.cli import main
+from ekiden.dispatcher.cli.agents.commands import Group
+from ekiden.dispatcher.cli.lazy import command_of
+from ekiden.dispatcher.cli.main import app
 
 COMMANDS = [
     [],
@@ -37,7 +37,7 @@ HEAVY = ["redis", "celery", "kombu", "pydantic", "pydantic_settings", "valkeylit
 CODE = """
 import json, sys
 sys.argv = ["ekiden", "--help"]
-from dispatcher.cli.main import run
+from ekiden.dispatcher.cli.main import run
 try:
     run()
 finally:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.local.locks import Neighbours, UpLock, root_of_up
-from shared.errors import ConfigurationError
+from ekiden.dispatcher.local.locks import Neighbours, UpLock, root_of_up
+from ekiden.shared.errors import ConfigurationError
 
 
 def test_the_first_command_is_alone_and_the_next_is_not(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ import io
 
 import pytest
 
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.people import PeopleView
-from dispatcher.journal.following import show_family
-from dispatcher.journal.tree import in_order
-from shared.handoff import Frame, first_context
-from shared.messages import ToolResult
-from shared.records import Delegated, Ended, Entry, HandedOff, LegStarted, Paused, Record, Refused, ToolFinished
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.people import PeopleView
+from ekiden.dispatcher.journal.following import show_family
+from ekiden.dispatcher.journal.tree import in_order
+from ekiden.shared.handoff import Frame, first_context
+from ekiden.shared.messages import ToolResult
+from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, LegStarted, Paused, Record, Refused, ToolFinished
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family
 
 

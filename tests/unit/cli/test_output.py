@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from dispatcher.cli.terminal.output import Output, fitted, speaks_unicode
-from shared.visible import one_line
+from ekiden.dispatcher.cli.terminal.output import Output, fitted, speaks_unicode
+from ekiden.shared.visible import one_line
 
 
 class Terminal(io.TextIOWrapper):

@@ -4,11 +4,11 @@ import io
 import json
 from typing import Any
 
-from dispatcher.cli.views.json_lines import JsonView, event_type
-from dispatcher.journal.following import show_family
-from dispatcher.journal.paths import Paths
-from dispatcher.journal.tree import in_order
-from shared.records import Entry
+from ekiden.dispatcher.cli.views.json_lines import JsonView, event_type
+from ekiden.dispatcher.journal.following import show_family
+from ekiden.dispatcher.journal.paths import Paths
+from ekiden.dispatcher.journal.tree import in_order
+from ekiden.shared.records import Entry
 from tests.unit.cli.families import DIGGER, ROOT, SCOUT, TESTER, family
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.running.request import Workplace, deadline_of, demo_project, prompt_of, user_name
-from shared.errors import InvalidRequest
+from ekiden.dispatcher.cli.running.request import Workplace, deadline_of, demo_project, prompt_of, user_name
+from ekiden.shared.errors import InvalidRequest
 
 
 def test_the_workspace_is_the_given_folder_unless_it_is_said_otherwise(tmp_path: Path) -> None:

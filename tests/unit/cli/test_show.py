@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from dispatcher.cli.exit_codes import exit_code_of
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views.people import PeopleView
-from shared.handoff import first_context
-from shared.messages import Message, TextPart, ToolCall, ToolResult, Usage
-from shared.records import (
+from ekiden.dispatcher.cli.exit_codes import exit_code_of
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.people import PeopleView
+from ekiden.shared.handoff import first_context
+from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult, Usage
+from ekiden.shared.records import (
     Ended,
     Entry,
     HandedOff,
@@ -24,7 +24,7 @@ from shared.records import (
     Routed,
     ToolFinished,
 )
-from shared.stores.views import LivePiece
+from ekiden.shared.stores.views import LivePiece
 
 JOB = "abcdefghijklmnop.1"
 ROUTE = first_context(JOB).advance("debugger", "routed by rule", is_route=True)

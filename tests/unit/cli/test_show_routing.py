@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.messages import Usage
-from shared.records import Ended, JobRequested, Routed, RoutingStage, Unrouted
+from ekiden.shared.messages import Usage
+from ekiden.shared.records import Ended, JobRequested, Routed, RoutingStage, Unrouted
 from tests.unit.cli.test_show import shown
 
 RULE = RoutingStage(stage="rule", agent="debugger", confidence=40, note="too unsure to decide alone")

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from dispatcher.local.stack import Stack
+from ekiden.dispatcher.local.stack import Stack
 
 
 class Dispatcher:

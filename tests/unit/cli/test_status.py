@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from dispatcher.cli.terminal.output import Output
-from dispatcher.cli.views import status_watch
-from dispatcher.cli.views.status import Look, show_status, status_json
-from dispatcher.client import Client
-from shared.errors import StoreUnavailable
-from shared.stores.dead_letters import DeadLetter, DeadLetters
-from shared.stores.pools import QueueView
-from shared.stores.views import PoolView
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views import status_watch
+from ekiden.dispatcher.cli.views.status import Look, show_status, status_json
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import StoreUnavailable
+from ekiden.shared.stores.dead_letters import DeadLetter, DeadLetters
+from ekiden.shared.stores.pools import QueueView
+from ekiden.shared.stores.views import PoolView
 
 POOL = PoolView("vm.1", "worker", ("ekiden.agent.debugger",), in_flight=3, capacity=50)
 QUEUES = [QueueView("ekiden.agent.debugger", 2, ("vm.1",)), QueueView("ekiden.dispatch", 1, ())]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli.running.submission import Asked, Conversation
-from dispatcher.client import Client
-from shared.errors import InvalidRequest, SessionBusy, UnknownJob
-from shared.ids import session_of
-from shared.records import JobRequested
-from shared.stores.opening import open_stores
-from shared.stores.redis import as_any
-from shared.stores.views import PoolView
+from ekiden.dispatcher.cli.running.submission import Asked, Conversation
+from ekiden.dispatcher.client import Client
+from ekiden.shared.errors import InvalidRequest, SessionBusy, UnknownJob
+from ekiden.shared.ids import session_of
+from ekiden.shared.records import JobRequested
+from ekiden.shared.stores.opening import open_stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import PoolView
 
 
 def run(url: str, scenario: Callable[[Client, list[str]], Awaitable[None]]) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.commands import trace
-from dispatcher.cli.main import app
-from dispatcher.cli.views.traced import TracedView
-from dispatcher.journal.following import show_family
-from dispatcher.journal.reading import family_story, story_of
-from dispatcher.journal.story import Story
-from dispatcher.journal.tree import in_order
-from dispatcher.journal.view import View
-from shared.errors import InvalidRequest
-from shared.records import Entry
+from ekiden.dispatcher.cli.commands import trace
+from ekiden.dispatcher.cli.main import app
+from ekiden.dispatcher.cli.views.traced import TracedView
+from ekiden.dispatcher.journal.following import show_family
+from ekiden.dispatcher.journal.reading import family_story, story_of
+from ekiden.dispatcher.journal.story import Story
+from ekiden.dispatcher.journal.tree import in_order
+from ekiden.dispatcher.journal.view import View
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.records import Entry
 from tests.unit.cli.families import ROOT, family
 from tests.unit.cli.journals import JOB, stored_journal
 from tests.unit.cli.test_trace_replay import Watching

@@ -12,16 +12,16 @@ import pytest
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # ships no types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from dispatcher.cli.views.drawing import told
-from dispatcher.journal.exports.events import trace_events
-from dispatcher.journal.exports.openai import openai_trace
-from dispatcher.journal.exports.otlp import otlp_trace
-from dispatcher.journal.exports.summary import story_json
-from dispatcher.journal.reading import family_story, story_of
-from dispatcher.journal.story import Story
-from shared.handoff import Frame, first_context
-from shared.messages import Message, TextPart, ToolCall, ToolResult
-from shared.records import (
+from ekiden.dispatcher.cli.views.drawing import told
+from ekiden.dispatcher.journal.exports.events import trace_events
+from ekiden.dispatcher.journal.exports.openai import openai_trace
+from ekiden.dispatcher.journal.exports.otlp import otlp_trace
+from ekiden.dispatcher.journal.exports.summary import story_json
+from ekiden.dispatcher.journal.reading import family_story, story_of
+from ekiden.dispatcher.journal.story import Story
+from ekiden.shared.handoff import Frame, first_context
+from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
+from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
@@ -40,7 +40,7 @@ from shared.records import (
     ToolFinished,
     ToolStarted,
 )
-from shared.redaction import configure_redaction
+from ekiden.shared.redaction import configure_redaction
 from tests.unit.cli.families import DIGGER, ROOT, SCOUT, TESTER, family
 from tests.unit.cli.journals import JOB, stored_journal
 

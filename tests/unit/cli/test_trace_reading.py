@@ -1,10 +1,10 @@
 """A journal becomes a story: what belongs together, what was lost, what goes on."""
 
-from dispatcher.journal.reading import story_of
-from dispatcher.journal.story import Step, Story
-from shared.messages import Usage
-from shared.prices import Prices
-from shared.records import Ended, Entry, LegStarted, Record, Retried
+from ekiden.dispatcher.journal.reading import story_of
+from ekiden.dispatcher.journal.story import Step, Story
+from ekiden.shared.messages import Usage
+from ekiden.shared.prices import Prices
+from ekiden.shared.records import Ended, Entry, LegStarted, Record, Retried
 from tests.unit.cli.journals import JOB, stored_journal
 
 

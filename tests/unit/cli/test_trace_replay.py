@@ -1,10 +1,10 @@
 """A journal played again, in its own time."""
 
-from dispatcher.journal.reading import story_of
-from dispatcher.journal.replay import replay, totals
-from dispatcher.journal.tree import in_order
-from shared.records import Entry
-from shared.stores.views import LivePiece
+from ekiden.dispatcher.journal.reading import story_of
+from ekiden.dispatcher.journal.replay import replay, totals
+from ekiden.dispatcher.journal.tree import in_order
+from ekiden.shared.records import Entry
+from ekiden.shared.stores.views import LivePiece
 from tests.unit.cli.journals import JOB, stored_journal
 
 

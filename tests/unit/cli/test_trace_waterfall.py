@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from dispatcher.cli.views.waterfall import ASCII, UNICODE, Glyphs, duration, waterfall
-from dispatcher.journal.reading import family_story, story_of
-from shared.handoff import first_context
-from shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Record
+from ekiden.dispatcher.cli.views.waterfall import ASCII, UNICODE, Glyphs, duration, waterfall
+from ekiden.dispatcher.journal.reading import family_story, story_of
+from ekiden.shared.handoff import first_context
+from ekiden.shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Record
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family
 from tests.unit.cli.journals import JOB, stored_journal
 

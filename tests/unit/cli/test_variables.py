@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.cli.running.variables import variables_of
-from dispatcher.requests import checked_state
-from shared.errors import InvalidRequest
+from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.requests import checked_state
+from ekiden.shared.errors import InvalidRequest
 
 
 @pytest.mark.parametrize(

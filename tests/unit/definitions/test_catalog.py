@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.forms import definition_from
-from shared.definitions.model import AgentDefinition
-from shared.errors import UnknownAgent
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import UnknownAgent
 
 
 def agent(name: str, *targets: str, **fields: Any) -> AgentDefinition:

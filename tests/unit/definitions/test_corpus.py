@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared.definitions.loader import load_file, load_folder
-from shared.definitions.model import AgentDefinition
-from shared.definitions.problems import Problem
+from ekiden.shared.definitions.loader import load_file, load_folder
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.problems import Problem
 
 COUNTS = {
     ("parses", "loads"): 111,
@@ -100,7 +100,7 @@ def test_tools_never_become_more_than_the_file_says(agents: Path, entries: list[
 
 
 def test_no_file_waits_for_a_tool_that_workers_do_not_ship_with(agents: Path) -> None:
-    from shared.definitions.toolrules import BUILTIN_TOOLS
+    from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
 
     waited = {
         tool

@@ -1,7 +1,7 @@
 import pytest
 
-from shared.definitions.encoding import decode
-from shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.encoding import decode
+from ekiden.shared.definitions.problems import AgentFileError
 
 TEXT = "---\nname: 审查\ndescription: 这个代理负责审查所有的代码。\n---\n你审查代码。\n"
 

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from shared.definitions.forms import definition_from, read_definition
-from shared.definitions.model import AgentDefinition, HandoffRule, Limits, ToolRules
-from shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.forms import definition_from, read_definition
+from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, Limits, ToolRules
+from ekiden.shared.definitions.problems import AgentFileError
 
 NAMED = {"name": "fixer", "description": "Repairs."}
 

@@ -1,7 +1,7 @@
 import pytest
 
-from shared.definitions.frontmatter import read_front_matter
-from shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.frontmatter import read_front_matter
+from ekiden.shared.definitions.problems import AgentFileError
 
 FILE = "---\nname: fixer\ndescription: Repairs.\n---\n\nYou repair.\n"
 

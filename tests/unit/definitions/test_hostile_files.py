@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.definitions.loader import load_file
-from shared.definitions.model import ToolRules
+from ekiden.shared.definitions.loader import load_file
+from ekiden.shared.definitions.model import ToolRules
 
 BOMB = "\n".join(
     [

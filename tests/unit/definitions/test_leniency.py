@@ -1,7 +1,7 @@
 import pytest
 
-from shared.definitions.frontmatter import FrontMatter, read_front_matter
-from shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.frontmatter import FrontMatter, read_front_matter
+from ekiden.shared.definitions.problems import AgentFileError
 
 
 def read(front: str) -> FrontMatter:

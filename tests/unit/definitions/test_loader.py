@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.definitions.catalog import build_catalog
-from shared.definitions.loader import AGENTS_FOLDER, load_all, load_file, load_folder, shipped_agents_dir
+from ekiden.shared.definitions.catalog import build_catalog
+from ekiden.shared.definitions.loader import AGENTS_FOLDER, load_all, load_file, load_folder, shipped_agents_dir
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "agents"
 

@@ -3,7 +3,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from shared.definitions.model import AgentDefinition, HandoffRule, Limits, ToolRules, Triggers
+from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, Limits, ToolRules, Triggers
 
 STORED = {
     "name": "fixer",

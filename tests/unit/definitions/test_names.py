@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.definitions.names import ToolNames, agent_meant, transfer_tool_name
-from shared.errors import UnknownAgent
+from ekiden.shared.definitions.names import ToolNames, agent_meant, transfer_tool_name
+from ekiden.shared.errors import UnknownAgent
 
 
 @pytest.mark.parametrize(

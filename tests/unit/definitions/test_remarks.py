@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shared.definitions.forms import read_definition
+from ekiden.shared.definitions.forms import read_definition
 
 EDGE = "'retrun' of the handoff to 'b' is not known and has no effect. Did you mean 'return'?"
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.definitions.forms import definition_from
-from shared.definitions.loader import load_file
-from shared.definitions.model import AgentDefinition, Delegation, HandoffRule, Output, Subagent
-from shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.loader import load_file
+from ekiden.shared.definitions.model import AgentDefinition, Delegation, HandoffRule, Output, Subagent
+from ekiden.shared.definitions.problems import AgentFileError
 
 NAMED = {"name": "lead", "description": "Leads."}
 FILES = {"type": "object", "properties": {"files": {"type": "array", "items": {"type": "string"}}}}

@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from shared.definitions.forms import definition_from
-from shared.definitions.model import AgentDefinition, ToolRules
-from shared.definitions.problems import AgentFileError
-from shared.definitions.toolrules import ALIASES, BUILTIN_TOOLS, RulesReader, is_foreign
-from workers.tools.registry import BUILTIN, builtin_registry
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.model import AgentDefinition, ToolRules
+from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.toolrules import ALIASES, BUILTIN_TOOLS, RulesReader, is_foreign
+from ekiden.workers.tools.registry import BUILTIN, builtin_registry
 
 ALL = sorted(BUILTIN_TOOLS)
 

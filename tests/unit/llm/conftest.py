@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from shared.definitions.loader import shipped_agents_dir
-from shared.llm.base import ModelRequest, ToolSpec
-from shared.llm.scripted import ScriptedModel
-from shared.messages import ToolCall, ToolResult, answered, user_message
+from ekiden.shared.definitions.loader import shipped_agents_dir
+from ekiden.shared.llm.base import ModelRequest, ToolSpec
+from ekiden.shared.llm.scripted import ScriptedModel
+from ekiden.shared.messages import ToolCall, ToolResult, answered, user_message
 
 TRANSFERS = {"debugger": ("code-fixer",), "code-fixer": ("reviewer",), "reviewer": ()}
 TOOLS = ("ls", "glob", "grep", "read_file", "edit_file", "bash")

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from shared.errors import MissingModel
-from shared.llm.models import ADAPTERS, Models, ModelValues, choose, usable_models
-from shared.llm.retrying import RetryingModel
-from shared.llm.storing import StorableModel
+from ekiden.shared.errors import MissingModel
+from ekiden.shared.llm.models import ADAPTERS, Models, ModelValues, choose, usable_models
+from ekiden.shared.llm.retrying import RetryingModel
+from ekiden.shared.llm.storing import StorableModel
 
 KEY = {"GEMINI_API_KEY": "k"}
 VERTEX = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p"}
@@ -116,6 +116,6 @@ def test_a_provider_is_made_once() -> None:
 
 def test_a_second_provider_fits_beside_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     other = replace(ADAPTERS[1], name="other", prefix="llama-", known=("llama-7b",))
-    monkeypatch.setattr("shared.llm.models.ADAPTERS", (*ADAPTERS, other))
+    monkeypatch.setattr("ekiden.shared.llm.models.ADAPTERS", (*ADAPTERS, other))
     assert choose("llama-7b", PLAIN, {}).adapter is other
     assert "llama-7b" in {model.name for model in usable_models({})}

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from shared.demo import write_demo
-from shared.llm.scripting.history import CallRecord
-from shared.llm.scripting.sources import Edit, standing_edits
+from ekiden.shared.demo import write_demo
+from ekiden.shared.llm.scripting.history import CallRecord
+from ekiden.shared.llm.scripting.sources import Edit, standing_edits
 
 if TYPE_CHECKING:
     from tests.unit.llm.conftest import Play

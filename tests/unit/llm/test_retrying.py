@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shared.errors import ModelError, ModelUnavailable, QuotaExhausted
-from shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
-from shared.llm.retrying import RetryingModel
-from shared.messages import Message, TextPart
+from ekiden.shared.errors import ModelError, ModelUnavailable, QuotaExhausted
+from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.retrying import RetryingModel
+from ekiden.shared.messages import Message, TextPart
 
 REQUEST = ModelRequest(agent="a", model="m", instructions="", messages=())
 DONE = ModelReply(message=Message(role="model", parts=(TextPart(text="done"),)))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shared.llm.schema import MAX_NAME, WireNames, accepted_schema, wire_name
+from ekiden.shared.llm.schema import MAX_NAME, WireNames, accepted_schema, wire_name
 
 
 @pytest.mark.parametrize("name", ["read_file", "_ok", "transfer_to_code_fixer", "x" * MAX_NAME])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from shared.definitions.loader import shipped_agents_dir
-from shared.errors import DefinitionError, ModelError
-from shared.llm.base import Delta, ModelReply, ModelRequest, ToolSpec
-from shared.llm.scripted import ScriptedModel
-from shared.messages import Message, TextPart, ToolResult, Usage, answered, user_message
+from ekiden.shared.definitions.loader import shipped_agents_dir
+from ekiden.shared.errors import DefinitionError, ModelError
+from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, ToolSpec
+from ekiden.shared.llm.scripted import ScriptedModel
+from ekiden.shared.messages import Message, TextPart, ToolResult, Usage, answered, user_message
 from tests.ticking import beside_a_ticking_loop
 
 
@@ -257,7 +257,7 @@ def test_reads_what_is_new_in_a_conversation_only(monkeypatch: pytest.MonkeyPatc
         read.append(message)
         return 1
 
-    monkeypatch.setattr("shared.llm.scripting.history.size_of", noted)
+    monkeypatch.setattr("ekiden.shared.llm.scripting.history.size_of", noted)
     model, messages = _model(LOOKS), [user_message("go")]
     for turn in range(1, 200):
         reply = _ask(model, *messages).message

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ModelUnavailable
-from shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
-from shared.llm.storing import StorableModel
-from shared.messages import Message, TextPart, ToolCall
-from shared.records import ModelReplied, decode_record, encode_record
+from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.storing import StorableModel
+from ekiden.shared.messages import Message, TextPart, ToolCall
+from ekiden.shared.records import ModelReplied, decode_record, encode_record
 
 REQUEST = ModelRequest(agent="a", model="m", instructions="", messages=())
 

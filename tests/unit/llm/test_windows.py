@@ -1,7 +1,7 @@
 import pytest
 
-from shared.llm.windows import DEFAULT_WINDOW, tokens_in, tokens_of, window_of
-from shared.messages import Message, TextPart, ToolCall, user_message
+from ekiden.shared.llm.windows import DEFAULT_WINDOW, tokens_in, tokens_of, window_of
+from ekiden.shared.messages import Message, TextPart, ToolCall, user_message
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from shared.handoff import first_context
-from shared.relay.message import outbox, queue_for
+from ekiden.shared.handoff import first_context
+from ekiden.shared.relay.message import outbox, queue_for
 
 __all__ = ["BAD", "ODD_BUT_GOOD", "QUEUE", "good"]
 

@@ -5,14 +5,14 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from shared.outcomes import Outcome
-from shared.relay.believing import Believing
-from shared.relay.leases import Leases
-from shared.relay.leg import Leg
-from shared.relay.runner import Runner
-from shared.stores import keys
-from shared.stores.base import JobStore
-from shared.stores.opening import Stores
+from ekiden.shared.outcomes import Outcome
+from ekiden.shared.relay.believing import Believing
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.runner import Runner
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import JobStore
+from ekiden.shared.stores.opening import Stores
 
 Move = Outcome | BaseException | Callable[[Leg], Awaitable[Outcome]]
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from shared.relay.admission import BEGINNING, BUSY_S, LAG_SHARE, LOOK_S, Admission
+from ekiden.shared.relay.admission import BEGINNING, BUSY_S, LAG_SHARE, LOOK_S, Admission
 
 LEASE_S = 5.0
 LIMIT_S = LEASE_S / LAG_SHARE

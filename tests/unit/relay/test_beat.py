@@ -6,12 +6,12 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from shared.errors import EkidenError, StoreNotReady, StoreUnavailable
-from shared.relay import beat
-from shared.relay.beat import AGAIN_S, CALM_S, Beat, Chore
-from shared.relay.leases import Leases
-from shared.settings import Settings
-from shared.stores.opening import Stores
+from ekiden.shared.errors import EkidenError, StoreNotReady, StoreUnavailable
+from ekiden.shared.relay import beat
+from ekiden.shared.relay.beat import AGAIN_S, CALM_S, Beat, Chore
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import Stores
 from tests.integration.scratch import free_port
 
 DEADLINE_S = 10.0

@@ -1,10 +1,10 @@
 """Which queues a worker consumes that was told no agents."""
 
-from shared.relay.following import AgentsToServe
-from shared.relay.message import DISPATCH_QUEUE, queue_for
-from shared.stores import keys
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
+from ekiden.shared.relay.following import AgentsToServe
+from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, moved, step_to, submitted
 from tests.scenarios.relay import on_fakeredis
 

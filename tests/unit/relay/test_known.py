@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from shared.errors import StoreUnavailable
-from shared.relay.known import KnownServer
-from shared.relay.leases import Leases
-from shared.stores.durability import Identity
-from shared.stores.opening import Stores
+from ekiden.shared.errors import StoreUnavailable
+from ekiden.shared.relay.known import KnownServer
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.stores.durability import Identity
+from ekiden.shared.stores.opening import Stores
 
 FIRST = Identity("run1", "repl1", 1_000)
 

@@ -7,10 +7,10 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from shared.errors import StoreUnavailable
-from shared.graces import TAKEOVER_S
-from shared.relay.leases import Held, Leases
-from shared.stores.base import JobStore, Lease
+from ekiden.shared.errors import StoreUnavailable
+from ekiden.shared.graces import TAKEOVER_S
+from ekiden.shared.relay.leases import Held, Leases
+from ekiden.shared.stores.base import JobStore, Lease
 
 LEASE = Lease("a" * 16 + ".1", 1, "7", "ekiden.agent.x")
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from shared.errors import LostLease, StoreUnavailable
-from shared.relay import patience
-from shared.relay.patience import Patience
-from shared.stores.base import Appended, Lease
+from ekiden.shared.errors import LostLease, StoreUnavailable
+from ekiden.shared.relay import patience
+from ekiden.shared.relay.patience import Patience
+from ekiden.shared.stores.base import Appended, Lease
 
 LEASE = Lease("a" * 16 + ".1", 1, "7#1")
 

@@ -15,7 +15,7 @@ from celery import Celery, signals
 from celery.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
 from kombu.exceptions import ContentDisallowed
 
-from shared.relay.pool import AsyncPool, RequestStack
+from ekiden.shared.relay.pool import AsyncPool, RequestStack
 
 DEADLINE_S = 5.0
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kombu.utils.json import loads
 
-from shared.relay.reading import Unreadable, readable
+from ekiden.shared.relay.reading import Unreadable, readable
 from tests.unit.relay.foreign import BAD, ODD_BUT_GOOD, QUEUE, good
 
 KEYS = st.sampled_from(

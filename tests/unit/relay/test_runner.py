@@ -9,19 +9,19 @@ import fakeredis
 import pytest
 from structlog.testing import capture_logs
 
-from shared.errors import DefinitionError, ModelUnavailable, StoreUnavailable
-from shared.handoff import HandoffContext
-from shared.messages import Message, ToolCall, ToolResult
-from shared.outcomes import Answer, Outcome, Suspended, Transfer
-from shared.records import Ended, ModelReplied, Noticed, Paused, Record, Refused, ToolFinished, ToolStarted
-from shared.relay.leases import Leases
-from shared.relay.leg import Leg
-from shared.relay.message import DISPATCH_QUEUE, queue_for
-from shared.relay.runner import Runner
-from shared.stores import keys
-from shared.stores.base import JobStore, Lease
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
+from ekiden.shared.errors import DefinitionError, ModelUnavailable, StoreUnavailable
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.messages import Message, ToolCall, ToolResult
+from ekiden.shared.outcomes import Answer, Outcome, Suspended, Transfer
+from ekiden.shared.records import Ended, ModelReplied, Noticed, Paused, Record, Refused, ToolFinished, ToolStarted
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
+from ekiden.shared.relay.runner import Runner
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import JobStore, Lease
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.unit.relay.legs import Playing, expire, handler_of, runner_of, take, types_of

@@ -4,17 +4,17 @@ import asyncio
 import random
 from collections import Counter
 
-from shared.errors import StopFlag
-from shared.messages import Message, ToolCall, ToolResult
-from shared.outcomes import Answer, Outcome, Transfer
-from shared.records import Ended, ModelReplied, ToolFinished
-from shared.relay.leg import Leg
-from shared.relay.message import DISPATCH_QUEUE, queue_for
-from shared.relay.stopping import stop_job
-from shared.relay.sweeper import sweep
-from shared.stores import keys
-from shared.stores.base import Claimed
-from shared.stores.opening import Stores
+from ekiden.shared.errors import StopFlag
+from ekiden.shared.messages import Message, ToolCall, ToolResult
+from ekiden.shared.outcomes import Answer, Outcome, Transfer
+from ekiden.shared.records import Ended, ModelReplied, ToolFinished
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
+from ekiden.shared.relay.stopping import stop_job
+from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Claimed
+from ekiden.shared.stores.opening import Stores
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, claimed, moved, submission, submitted
 from tests.unit.relay.legs import expire, runner_of, take

@@ -6,12 +6,12 @@ import re
 import fakeredis
 import pytest
 
-from shared.handoff import Frame
-from shared.records import Ended, HandedOff, Paused, Retried
-from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from shared.relay.sweeper import sweep
-from shared.stores import keys
-from shared.stores.opening import Stores
+from ekiden.shared.handoff import Frame
+from ekiden.shared.records import Ended, HandedOff, Paused, Retried
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
+from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, moved, reply, step_to, submitted
 from tests.unit.relay.legs import expire

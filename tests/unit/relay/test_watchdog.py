@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from celery.bootsteps import CLOSE, RUN
 
-from shared.relay.leases import Leases
-from shared.relay.watchdog import EXIT_CODE, Watchdog
+from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.watchdog import EXIT_CODE, Watchdog
 from tests.unit.relay.test_leases import forever, hold
 
 QUEUES = ["ekiden.agent.a", "ekiden.agent.b"]

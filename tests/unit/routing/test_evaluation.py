@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
-from dispatcher.routing.evaluation import Case, Outcome, evaluate, read_cases, report
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.errors import InvalidRequest
+from ekiden.dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.evaluation import Case, Outcome, evaluate, read_cases, report
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.errors import InvalidRequest
 
 
 def outcome(label: str, best: str, kept: bool, belonging: float = 50.0, clear: bool = True, ms: float = 1.0) -> Outcome:

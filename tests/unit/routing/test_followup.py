@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
-from dispatcher.routing.followup import FollowUpRouter
-from dispatcher.routing.strategies import RoutingValues, routers
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.forms import definition_from
-from shared.definitions.loader import load_folder, shipped_agents_dir
-from shared.records import RoutingStage
+from ekiden.dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.followup import FollowUpRouter
+from ekiden.dispatcher.routing.strategies import RoutingValues, routers
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.records import RoutingStage
 
 EMPTY = build_catalog([])[0]
 

@@ -3,13 +3,13 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
-from dispatcher.routing.followup import FollowUpRouter
-from dispatcher.routing.hybrid import HybridRouter
-from dispatcher.routing.llm import RouterModel
-from dispatcher.routing.strategies import RoutingValues, routers
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.records import RoutingStage
+from ekiden.dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.followup import FollowUpRouter
+from ekiden.dispatcher.routing.hybrid import HybridRouter
+from ekiden.dispatcher.routing.llm import RouterModel
+from ekiden.dispatcher.routing.strategies import RoutingValues, routers
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.records import RoutingStage
 
 EMPTY = build_catalog([])[0]
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
-from dispatcher.routing.llm import NOBODY, ModelRouter, RouterModel
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.forms import definition_from
-from shared.errors import MissingModel, ModelUnavailable
-from shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
-from shared.messages import Message, TextPart, ToolCall, Usage
+from ekiden.dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.llm import NOBODY, ModelRouter, RouterModel
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.errors import MissingModel, ModelUnavailable
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import Message, TextPart, ToolCall, Usage
 
 
 @dataclass

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from dispatcher.dispatch import with_default
-from dispatcher.routing.base import ALONE, RoutingResult, Surroundings
-from dispatcher.routing.hybrid import HybridRouter
-from dispatcher.routing.llm import NOBODY, ModelRouter, RouterModel
-from dispatcher.routing.rules import RuleRouter
-from dispatcher.routing.semantic import SemanticRouter
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.forms import definition_from
-from shared.llm.gemini import GeminiModel
-from shared.llm.genai.access import GeminiAccess
+from ekiden.dispatcher.dispatch import with_default
+from ekiden.dispatcher.routing.base import ALONE, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.hybrid import HybridRouter
+from ekiden.dispatcher.routing.llm import NOBODY, ModelRouter, RouterModel
+from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.dispatcher.routing.semantic import SemanticRouter
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.llm.gemini import GeminiModel
+from ekiden.shared.llm.genai.access import GeminiAccess
 from tests.doubles.gemini.server import GeminiServer
 from tests.unit.routing.test_semantic import BagOfWords
 

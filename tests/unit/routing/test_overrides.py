@@ -2,8 +2,8 @@
 
 import pytest
 
-from dispatcher.routing.overrides import Override, parse_override
-from shared.errors import InvalidRequest, UnknownAgent
+from ekiden.dispatcher.routing.overrides import Override, parse_override
+from ekiden.shared.errors import InvalidRequest, UnknownAgent
 
 AGENTS = ("debugger", "code-fixer", "翻译助手", "Billing Agent")
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from dispatcher.routing.recent import KEPT, Recent
-from shared.errors import CatalogNotReady
+from ekiden.dispatcher.routing.recent import KEPT, Recent
+from ekiden.shared.errors import CatalogNotReady
 
 
 class Maker:

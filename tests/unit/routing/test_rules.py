@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from dispatcher.routing.base import SHOWN, RoutingResult
-from dispatcher.routing.rules import RuleRouter
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.forms import definition_from
-from shared.definitions.loader import load_folder, shipped_agents_dir
-from shared.patterns import Pattern, compile_pattern
+from ekiden.dispatcher.routing.base import SHOWN, RoutingResult
+from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.patterns import Pattern, compile_pattern
 from tests.ticking import beside_a_ticking_loop
 
 
@@ -163,7 +163,7 @@ def test_rules_are_compiled_once_per_catalog(monkeypatch: pytest.MonkeyPatch) ->
         compiled.append(text)
         return compile_pattern(text, ignore_case=ignore_case)
 
-    monkeypatch.setattr("dispatcher.routing.lexicon.compile_pattern", noted)
+    monkeypatch.setattr("ekiden.dispatcher.routing.lexicon.compile_pattern", noted)
     router = RuleRouter()
     first, second = catalog_of(a={"patterns": ["x"]}), catalog_of(a={"patterns": ["y"]})
 
@@ -237,7 +237,7 @@ def test_patterns_are_tried_one_by_one_where_a_set_gives_up(monkeypatch: pytest.
         def Match(self, text: bytes) -> None:  # noqa: N802 - RE2's name
             return None  # not even the pattern that always matches
 
-    monkeypatch.setattr("dispatcher.routing.lexicon._set_of", lambda patterns: Exhausted())
+    monkeypatch.setattr("ekiden.dispatcher.routing.lexicon._set_of", lambda patterns: Exhausted())
 
     assert chosen("code7", catalog_of(**{f"a{n}": {"patterns": [f"code{n}$"]} for n in range(40)})) == "a7"
 

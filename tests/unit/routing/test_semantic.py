@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dispatcher.routing.base import RoutingResult
-from dispatcher.routing.encoder import SentenceEncoder, Vectors
-from dispatcher.routing.meaning import texts_of
-from dispatcher.routing.semantic import SemanticRouter
-from dispatcher.routing.words import WordIndex, words_of
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.forms import definition_from
-from shared.errors import CatalogNotReady
+from ekiden.dispatcher.routing.base import RoutingResult
+from ekiden.dispatcher.routing.encoder import SentenceEncoder, Vectors
+from ekiden.dispatcher.routing.meaning import texts_of
+from ekiden.dispatcher.routing.semantic import SemanticRouter
+from ekiden.dispatcher.routing.words import WordIndex, words_of
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.errors import CatalogNotReady
 
 BILLS = [
     "pay my bill",
@@ -176,7 +176,7 @@ def test_the_agents_order_follows_the_catalog_after_a_change() -> None:
 
 
 def test_large_catalogs_take_the_nearest_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dispatcher.routing.meaning._MOST_ROWS", 10)
+    monkeypatch.setattr("ekiden.dispatcher.routing.meaning._MOST_ROWS", 10)
 
     assert routed("is a boat free", catalog_of(bills=BILLS, boats=BOATS)).candidates[0].agent == "boats"
 

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from dispatcher.routing.base import ALONE, RoutingResult, Surroundings
-from dispatcher.routing.llm import ModelRouter, RouterModel
-from dispatcher.routing.rules import RuleRouter
-from shared.definitions.catalog import Catalog, build_catalog
-from shared.definitions.forms import definition_from
-from shared.definitions.loader import load_folder, shipped_agents_dir
-from shared.llm.scripted import ScriptedModel
+from ekiden.dispatcher.routing.base import ALONE, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
+from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.llm.scripted import ScriptedModel
 
 
 def routed(prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ConfigurationError
-from shared.settings import load_settings
-from shared.telemetry.config import EVENTS, TelemetryConfig, events_of, telemetry_config
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.settings import load_settings
+from ekiden.shared.telemetry.config import EVENTS, TelemetryConfig, events_of, telemetry_config
 
 
 def config(env: dict[str, str] | None = None, **settings: Any) -> TelemetryConfig:

@@ -8,11 +8,11 @@ import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
-from shared.handoff import first_context
-from shared.messages import ToolResult, Usage
-from shared.outcomes import Answer, Child, Failed, Outcome, Suspended, Transfer
-from shared.prices import Prices
-from shared.records import (
+from ekiden.shared.handoff import first_context
+from ekiden.shared.messages import ToolResult, Usage
+from ekiden.shared.outcomes import Answer, Child, Failed, Outcome, Suspended, Transfer
+from ekiden.shared.prices import Prices
+from ekiden.shared.records import (
     Delegated,
     JobRequested,
     LegStarted,
@@ -23,20 +23,20 @@ from shared.records import (
     Summarised,
     ToolFinished,
 )
-from shared.redaction import Redactor
-from shared.relay.leg import Leg
-from shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from shared.relay.runner import Runner
-from shared.settings import load_settings
-from shared.stores.opening import Stores
-from shared.stores.submissions import Submission
-from shared.telemetry.base import install
-from shared.telemetry.config import EVENTS, telemetry_config
-from shared.telemetry.content import Content
-from shared.telemetry.metrics import Meters
-from shared.telemetry.recording import Recorder
-from shared.telemetry.spans import Spans
-from shared.telemetry.watching import Outlets
+from ekiden.shared.redaction import Redactor
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
+from ekiden.shared.relay.runner import Runner
+from ekiden.shared.settings import load_settings
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.submissions import Submission
+from ekiden.shared.telemetry.base import install
+from ekiden.shared.telemetry.config import EVENTS, telemetry_config
+from ekiden.shared.telemetry.content import Content
+from ekiden.shared.telemetry.metrics import Meters
+from ekiden.shared.telemetry.recording import Recorder
+from ekiden.shared.telemetry.spans import Spans
+from ekiden.shared.telemetry.watching import Outlets
 from tests.conftest import Backend
 from tests.unit.relay.legs import runner_of, take
 from tests.unit.telemetry.test_metrics import fetched, free_port

@@ -9,9 +9,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags, TraceState
 
-from shared.telemetry.encoding import encoded
-from shared.telemetry.identity import Root
-from shared.telemetry.spans import Span, Spans
+from ekiden.shared.telemetry.encoding import encoded
+from ekiden.shared.telemetry.identity import Root
+from ekiden.shared.telemetry.spans import Span, Spans
 from tests.unit.telemetry.test_recording import Kept
 
 ROOT = Root(2**127 + 5, 2**63 + 3, sampled=True)

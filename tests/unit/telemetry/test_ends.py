@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from shared.outcomes import Answer, Outcome, Transfer
-from shared.records import Ended, Entry, JobRequested, Paused, Record
-from shared.relay.gauges import tell_queues
-from shared.relay.leg import Leg
-from shared.relay.message import DISPATCH_QUEUE, queue_for
-from shared.relay.stopping import stop_job
-from shared.relay.sweeper import end_overdue, sweep
-from shared.stores import keys
-from shared.stores.opening import Stores
-from shared.telemetry.base import QueueGauge, Telemetry, install
+from ekiden.shared.outcomes import Answer, Outcome, Transfer
+from ekiden.shared.records import Ended, Entry, JobRequested, Paused, Record
+from ekiden.shared.relay.gauges import tell_queues
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
+from ekiden.shared.relay.stopping import stop_job
+from ekiden.shared.relay.sweeper import end_overdue, sweep
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.telemetry.base import QueueGauge, Telemetry, install
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, submitted
 from tests.doubles.clocks import let_clock_be_set, set_clock

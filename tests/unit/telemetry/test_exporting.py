@@ -13,10 +13,10 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from shared.redaction import Redactor
-from shared.telemetry.exporting import MAX_TEXT, LineExporter, RedactingExporter, close_in_time, resource_for
-from shared.telemetry.identity import Root
-from shared.telemetry.spans import Span, Spans
+from ekiden.shared.redaction import Redactor
+from ekiden.shared.telemetry.exporting import MAX_TEXT, LineExporter, RedactingExporter, close_in_time, resource_for
+from ekiden.shared.telemetry.identity import Root
+from ekiden.shared.telemetry.spans import Span, Spans
 
 ROOT = Root(1, 2, sampled=True)
 SECRET = "sk-abcdefghijklmnop1234"

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from shared.messages import Usage
-from shared.redaction import configure_redaction
-from shared.settings import load_settings
-from shared.telemetry.base import QueueGauge, telemetry
-from shared.telemetry.config import telemetry_config
-from shared.telemetry.exporting import resource_for
-from shared.telemetry.metrics import Meters
-from shared.telemetry.starting import start_telemetry
+from ekiden.shared.messages import Usage
+from ekiden.shared.redaction import configure_redaction
+from ekiden.shared.settings import load_settings
+from ekiden.shared.telemetry.base import QueueGauge, telemetry
+from ekiden.shared.telemetry.config import telemetry_config
+from ekiden.shared.telemetry.exporting import resource_for
+from ekiden.shared.telemetry.metrics import Meters
+from ekiden.shared.telemetry.starting import start_telemetry
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from shared.telemetry.identity import Root
-from shared.telemetry.otlp import SpansOverHttp
-from shared.telemetry.spans import Span, Spans
+from ekiden.shared.telemetry.identity import Root
+from ekiden.shared.telemetry.otlp import SpansOverHttp
+from ekiden.shared.telemetry.spans import Span, Spans
 from tests.doubles.otlp import OtlpReceiver
 from tests.unit.telemetry.test_recording import Kept
 

@@ -8,20 +8,30 @@ import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 
-from shared.definitions.model import AgentDefinition
-from shared.errors import ModelUnavailable
-from shared.handoff import first_context
-from shared.llm.base import ModelReply, ModelRequest, OnDelta
-from shared.messages import Message, ToolCall, ToolResult, Usage, user_message
-from shared.outcomes import Answer
-from shared.prices import Prices
-from shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, ModelReplied, Paused, Record, Retried
-from shared.stores.base import Claimed, Lease
-from shared.telemetry.base import LegWatch, Telemetry, install, is_installed, telemetry
-from shared.telemetry.config import EVENTS
-from shared.telemetry.recording import Recorder
-from shared.telemetry.spans import Spans
-from shared.telemetry.watching import Outlets
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.handoff import first_context
+from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import Message, ToolCall, ToolResult, Usage, user_message
+from ekiden.shared.outcomes import Answer
+from ekiden.shared.prices import Prices
+from ekiden.shared.records import (
+    Ended,
+    Entry,
+    HandedOff,
+    JobRequested,
+    LegStarted,
+    ModelReplied,
+    Paused,
+    Record,
+    Retried,
+)
+from ekiden.shared.stores.base import Claimed, Lease
+from ekiden.shared.telemetry.base import LegWatch, Telemetry, install, is_installed, telemetry
+from ekiden.shared.telemetry.config import EVENTS
+from ekiden.shared.telemetry.recording import Recorder
+from ekiden.shared.telemetry.spans import Spans
+from ekiden.shared.telemetry.watching import Outlets
 
 JOB = "abcdefghij234567.1"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

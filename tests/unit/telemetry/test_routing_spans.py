@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from dispatcher.routing.base import Surroundings
-from dispatcher.routing.llm import ModelRouter, RouterModel
-from dispatcher.routing.rules import RuleRouter
-from shared.definitions.catalog import build_catalog
-from shared.definitions.forms import definition_from
-from shared.handoff import first_context
-from shared.llm.base import ModelReply, ModelRequest, OnDelta
-from shared.messages import Message, ToolCall, Usage
-from shared.records import Record, Routed, RoutingStage, Unrouted
-from shared.stores.base import Claimed, Lease
+from ekiden.dispatcher.routing.base import Surroundings
+from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
+from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.shared.definitions.catalog import build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.handoff import first_context
+from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import Message, ToolCall, Usage
+from ekiden.shared.records import Record, Routed, RoutingStage, Unrouted
+from ekiden.shared.stores.base import Claimed, Lease
 from tests.unit.telemetry.test_recording import JOB, TRACE, World, attributes
 
 CATALOG = build_catalog([definition_from({"name": "debugger", "description": "Finds faults."}, "x")])[0]

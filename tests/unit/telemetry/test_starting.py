@@ -11,11 +11,11 @@ import pytest
 from tests.integration.scratch import free_port
 
 ROOT = Path(__file__).parents[3]
-HEAVY = ("shared.telemetry.sdk", "opentelemetry.exporter", "opentelemetry.sdk.trace", "prometheus_client")
+HEAVY = ("ekiden.shared.telemetry.sdk", "opentelemetry.exporter", "opentelemetry.sdk.trace", "prometheus_client")
 LOADED = f"print([name for name in {HEAVY} if name in sys.modules])"
 SUBMITTED = """
 import asyncio, sys, time
-from shared.telemetry.starting import LateTelemetry
+from ekiden.shared.telemetry.starting import LateTelemetry
 late = LateTelemetry("test")
 trace = late.traceparent()
 late.started().submitted("abcdefghij234567.1", trace, "h", "q", time.time_ns())
@@ -36,10 +36,11 @@ def run(code: str, folder: Path, **env: str) -> "subprocess.CompletedProcess[str
 
 
 def test_no_sdk_is_loaded_unless_there_is_somewhere_to_send_to(tmp_path: Path) -> None:
-    code = f"import workers.bootstrap, dispatcher.bootstrap, shared.relay.runner\n{SUBMITTED}\n{LOADED}"
+    modules = "ekiden.workers.bootstrap, ekiden.dispatcher.bootstrap, ekiden.shared.relay.runner"
+    code = f"import {modules}\n{SUBMITTED}\n{LOADED}"
     assert run(code, tmp_path).stdout.strip() == "[]"
     on = run(code, tmp_path, OTEL_TRACES_EXPORTER="console", OTEL_METRICS_EXPORTER="none")
-    assert on.stdout.strip() == "['shared.telemetry.sdk', 'opentelemetry.sdk.trace']"
+    assert on.stdout.strip() == "['ekiden.shared.telemetry.sdk', 'opentelemetry.sdk.trace']"
     assert '"name": "send q"' in on.stderr, "console is standard error: a command's output is data"
 
 
@@ -52,9 +53,9 @@ def test_a_client_says_once_that_the_collector_is_away_and_not_where_data_goes(t
 
 
 COUNTED = """
-from shared.settings import load_settings
-from shared.telemetry.base import telemetry
-from shared.telemetry.starting import start_telemetry
+from ekiden.shared.settings import load_settings
+from ekiden.shared.telemetry.base import telemetry
+from ekiden.shared.telemetry.starting import start_telemetry
 stop = start_telemetry("test", load_settings())
 telemetry().recovered("abcdefghij234567.1")
 stop()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from shared.environments import for_tools
-from workers.tools.base import Tool, ToolContext
-from workers.tools.builtin import beneath
+from ekiden.shared.environments import for_tools
+from ekiden.workers.tools.base import Tool, ToolContext
+from ekiden.workers.tools.builtin import beneath
 
 Use = Callable[..., str]
 

@@ -9,11 +9,11 @@ import pytest
 from pydantic import BaseModel, Field
 from structlog.testing import capture_logs
 
-from shared.errors import ToolError
-from shared.messages import ToolCall, ToolResult
+from ekiden.shared.errors import ToolError
+from ekiden.shared.messages import ToolCall, ToolResult
+from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.gate import ToolGate
 from tests.ticking import beside_a_ticking_loop
-from workers.tools.base import ToolContext, tool
-from workers.tools.gate import ToolGate
 
 
 class Say(BaseModel):
@@ -243,7 +243,7 @@ def test_logs_how_long_a_call_took(gate: ToolGate, context: ToolContext) -> None
 
 
 def test_runs_the_builtin_shell_through_the_gate(context: ToolContext) -> None:
-    from workers.tools.registry import builtin_registry
+    from ekiden.workers.tools.registry import builtin_registry
 
     gate = ToolGate(builtin_registry(workspace=True))
     result = _run(gate, context, "bash", command="python -c 'print(6 * 7)'")

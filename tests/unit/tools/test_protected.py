@@ -11,18 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from shared.embedded import attach
-from shared.errors import ConfigurationError, ToolError
-from shared.places import state_folder
-from shared.settings import load_settings
-from shared.settings_files import change_setting, global_file
-from shared.trust.store import remember
+from ekiden.shared.embedded import attach
+from ekiden.shared.errors import ConfigurationError, ToolError
+from ekiden.shared.places import state_folder
+from ekiden.shared.settings import load_settings
+from ekiden.shared.settings_files import change_setting, global_file
+from ekiden.shared.trust.store import remember
+from ekiden.workers.tools.base import ToolContext
+from ekiden.workers.tools.builtin.editing import edit_file
+from ekiden.workers.tools.builtin.files import ls, read_file
+from ekiden.workers.tools.builtin.searching import glob, grep
+from ekiden.workers.tools.protected import BUILTIN_PLACES, Protected
 from tests.unit.tools.conftest import Use
-from workers.tools.base import ToolContext
-from workers.tools.builtin.editing import edit_file
-from workers.tools.builtin.files import ls, read_file
-from workers.tools.builtin.searching import glob, grep
-from workers.tools.protected import BUILTIN_PLACES, Protected
 
 PLACES = [
     ".git/hooks/pre-commit",
@@ -296,7 +296,7 @@ def test_a_data_folder_is_closed_wherever_it_lies(cwd: Path, use: Use) -> None:
 def test_a_search_of_the_whole_disk_does_not_enter_the_kernels_files(
     cwd: Path, context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workers.tools.builtin import paths
+    from ekiden.workers.tools.builtin import paths
 
     monkeypatch.setattr(
         paths, "_entries", lambda folder: ([], ["proc", "sys", "dev"]) if is_root(folder) else (["a"], [])

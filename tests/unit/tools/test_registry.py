@@ -1,9 +1,9 @@
 import pytest
 from pydantic import BaseModel
 
-from shared.errors import ConfigurationError
-from workers.tools.base import ToolContext, tool
-from workers.tools.registry import Registry, builtin_registry
+from ekiden.shared.errors import ConfigurationError
+from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.registry import Registry, builtin_registry
 
 
 class Nothing(BaseModel):

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ToolError
-from shared.messages import ToolCall
+from ekiden.shared.errors import ToolError
+from ekiden.shared.messages import ToolCall
+from ekiden.workers.tools.base import StateView, ToolContext
+from ekiden.workers.tools.builtin.state import set_state
+from ekiden.workers.tools.gate import ToolGate
 from tests.unit.workers.world import call
-from workers.tools.base import StateView, ToolContext
-from workers.tools.builtin.state import set_state
-from workers.tools.gate import ToolGate
 
 
 def test_what_is_written_is_read_again_and_none_takes_a_variable_away() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.trust import telling
+from ekiden.shared.trust import telling
 
 
 @pytest.fixture(autouse=True)

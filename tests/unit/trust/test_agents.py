@@ -8,19 +8,19 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.definitions.catalog import build_catalog
-from shared.definitions.forms import definition_from
-from shared.definitions.loader import AGENTS_FOLDER, Level, layered
-from shared.definitions.model import AgentDefinition, HandoffRule, ToolRules
-from shared.definitions.rights import Names, harmless, rights_wanted
-from shared.definitions.toolrules import BUILTIN_TOOLS, SAFE_TOOLS
-from shared.definitions.trusted import agents_wanted, files_here, levels_here
-from shared.settings import load_settings
-from shared.settings_files import change_setting, project_file
-from shared.standing import standing_of
-from shared.trust.grants import Grants
-from shared.trust.store import remember
-from workers.tools.registry import BUILTIN
+from ekiden.shared.definitions.catalog import build_catalog
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, layered
+from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, ToolRules
+from ekiden.shared.definitions.rights import Names, harmless, rights_wanted
+from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS, SAFE_TOOLS
+from ekiden.shared.definitions.trusted import agents_wanted, files_here, levels_here
+from ekiden.shared.settings import load_settings
+from ekiden.shared.settings_files import change_setting, project_file
+from ekiden.shared.standing import standing_of
+from ekiden.shared.trust.grants import Grants
+from ekiden.shared.trust.store import remember
+from ekiden.workers.tools.registry import BUILTIN
 
 TOOLS = (*BUILTIN_TOOLS, "mcp.git.push", "read_mind", "a_tool_of_tomorrow")
 ENTRIES = st.lists(st.sampled_from(["*", "b*", "mcp.*", "read_*", *TOOLS]), max_size=4).map(tuple)

@@ -12,19 +12,19 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from dispatcher.cli.agents.found import configured_servers
-from dispatcher.cli.main import app
-from shared.asking import listed, settle_trust
-from shared.definitions.loader import AGENTS_FOLDER
-from shared.errors import EkidenError, InvalidRequest, StoreUnavailable
-from shared.places import state_folder
-from shared.settings import load_settings
-from shared.settings_files import change_setting, project_file
-from shared.standing import standing_of
-from shared.trust import telling
-from shared.trust.grants import grants_of, is_trusted
-from shared.trust.rights import value_right
-from shared.trust.store import remember, remembered
+from ekiden.dispatcher.cli.agents.found import configured_servers
+from ekiden.dispatcher.cli.main import app
+from ekiden.shared.asking import listed, settle_trust
+from ekiden.shared.definitions.loader import AGENTS_FOLDER
+from ekiden.shared.errors import EkidenError, InvalidRequest, StoreUnavailable
+from ekiden.shared.places import state_folder
+from ekiden.shared.settings import load_settings
+from ekiden.shared.settings_files import change_setting, project_file
+from ekiden.shared.standing import standing_of
+from ekiden.shared.trust import telling
+from ekiden.shared.trust.grants import grants_of, is_trusted
+from ekiden.shared.trust.rights import value_right
+from ekiden.shared.trust.store import remember, remembered
 
 NOWHERE = "redis://:pa55word@127.0.0.1:9/0"
 
@@ -260,8 +260,8 @@ def test_what_would_hide_or_steer_a_terminal_is_shown_and_nothing_is_cut() -> No
 
 def test_a_folder_without_our_files_costs_no_look_at_agents(project: Path) -> None:
     code = (
-        "import sys; from shared.asking import settle_trust; settle_trust(False);"
-        "print([name for name in sys.modules if name.startswith(('shared.definitions', 'pydantic'))])"
+        "import sys; from ekiden.shared.asking import settle_trust; settle_trust(False);"
+        "print([name for name in sys.modules if name.startswith(('ekiden.shared.definitions', 'pydantic'))])"
     )
     root = Path(__file__).parents[3]
     env = {**os.environ, "PYTHONPATH": str(root)}

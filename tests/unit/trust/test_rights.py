@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.errors import ConfigurationError
-from shared.trust.rights import Right, section_rights, setting_rights, tool_right, value_right
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.trust.rights import Right, section_rights, setting_rights, tool_right, value_right
 
 TOOLS = ("bash", "edit_file", "mcp.a.x", "mcp.a.y", "mcp.b.x", "read_file")
 ENTRIES = st.sampled_from(["*", "mcp.*", "mcp.a.*", "b*", *TOOLS])

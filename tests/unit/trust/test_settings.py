@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as rules
 from hypothesis import strategies as st
 
-from shared.errors import ConfigurationError
-from shared.settings import HARMLESS, Settings, key_of, load_settings, origin_of
-from shared.settings_files import change_setting, global_file, project_file
-from shared.standing import standing_of
-from shared.trust.store import remember
-from shared.trust.telling import take_over
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.settings import HARMLESS, Settings, key_of, load_settings, origin_of
+from ekiden.shared.settings_files import change_setting, global_file, project_file
+from ekiden.shared.standing import standing_of
+from ekiden.shared.trust.store import remember
+from ekiden.shared.trust.telling import take_over
 
 RISKY = sorted(Settings.model_fields.keys() - HARMLESS)
 VALUES: dict[str, Any] = {

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from shared.handoff import Frame, HandoffContext, History, first_context
-from shared.messages import Message, ToolCall, ToolResult
-from shared.records import (
+from ekiden.shared.handoff import Frame, HandoffContext, History, first_context
+from ekiden.shared.messages import Message, ToolCall, ToolResult
+from ekiden.shared.records import (
     Entry,
     HandedOff,
     JobRequested,
@@ -17,11 +17,11 @@ from shared.records import (
     ToolFinished,
     ToolStarted,
 )
-from shared.relay.leg import Leg
-from shared.stores.base import Claimed, Lease
-from shared.stores.sessions import Said
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.stores.base import Claimed, Lease
+from ekiden.shared.stores.sessions import Said
+from ekiden.workers.history import opening
 from tests.unit.workers.world import calls, handing_over, said
-from workers.history import opening
 
 __all__ = ["JOB", "Job", "texts"]
 

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shared.definitions.catalog import Catalog
-from shared.handoff import Frame, HandoffContext, first_context
-from shared.messages import ToolCall
-from shared.records import Entry, HandedOff, JobRequested, Record
-from shared.relay.leg import Leg
-from shared.stores.base import Claimed, Lease
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.handoff import Frame, HandoffContext, first_context
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.records import Entry, HandedOff, JobRequested, Record
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.stores.base import Claimed, Lease
+from ekiden.workers.handoffs import Transfers
+from ekiden.workers.targets import targets_of
 from tests.unit.workers.world import call
-from workers.handoffs import Transfers
-from workers.targets import targets_of
 
 __all__ = ["JOB", "STYLES", "asking", "leg_of", "transfers_of"]
 

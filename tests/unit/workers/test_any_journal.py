@@ -9,17 +9,17 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.handoff import History
-from shared.llm.base import ModelRequest
-from shared.llm.windows import tokens_in, tokens_of
-from shared.messages import Message, ToolCall, user_message
-from shared.records import Refused, Retried, Summarised
-from shared.stores.sessions import Said
+from ekiden.shared.handoff import History
+from ekiden.shared.llm.base import ModelRequest
+from ekiden.shared.llm.windows import tokens_in, tokens_of
+from ekiden.shared.messages import Message, ToolCall, user_message
+from ekiden.shared.records import Refused, Retried, Summarised
+from ekiden.shared.stores.sessions import Said
+from ekiden.workers.history import opening, summary_request
+from ekiden.workers.prompt import brief
 from tests.scenarios.relay import assert_well_formed
 from tests.unit.workers.journal import JOB, Job
 from tests.unit.workers.world import call, handing_over, said
-from workers.history import opening, summary_request
-from workers.prompt import brief
 
 AGENTS = ["ada", "bob", "cem"]
 LEGS = 12

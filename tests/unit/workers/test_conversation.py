@@ -1,8 +1,8 @@
 """A leg's records, read as turns."""
 
-from shared.conversation import Conversation, Turn
-from shared.messages import ToolCall
-from shared.records import Delegated, LegStarted, Refused, Retried, ToolStarted
+from ekiden.shared.conversation import Conversation, Turn
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.records import Delegated, LegStarted, Refused, Retried, ToolStarted
 from tests.unit.workers.journal import Job, texts
 from tests.unit.workers.world import call, handing_over
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from shared.records import Delegated, HandedOff, Nudged, StateChanged, ToolFinished
-from shared.relay.stopping import stop_job
-from shared.relay.sweeper import end_overdue
-from shared.stores.opening import Stores
+from ekiden.shared.records import Delegated, HandedOff, Nudged, StateChanged, ToolFinished
+from ekiden.shared.relay.stopping import stop_job
+from ekiden.shared.relay.sweeper import end_overdue
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.tools.builtin.state import set_state
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, Said, call, calls, said, tool_named
-from workers.tools.builtin.state import set_state
 
 LEAD = {"name": "lead", "subagents": ["scout", "tester"]}
 SCOUT: dict[str, Any] = {"name": "scout"}

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ModelError
-from shared.graces import TAKEOVER_S
-from shared.llm.base import FinishReason, ModelReply
-from shared.messages import ToolCall
-from shared.records import Ended, ModelReplied, Noticed, ToolFinished
-from shared.stores.base import Lease
-from shared.stores.opening import Stores
+from ekiden.shared.errors import ModelError
+from ekiden.shared.graces import TAKEOVER_S
+from ekiden.shared.llm.base import FinishReason, ModelReply
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.records import Ended, ModelReplied, Noticed, ToolFinished
+from ekiden.shared.stores.base import Lease
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.calls.tools import BROKEN_OFF
+from ekiden.workers.tools.base import Tool, ToolContext
 from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, Said, What, call, calls, said, tool_named
-from workers.calls.tools import BROKEN_OFF
-from workers.tools.base import Tool, ToolContext
 
 
 def solo(replies: Sequence[Said], has: Iterable[Tool] = (), **front: Any) -> tuple[Story, Replies]:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.routing.llm import fenced_request
-from shared.handoff import HandoffContext, Returned, first_context
-from workers import prompt
+from ekiden.dispatcher.routing.llm import fenced_request
+from ekiden.shared.handoff import HandoffContext, Returned, first_context
+from ekiden.workers import prompt
 
 ID = "0123456789abcdef"
 PIECES = ["«", "»", "fence ", "end of fence ", ID, ID[:8], ID[8:], "\n", "\r", "·", " ", ": agent boss said", "\u200b"]

@@ -1,7 +1,7 @@
 import pytest
 
-from shared.messages import user_message
-from workers.fitting import MAX_TOKENS, Block, Item, Quote, budget_for, fitted
+from ekiden.shared.messages import user_message
+from ekiden.workers.fitting import MAX_TOKENS, Block, Item, Quote, budget_for, fitted
 
 
 def block(text: str, *, is_pinned: bool = False) -> Block:

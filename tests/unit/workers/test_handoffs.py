@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from shared.definitions.catalog import Catalog
-from shared.errors import HandoffRefused
-from shared.handoff import Frame, History
-from shared.messages import ToolCall
-from shared.outcomes import Transfer
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.errors import HandoffRefused
+from ekiden.shared.handoff import Frame, History
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.outcomes import Transfer
+from ekiden.workers.handoffs import MAX_ARGUMENT, Transfers
 from tests.scenarios.relay import team
 from tests.unit.workers.offered import STYLES, asking, leg_of, transfers_of
 from tests.unit.workers.world import call
-from workers.handoffs import MAX_ARGUMENT, Transfers
 
 FILES = {
     "type": "object",

@@ -2,13 +2,13 @@
 
 import pytest
 
-from shared.handoff import History
-from shared.messages import Message, user_message
-from shared.records import ModelReplied, Noticed
-from shared.stores.sessions import Said
+from ekiden.shared.handoff import History
+from ekiden.shared.messages import Message, user_message
+from ekiden.shared.records import ModelReplied, Noticed
+from ekiden.shared.stores.sessions import Said
+from ekiden.workers.history import opening, summary_request
 from tests.unit.workers.journal import JOB, Job, texts
 from tests.unit.workers.world import call, handing_over, said
-from workers.history import opening, summary_request
 
 SUMMARY = History(mode="summary")
 

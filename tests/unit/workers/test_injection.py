@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from shared.handoff import History
-from shared.llm.base import ModelRequest
-from shared.messages import Message
-from shared.stores.opening import Stores
+from ekiden.shared.handoff import History
+from ekiden.shared.llm.base import ModelRequest
+from ekiden.shared.messages import Message
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.history import summary_request
+from ekiden.workers.prompt import transcript
 from tests.scenarios.relay import Relay, on_fakeredis, team
 from tests.unit.workers.journal import Job
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
-from workers.history import summary_request
-from workers.prompt import transcript
 
 FENCE = "0123456789abcdef"
 ATTACKS = {

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import ModelUnavailable
-from shared.llm.base import ModelReply
-from shared.records import Paused
-from shared.stores.opening import Stores
-from shared.stores.redis import as_any
+from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.llm.base import ModelReply
+from ekiden.shared.records import Paused
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
+from ekiden.workers.leg import Definitions
+from ekiden.workers.tools.base import ToolContext
 from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, What, call, calls, said, tool_named
-from workers.leg import Definitions
-from workers.tools.base import ToolContext
 
 SOLO = {"name": "solo", "tools": ["look"]}
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from shared.definitions.model import AgentDefinition
-from shared.handoff import HandoffContext, first_context
-from tests.scenarios.relay import team
-from workers.prompt import (
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.handoff import HandoffContext, first_context
+from ekiden.workers.prompt import (
     MAX_FILLED,
     MAX_INPUT,
     MAX_QUOTED,
@@ -16,6 +15,7 @@ from workers.prompt import (
     task,
     transcript,
 )
+from tests.scenarios.relay import team
 
 
 def handed_over(**fields: object) -> HandoffContext:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from shared.llm.base import ModelReply
-from shared.records import Entry, LegStarted, ModelReplied, Record, ToolFinished, ToolStarted
-from shared.stores.opening import Stores
+from ekiden.shared.llm.base import ModelReply
+from ekiden.shared.records import Entry, LegStarted, ModelReplied, Record, ToolFinished, ToolStarted
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
+from ekiden.workers.tools.base import Tool
 from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
-from workers.calls.tools import OUTCOME_UNKNOWN
-from workers.tools.base import Tool
 
 TEAM = (
     {"name": "lead", "handoffs": ["fixer"]},

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ModelError
-from shared.llm.base import ModelReply
-from shared.messages import ToolCall
-from shared.stores.opening import Stores
+from ekiden.shared.errors import ModelError
+from ekiden.shared.llm.base import ModelReply
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.stores.opening import Stores
 from tests.scenarios.relay import Relay, on_fakeredis, team
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
 

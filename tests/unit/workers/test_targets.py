@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from shared.allowance import aside
-from shared.definitions.catalog import Catalog
-from shared.definitions.model import AgentDefinition
-from shared.handoff import Frame
-from shared.llm.base import ToolSpec
+from ekiden.shared.allowance import aside
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.handoff import Frame
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.workers.targets import payload_of, targets_of
 from tests.scenarios.relay import team
 from tests.ticking import beside_a_ticking_loop
 from tests.unit.workers.offered import STYLES, leg_of, transfers_of
-from workers.targets import payload_of, targets_of
 
 TEXTS = ["reason", "context", "summary"]
 FILES = {

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from shared.llm.base import ModelReply
-from shared.messages import ToolCall
-from shared.records import HandedOff, Refused, ToolFinished
-from shared.stores.opening import Stores
+from ekiden.shared.llm.base import ModelReply
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.records import HandedOff, Refused, ToolFinished
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.calls.pipeline import ONE_ENDING
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team, text_of
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
-from workers.calls.pipeline import ONE_ENDING
 
 TEAM = (
     {"name": "lead", "handoffs": ["helper", "writer"]},

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from shared.definitions.forms import definition_from
-from shared.definitions.model import AfterUntrusted
-from shared.errors import ConfigurationError, DefinitionError
-from shared.records import JobRequested, ToolFinished, ToolStarted
-from shared.settings import load_settings
-from shared.stores.opening import Stores
-from shared.trust.grants import is_trusted
-from shared.trust.rights import Right
-from shared.trust.store import remember
+from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.model import AfterUntrusted
+from ekiden.shared.errors import ConfigurationError, DefinitionError
+from ekiden.shared.records import JobRequested, ToolFinished, ToolStarted
+from ekiden.shared.settings import load_settings
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.trust.grants import is_trusted
+from ekiden.shared.trust.rights import Right
+from ekiden.shared.trust.store import remember
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from shared.llm.base import FinishReason, ModelReply, ModelRequest, OnDelta
-from shared.messages import Message, TextPart, ToolCall, Usage
+from ekiden.shared.llm.base import FinishReason, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import Message, TextPart, ToolCall, Usage
+from ekiden.workers.tools.base import Tool, ToolContext, tool
 from tests.scenarios.relay import assert_well_formed
-from workers.tools.base import Tool, ToolContext, tool
 
 __all__ = ["Replies", "Said", "What", "call", "calls", "handing_over", "said", "tool_named"]
 

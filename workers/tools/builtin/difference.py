@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from workers.tools.builtin.textfile import TextFile, lines_of
+from ekiden.workers.tools.builtin.textfile import TextFile, lines_of
 
 __all__ = ["short_difference"]
 

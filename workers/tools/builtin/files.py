@@ -4,10 +4,10 @@ import os
 
 from pydantic import BaseModel, Field
 
-from shared.errors import ToolError
-from workers.tools.base import ToolContext, tool
-from workers.tools.builtin.paths import opened_folder, place_of
-from workers.tools.builtin.textfile import lines_of, read_text
+from ekiden.shared.errors import ToolError
+from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.builtin.paths import opened_folder, place_of
+from ekiden.workers.tools.builtin.textfile import lines_of, read_text
 
 __all__ = ["ls", "read_file"]
 

@@ -2,8 +2,8 @@
 
 import re
 
-from shared.nearness import nearest
-from workers.tools.builtin.textfile import TextFile, lines_of
+from ekiden.shared.nearness import nearest
+from ekiden.workers.tools.builtin.textfile import TextFile, lines_of
 
 __all__ = ["why_ambiguous", "why_missing"]
 

@@ -15,12 +15,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from shared.errors import ToolError
-from shared.nearness import nearest
-from shared.places import project_of
-from workers.tools.base import ToolContext
-from workers.tools.builtin.beneath import folder_below, folder_held, made_folder, open_regular, status_in
-from workers.tools.protected import BUILTIN_PLACES, DATA_MARKS, closed_in, is_closed
+from ekiden.shared.errors import ToolError
+from ekiden.shared.nearness import nearest
+from ekiden.shared.places import project_of
+from ekiden.workers.tools.base import ToolContext
+from ekiden.workers.tools.builtin.beneath import folder_below, folder_held, made_folder, open_regular, status_in
+from ekiden.workers.tools.protected import BUILTIN_PLACES, DATA_MARKS, closed_in, is_closed
 
 __all__ = [
     "SKIPPED",

@@ -1,7 +1,7 @@
 """Patterns of a model, compiled with RE2: matching takes linear time, and each byte a bounded one."""
 
-from shared.errors import DefinitionError, ToolError
-from shared.patterns import Pattern, compile_pattern
+from ekiden.shared.errors import DefinitionError, ToolError
+from ekiden.shared.patterns import Pattern, compile_pattern
 
 __all__ = ["compiled"]
 

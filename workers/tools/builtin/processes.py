@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.graces import TERM_S
-from shared.processes import Lifetime, Process, start
+from ekiden.shared.graces import TERM_S
+from ekiden.shared.processes import Lifetime, Process, start
 
 __all__ = ["TIMED_OUT", "Finished", "run_command"]
 

@@ -8,14 +8,14 @@ from itertools import islice
 
 from pydantic import BaseModel, Field
 
-from shared.errors import ToolError
-from shared.globs import glob_expression
-from shared.patterns import MAX_LENGTH, Pattern
-from workers.tools.base import ToolContext, tool
-from workers.tools.builtin.beneath import folder_below, folder_held, open_regular, read_all
-from workers.tools.builtin.paths import Found, Place, files_under, open_file, opened_folder, place_of, shown
-from workers.tools.builtin.patterns import compiled
-from workers.tools.builtin.textfile import MAX_BYTES, TextFile
+from ekiden.shared.errors import ToolError
+from ekiden.shared.globs import glob_expression
+from ekiden.shared.patterns import MAX_LENGTH, Pattern
+from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.builtin.beneath import folder_below, folder_held, open_regular, read_all
+from ekiden.workers.tools.builtin.paths import Found, Place, files_under, open_file, opened_folder, place_of, shown
+from ekiden.workers.tools.builtin.patterns import compiled
+from ekiden.workers.tools.builtin.textfile import MAX_BYTES, TextFile
 
 __all__ = ["glob", "grep"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from shared.errors import CommandLost, ToolError
-from workers.tools.base import ToolContext, tool
-from workers.tools.builtin.processes import run_command
+from ekiden.shared.errors import CommandLost, ToolError
+from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.builtin.processes import run_command
 
 __all__ = ["bash", "environment"]
 

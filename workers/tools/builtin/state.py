@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.base import ToolContext, tool
 
 __all__ = ["set_state"]
 

@@ -5,10 +5,10 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from shared.errors import ToolError
-from workers.tools.base import ToolContext
-from workers.tools.builtin.beneath import put, read_all
-from workers.tools.builtin.paths import Place, open_file, writable_folder
+from ekiden.shared.errors import ToolError
+from ekiden.workers.tools.base import ToolContext
+from ekiden.workers.tools.builtin.beneath import put, read_all
+from ekiden.workers.tools.builtin.paths import Place, open_file, writable_folder
 
 __all__ = ["MAX_BYTES", "TextFile", "line_end", "lines_of", "read_text", "write_text"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.llm.base import Delta, ModelReply, ModelRequest, ToolSpec
-from shared.llm.gemini import GeminiModel
-from shared.llm.genai.access import GeminiAccess
-from shared.messages import Message, ToolCall, ToolResult, answered, user_message
+from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, ToolSpec
+from ekiden.shared.llm.gemini import GeminiModel
+from ekiden.shared.llm.genai.access import GeminiAccess
+from ekiden.shared.messages import Message, ToolCall, ToolResult, answered, user_message
 from tests.doubles.gemini.fixture import gemini  # noqa: F401 (a fixture is found by its name here)
 from tests.doubles.gemini.server import GeminiServer
 

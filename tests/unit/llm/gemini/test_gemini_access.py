@@ -7,9 +7,9 @@ import sys
 import pytest
 from google.oauth2.credentials import Credentials
 
-from shared.errors import ConfigurationError, MissingModel
-from shared.llm.gemini import GeminiModel
-from shared.llm.genai.access import GeminiAccess
+from ekiden.shared.errors import ConfigurationError, MissingModel
+from ekiden.shared.llm.gemini import GeminiModel
+from ekiden.shared.llm.genai.access import GeminiAccess
 from tests.unit.llm.gemini.conftest import World, asked
 
 TOKEN = Credentials(token="t")  # type: ignore[no-untyped-call]  # google-auth has no types here
@@ -111,7 +111,7 @@ def test_speaks_to_ai_studio_and_to_vertex(world: World, access: GeminiAccess, p
 
 def test_the_client_is_loaded_by_the_first_call_only() -> None:
     code = (
-        "import sys, shared.llm.models as m\n"
+        "import sys, ekiden.shared.llm.models as m\n"
         "models = m.Models(m.ModelValues(), {'GEMINI_API_KEY': 'k'})\n"
         "models.model(models.choose(None))\n"
         "print([name for name in ('google.genai', 'httpx2') if name in sys.modules])"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.errors import (
+from ekiden.shared.errors import (
     EkidenError,
     ModelAccessDenied,
     ModelError,
@@ -15,8 +15,8 @@ from shared.errors import (
     RequestRefused,
     UnknownModel,
 )
-from shared.llm.gemini import GeminiModel
-from shared.llm.genai.access import GeminiAccess
+from ekiden.shared.llm.gemini import GeminiModel
+from ekiden.shared.llm.genai.access import GeminiAccess
 from tests.unit.llm.gemini.conftest import World, asked
 
 BOTH = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from shared.llm.base import ToolSpec
-from shared.messages import Message, TextPart, ToolCall, ToolResult, answered, user_message
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult, answered, user_message
+from ekiden.workers.completion import Completion
+from ekiden.workers.delegation import Delegations
+from ekiden.workers.untrusted import Untrusted
 from tests.doubles.gemini.wire import declarations
 from tests.scenarios.relay import team
 from tests.unit.llm.gemini.conftest import OTHER_SIGNING, PLAIN, SIGNING, World, result, results_for
 from tests.unit.workers.offered import leg_of, transfers_of
-from workers.completion import Completion
-from workers.delegation import Delegations
-from workers.untrusted import Untrusted
 
 TWO = {"calls": [{"name": "get_weather", "args": {"city": city}} for city in ("Oslo", "Rome")], "text": "Both."}
 

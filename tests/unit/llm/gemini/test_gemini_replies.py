@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from shared.errors import MalformedCall, ModelUnavailable
-from shared.llm.base import Delta
-from shared.messages import TextPart
+from ekiden.shared.errors import MalformedCall, ModelUnavailable
+from ekiden.shared.llm.base import Delta
+from ekiden.shared.messages import TextPart
 from tests.unit.llm.gemini.conftest import PLAIN, SIGNING, World, results_for
 
 BOTH = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

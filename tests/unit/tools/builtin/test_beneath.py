@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import ToolError
+from ekiden.shared.errors import ToolError
+from ekiden.workers.tools.builtin.beneath import folder_below, folder_held, made_folder, open_regular, put, read_all
+from ekiden.workers.tools.builtin.editing import edit_file
+from ekiden.workers.tools.builtin.files import ls, read_file
+from ekiden.workers.tools.builtin.searching import glob, grep
 from tests.unit.tools.conftest import Use
-from workers.tools.builtin.beneath import folder_below, folder_held, made_folder, open_regular, put, read_all
-from workers.tools.builtin.editing import edit_file
-from workers.tools.builtin.files import ls, read_file
-from workers.tools.builtin.searching import glob, grep
 
 pytestmark = pytest.mark.usefixtures("way")
 
@@ -173,7 +173,7 @@ def test_who_swaps_a_folder_for_a_link_gets_nothing_of_the_outside(
 def test_a_system_that_forbids_openat2_is_one_without_it() -> None:
     code = """
 import ctypes, os, sys
-from workers.tools.builtin import beneath
+from ekiden.workers.tools.builtin import beneath
 if not beneath._has_openat2():
     sys.exit(77)
 beneath._has_openat2.cache_clear()

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from shared.errors import ToolError
+from ekiden.shared.errors import ToolError
+from ekiden.workers.tools.builtin.editing import edit_file
 from tests.unit.tools.conftest import Use
-from workers.tools.builtin.editing import edit_file
 
 
 def test_replaces_the_one_occurrence_and_shows_a_diff(cwd: Path, use: Use) -> None:

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import ToolError
+from ekiden.shared.errors import ToolError
+from ekiden.workers.tools.builtin.files import ls, read_file
 from tests.unit.tools.conftest import Use
-from workers.tools.builtin.files import ls, read_file
 
 
 def test_lists_names_sorted_with_folders_and_links_marked(cwd: Path, use: Use) -> None:

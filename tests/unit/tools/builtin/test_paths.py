@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import ToolError
-from workers.tools.base import ToolContext
-from workers.tools.builtin.paths import open_file, opened_folder, place_of, shown
+from ekiden.shared.errors import ToolError
+from ekiden.workers.tools.base import ToolContext
+from ekiden.workers.tools.builtin.paths import open_file, opened_folder, place_of, shown
 
 pytestmark = pytest.mark.usefixtures("way")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from shared.errors import ToolError
+from ekiden.shared.errors import ToolError
+from ekiden.workers.tools.base import Tool
+from ekiden.workers.tools.builtin import searching
+from ekiden.workers.tools.builtin.searching import glob, grep
 from tests.unit.tools.conftest import Use
-from workers.tools.base import Tool
-from workers.tools.builtin import searching
-from workers.tools.builtin.searching import glob, grep
 
 
 def _tree(folder: Path, *paths: str, text: str = "") -> None:

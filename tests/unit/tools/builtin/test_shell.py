@@ -10,11 +10,11 @@ from typing import Any
 import psutil
 import pytest
 
-from shared.errors import ToolError
-from workers.tools.base import ToolContext
-from workers.tools.builtin import processes
-from workers.tools.builtin.processes import run_command
-from workers.tools.builtin.shell import Bash, bash, environment
+from ekiden.shared.errors import ToolError
+from ekiden.workers.tools.base import ToolContext
+from ekiden.workers.tools.builtin import processes
+from ekiden.workers.tools.builtin.processes import run_command
+from ekiden.workers.tools.builtin.shell import Bash, bash, environment
 
 
 def _call(command: str, context: ToolContext, timeout_s: float = 60) -> Coroutine[Any, Any, str]:

@@ -1,0 +1,35 @@
+"""Teams of LLM agents over a real job queue. What programs use stands here, and is imported when it is first used.
+
+from ekiden import Client
+
+async with Client("redis://127.0.0.1:6379/0") as client:
+job = await client.submit("the tests of this project fail")
+print((await client.wait(job)).result)
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ekiden.dispatcher.client import Client
+    from ekiden.shared.stores.views import JobView as Job
+    from ekiden.workers.tools.base import tool
+
+__all__ = ["Client", "Job", "tool"]
+
+_PLACES = {
+    "Client": ("ekiden.dispatcher.client", "Client"),
+    "Job": ("ekiden.shared.stores.views", "JobView"),
+    "tool": ("ekiden.workers.tools.base", "tool"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {', '.join(__all__)}")
+    module, attribute = _PLACES[name]
+    return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -190,7 +190,7 @@ def test_a_repository_that_names_a_server_gets_neither_requests_nor_workers(clon
         submitted = clone.run("submit", "my private prompt")
         told = clone.run("jobs", "--json", "--redis", author.url)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [worker.returncode, submitted.returncode] == [2, 3]
+    assert [worker.returncode, submitted.returncode] == [3, 3]
     assert (told.returncode, told.stdout) == (0, "")
     for one in (done, worker, submitted):
         assert one.stderr.count(NOT_TRUSTED) == 1
@@ -254,7 +254,7 @@ def test_adopted_jobs_are_shown_and_run_on_only_after_a_yes_whatever_lists_say(c
     assert "debugger: this fails" in adopted.stdout
     wait_until(lambda: not servers_of(data_of(clone)))
     worker = clone.run("worker", "--workspace-root", ".")
-    assert worker.returncode == 2, "who only looks has no pools"
+    assert worker.returncode == 3, "who only looks has no pools"
     asked = clone.run("run", "--agent", "debugger", "another", env=clone.scripts(script))
     assert asked.returncode == 2, asked.stdout + asked.stderr
     assert "1 unfinished job(s)" in asked.stderr

@@ -37,7 +37,8 @@ def chat(
     ] = None,
     cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
     workspace_root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Tools never leave this folder. [--cwd]")
+        Path | None,
+        typer.Option(metavar="DIR", help="File tools never leave this folder; nothing confines bash. [--cwd]"),
     ] = None,
     session: Session = None,
     is_continued: Continue = False,

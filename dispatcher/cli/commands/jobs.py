@@ -11,8 +11,9 @@ from ekiden.dispatcher.cli.connection import connected
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.jobs import fields_of, local_time
+from ekiden.shared.redaction import glimpse
 from ekiden.shared.stores.views import JobView
-from ekiden.shared.visible import one_line, say
+from ekiden.shared.visible import say
 
 __all__ = ["jobs"]
 
@@ -53,4 +54,4 @@ def _row(job: JobView, children: int) -> list[str]:
 
     created = local_time(job.created_ms)
     count = str(children) if children else ""
-    return [job.id, job.status, job.agent, str(job.leg), count, created, one_line(job.summary, 60)]
+    return [job.id, job.status, job.agent, str(job.leg), count, created, glimpse(job.summary, 60)]

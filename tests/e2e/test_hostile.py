@@ -377,6 +377,7 @@ def mount(folder: Path, options: str) -> None:
 
 
 def test_a_disk_that_gets_full_refuses_what_is_too_large_and_goes_on(disk: Path, ekiden: Program) -> None:
+    (disk / "bash.told").touch()
     env = ekiden.scripts(ANSWER_SCRIPT)
     done = ekiden.run("run", "-", stdin="it fails with an error" + "x" * 2 * MEGABYTE, env=env)
     assert done.returncode == 3, done

@@ -59,9 +59,9 @@ def _settle(project: Path) -> None:
     if not (standing.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
         say(_told(standing), is_error=True)
     elif _ask(standing):
-        remember(project, granted=standing.wanted)
+        remember(project, granted=standing.wanted, vouched=True)
     else:
-        remember(project, refused=standing.lacking)
+        remember(project, refused=standing.lacking, vouched=False)
 
 
 def _ask(standing: "Standing") -> bool:

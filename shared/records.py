@@ -4,6 +4,7 @@ Stored for as long as a session lives: only add fields, with defaults. Stored ex
 """
 
 import operator
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -38,6 +39,7 @@ __all__ = [
     "Unrouted",
     "decode_record",
     "encode_record",
+    "untrusted_in",
 ]
 
 
@@ -148,6 +150,8 @@ class ModelReplied(_Record):
     cost_usd: float | None = None
     """None: nobody said what the model costs."""
     duration_ms: int = 0
+    untrusted: str = Field(default="", exclude_if=operator.not_)
+    """Why its words are those of an unknown author, in words: so is who instructs the agent. Empty: they are not."""
 
 
 class ToolStarted(_Record):
@@ -296,6 +300,12 @@ class Entry(BaseModel):
     """What it is signed with, if it is."""
     text: str = Field(default="", exclude=True, repr=False)
     """A signed record as it was written; empty for others."""
+
+
+def untrusted_in(records: Iterable[Record]) -> str:
+    """Return the first untrusted text of these records, in words; empty: there is none."""
+    marked = (record.untrusted for record in records if isinstance(record, ToolFinished | ModelReplied))
+    return next(filter(None, marked), "")
 
 
 def encode_record(record: Record) -> str:

@@ -9,8 +9,9 @@ __all__ = ["one_line", "say", "visible"]
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # the controls, C0 and C1, but tab and newline
     "|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # whatever reorders: marks, overrides and isolates of both ways
-    "|[\u115f\u1160\u180e\u200b\u2028\u2029\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]"  # no width
-    "|[\U000e0000-\U000e007f]"  # tags: a whole text in them cannot be seen
+    "|[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2028\u2029\u2060-\u2065\u206a-\u206f]"  # no width
+    "|[\u2800\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]"
+    "|[\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"  # tags and what has no meaning yet: a text that cannot be seen
     # Variation selectors spell bytes when they stand in a row; one behind a letter chooses its form.
     "|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
     "|[\ud800-\udfff]"

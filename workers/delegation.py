@@ -77,6 +77,11 @@ class Delegations:
             untrusted=self._untrusted.source,
         )
 
+    def agent_of(self, call: ToolCall) -> str:
+        """Return whom a call of this turn has begun a child job of: by the journal, as the caller wrote it."""
+        begun = (entry.record for entry in reversed(self._leg.entries) if isinstance(entry.record, Delegated))
+        return next((record.agent for record in begun if record.call_id == call.id), "?")
+
     def next_jobs(self, count: int) -> list[str]:
         """Return the ids of the next ``count`` children of this job."""
         begun = sum(isinstance(entry.record, Delegated) for entry in self._leg.entries)

@@ -20,6 +20,7 @@ from ekiden.workers.ending import Ending
 from ekiden.workers.fitting import budget_for
 from ekiden.workers.history import opening, summary_request
 from ekiden.workers.prompt import instructions_for
+from ekiden.workers.untrusted import why_untrusted
 
 __all__ = ["Executor", "Offer"]
 
@@ -126,6 +127,7 @@ class Executor:
             model=reply.model,
             cost_usd=asked.cost_usd,
             duration_ms=asked.duration_ms,
+            untrusted=why_untrusted(self._agent),
         )
         await self._leg.record(record, is_progress=True)
 

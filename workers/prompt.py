@@ -32,6 +32,8 @@ MAX_FILLED = 400_000
 """Characters of the inputs that stand in an agent's instructions, together: one may stand there many times."""
 LATER = "[Other agents had control; now you go on.]"
 
+_MARK = re.compile(r"[\s«»\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+"""What a title cannot hold: it is one line, and ends its mark nowhere but at the end."""
 _PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 
 
@@ -167,4 +169,5 @@ def _plain(value: Any) -> str:
 
 def _fenced(title: str, text: str, fence: str) -> str:
     """Put ``text`` between marks that it cannot close: they carry an id that its author could not know."""
+    title = _MARK.sub(" ", title.replace(fence, "·"))
     return f"«fence {fence}: {title}»\n{text.replace(fence, '·')}\n«end of fence {fence}»"

@@ -3,46 +3,56 @@
 What a tool returned never changes what an agent may do for the better: this is where it changes it for the worse.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Callable
 from pathlib import Path
 
+from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.toolrules import SAFE_TOOLS
 from ekiden.shared.messages import ToolCall
-from ekiden.shared.records import ToolFinished
+from ekiden.shared.places import project_of
+from ekiden.shared.records import untrusted_in
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.stores.views import JobView
-from ekiden.shared.trust.grants import is_trusted
+from ekiden.shared.trust.grants import vouches_for
 from ekiden.workers.tools.base import Tool
 
-__all__ = ["Untrusted"]
+__all__ = ["Untrusted", "why_untrusted"]
+
+
+def why_untrusted(agent: AgentDefinition) -> str:
+    """Say why an agent's own words are those of an unknown author; empty: they are not."""
+    return f"agent {agent.name} of a folder that nobody trusts" if agent.untrusted else ""
 
 
 class Untrusted:
-    """Knows what untrusted text the job has read so far, in whichever leg."""
+    """Knows what untrusted text the job has read so far, in whichever leg, and its session before it."""
 
-    def __init__(self, leg: Leg, cwd: Path, *, denies: bool, trusts: Callable[[Path], bool] = is_trusted) -> None:
+    def __init__(self, leg: Leg, cwd: Path, *, denies: bool, vouches: Callable[[Path], bool] = vouches_for) -> None:
         """``denies``: whether the agent gets only harmless tools once there is such text."""
         self._leg = leg
         self._cwd = cwd
         self._denies = denies
-        self._trusts = trusts
-        self._is_trusted: bool | None = None
-        self._source = leg.request.untrusted
+        self._vouches = vouches
+        self._vouched: dict[Path, bool] = {}
+        before = "what was said in this session before" if leg.is_session_untrusted else ""
+        self._before = leg.request.untrusted or before
+        self._source = ""
         self._looked = 0
 
-    def brought_by(self, tool: Tool | None) -> str:
+    def brought_by(self, call: ToolCall, tool: Tool | None) -> str:
         """Return what untrusted text a call of ``tool`` has brought, for people; empty: none."""
         if tool is None:
             return ""
         if tool.untrusted:
             return f"what {tool.name} returns"
-        if tool.needs_workspace and self._is_strange():
-            return f"files of {str(self._cwd)!r}, which nobody trusts"
+        if tool.needs_workspace and (strange := self._strange_folder(call)) is not None:
+            return f"files of {str(strange)!r}, which nobody trusts"
         return ""
 
-    def said_by(self, child: JobView) -> str:
-        """Return the same for a child job's result."""
-        return f"agent {child.agent}, which read such text" if child.untrusted else ""
+    def said_by(self, agent: str, child: JobView) -> str:
+        """Return the same for the result of a child job of ``agent``, as its caller knows it."""
+        return f"agent {agent}, which read such text" if child.untrusted else ""
 
     @property
     def source(self) -> str:
@@ -50,7 +60,7 @@ class Untrusted:
         if not self._source:
             new = self._leg.entries[self._looked :]
             self._looked += len(new)
-            self._source = next(_sources(entry.record for entry in new), "")
+            self._source = untrusted_in(entry.record for entry in new) or self._before
         return self._source
 
     def refusal(self, call: ToolCall, tool: Tool | None) -> str:
@@ -62,11 +72,17 @@ class Untrusted:
             "denied here (tools.after_untrusted: deny). Go on with tools that only read, or say what should be done"
         )
 
-    def _is_strange(self) -> bool:
-        if self._is_trusted is None:
-            self._is_trusted = self._trusts(self._cwd)
-        return not self._is_trusted
-
-
-def _sources(records: Iterable[object]) -> Iterator[str]:
-    return (record.untrusted for record in records if isinstance(record, ToolFinished) and record.untrusted)
+    def _strange_folder(self, call: ToolCall) -> Path | None:
+        """Return the project that the call looks into, unless the user vouches for it. Folders in one go with it."""
+        path = call.args.get("path")
+        try:
+            where = Path(os.path.realpath(self._cwd / path)) if isinstance(path, str) else self._cwd
+        except ValueError:  # no path at all: nothing was read
+            where = self._cwd
+        if where.is_relative_to(here := project_of(self._cwd)):
+            project = here
+        else:
+            project = project_of(where if where.is_dir() else where.parent)
+        if project not in self._vouched:
+            self._vouched[project] = self._vouches(project)
+        return None if self._vouched[project] else project

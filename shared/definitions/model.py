@@ -234,6 +234,8 @@ class AgentDefinition(BaseModel):
     temperature: Annotated[float, _between(0, 2), _NUMBER] | None = None
     tools: ToolRules | None = None
     """None: all tools that are safe."""
+    untrusted: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether nobody trusts the folder that it comes from: no file says so of itself."""
     triggers: Triggers = Triggers()
     handoffs: tuple[HandoffRule, ...] = ()
     transfer: Literal["tools", "single"] | None = Field(default=None, exclude_if=_is_none)

@@ -13,7 +13,7 @@ from ekiden.shared.definitions.rights import Names, harmless, rights_wanted
 from ekiden.shared.places import project_of
 from ekiden.shared.settings import Settings, origin_of
 from ekiden.shared.settings_files import project_file
-from ekiden.shared.trust.grants import Grants, grants_of
+from ekiden.shared.trust.grants import Grants, grants_of, stands_by
 from ekiden.shared.trust.rights import Right
 from ekiden.shared.trust.telling import tell
 
@@ -101,8 +101,16 @@ def _held(level: Level, users: Names) -> dict[str, AgentDefinition]:
 def _part(level: Level, agents: Sequence[AgentDefinition], held: Container[str], *, is_held: bool) -> Level:
     """Return the level with these agents, and with what is wrong with the files that are held, or with all others."""
     loaded = level.loaded
+    if agents and level.project is not None and not stands_by(level.project):
+        agents = list(map(_as_a_strangers, agents))
     problems = tuple(problem for problem in loaded.problems if (problem.file in held) == is_held)
     return replace(level, loaded=Loaded(tuple(agents), problems, loaded.sources), is_held=is_held)
+
+
+def _as_a_strangers(agent: AgentDefinition) -> AgentDefinition:
+    """Return the agent as one whose words are those of an unknown author."""
+    fields = {name: getattr(agent, name) for name in AgentDefinition.model_fields}  # a copy would keep the digest
+    return AgentDefinition(**{**fields, "untrusted": True})
 
 
 def _tell(project: Path, names: Iterable[str], grants: Grants) -> None:

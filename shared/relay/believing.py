@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from ekiden.shared.errors import Forged
-from ekiden.shared.records import Ended, Entry, ToolFinished
+from ekiden.shared.records import Ended, Entry, untrusted_in
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import LegMessage, queue_of
 from ekiden.shared.signing import OFF, Signing
@@ -72,6 +72,6 @@ class _SignedEnds:
         end = entries[-1].record if entries else None
         if not isinstance(end, Ended):
             raise Forged(f"job {view.id!r} is said to have ended, and its journal has no end")
-        untrusted = any(isinstance(entry.record, ToolFinished) and entry.record.untrusted for entry in entries)
+        untrusted = bool(untrusted_in(entry.record for entry in entries))
         result = end.answer if end.answer is not None else end.error or ""
         return replace(view, status=end.status, reason=end.reason, result=result, untrusted=untrusted)

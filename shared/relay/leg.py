@@ -28,7 +28,7 @@ from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.patience import Patience
 from ekiden.shared.stores.base import Appends, Claimed, JobStore, Lease, ReadsJobs
 from ekiden.shared.stores.sessions import Said
-from ekiden.shared.stores.views import JobView, Spent, UsedUp
+from ekiden.shared.stores.views import JobView, Spent
 from ekiden.shared.telemetry.base import LegWatch
 
 __all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "journal_of"]
@@ -71,8 +71,8 @@ class Leg:
         """The turns of this leg, also of earlier attempts."""
         self.earlier = earlier or []
         """What was said in the session before this job, oldest first."""
-        self.used_up: UsedUp = claimed.used_up
-        """Which budget of the root job is used up, if one is."""
+        self.used_up, self.is_session_untrusted = claimed.used_up, claimed.is_untrusted
+        """Which budget of the root job is used up, if one is; whether its session has read text of unknown authors."""
         self.live = live
         """Where pieces of an answer go while it is written, if anywhere."""
         self.watch = watch or LegWatch()

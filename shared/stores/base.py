@@ -105,6 +105,8 @@ class Claimed:
     """Who stopped the job before this worker had it, if anybody did."""
     has_state: bool = False
     """Whether the session has variables."""
+    is_untrusted: bool = False
+    """Whether a job of the session has read text whose author nobody vouches for."""
     used_up: UsedUp = ""
     sent_at: float = 0.0
     """The monotonic time just before the claim was sent: the lease lasts from here at least."""

@@ -11,7 +11,7 @@ from ekiden.shared.errors import InvalidRequest, JobCancelled, LostLease, Sessio
 from ekiden.shared.handoff import VERSION, HandoffContext
 from ekiden.shared.ids import new_session_id, root_of, session_id_for, session_of
 from ekiden.shared.outcomes import Budget
-from ekiden.shared.records import Ended, LegStarted, Paused, Record, ToolFinished, ToolStarted
+from ekiden.shared.records import Ended, LegStarted, Paused, Record, ToolStarted, untrusted_in
 from ekiden.shared.signing import split
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import (
@@ -108,7 +108,7 @@ class RedisJobStore(RedisJobSweeper):
         )
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])
-        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up = verdict
+        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up, untrusted = verdict
         seal, text = split(context)
         return Claimed(
             lease=Lease(claim.job, claim.leg, fence, catalog, int(seq)),
@@ -120,6 +120,7 @@ class RedisJobStore(RedisJobSweeper):
             cwd=cwd,
             stop=cast(StopFlag, cancel) if cancel else None,
             has_state=variables != "0",
+            is_untrusted=bool(untrusted),
             used_up=cast(UsedUp, used_up),
             sent_at=max(asked_at, sent_at()),
         )
@@ -152,7 +153,7 @@ class RedisJobStore(RedisJobSweeper):
                 lease.seq,
                 token,
                 int(is_progress),
-                int(any(isinstance(one, ToolFinished) and one.untrusted for one in records)),
+                int(bool(untrusted_in(records))),
                 used_ms,
                 *spent,
                 *stored,

@@ -131,6 +131,8 @@ class RedisSessionStore:
             raise InvalidRequest(f"job {view.active!r} of session {session!r} still runs: wait for it, or cancel it")
         count = await as_any(self._redis.xlen(keys.messages(session)))
         await as_any(self._redis.delete(keys.messages(session)))
+        if not await as_any(self._redis.exists(keys.state(session))):  # its variables may say what was said
+            await as_any(self._redis.hdel(keys.session(session), "untrusted"))
         return int(count)
 
 

@@ -8,16 +8,16 @@ JSON list.
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.places import project_of
 from ekiden.shared.trust.rights import Right
-from ekiden.shared.trust.store import is_known, remembered
+from ekiden.shared.trust.store import Remembered, remembered
 
-__all__ = ["VARIABLE", "Grants", "grants_of", "is_trusted", "trust_for_now"]
+__all__ = ["VARIABLE", "Grants", "grants_of", "stands_by", "trust_for_now", "vouches_for"]
 
 VARIABLE = "EKIDEN_TRUST"
 _ALL, _NONE = ("1", "true", "yes"), ("", "0", "false", "no")
@@ -63,16 +63,28 @@ def grants_of(project: Path) -> Grants:
     return Grants(said.granted, said.refused)
 
 
-def is_trusted(folder: Path) -> bool:
-    """Tell whether the user vouches for the texts in ``folder``: said yes to its project, whatever it asks for.
+def vouches_for(folder: Path) -> bool:
+    """Tell whether the user vouches for the texts in ``folder``: said yes to its project itself.
 
     Where it cannot be told, the answer is no.
     """
+    return _said(folder, lambda said: said.is_vouched)
+
+
+def stands_by(folder: Path) -> bool:
+    """Tell whether the user has granted its project anything, or vouches for it, and refused it nothing."""
+    return _said(folder, lambda said: said.is_vouched or bool(said.granted))
+
+
+def _said(folder: Path, is_yes: Callable[[Remembered], bool]) -> bool:
     project = project_of(folder)
     try:
-        return grants_of(project).is_all or is_known(project)
+        if grants_of(project).is_all:
+            return True
+        said = remembered(project)
     except (ConfigurationError, OSError):
         return False
+    return is_yes(said) and not said.refused
 
 
 def trust_for_now(projects: Iterable[Path]) -> None:

@@ -15,7 +15,7 @@ from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.places import digest_of, private_folder, state_folder
 from ekiden.shared.trust.rights import Right
 
-__all__ = ["Remembered", "all_remembered", "forget", "is_known", "remember", "remembered"]
+__all__ = ["Remembered", "all_remembered", "forget", "remember", "remembered"]
 
 _VERSION = 1
 _LOCK = "lock"
@@ -29,6 +29,8 @@ class Remembered:
     project: Path
     granted: frozenset[Right] = frozenset()
     refused: frozenset[Right] = frozenset()
+    is_vouched: bool = False
+    """Whether the user said yes to the folder itself: its texts count as theirs. To grant a right says less."""
 
 
 def remembered(project: Path) -> Remembered:
@@ -49,14 +51,10 @@ def remembered(project: Path) -> Remembered:
     return found
 
 
-def is_known(project: Path) -> bool:
-    """Tell whether the user said yes to the project, and no to nothing of it. Raises as ``remembered`` does."""
-    said = remembered(project)
-    return _file(project).exists() and not said.refused
-
-
-def remember(project: Path, *, granted: Iterable[Right] = (), refused: Iterable[Right] = ()) -> None:
-    """Add to what is granted to the project, or refused; the later word counts.
+def remember(
+    project: Path, *, granted: Iterable[Right] = (), refused: Iterable[Right] = (), vouched: bool | None = None
+) -> None:
+    """Add to what is granted to the project, or refused; the later word counts. ``vouched``: None says nothing of it.
 
     Raises:
         ConfigurationError: it cannot be written.
@@ -67,7 +65,8 @@ def remember(project: Path, *, granted: Iterable[Right] = (), refused: Iterable[
             before = remembered(project)
         except ConfigurationError:  # what cannot be read has granted nothing
             before = Remembered(project)
-        _write(Remembered(project, (before.granted - no) | yes, (before.refused - yes) | no))
+        is_vouched = before.is_vouched if vouched is None else vouched
+        _write(Remembered(project, (before.granted - no) | yes, (before.refused - yes) | no, is_vouched))
 
 
 def forget(project: Path) -> bool:
@@ -120,7 +119,8 @@ def _read(path: Path) -> Remembered | None:
         fields = json.loads(text)
         if fields["v"] != _VERSION:
             raise ValueError(f"its version is {fields['v']!r}, not {_VERSION}")
-        return Remembered(Path(fields["path"]), _rights(fields["granted"]), _rights(fields["refused"]))
+        rights = _rights(fields["granted"]), _rights(fields["refused"])
+        return Remembered(Path(fields["path"]), *rights, fields.get("vouched") is True)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{str(path)!r} is not what Ekiden wrote ({problem}): remove it") from None
@@ -151,7 +151,8 @@ def _rows(rights: Iterable[Right]) -> list[list[str]]:
 
 
 def _write(said: Remembered) -> None:
-    fields = {"v": _VERSION, "path": str(said.project), "granted": _rows(said.granted), "refused": _rows(said.refused)}
+    fields: dict[str, Any] = {"v": _VERSION, "path": str(said.project), "vouched": said.is_vouched}
+    fields |= {"granted": _rows(said.granted), "refused": _rows(said.refused)}
     path = _file(said.project)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False) as file:  # 0600
         json.dump(fields, file, indent=1)

@@ -64,4 +64,5 @@ class DelegationCalls(CallKind):
 
     def _finished(self, call: ToolCall, view: JobView) -> ToolFinished:
         result = result_of(call, view, self._leg.context.metadata.handoff_id)
-        return ToolFinished(leg=self._leg.number, result=result, untrusted=self._untrusted.said_by(view))
+        agent = self._delegations.agent_of(call)
+        return ToolFinished(leg=self._leg.number, result=result, untrusted=self._untrusted.said_by(agent, view))

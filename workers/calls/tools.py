@@ -85,6 +85,6 @@ class ToolCalls(CallKind):
             leg=leg,
             result=result,
             duration_ms=round((time.monotonic() - began) * 1000),
-            untrusted=self._untrusted.brought_by(self._tools.get(call.name)),
+            untrusted=self._untrusted.brought_by(call, self._tools.get(call.name)),
         )
         await self._leg.record(*written, finished, is_progress=True)

@@ -45,7 +45,7 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
     take_over(project)
     standing = standing_of(project)
     if yes:
-        remember(project, granted=standing.wanted)
+        remember(project, granted=standing.wanted, vouched=True)
         standing = standing_of(project)
     if as_json:
         say(json.dumps(_as_json(standing), ensure_ascii=False))
@@ -54,7 +54,8 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
     _show(standing, out)
     if standing.lacking:
         is_agreed = _is_agreed(len(standing.lacking))
-        remember(project, **{"granted" if is_agreed else "refused": standing.lacking})
+        said = {"granted" if is_agreed else "refused": standing.lacking}
+        remember(project, **said, vouched=is_agreed)
         standing = standing_of(project)
     if standing.lacking:
         out.line("It is not trusted" if not standing.grants.granted else "It is not trusted with what is new")

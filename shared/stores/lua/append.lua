@@ -10,7 +10,10 @@ if again then return {'ok', h[3], used_up(KEYS[3])} end
 local seq = record(KEYS[1], KEYS[2], 10, #ARGV)
 redis.call('HSET', KEYS[1], 'token', ARGV[4], 'used_ms', ARGV[7])
 if ARGV[5] == '1' then redis.call('HSET', KEYS[1], 'attempts', 0, 'given_back', 0) end
-if ARGV[6] == '1' then redis.call('HSET', KEYS[1], 'untrusted', 1) end
+if ARGV[6] == '1' then   -- its session remembers: what was said there is read by the jobs that follow
+  redis.call('HSET', KEYS[1], 'untrusted', 1)
+  redis.call('HSET', (string.gsub(KEYS[3], ':job:.*$', ':session')), 'untrusted', 1)
+end
 if ARGV[8] == '0' and ARGV[9] == '0' then return {'ok', tostring(seq), ''} end
 redis.call('HINCRBY', KEYS[3], 'spent_tokens', ARGV[8])   -- what all jobs below one root use up is counted there
 redis.call('HINCRBY', KEYS[3], 'spent_micro', ARGV[9])

@@ -29,4 +29,5 @@ enlist(LEASES, ARGV[1], ARGV[5])
 keep(h[7], unpack(KEYS))
 local f = redis.call('HMGET', job, 'fence', 'attempts', 'context', 'seq', 'used_ms', 'catalog', 'cwd', 'cancel')
 local variables = tostring(redis.call('HLEN', KEYS[7]))
-return {'ok', fence_of(f[1], ARGV[4]), f[2], f[3], f[4], f[5], f[6] or '', f[7] or '', f[8] or '', variables, used_up(KEYS[8])}
+local untrusted = redis.call('HGET', KEYS[4], 'untrusted') or ''
+return {'ok', fence_of(f[1], ARGV[4]), f[2], f[3], f[4], f[5], f[6] or '', f[7] or '', f[8] or '', variables, used_up(KEYS[8]), untrusted}

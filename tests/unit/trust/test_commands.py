@@ -22,7 +22,7 @@ from ekiden.shared.settings import load_settings
 from ekiden.shared.settings_files import change_setting, project_file
 from ekiden.shared.standing import standing_of
 from ekiden.shared.trust import telling
-from ekiden.shared.trust.grants import grants_of, is_trusted
+from ekiden.shared.trust.grants import grants_of, vouches_for
 from ekiden.shared.trust.rights import value_right
 from ekiden.shared.trust.store import remember, remembered
 
@@ -157,7 +157,7 @@ def test_a_folder_that_asks_for_nothing_is_said_to(project: Path) -> None:
     write(project, "calm", tools=["read_file"])
     assert fine("trust") == f"{project} asks for nothing that needs your trust\n"
     assert fine("trust", "--yes").endswith("nothing that needs your trust\nIt is trusted: you vouch for its texts\n")
-    assert is_trusted(project)
+    assert vouches_for(project)
     assert "not trusted" not in ekiden("agents", "list").output
 
 

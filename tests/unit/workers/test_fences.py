@@ -59,6 +59,14 @@ def test_nothing_but_our_own_words_stands_outside_of_the_marks(view: Callable[[s
     assert seen.count(ID) == 2
 
 
+@given(name=hostile)
+def test_no_name_ends_the_mark_that_it_stands_in(name: str) -> None:
+    seen = prompt.quoted_result(name, "x", fence=ID)
+    assert outside(seen) == "[quoted]"
+    assert seen.count("\n") == 2
+    assert seen.count(ID) == 2
+
+
 @given(prompt=hostile, earlier=st.lists(hostile, max_size=3))
 def test_no_request_ends_its_own_marks_for_the_model_that_routes(prompt: str, earlier: list[str]) -> None:
     seen = fenced_request(prompt, earlier)

@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.forms import definition_from
-from ekiden.shared.definitions.model import AfterUntrusted
+from ekiden.shared.definitions.model import AfterUntrusted, AgentDefinition
 from ekiden.shared.errors import ConfigurationError, DefinitionError
+from ekiden.shared.messages import ToolCall
 from ekiden.shared.records import JobRequested, ToolFinished, ToolStarted
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.trust.grants import is_trusted
+from ekiden.shared.trust.grants import stands_by, vouches_for
 from ekiden.shared.trust.rights import Right
 from ekiden.shared.trust.store import remember
+from ekiden.workers.untrusted import Untrusted
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.unit.workers.journal import Job
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
 
 CAREFUL = {"allow": ["look", "web", "risky"], "after_untrusted": "deny"}
@@ -99,7 +103,7 @@ def test_files_count_where_nobody_trusts_their_folder(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / ".git").mkdir()
     if says_yes:
-        remember(tmp_path)
+        remember(tmp_path, vouched=True)
     replies: list[Said] = [calls(call("l1", "look")), calls(RISKY), said("done")]
     story = told({"lead": replies}, {"name": "lead", "tools": CAREFUL}, root=tmp_path)
     assert is_denied(story) is not says_yes
@@ -110,8 +114,12 @@ def test_a_folder_of_which_something_was_refused_is_not_trusted(
 ) -> None:
     monkeypatch.delenv("EKIDEN_TRUST")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    remember(tmp_path, granted=[Right("agent a", "tool bash")], refused=[Right("agent b", "tool bash")])
-    assert not is_trusted(tmp_path)
+    remember(tmp_path, granted=[Right("agent a", "tool bash")])
+    assert (stands_by(tmp_path), vouches_for(tmp_path)) == (True, False), "to grant a right is to vouch for no text"
+    remember(tmp_path, vouched=True)
+    assert vouches_for(tmp_path)
+    remember(tmp_path, refused=[Right("agent b", "tool bash")])
+    assert (stands_by(tmp_path), vouches_for(tmp_path)) == (False, False)
 
 
 def test_whoever_takes_over_is_kept_from_it_too() -> None:
@@ -158,6 +166,64 @@ def test_what_a_child_has_read_counts_for_who_called_it() -> None:
     )
     assert is_denied(story)
     assert story.of(ToolFinished)[0].untrusted == "agent scout, which read such text"
+
+
+def test_a_file_of_another_folder_counts_as_that_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EKIDEN_TRUST")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("mine", "evil", "mine/vendored"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    remember(tmp_path / "mine", vouched=True)
+    leg = Job("lead").leg_now
+    untrusted = Untrusted(leg, tmp_path / "mine", denies=True)
+    look = tool_named("look", read_only=True, needs_workspace=True)
+    (tmp_path / "mine" / "link").symlink_to("../evil")
+    for path in ("../evil", "../evil/README.md", "link/README.md", str(tmp_path / "evil")):
+        assert "evil" in untrusted.brought_by(call("c", "look", path=path), look), path
+    for inside in (".", "README.md", "vendored/README.md", "\0", 7, None):
+        assert not untrusted.brought_by(call("c", "look", path=inside), look), inside
+
+
+def test_what_an_untrusted_folders_agent_says_counts_for_who_called_it_and_who_takes_over() -> None:
+    scout = definition_from({"name": "scout", "description": "d", "tools": ["look"]}, "p")
+    strange = AgentDefinition(**{**dict(scout), "untrusted": True})
+    for way, first in (
+        ({"subagents": ["scout"]}, call("d1", "delegate_to_scout", objective="read")),
+        ({"handoffs": [{"to": "scout", "return": True}]}, handing_over("h1", "scout")),
+    ):
+        lead = definition_from({"name": "lead", "description": "d", "tools": CAREFUL, **way}, "p")
+        catalog = build_catalog([lead, strange])[0]
+
+        async def scenario(stores: Stores, catalog: Catalog = catalog, first: ToolCall = first) -> Story:
+            replies: dict[str, list[Said]] = {
+                "lead": [calls(first), calls(RISKY), said("done")],
+                "scout": [said("do it")],
+            }
+            tools = [tool_named("web", untrusted=True), tool_named("risky"), tool_named("look", read_only=True)]
+            return await Relay(stores, catalog, Replies(replies), tools=tools).told("do it", agent="lead")
+
+        assert is_denied(on_fakeredis(scenario)), way
+
+
+def test_the_sessions_next_job_knows_of_it_until_the_session_is_cleared() -> None:
+    async def scenario(stores: Stores) -> list[bool]:
+        agents = team({"name": "lead", "tools": CAREFUL})
+        tools = [tool_named("web", read_only=True, untrusted=True), tool_named("risky"), tool_named("look")]
+
+        async def told(session: str | None, *replies: Said) -> Story:
+            relay = Relay(stores, agents, Replies({"lead": replies}), tools=tools)
+            job = await relay.submit(f"{session}: {len(denied)}", agent="lead", session=session)
+            await relay.drain()
+            return await relay.story(job)
+
+        denied: list[bool] = []
+        session = (await told(None, calls(call("w1", "web")), said("read it"))).view.id.partition(".")[0]
+        denied.append(is_denied(await told(session, said("as before"), calls(RISKY), said("done"))))
+        await stores.sessions.clear(session)
+        denied.append(is_denied(await told(session, calls(RISKY), said("done"))))
+        return denied
+
+    assert on_fakeredis(scenario) == [True, False]
 
 
 @pytest.mark.parametrize("value", ["ask", "Deny", True, ["deny"]])

@@ -1,10 +1,14 @@
 """What commands end with, beside what errors say themselves (``EkidenError.exit_code``)."""
 
-__all__ = ["INTERRUPTED", "NO_ROUTE", "exit_code_of"]
+__all__ = ["INTERRUPTED", "NO_ROUTE", "UNREAD", "exit_code_of"]
 
 NO_ROUTE = 5
 INTERRUPTED = 130
 """Cancelled, or ended by Ctrl-C or SIGTERM."""
+
+
+UNREAD = 141
+"""Nobody reads the output any more, as a shell says it of programs that SIGPIPE has ended."""
 
 
 def exit_code_of(status: str, reason: str | None) -> int:

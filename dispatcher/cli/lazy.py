@@ -21,6 +21,10 @@ class LazyGroup(TyperGroup):
         self.commands.update({name: _Lazy(name, target, text) for name, (target, text) in self.lazy.items()})
 
 
+_OF_A_SENTENCE = {"run", "submit"}
+"""Commands whose argument is what people say."""
+
+
 class _Lazy(TyperCommand):
     def __init__(self, name: str, target: str, text: str) -> None:
         super().__init__(name, help=text)
@@ -30,7 +34,12 @@ class _Lazy(TyperCommand):
         """See click: the command itself takes over from here."""
         module, _, name = self._target.partition(":")
         command = command_of(info_name or "", getattr(importlib.import_module(module), name))
-        return command.make_context(info_name, args, parent=parent, **extra)
+        try:
+            return command.make_context(info_name, args, parent=parent, **extra)
+        except Exception as error:
+            if info_name in _OF_A_SENTENCE and "unexpected extra argument" in str(getattr(error, "message", "")):
+                error.message += ": put the request in quotes"  # type: ignore[attr-defined]  # click's UsageError
+            raise
 
 
 def command_of(name: str, made: Callable[..., Any] | typer.Typer) -> Any:

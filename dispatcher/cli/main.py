@@ -3,13 +3,14 @@
 Importing this costs no more than typer: a command is imported when it is called.
 """
 
+import errno
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from ekiden.dispatcher.cli.exit_codes import INTERRUPTED
+from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, UNREAD
 from ekiden.dispatcher.cli.lazy import LazyGroup, command_of
 from ekiden.shared.errors import ConfigurationError, EkidenError
 from ekiden.shared.visible import say
@@ -85,12 +86,13 @@ COMMANDS = {
     ),
 }
 """The commands of this package: where each one is, and what ``--help`` says of it without importing it."""
+_OUTPUT = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 EPILOG = (
     "File tools stay in their workspace; the tool bash, of an agent that has it, runs any command as you: nothing "
     "confines it. "
     "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server, or no dispatcher; 4 no such job; "
     "5 no agent matched the request; 6 done, but not confirmed by as many replicas as are waited for; "
-    "7 the Redis user may not do that; 130 cancelled or interrupted."
+    "7 the Redis user may not do that; 130 cancelled or interrupted; 141 nobody reads the output any more."
 )
 
 
@@ -102,10 +104,19 @@ class _Commands(LazyGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *sorted(_plugins())]
 
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Here help is written; click would take a reader that has gone for a failure."""
+        try:
+            return super().make_context(*args, **extra)
+        except BrokenPipeError as error:
+            sys.exit(_unwritten(error))
+
     def invoke(self, ctx: Any) -> Any:
         """A question that was answered with Ctrl-C, or with a no that ends the command, is a cancelled command."""
         try:
             return super().invoke(ctx)
+        except BrokenPipeError as error:
+            sys.exit(_unwritten(error))
         except typer.Abort:
             say("Aborted", is_error=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -129,15 +140,29 @@ app = typer.Typer(
 )
 
 
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from ekiden.shared.version import VERSION
+
+        say(f"ekiden {VERSION}")
+        raise typer.Exit
+
+
 @app.callback()
-def _ekiden() -> None:
+def _ekiden(
+    _: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
     pass
 
 
 def run() -> NoReturn:
     """Run the command line and exit. Foreseeable errors become one line on stderr and their exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # never die of a character
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        getattr(sys, name).reconfigure(errors="replace")  # never die of a character
     sys.exit(_exit_code())
 
 
@@ -148,19 +173,18 @@ def _exit_code() -> int:
         return _flushed(end.code)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        _drop_output()
-        return 1
     except EkidenError as error:
         return _complain(error)
+    except OSError as error:
+        return _unwritten(error)
     return 0
 
 
 def _flushed(code: object) -> int:
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_output()
+    except OSError as error:
+        return _unwritten(error)
     if isinstance(code, str):  # what Celery's start-up steps end with
         say(code, is_error=True)
         return 1
@@ -172,9 +196,15 @@ def _complain(error: EkidenError) -> int:
     return error.exit_code
 
 
-def _drop_output() -> None:
-    """Nobody reads any more: keep the interpreter from complaining about it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _unwritten(error: OSError) -> int:
+    """Return the exit code of a command whose output nobody reads any more, or nobody can keep."""
+    if error.errno not in _OUTPUT:
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes at its end
+    if isinstance(error, BrokenPipeError):
+        return UNREAD
+    say(f"ekiden: the output cannot be written: {error.strerror}", is_error=True)
+    return 1
 
 
 def _plugins() -> "dict[str, EntryPoint]":

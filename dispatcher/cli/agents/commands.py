@@ -31,7 +31,9 @@ from ekiden.dispatcher.cli.lazy import LazyGroup
 from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.places import project_of
 from ekiden.shared.settings import load_settings
+from ekiden.shared.trust.telling import take_over
 from ekiden.shared.visible import say
 
 __all__ = ["Group", "app"]
@@ -122,6 +124,7 @@ def create(
     path = create_agent(draft, agents)
     out = Output()
     out.line(f"{out.symbols['ok']} Agent created: {shown_path(path)}")
+    take_over(project_of(Path.cwd()))  # what was just written is the user's own, and granted below
     made = _agents(ctx, agents_dir, as_files=True)
     _granted(made.get(draft.name, draft.scope))
     print_findings(_checker(made).report(made.get(draft.name, draft.scope)))

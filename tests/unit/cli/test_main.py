@@ -95,3 +95,28 @@ def test_help_says_of_a_command_what_it_says_itself(name: str, target: str, text
     command = command_of(name, getattr(importlib.import_module(module), attribute))
     first = inspect.cleandoc(command.help).partition("\n\n")[0]
     assert " ".join(first.split()) == text
+
+
+def shell(line: str) -> "subprocess.CompletedProcess[str]":
+    program = f"{sys.executable} -m ekiden.dispatcher"
+    words = ["bash", "-c", line.replace("EKIDEN", program)]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def test_a_reader_that_has_gone_is_no_failure_of_the_command() -> None:
+    done = shell("EKIDEN config list | true; echo ${PIPESTATUS[0]}")
+    assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+def test_output_that_cannot_be_written_is_said_and_closed_output_is_none() -> None:
+    done = shell("EKIDEN config list > /dev/full; echo $?; EKIDEN config list >&-; echo $?")
+    assert done.stdout == "1\n0\n"
+    assert done.stderr == "ekiden: the output cannot be written: No space left on device\n"
+
+
+def test_the_version_is_told() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout.startswith("ekiden ")
+
+
+def test_who_forgets_the_quotes_is_told_of_them() -> None:
+    assert "put the request in quotes" in CliRunner().invoke(app, ["run", "fix", "the", "tests"]).output

@@ -62,7 +62,7 @@ COMMANDS = {
         "ekiden.dispatcher.cli.commands.models:models",
         "Show the models that agents can use here, and why the others cannot be used.",
     ),
-    "agents": ("ekiden.dispatcher.cli.agents.commands:app", "Make, show, change and check agents."),
+    "agents": ("ekiden.dispatcher.cli.agents.group:app", "Make, show, change and check agents."),
     "catalog": (
         "ekiden.dispatcher.cli.commands.catalog:app",
         "Put agents in force, see which are, go back to those before.",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 __all__ = [
+    "AgentsDir",
     "AsJson",
     "Continue",
     "DataDir",
@@ -26,6 +27,10 @@ __all__ = [
     "Verbose",
 ]
 
+AgentsDir = Annotated[
+    list[Path] | None,
+    typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files (may be repeated)."),
+]
 Redis = Annotated[
     str | None,
     typer.Option("--redis", metavar="URL", help="The Redis or Valkey server to use. [$EKIDEN_REDIS_URL]"),

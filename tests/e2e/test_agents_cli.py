@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = [sys.executable, "-c", "from ekiden.dispatcher.cli.agents.commands import app; app()"]
+PROGRAM = [sys.executable, "-c", "from ekiden.dispatcher.cli.agents.group import app; app()"]
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_errors_are_for_ci(tmp_path: Path, environment: dict[str, str]) -> None:
 
 def test_help_needs_nothing_slow(environment: dict[str, str]) -> None:
     slow = ("pydantic", "yaml", "re2", "redis")
-    code = f"import sys, ekiden.dispatcher.cli.agents.commands; print([name for name in {slow} if name in sys.modules])"
+    code = f"import sys, ekiden.dispatcher.cli.agents.group; print([name for name in {slow} if name in sys.modules])"
 
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -27,8 +27,7 @@ from ekiden.dispatcher.cli.agents.show import (
     row_of,
     shown_path,
 )
-from ekiden.dispatcher.cli.lazy import LazyGroup
-from ekiden.dispatcher.cli.options import AsJson
+from ekiden.dispatcher.cli.options import AgentsDir, AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.places import project_of
@@ -36,21 +35,7 @@ from ekiden.shared.settings import load_settings
 from ekiden.shared.trust.telling import take_over
 from ekiden.shared.visible import say
 
-__all__ = ["Group", "app"]
-
-
-class Group(LazyGroup):
-    """``agents run`` needs much that the others do not."""
-
-    lazy: ClassVar = {
-        "run": (
-            "ekiden.dispatcher.cli.agents.run:run",
-            "Run one agent: once with -p, else as a chat. Its sessions are its own: --continue finds the newest.",
-        )
-    }
-
-
-app = typer.Typer(cls=Group, help="Make, show, change and check agents.", no_args_is_help=True)
+__all__ = ["create", "delete", "edit", "list_", "show", "validate"]
 
 
 class Template(StrEnum):
@@ -88,19 +73,8 @@ class Format(StrEnum):
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")]
-AgentsDir = Annotated[
-    list[Path] | None,
-    typer.Option("--agents-dir", metavar="DIR", help="A further folder of agent files (may be repeated)."),
-]
 
 
-@app.callback()
-def _shared(ctx: typer.Context, agents_dir: AgentsDir = None) -> None:
-    """Make, show, change and check agents. No server is needed."""
-    ctx.obj = agents_dir or []
-
-
-@app.command()
 def create(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="kebab-case; without it, you are asked.")] = None,
@@ -137,7 +111,6 @@ def create(
     out.line(f'  run it:                 ekiden agents run {draft.name} -p "…"')
 
 
-@app.command("list")
 def list_(
     ctx: typer.Context,
     scope: Annotated[Where, typer.Option(help="One level only.")] = Where.all,
@@ -155,7 +128,6 @@ def list_(
         say(f"{len(broken)} file(s) cannot be used: {names}; see `ekiden agents validate`", is_error=True)
 
 
-@app.command()
 def show(
     ctx: typer.Context,
     name: Name,
@@ -176,7 +148,6 @@ def show(
         print_agent(file)
 
 
-@app.command()
 def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
     """Edit an agent with $VISUAL or $EDITOR; what would not load is refused and kept beside."""
     agents = _agents(ctx, agents_dir, as_files=True)
@@ -202,7 +173,6 @@ def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
     out.line(f"{out.symbols['ok']} Saved: {shown_path(edited.path)}")
 
 
-@app.command()
 def delete(
     ctx: typer.Context,
     name: Name,
@@ -229,7 +199,6 @@ def delete(
     print_consequences(_agents(ctx, agents_dir, as_files=True), name, out)
 
 
-@app.command()
 def validate(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="An agent, a file or a folder.")] = None,

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli import main
-from ekiden.dispatcher.cli.agents.commands import Group
+from ekiden.dispatcher.cli.agents.group import Group
 from ekiden.dispatcher.cli.lazy import command_of
 from ekiden.dispatcher.cli.main import app
 

@@ -394,7 +394,7 @@ def test_a_job_outlives_a_full_disk(disk: Path, ekiden: Program) -> None:
         gemini.add({"reply": {"text": "y" * MEGABYTE}})
         env = {"GEMINI_API_KEY": "test", "GEMINI_BASE_URL": gemini.url}
         running = ekiden.start("run", "it fails with an error", env=env)
-        running.wait_for("the server cannot write to its disk: make room there")
+        running.wait_for("the server cannot write to its disk: make room there", 60)
         mount(disk, "remount,size=20m")
         assert running.ends(40) == 0, running.output[:2000]
         assert "y" * 100 in running.output

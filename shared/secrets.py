@@ -38,9 +38,13 @@ _PR_SET_DUMPABLE = 4
 _READY = b"."
 _SAID_OPENLY = (
     "ekiden: a password stands in the command line, where every user of this machine could read it, and your shell "
-    "remembers it: give the address as EKIDEN_REDIS_URL, or as ekiden.redis_url in ~/.gemini/settings.json"
+    "remembers it: give an address as EKIDEN_REDIS_URL, and a setting with `ekiden config set --global KEY -`, which "
+    "reads it from standard input"
 )
-_PASSWORD = re.compile(rb"://[^\s\0:/@]*:([^\s\0/]+)@|[?&](?:ssl_)?password=([^\s\0&]+)")
+_PASSWORD = re.compile(
+    rb"://[^\s\0:/@]*:([^\s\0/]+)@|[?&](?:ssl_)?password=([^\s\0&]+)|\0[\w.]*signing_key\0(?![@-])([^\0]+)"
+)
+"""In arguments that end with a null each."""
 
 
 def withdraw() -> None:
@@ -51,7 +55,7 @@ def withdraw() -> None:
     """
     close_memory()
     os.environ.update(_handed())
-    if any(_PASSWORD.search(os.fsencode(word)) for word in sys.argv):
+    if _PASSWORD.search(b"\0".join(map(os.fsencode, sys.argv))):
         print(_SAID_OPENLY, file=sys.stderr, flush=True)  # noqa: T201 - whichever program this is, its user must know
     if sys.platform == "linux":
         _blacken()

@@ -80,6 +80,56 @@ def test_a_password_in_the_arguments_is_blackened_and_its_user_told() -> None:
 
 
 @linux
+@pytest.mark.parametrize(
+    "command",
+    [
+        [str(Path(sys.executable).with_name("ekiden")), "jobs"],
+        [sys.executable, "-m", "ekiden.dispatcher", "jobs"],
+        [sys.executable, "-m", "celery", "-A", "ekiden.workers.app", "worker"],
+        [sys.executable, "-m", "celery", "-A", "ekiden.dispatcher.app", "worker"],
+    ],
+    ids=["ekiden", "module", "celery, workers", "celery, dispatchers"],
+)
+def test_whichever_program_of_ours_is_started_shows_no_secret_once_it_asks_its_server(
+    command: list[str], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        address = f"redis://:planted@127.0.0.1:{server.getsockname()[1]}"
+        env = {**os.environ, **SECRETS, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "EKIDEN_REDIS_URL": address}
+        process = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            server.accept()[0].close()
+            shown = first_environment(process.pid)
+        finally:
+            process.kill()
+            process.wait()
+        assert b"lanted" not in shown
+        assert b"HOME=" in shown
+
+
+@linux
+def test_a_signing_key_in_the_arguments_is_blackened_and_its_user_told() -> None:
+    with program("config", "set", "ekiden.signing_key", "k1:planted") as (pid, _, process):
+        assert Path(f"/proc/{pid}/cmdline").read_bytes().endswith(b"\0ekiden.signing_key\0**********\0")
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        assert "config set --global KEY -" in process.stderr.read()
+
+
+@linux
+@pytest.mark.parametrize("value", ["-", "@/a/file"])
+def test_who_gives_no_key_in_the_arguments_is_told_nothing(value: str) -> None:
+    with program("config", "set", "signing_key", value) as (pid, _, process):
+        assert Path(f"/proc/{pid}/cmdline").read_bytes().endswith(f"\0{value}\0".encode())
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        assert process.stderr.read() == ""
+
+
+@linux
 def test_the_memory_of_a_program_that_holds_keys_is_closed_to_its_own_user() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else, to start a program whose memory is not root's")

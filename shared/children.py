@@ -84,19 +84,16 @@ def start_child(argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> Ch
     Args:
         argv: The program and its arguments.
         env: The child's whole environment; ``EKIDEN_PARENT_FD`` is added. What of it may be a secret goes to it by a
-            descriptor (``shared.secrets``).
+            socket, once it asks for it (``shared.secrets``).
         log: The file that its standard output and error are appended to.
 
     Raises:
         ConfigurationError: The program or the log file cannot be opened.
     """
     read, write = os.pipe()  # both close on exec; only the read end is passed on
-    passed = [read]
     try:
-        first_env, secrets = handed_on(env)
-        passed += [] if secrets is None else [secrets]
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
+        with log.open("ab") as output, handed_on(env) as (first_env, passed):
             start = output.seek(0, os.SEEK_END)
             process = subprocess.Popen(
                 argv,
@@ -104,7 +101,7 @@ def start_child(argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> Ch
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=passed,
+                pass_fds=[read, *passed],
                 start_new_session=True,
             )
     except BaseException as error:
@@ -113,8 +110,7 @@ def start_child(argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> Ch
             raise _not_started(argv[0], error) from error
         raise
     finally:
-        for descriptor in passed:
-            os.close(descriptor)
+        os.close(read)
     return Child(process, write, log, start)
 
 
@@ -136,7 +132,8 @@ def watch_parent(grace_s: float = ORPHAN_S) -> None:
     that this one starts know nothing of it.
 
     Raises:
-        ConfigurationError: ``EKIDEN_PARENT_FD`` or ``EKIDEN_SECRETS_FD`` does not name an open descriptor.
+        ConfigurationError: ``EKIDEN_PARENT_FD`` or ``EKIDEN_SECRETS_FD`` does not name an open descriptor, or
+            the parent has not sent what it was to hand on.
     """
     withdraw()
     name = os.environ.pop(PARENT_FD, None)

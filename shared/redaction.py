@@ -1,7 +1,8 @@
 """Masks secrets in all text that leaves the program: traces, logs, exported journals.
 
 What is masked: keys and tokens by their shape, what follows ``password=`` and its like, bearer tokens, passwords in
-URLs, private keys, the values of this process's own variables that are named like secrets, and the user's patterns.
+URLs, private keys, the values of this process's own variables that are named like secrets, those of its settings, and
+the user's patterns.
 Everything is RE2: linear in the text, whatever somebody sends.
 """
 
@@ -28,6 +29,9 @@ _SECRET_NAME = re.compile(
 )
 _PLAIN = re.compile(r"(?:[0-9.,]+|true|false|none|null|\[redacted\].*)[)\]};,&:]*\Z", re.IGNORECASE)
 """Values that are no secrets, whatever the name before them: ``max_tokens=2000``."""
+
+_LISTED = re.compile(r"(?:^|[\s,])[\w-]{1,32}:([^\s,]{16,})")
+"""The secrets alone in a value such as ``k2:SECRET,k1:SECRET``."""
 
 _SHAPES = (
     r"\bAIza[0-9A-Za-z_-]{30,}",
@@ -64,7 +68,7 @@ _URL = r"(?i)\b([a-z][a-z0-9+.-]*://)(?:([^\s:/@\"'<>]*:)[^\s/\"'<>]+|[0-9a-z_.~
 """With a password, or with a token as its user, as Sentry's addresses have it."""
 _SCHEME = r"(?i)\b(bearer|basic)(\s+|%20)[0-9a-z._~+/=-]{8,}"
 _NAME = (
-    r"(?i)((?:(?:api|access|account|private|signing|encryption)[_-]?key|secret|token|passw(?:or)?d|passphrase|passcode"
+    r"(?i)((?:(?:api|access|account|private|signing|encryption|secret)[_-]?key|secret|token|passw(?:or)?d|passphrase|passcode"
     r"|[_-]pass|[\"']pass|[_-]pw|pwd|credential|authorization|[?&;]sig"
     r"|密码|口令|密钥|秘钥|私钥|令牌|凭证|凭据)s?\\*[\"'”’]?\s*"
     r"(?:=>|[:=：＝])\s*(?:(?:bearer|basic|token|apikey|api-key|key|digest|negotiate)\s+)?"
@@ -73,6 +77,8 @@ _QUOTED = _NAME + r"\\*[\"'“‘])([^\"'\\”’]{4,})"
 _NAMED = _NAME + r")([^\s\"'\\<>“”，。；、）]{4,})"
 _SAID = r"((?:密码|口令|密钥|秘钥|私钥|令牌|凭证|凭据)(?:是|为|改为|改成)\s*[\"'“‘「]?)([!#-&(-~]{4,})"
 _COOKIE = r"(?i)(\b(?:set-)?cookie\\*[\"']?\s*:\s*\\*[\"']?)([^\r\n\"'\\]{4,})"
+_BARE = r"(?im)((?:^|\\n)[ \t-]*pass\s*:\s*\\*[\"']?|\bpass\s*=\s*\\*[\"']?)([^\s\"'\\,;<>]{4,})"
+"""By itself only where a line begins with it, or it is set: else it is any word."""
 _ARGUMENT = (
     r"(?i)(\s--?[a-z0-9_-]*(?:password|passwd|passphrase|token|secret|api-?key)\s+[\"']?"
     r"|\bsshpass\s+-p\s*[\"']?|\s(?:-u|--user)[\s=]+[\"']?[^\s:\"'/]+:"
@@ -84,9 +90,11 @@ _ARGUMENT = (
 class Redactor:
     """Masks secrets; made once, for what a process knows of its own secrets and its user's patterns."""
 
-    def __init__(self, patterns: Iterable[str] = (), env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, patterns: Iterable[str] = (), env: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
+    ) -> None:
         """Prepare the patterns. Raises ``ConfigurationError`` for one that RE2 cannot read."""
-        values = sorted(_secrets_of(env or {}), key=len, reverse=True)
+        values = sorted(_secrets_of(env or {}) | {one for one in secrets if len(one) >= 4}, key=len, reverse=True)
         whole = [_PRIVATE_KEY, *_SHAPES, *map(re2.escape, values), *(_checked(pattern) for pattern in patterns)]
         self._whole = _compiled("|".join(f"(?:{pattern})" for pattern in whole))
         self._partly = [(_compiled(pattern), mask) for pattern, mask in _PARTLY]
@@ -128,7 +136,7 @@ class Redactor:
 
     def _redact_item(self, key: Any, value: Any) -> Any:
         """Mask the value of a key that is named like a secret: only together do they look like one."""
-        is_secret = isinstance(value, str) and len(value) >= 4 and self._named.search(f"{key}=nameless")
+        is_secret = isinstance(value, str) and len(value) >= 4 and self._named.search(f'"{key}"=nameless')
         return MASK if is_secret and not _PLAIN.match(value) else self.redact_all(value)
 
 
@@ -159,6 +167,7 @@ _PARTLY: tuple[tuple[str, Callable[[Any], str]], ...] = (
     (_QUOTED, _mask_named),
     (_NAMED, _mask_named),
     (_SAID, _mask_named),
+    (_BARE, _mask_named),
     (_COOKIE, _mask_named),
     (_ARGUMENT, _mask_named),
 )
@@ -168,6 +177,7 @@ _PARTLY: tuple[tuple[str, Callable[[Any], str]], ...] = (
 def _secrets_of(env: Mapping[str, str]) -> set[str]:
     """Return the values of variables that are named like secrets, and the passwords in addresses."""
     named = {value for name, value in env.items() if _SECRET_NAME.search(name)}
+    named |= {secret for value in named for secret in _LISTED.findall(value)}
     headers = [value for name, value in env.items() if name.endswith("_HEADERS")]  # OTEL_EXPORTER_OTLP_HEADERS
     named |= {pair.partition("=")[2].strip() for value in headers for pair in value.split(",")}
     addressed = {found.group(1) for value in env.values() for found in re.finditer(r"://[^\s:/@]*:([^\s/]+)@", value)}
@@ -196,9 +206,9 @@ def _compiled(pattern: str) -> Any:
 _default: list[Redactor] = []
 
 
-def configure_redaction(patterns: Iterable[str]) -> Redactor:
-    """Make the process's redactor know the user's patterns and the process's environment; return it."""
-    _default[:] = [Redactor(patterns, os.environ)]
+def configure_redaction(patterns: Iterable[str], secrets: Iterable[str] = ()) -> Redactor:
+    """Make the process's redactor know the user's patterns, its environment and what else is secret; return it."""
+    _default[:] = [Redactor(patterns, os.environ, secrets)]
     return _default[0]
 
 

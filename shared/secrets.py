@@ -1,46 +1,73 @@
 """Keeps what a process of ours knows, and commands must not, out of where commands can read it.
 
 Every process of a user may read the first environment and the arguments of the others, as long as these live
-(``/proc/PID/environ``, ps(1)), whatever they do to their variables later. So our processes hand secrets on through a
-descriptor, never through an environment, and whoever was started by hand takes its secrets out of its first environment
-and blackens the passwords in its arguments. From then on they are in ``os.environ`` alone: in memory, which other
-processes of the user cannot read, since a process that holds keys is not *dumpable* (prctl(2)). Root can; so can
-whoever reads a file that they stand in. Elsewhere than on Linux, what was started by hand keeps its first environment.
+(``/proc/PID/environ``, ps(1)), whatever they do to their variables later; and, through ``/proc/PID/fd``, the files and
+pipes that they hold open. Nobody opens a socket that way. So our processes hand secrets on through one, never through
+an environment, and not before the child has closed its memory (``PR_SET_DUMPABLE``, prctl(2)): from exec until then all
+of it is open.
+
+Whoever was started by hand takes its secrets out of its first environment and blackens the passwords in its arguments.
+From then on they are in memory alone, which other processes of the user cannot read. Root can; so can a debugger that
+got hold of a child before it closed its memory, where the system lets users debug what is no child of theirs
+(``kernel.yama.ptrace_scope`` 0); and what stands in a file, whoever reads that. Elsewhere than on Linux, what was
+started by hand keeps its first environment.
 """
 
 import contextlib
 import os
 import re
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from ekiden.shared.environments import is_open, looks_secret, open_part
+from ekiden.shared.environments import is_open, open_part
 from ekiden.shared.errors import ConfigurationError
 
-__all__ = ["SECRETS_FD", "handed_on", "take", "withdraw", "withheld"]
+if TYPE_CHECKING:
+    import socket
+
+__all__ = ["SECRETS_FD", "close_memory", "handed_on", "withdraw", "withheld"]
 
 SECRETS_FD = "EKIDEN_SECRETS_FD"
-"""The environment variable that names the descriptor with the rest of the environment."""
+"""The environment variable that names the socket from which the rest of the environment comes."""
+READY_S = 60.0
+"""A child that has not asked for its secrets within this time gets none, and says so in its log."""
 
 _PR_SET_DUMPABLE = 4
+_READY = b"."
 _SAID_OPENLY = (
     "ekiden: a password stands in the command line, where every user of this machine could read it, and your shell "
-    "remembers it: give the address as EKIDEN_REDIS_URL, or as ekiden.redis_url in ~/.gemini/settings.json"
+    "remembers it: give an address as EKIDEN_REDIS_URL, and a setting with `ekiden config set --global KEY -`, which "
+    "reads it from standard input"
 )
-_PASSWORD = re.compile(rb"://[^\s\0:/@]*:([^\s\0/]+)@|[?&](?:ssl_)?password=([^\s\0&]+)")
+_PASSWORD = re.compile(
+    rb"://[^\s\0:/@]*:([^\s\0/]+)@|[?&](?:ssl_)?password=([^\s\0&]+)|\0[\w.]*signing_key\0(?![@-])([^\0]+)"
+)
+"""In arguments that end with a null each."""
 
 
 def withdraw() -> None:
     """Take over what our starter has handed us, and take out of sight how we were started; the first thing to do.
 
     Raises:
-        ConfigurationError: ``EKIDEN_SECRETS_FD`` does not name an open descriptor.
+        ConfigurationError: ``EKIDEN_SECRETS_FD`` does not name an open socket, or nothing comes from it.
     """
-    take(_handed())
-    if any(_PASSWORD.search(os.fsencode(word)) for word in sys.argv):
+    close_memory()
+    os.environ.update(_handed())
+    if _PASSWORD.search(b"\0".join(map(os.fsencode, sys.argv))):
         print(_SAID_OPENLY, file=sys.stderr, flush=True)  # noqa: T201 - whichever program this is, its user must know
     if sys.platform == "linux":
         _blacken()
+
+
+def close_memory() -> None:
+    """Let no other process of our user look at our memory. There will be no core dump of it, either."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def withheld(env: Mapping[str, str]) -> dict[str, str]:
@@ -48,59 +75,64 @@ def withheld(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if not is_open(name, value)}
 
 
-def take(secrets: Mapping[str, str]) -> None:
-    """Make ``secrets`` variables of this process, which nobody else can read any more."""
-    os.environ.update(secrets)
-    if any(looks_secret(name, value) for name, value in secrets.items()):
-        _hide_memory()
+@contextlib.contextmanager
+def handed_on(env: Mapping[str, str]) -> Iterator[tuple[dict[str, str], list[int]]]:
+    """Yield the first environment of a child that is to be started in this block, and the descriptors to pass to it.
 
-
-def handed_on(env: Mapping[str, str]) -> tuple[dict[str, str], int | None]:
-    """Split the environment of a child: into its first one, and a descriptor that holds the rest.
-
-    The descriptor is to be passed on, and closed when the child has been started; None: there is no rest.
+    Afterwards it is sent the rest as soon as it asks (``withdraw``); nobody waits for that. One that asks for nothing
+    within ``READY_S``, or ends before, is sent nothing.
     """
     rest = withheld(env)
     if not rest:
-        return dict(env), None
-    data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in rest.items())
-    descriptor = _memory_with(data) if sys.platform == "linux" else _pipe_with(data)
-    return open_part(env) | {SECRETS_FD: str(descriptor)}, descriptor
+        yield dict(env), []
+        return
+    import socket  # here, for all that hand nothing on
+
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            yield open_part(env) | {SECRETS_FD: str(theirs.fileno())}, [theirs.fileno()]
+    except BaseException:
+        ours.close()
+        raise
+    threading.Thread(target=_send, args=(ours, rest), name="hand-on", daemon=True).start()
+
+
+def _send(ours: "socket.socket", secrets: Mapping[str, str]) -> None:
+    data = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in secrets.items())
+    ours.settimeout(READY_S)
+    with ours, contextlib.suppress(OSError):  # it has ended, or hangs: whoever started it will see
+        if ours.recv(len(_READY)):
+            ours.sendall(data + b"\0")
 
 
 def _handed() -> dict[str, str]:
-    """Read the descriptor, once, and close it."""
+    """Ask for what our starter hands us, once; our memory must be closed."""
     name = os.environ.pop(SECRETS_FD, None)
     if name is None:
         return {}
     try:
-        with open(int(name), "rb") as file:  # noqa: PTH123 - a descriptor is no path
-            pairs = [os.fsdecode(pair).partition("=") for pair in file.read().split(b"\0")]
+        data = _asked_for(int(name))
     except (ValueError, OSError) as error:
         raise ConfigurationError(
-            f"{SECRETS_FD} is {name!r}, expected an open descriptor: Ekiden sets it for its own children, unset it"
+            f"{SECRETS_FD} is {name!r}, expected an open socket: Ekiden sets it for its own children, unset it"
         ) from error
+    if not data.endswith(b"\0\0"):
+        raise ConfigurationError(
+            f"whoever started this process has not sent it the rest of its environment ({SECRETS_FD}): it has ended, "
+            f"or waited for more than {READY_S:g} s; start it again"
+        )
+    pairs = [os.fsdecode(pair).partition("=") for pair in data[:-2].split(b"\0")]
     return {variable: value for variable, _, value in pairs}
 
 
-def _memory_with(data: bytes) -> int:
-    reading = os.memfd_create("ekiden-secrets")
-    os.write(reading, data)
-    os.lseek(reading, 0, os.SEEK_SET)
-    return reading
-
-
-def _pipe_with(data: bytes) -> int:
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    try:
-        written = os.write(writing, data)
-    finally:
-        os.close(writing)
-    if written < len(data):
-        os.close(reading)
-        raise ConfigurationError(f"the environment holds more than {written:,} bytes that may be secrets: unset some")
-    return reading
+def _asked_for(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as file:
+        try:
+            os.write(descriptor, _READY)
+            return file.read()
+        except ConnectionError:  # nobody is at the other end any more
+            return b""
 
 
 def _blacken() -> None:
@@ -111,7 +143,7 @@ def _blacken() -> None:
         return
     for found in _PASSWORD.finditer(arguments.data):
         arguments.wipe(*found.span(found.lastindex or 0), b"*")
-    take({name: os.environ[name] for name in secrets if name in os.environ})  # the C library has a copy now
+    os.environ.update({name: os.environ[name] for name in secrets if name in os.environ})  # the C library copies them
     for start, end in secrets.values():
         environment.wipe(start, end, b"\0")
 
@@ -148,12 +180,3 @@ def _secrets_in(environment: _Memory) -> "list[tuple[str, tuple[int, int]]]":
             found.append((name, (start, end)))
         start = end + 1
     return found
-
-
-def _hide_memory() -> None:
-    """Let no other process of our user look at our memory. There will be no core dump of it, either."""
-    if sys.platform == "linux":
-        import ctypes
-
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -27,7 +28,7 @@ from ekiden.shared.setting_values import (
     checked_web_address,
 )
 from ekiden.shared.settings_files import global_file, project_file, read_settings, value_at
-from ekiden.shared.signing import Signing, signing_of
+from ekiden.shared.signing import Signing, secrets_in, signing_of
 from ekiden.shared.storable import read_json
 from ekiden.shared.trust.grants import grants_of
 from ekiden.shared.trust.rights import Right, setting_rights
@@ -203,6 +204,16 @@ class Settings(BaseSettings):
     def signing(self) -> Signing:
         """What signs and checks. Raises ``ConfigurationError`` for a key that is none."""
         return signing_of(self.signing_key.get_secret_value() if self.signing_key else None)
+
+    @property
+    def secrets(self) -> list[str]:
+        """What is masked wherever it is said: the secrets of signing keys, and the server's password.
+
+        Raises ``ConfigurationError`` as ``signing`` does.
+        """
+        password = urlsplit(self.redis_url or "").password
+        keys = secrets_in(self.signing_key.get_secret_value() if self.signing_key else None)
+        return [*keys, unquote(password)] if password else keys
 
     @field_validator("tools_after_untrusted", mode="before")
     @classmethod

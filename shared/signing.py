@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ekiden.shared.errors import ConfigurationError, Forged
 
-__all__ = ["OFF", "Seal", "Signing", "signing_of", "split"]
+__all__ = ["OFF", "Seal", "Signing", "secrets_in", "signing_of", "split"]
 
 _MARK = "~"
 _SEALED = re.compile(r"~([\w-]{1,32}):([\w-]{43})~")
@@ -94,9 +94,16 @@ def signing_of(setting: str | None) -> Signing:
 
     Raises ``ConfigurationError``, which repeats nothing of it.
     """
-    if not setting:
-        return OFF
-    keys: dict[str, bytes] = {}
+    return Signing({name: secret.encode() for name, secret in _keys_in(setting).items()}) if setting else OFF
+
+
+def secrets_in(setting: str | None) -> list[str]:
+    """Return the secrets of ``ekiden.signing_key``, for what masks them. Raises as ``signing_of`` does."""
+    return list(_keys_in(setting).values()) if setting else []
+
+
+def _keys_in(setting: str) -> dict[str, str]:
+    keys: dict[str, str] = {}
     for word in re.split(r"[\s,]+", _text_of(setting).strip()):
         found = _KEY.fullmatch(word)
         if found is None or len(found[2]) < _LEAST or found[1] in keys:
@@ -104,8 +111,8 @@ def signing_of(setting: str | None) -> Signing:
                 f"setting 'ekiden.signing_key': key {len(keys) + 1} is not ID:SECRET, with an id of its own (letters, "
                 f"digits, _ and -) and a secret of {_LEAST} characters or more, as of: openssl rand -base64 32"
             )
-        keys[found[1]] = found[2].encode()
-    return Signing(keys)
+        keys[found[1]] = found[2]
+    return keys
 
 
 def _text_of(setting: str) -> str:

@@ -1,8 +1,9 @@
 """Runs legs in processes of their own, because they took workers along before: they take no neighbours along then.
 
-``Quarantine`` is the worker's side; ``-m ekiden.shared.relay.alone BOOTSTRAP`` is the process. On its standard input,
-the first line of JSON is the part of its environment that may hold secrets, and every other one a message, which it
-serves; on its standard output, each line is a verdict. It ends with its worker, at once where that is killed: it runs
+``Quarantine`` is the worker's side; ``-m ekiden.shared.relay.alone BOOTSTRAP`` is the process. A socket is its
+standard input and output. An empty line from it says that its memory is closed (``shared.secrets``); the first line to
+it is JSON of the part of its environment that may hold secrets, every other one a message, which it serves, and each
+further line from it is a verdict. It ends with its worker, at once where that is killed: it runs
 under the worker's reaper.
 """
 
@@ -30,7 +31,7 @@ from ekiden.shared.relay.believing import Believing
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.runner import PROCESS, Runner
 from ekiden.shared.relay.served import imported
-from ekiden.shared.secrets import take, withheld
+from ekiden.shared.secrets import close_memory, withheld
 from ekiden.shared.server import server_url
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.confirming import Noting
@@ -54,6 +55,8 @@ class _Child:
     process: Process
     answers: asyncio.StreamReader
     messages: asyncio.StreamWriter
+    secrets: bytes
+    """The first line to it, as long as that has not been written."""
 
 
 class Quarantine:
@@ -106,14 +109,15 @@ class Quarantine:
                 stdout=theirs.fileno(),
                 stderr=2,  # its log is ours
             )
-        child = _Child(process, *await asyncio.open_connection(sock=ours))
-        child.messages.write(json.dumps(withheld(env)).encode() + b"\n")
-        return child
+        return _Child(process, *await asyncio.open_connection(sock=ours), json.dumps(withheld(env)).encode() + b"\n")
 
     async def _serve(self, child: _Child, message: dict[str, Any], queue: str) -> str:
         """Return the verdict; empty when the process has died."""
         try:
             with suppress(ConnectionError):
+                if child.secrets and await child.answers.readline():
+                    child.messages.write(child.secrets)
+                    child.secrets = b""
                 child.messages.write(json.dumps([message, queue]).encode() + b"\n")
                 await child.messages.drain()
                 return (await child.answers.readline()).decode().strip()
@@ -140,7 +144,9 @@ def main() -> None:
     """Serve messages until there are no more, or the parent is gone."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a leg prints is no verdict
-    take(json.loads(sys.stdin.buffer.readline() or "{}"))
+    close_memory()
+    answers.write(b"\n")
+    os.environ.update(json.loads(sys.stdin.buffer.readline() or "{}"))
     configure_logs(os.environ.get("EKIDEN_LOG_LEVEL", "WARNING"))
     with suppress(asyncio.CancelledError):
         asyncio.run(_serve_all(sys.argv[1], answers))

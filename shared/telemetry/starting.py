@@ -24,7 +24,7 @@ def start_telemetry(service: str, settings: Settings, *, is_host: bool = False) 
     Raises:
         ConfigurationError: what is asked for cannot be had.
     """
-    redactor = configure_redaction(settings.redact)
+    redactor = configure_redaction(settings.redact, settings.secrets)
     config = telemetry_config(settings, os.environ)
     if not config.is_on:
         return _nothing

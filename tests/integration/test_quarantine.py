@@ -24,6 +24,7 @@ def test_secrets_reach_it_and_are_in_no_first_environment(valkey_url: str, monke
             assert b"PATH=" in shown
             assert found_in(shown) == []
             assert b"EKIDEN_REDIS_URL" not in shown
+            assert found_in(child.secrets), "nothing is sent before it has said that its memory is closed"
             return await quarantine._serve(child, {"v": 1, "job": "a" * 16 + ".1"}, "ekiden.dispatch")
         finally:
             await child.process.end()

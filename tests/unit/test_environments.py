@@ -30,7 +30,7 @@ def test_commands_get_what_is_listed_and_nothing_else() -> None:
     assert for_tools(SECRETS | HARMLESS) == HARMLESS
 
 
-@pytest.mark.parametrize("value", ["http://u:pw@p:1", "http://token@p", "https://:pw@[::1]:1/x"])
+@pytest.mark.parametrize("value", ["http://u:pw@p:1", "http://token@p", "https://:pw@[::1]:1/x", "me:pw@p:1"])
 def test_an_address_with_a_user_or_a_password_is_not_passed_under_a_listed_name(value: str) -> None:
     assert for_tools({"HTTPS_PROXY": value}) == {}
     assert for_tools({"HTTPS_PROXY": value}, ["HTTPS_*"]) == {}
@@ -39,6 +39,26 @@ def test_an_address_with_a_user_or_a_password_is_not_passed_under_a_listed_name(
 
 def test_a_listed_pattern_lets_no_name_of_a_secret_through() -> None:
     assert for_tools({"LC_API_TOKEN": "x", "PYTHON_KEYRING_PASSWORD": "x", "LC_ALL": "C"}) == {"LC_ALL": "C"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYTHON_X", "planted"),
+        ("LC_X", "planted"),
+        ("HTTP_PROXY", "http://p/?password=planted"),
+        ("CFLAGS", "-O2 -DAPI_KEY=planted"),
+        ("MAKEFLAGS", "TOKEN:=planted"),
+        ("NO_PROXY", "me:planted@h"),
+        ("LDFLAGS", "AIza" + "x" * 35),
+        ("STRIPE", "sk_live_" + "a1" * 12),
+        ("STRIPS", "https://hooks.slack.com/services/T0/B0/" + "x" * 20),
+    ],
+)
+def test_what_a_list_or_a_pattern_lets_through_is_looked_into(name: str, value: str) -> None:
+    assert for_tools({name: value}, ["STRIP*"]) == {}
+    assert for_tools({name: value}, [name]) == {name: value}
+    assert not is_open(name, value)
 
 
 def test_the_user_adds_names_and_beginnings() -> None:
@@ -69,7 +89,7 @@ def test_takes_names_and_beginnings(entry: str) -> None:
 
 def test_a_first_environment_shows_what_commands_may_see_and_what_can_be_no_secret(tmp_path: Path) -> None:
     kept = {
-        **HARMLESS,
+        **{name: value for name, value in HARMLESS.items() if name not in {"CC", "VIRTUAL_ENV", "HTTPS_PROXY"}},
         "EKIDEN_LEASE_S": "5.0",
         "CI_DEBUG": "true",
         "EKIDEN_DATA_DIR": str(tmp_path),

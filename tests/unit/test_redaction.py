@@ -115,6 +115,24 @@ def test_masks_passwords_that_addresses_of_the_environment_hold(redactor: Redact
     assert redactor.redact("it said swordfish, and collector-pass-1") == f"it said {MASK}, and {MASK}"
 
 
+def test_masks_each_secret_of_a_list_in_the_environment_and_those_it_is_told() -> None:
+    first, second, told = "first-planted-secret", "other-planted-secret", "told-planted"
+    redactor = Redactor((), {"EKIDEN_SIGNING_KEY": f"k2:{second},k1:{first}"}, [told, ""])
+    assert redactor.redact(f"{first} or k2:{second} or {told}") == f"{MASK} or k2:{MASK} or {MASK}"
+
+
+@pytest.mark.parametrize("name", ["secretKey=", "SECRET_KEY: ", "pass: ", "  - pass: ", "a\npass: ", 'x, pass="'])
+def test_masks_what_stands_behind_a_name(redactor: Redactor, name: str) -> None:
+    assert redactor.redact(f"{name}planted") == f"{name}{MASK}"
+
+
+def test_masks_an_objects_pass_and_leaves_words_that_begin_so(redactor: Redactor) -> None:
+    assert redactor.redact_all({"pass": "planted", "passes": "often"}) == {"pass": MASK, "passes": "often"}
+    assert redactor.redact("on the first pass: everything, bypass: nothing") == (
+        "on the first pass: everything, bypass: nothing"
+    )
+
+
 def test_masks_texts_however_deep(redactor: Redactor) -> None:
     value = {"a": ["ACME-1", 2, None], "b": ({"c": "ACME-2"},), "password": "xyz", "token": "12", "n": 1.5}
     masked = {"a": [MASK, 2, None], "b": [{"c": MASK}], "password": "xyz", "token": "12", "n": 1.5}

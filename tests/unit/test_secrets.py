@@ -1,10 +1,12 @@
 """What another process of the same user finds of ours: nothing of the secrets that it was started with."""
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from ekiden.shared import secrets
 from ekiden.shared.children import start_child
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.secrets import SECRETS_FD, handed_on, withdraw
+from tests.unit.test_children import until
 from tests.unit.test_processes import interpreter
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +80,56 @@ def test_a_password_in_the_arguments_is_blackened_and_its_user_told() -> None:
 
 
 @linux
+@pytest.mark.parametrize(
+    "command",
+    [
+        [str(Path(sys.executable).with_name("ekiden")), "jobs"],
+        [sys.executable, "-m", "ekiden.dispatcher", "jobs"],
+        [sys.executable, "-m", "celery", "-A", "ekiden.workers.app", "worker"],
+        [sys.executable, "-m", "celery", "-A", "ekiden.dispatcher.app", "worker"],
+    ],
+    ids=["ekiden", "module", "celery, workers", "celery, dispatchers"],
+)
+def test_whichever_program_of_ours_is_started_shows_no_secret_once_it_asks_its_server(
+    command: list[str], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        address = f"redis://:planted@127.0.0.1:{server.getsockname()[1]}"
+        env = {**os.environ, **SECRETS, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "EKIDEN_REDIS_URL": address}
+        process = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            server.accept()[0].close()
+            shown = first_environment(process.pid)
+        finally:
+            process.kill()
+            process.wait()
+        assert b"lanted" not in shown
+        assert b"HOME=" in shown
+
+
+@linux
+def test_a_signing_key_in_the_arguments_is_blackened_and_its_user_told() -> None:
+    with program("config", "set", "ekiden.signing_key", "k1:planted") as (pid, _, process):
+        assert Path(f"/proc/{pid}/cmdline").read_bytes().endswith(b"\0ekiden.signing_key\0**********\0")
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        assert "config set --global KEY -" in process.stderr.read()
+
+
+@linux
+@pytest.mark.parametrize("value", ["-", "@/a/file"])
+def test_who_gives_no_key_in_the_arguments_is_told_nothing(value: str) -> None:
+    with program("config", "set", "signing_key", value) as (pid, _, process):
+        assert Path(f"/proc/{pid}/cmdline").read_bytes().endswith(f"\0{value}\0".encode())
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        assert process.stderr.read() == ""
+
+
+@linux
 def test_the_memory_of_a_program_that_holds_keys_is_closed_to_its_own_user() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else, to start a program whose memory is not root's")
@@ -89,7 +142,7 @@ def test_the_memory_of_a_program_that_holds_keys_is_closed_to_its_own_user() -> 
 
 
 @linux
-def test_a_child_gets_secrets_by_a_descriptor_that_it_closes(tmp_path: Path) -> None:
+def test_a_child_gets_secrets_by_a_socket_that_it_closes(tmp_path: Path) -> None:
     code = (
         "import os, sys; first = open('/proc/self/environ', 'rb').read()\n"
         "from ekiden.shared.children import watch_parent\n"
@@ -103,29 +156,88 @@ def test_a_child_gets_secrets_by_a_descriptor_that_it_closes(tmp_path: Path) -> 
     assert log.read_text() == "False True\nFalse False\n"
 
 
-def test_more_than_a_pipe_holds_can_be_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    env, descriptor = handed_on({"A": "x" * 1_000_000, "HOME": "/"})
-    assert descriptor is not None
-    assert env == {"HOME": "/", SECRETS_FD: str(descriptor)}
-    monkeypatch.setenv(SECRETS_FD, str(descriptor))
+@linux
+def test_a_child_that_has_not_closed_its_memory_holds_nothing_that_others_could_open(tmp_path: Path) -> None:
+    go, log = tmp_path / "go", tmp_path / "log"
+    code = (
+        f"import os; print('up', flush=True)\nwhile not os.path.exists({str(go)!r}): pass\n"
+        "from ekiden.shared.children import watch_parent; watch_parent(); print(os.environ['DB_PASS'])"
+    )
+    child = start_child([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT), **SECRETS}, log=log)
+    assert until(lambda: "up" in child.tail())
+    assert b"lanted" not in readable_through_proc(child.pid)
+    go.touch()
+    assert child.ends_within(20) == 0, log.read_text()
+    assert log.read_text() == "up\nplantedpw\n"
+
+
+def readable_through_proc(pid: int) -> bytes:
+    """Return what a process of the same user reads of all that ``pid`` holds open."""
+    found = b""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError), os.fdopen(os.open(link, os.O_RDONLY | os.O_NONBLOCK), "rb", 0) as file:
+            found += file.read(100_000) or b""
+    return found
+
+
+@linux
+def test_a_child_asks_for_secrets_only_with_its_memory_closed(tmp_path: Path) -> None:
+    code = (
+        "import ctypes, os; write = os.write\n"
+        "os.write = lambda fd, data: (print('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)), write(fd, data))\n"
+        "from ekiden.shared.children import watch_parent; watch_parent()"
+    )
+    log = tmp_path / "log"
+    child = start_child([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT), **SECRETS}, log=log)
+    assert child.ends_within(20) == 0, log.read_text()
+    assert log.read_text() == "dumpable 0\n"
+
+
+@linux
+def test_a_program_closes_its_memory_also_when_nothing_around_it_is_named_like_a_secret() -> None:
+    code = "import ctypes; from ekiden.shared.secrets import withdraw; withdraw(); print(ctypes.CDLL(None).prctl(3))"
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
+    assert done.stdout == b"0\n"
+
+
+def test_secrets_are_sent_to_who_asks_and_to_nobody_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    with handed_on({"A": "x" * 1_000_000, "HOME": "/"}) as (env, [descriptor]):
+        assert env == {"HOME": "/", SECRETS_FD: str(descriptor)}
+        theirs = socket.socket(fileno=os.dup(descriptor))
+    with pytest.raises(BlockingIOError):
+        theirs.recv(1, socket.MSG_DONTWAIT)
+    monkeypatch.setenv(SECRETS_FD, str(theirs.detach()))
     monkeypatch.delenv("A", raising=False)
     monkeypatch.setattr(sys, "platform", "any")  # the test's own first environment is not ours to wipe
     withdraw()
     assert os.environ.pop("A") == "x" * 1_000_000
 
 
-def test_elsewhere_than_on_linux_a_pipe_hands_them_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    _, descriptor = handed_on({"A_TOKEN": "abc"})
-    assert descriptor is not None
-    assert os.read(descriptor, 100) == b"A_TOKEN=abc"
-    os.close(descriptor)
-    with pytest.raises(ConfigurationError, match="more than"):
-        handed_on({"A_TOKEN": "x" * 10_000_000})
+def test_a_child_that_asks_too_late_gets_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "READY_S", 0.01)
+    with handed_on({"A_TOKEN": "abc"}) as (_, [descriptor]):
+        late = os.dup(descriptor)
+    assert until(lambda: not waiting())
+    monkeypatch.setenv(SECRETS_FD, str(late))
+    with pytest.raises(ConfigurationError, match="has not sent it"):
+        withdraw()
+
+
+def test_nobody_waits_for_a_child_that_has_ended_or_could_not_be_started() -> None:
+    with handed_on({"A_TOKEN": "abc"}):
+        pass
+    with pytest.raises(FileNotFoundError), handed_on({"A_TOKEN": "abc"}):
+        raise FileNotFoundError
+    assert until(lambda: not waiting())
+
+
+def waiting() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "hand-on"]
 
 
 def test_an_environment_without_secrets_needs_no_descriptor() -> None:
-    assert handed_on({"HOME": "/", "EKIDEN_LEASE_S": "5"}) == ({"HOME": "/", "EKIDEN_LEASE_S": "5"}, None)
+    with handed_on({"HOME": "/", "EKIDEN_LEASE_S": "5"}) as handed:
+        assert handed == ({"HOME": "/", "EKIDEN_LEASE_S": "5"}, [])
 
 
 @pytest.mark.parametrize("value", ["x", "987654"])

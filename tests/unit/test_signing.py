@@ -9,8 +9,10 @@ from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
 from ekiden.shared.errors import ConfigurationError, Forged
+from ekiden.shared.redaction import configure_redaction, redact
 from ekiden.shared.settings import load_settings
 from ekiden.shared.signing import OFF, signing_of, split
+from ekiden.shared.telemetry.starting import start_telemetry
 
 SECRET = "c2VjcmV0LW9mLXRoaXMtdGVzdC1hbmQtbm8tb3RoZXI="
 KEY = f"k1:{SECRET}"
@@ -97,3 +99,20 @@ def test_no_command_shows_the_secret(monkeypatch: pytest.MonkeyPatch, words: lis
     found = load_settings()
     assert found.signing.read("request", (), SIGNING.sign("request", (), "text")) == "text"
     assert SECRET not in f"{found!r} {found} {found.signing!r} {found.model_dump_json()}"
+
+
+def test_the_settings_tell_what_is_to_be_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "keys").write_text(f"{KEY}\nk9:{SECRET[::-1]}\n")
+    monkeypatch.setenv("EKIDEN_SIGNING_KEY", f"@{tmp_path / 'keys'}")
+    monkeypatch.setenv("EKIDEN_REDIS_URL", "redis://:p%40nted@h")
+    assert load_settings().secrets == [SECRET, SECRET[::-1], "p@nted"]
+
+
+def test_a_process_that_has_started_masks_the_keys_of_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(KEY)
+    settings = load_settings(signing_key=f"@{tmp_path / 'keys'}", tracing_backend="none")
+    try:
+        start_telemetry("ekiden-worker", settings)
+        assert redact(f"it says {SECRET}") == "it says [redacted]"
+    finally:
+        configure_redaction(())

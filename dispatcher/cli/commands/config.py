@@ -1,17 +1,18 @@
 """``ekiden config``: read and change settings, and see where each value comes from."""
 
 import json
+import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import TypeAdapter, ValidationError
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.redaction import redact
+from ekiden.shared.redaction import MASK, redact, redact_all
 from ekiden.shared.settings import Settings, key_of, load_settings, origins
 from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
 from ekiden.shared.storable import read_json
@@ -26,24 +27,37 @@ Global = Annotated[bool, typer.Option("--global", help="The user's file instead 
 
 
 @app.command("get")
-def get(key: Key) -> None:
-    """Print the value in force."""
-    say(_shown(getattr(load_settings(), _field(key))))
+def get(
+    key: Key,
+    show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Passwords and keys, too.")] = False,
+) -> None:
+    """Print the value in force; passwords and keys in it are masked, and standard error says so."""
+    value = getattr(load_settings(), _field(key))
+    if show_secrets:
+        say(_shown(value.get_secret_value() if isinstance(value, SecretStr) else value))
+        return
+    masked = redact(_shown(value))
+    say(masked)
+    if MASK in masked:
+        say("ekiden: a part is masked, --show-secrets prints it", is_error=True)
 
 
 @app.command("set")
 def set_(
-    key: Key, value: Annotated[str, typer.Argument(help="JSON, or plain text.")], globally: Global = False
+    key: Key,
+    value: Annotated[str, typer.Argument(help="JSON, or plain text; - reads it from standard input.")],
+    globally: Global = False,
 ) -> None:
     """Write a value into the project's settings file."""
     from ekiden.dispatcher.cli.agents.granting import grant_setting  # loads all that reads agent files
 
     name = _field(key)
     path = _file(globally)
-    change_setting(path, key_of(name), _checked(name, value))
+    text = _read(name) if value == "-" else value
+    change_setting(path, key_of(name), _checked(name, text))
     if not globally:
         grant_setting(key_of(name))
-    Output().line(f"{key_of(name)} = {redact(value)} ({path})")
+    Output().line(f"{key_of(name)} = {redact_all({name: text})[name]} ({path})")
 
 
 @app.command("unset")
@@ -96,8 +110,16 @@ def env(as_json: AsJson = False) -> None:
 
 
 def _file(globally: bool) -> Path:
-
     return global_file() if globally else project_file()
+
+
+def _read(name: str) -> str:
+    """Return a value that stands in no command line: typed unseen, or piped."""
+    if sys.stdin.isatty():
+        return str(typer.prompt(key_of(name), hide_input=True))
+    if not (text := sys.stdin.read().strip()):
+        raise InvalidRequest(f"standard input holds no value for {key_of(name)!r}")
+    return text
 
 
 def _field(key: str) -> str:
@@ -130,6 +152,8 @@ def _checked(name: str, value: str) -> Any:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return MASK
     if isinstance(value, str | Path):
         return str(value)
     return json.dumps(value, default=str, ensure_ascii=False)

@@ -127,7 +127,8 @@ def export(
     from ekiden.shared.redaction import configure_redaction
     from ekiden.shared.settings import load_settings
 
-    redactor = configure_redaction(load_settings().redact)
+    settings = load_settings()
+    redactor = configure_redaction(settings.redact, settings.secrets)
     view, said = _run(_whole(session, redis, data_dir))
     if form == "json":
         text = json.dumps(redactor.redact_all(_exported(view, said)), ensure_ascii=False, indent=2)

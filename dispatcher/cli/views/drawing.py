@@ -22,7 +22,7 @@ _COLUMNS = 110
 def told(job: str, journals: Mapping[str, Sequence[Entry]], now_ms: int | None = None) -> Story:
     """Read journals with the prices of the settings, and let their patterns mask what is shown of them."""
     settings = load_settings()
-    configure_redaction(settings.redact)
+    configure_redaction(settings.redact, settings.secrets)
     return family_story(job, journals, now_ms, Prices(settings.prices))
 
 

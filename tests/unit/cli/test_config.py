@@ -11,6 +11,8 @@ from ekiden.dispatcher.cli.commands.config import app
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.settings_files import project_file, read_settings
 
+KEY = "k1:" + "planted-" * 5
+
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,9 +21,9 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def config(*args: str) -> Result:
+def config(*args: str, typed: str | None = None) -> Result:
     """Run ``ekiden config``; errors of ours come out as they are."""
-    result = CliRunner().invoke(app, args)
+    result = CliRunner().invoke(app, args, input=typed)
     if isinstance(result.exception, InvalidRequest):
         raise result.exception
     return result
@@ -86,3 +88,22 @@ def test_a_password_in_an_address_is_shown_nowhere() -> None:
     with pytest.raises(InvalidRequest, match=r"no value of 'ekiden\.redis_url': this is no Redis address") as caught:
         config("set", "redis_url", "redis://:hunter2/x@host/0")
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_password_is_got_only_by_who_asks_for_it_and_the_others_are_told() -> None:
+    config("set", "redis_url", "redis://me:hunter2@host/0")
+    masked = config("get", "redis_url")
+    assert masked.stdout == "redis://me:[redacted]@host/0\n"
+    assert "--show-secrets" in masked.stderr
+    whole = config("get", "redis_url", "--show-secrets")
+    assert (whole.stdout, whole.stderr) == ("redis://me:hunter2@host/0\n", "")
+
+
+def test_a_signing_key_is_read_from_standard_input_and_not_repeated() -> None:
+    done = config("set", "--global", "ekiden.signing_key", "-", typed=f"{KEY}\n")
+    assert done.stdout.startswith("ekiden.signing_key = [redacted] (")
+    assert KEY not in config("set", "--global", "signing_key", KEY).output
+    assert config("get", "signing_key").stdout == "[redacted]\n"
+    assert config("get", "signing_key", "--show-secrets").stdout == f"{KEY}\n"
+    with pytest.raises(InvalidRequest, match="no value"):
+        config("set", "model", "-", typed="\n")

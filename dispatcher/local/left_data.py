@@ -6,13 +6,12 @@ import stat
 import tempfile
 from pathlib import Path
 
-import redis
-
 from ekiden.dispatcher.local.sealed import sealed_server
 from ekiden.shared.embedded import attach, peek
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.keeper import KEEPER_LOCK, SERVER_LOCK, is_locked
 from ekiden.shared.places import project_of
+from ekiden.shared.stores.copying import copy_keys
 from ekiden.shared.visible import say
 
 __all__ = ["copy_data", "left_data", "name_left_data"]
@@ -20,8 +19,6 @@ __all__ = ["copy_data", "left_data", "name_left_data"]
 _FOLDER = ".ekiden"
 _NAMED = "left-data.named"
 _JOURNALS = "appendonlydir"
-_OURS = "ekiden[:.]*"
-"""Our keys, and our queues."""
 
 
 def left_data(data_dir: Path) -> Path | None:
@@ -61,21 +58,9 @@ def copy_data(source: Path, target: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="adopted-", dir=target) as draft:
             _copy_journals(source, Path(draft))
             with sealed_server(Path(draft)) as theirs, attach(target) as server:
-                _copy_keys(theirs, server.url)
+                copy_keys(theirs, server.url)
     except OSError as error:
         raise ConfigurationError(f"{str(source)!r} cannot be copied: {error.strerror or error}") from error
-
-
-def _copy_keys(theirs: redis.Redis, url: str) -> None:
-    with redis.Redis.from_url(url) as ours:
-        try:
-            for key in theirs.scan_iter(match=_OURS, count=1_000):
-                left_ms = theirs.pttl(key)
-                if (value := theirs.dump(key)) is not None:
-                    ours.restore(key, max(left_ms, 0), value)
-        except redis.RedisError as error:
-            ours.flushall()  # all or nothing: there was nothing before
-            raise ConfigurationError(f"the data cannot be copied, and nothing was: {error}") from error
 
 
 def _copy_journals(source: Path, target: Path) -> None:

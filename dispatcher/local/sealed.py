@@ -9,15 +9,15 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-
-import redis
+from urllib.parse import quote
 
 from ekiden.shared.embedded import server_program
 from ekiden.shared.environments import open_part
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.keeper import answers
+from ekiden.shared.stores.copying import command_names
 
 __all__ = ["sealed_server"]
 
@@ -25,12 +25,12 @@ _LOADING_S = 300.0
 _POLL_S = 0.01
 _LOG = "log"
 _WRITES = (
-    "append copy decr decrby del expire expireat getdel getex getset hdel hexpire hexpireat hincrby hincrbyfloat hmset "
-    "hpersist hpexpire hpexpireat hset hsetex hsetnx incr incrby incrbyfloat linsert lmove lmpop lpop lpush lpushx lrem "
-    "lset ltrim mset msetex msetnx persist pexpire pexpireat psetex rename renamenx restore rpop rpoplpush rpush rpushx sadd "
-    "sdiffstore set setex setnx setrange sinterstore smove spop srem sunionstore unlink xack xadd xautoclaim xclaim xdel "
-    "xgroup xsetid xtrim zadd zdiffstore zincrby zinterstore zmpop zpopmax zpopmin zrangestore zrem zremrangebylex "
-    "zremrangebyrank zremrangebyscore zunionstore"
+    "append copy decr decrby del expire expireat getdel getex getset hdel hexpire hexpireat hincrby hincrbyfloat "
+    "hmset hpersist hpexpire hpexpireat hset hsetex hsetnx incr incrby incrbyfloat linsert lmove lmpop lpop lpush "
+    "lpushx lrem lset ltrim mset msetex msetnx persist pexpire pexpireat psetex rename renamenx restore rpop "
+    "rpoplpush rpush rpushx sadd sdiffstore set setex setnx setrange sinterstore smove spop srem sunionstore unlink "
+    "xack xadd xautoclaim xclaim xdel xgroup xsetid xtrim zadd zdiffstore zincrby zinterstore zmpop zpopmax zpopmin "
+    "zrangestore zrem zremrangebylex zremrangebyrank zremrangebyscore zunionstore"
 )
 """What a journal may hold, by the names of its server: it writes data under keys and does nothing else."""
 _KEPT = frozenset(f"{_WRITES} multi exec select ping scan dump pttl".split())
@@ -46,26 +46,25 @@ _OPTIONS = {
 
 
 @contextlib.contextmanager
-def sealed_server(folder: Path) -> Iterator[redis.Redis]:
-    """Load the journals in ``folder``, which must be a copy that may be changed, and give access to what they hold.
+def sealed_server(folder: Path) -> Iterator[str]:
+    """Load the journals in ``folder``, a copy that may be changed, and give the address of the server that did.
 
     Raises:
         ConfigurationError: They hold another command than those that write data, or cannot be loaded.
     """
-    with _running(folder, {"appendonly": "no"}) as client:
-        commands = [name.decode() for name in client.command_list()]
-    taken = [f'{name} ""' for name in commands if name not in _KEPT and "|" not in name]
-    with _running(folder, {"appendonly": "yes"}, taken) as client:
-        yield client
+    with _running(folder, {"appendonly": "no"}) as url:
+        taken = [f'{name} ""' for name in command_names(url) if name not in _KEPT]
+    with _running(folder, {"appendonly": "yes"}, taken) as url:
+        yield url
 
 
 @contextlib.contextmanager
-def _running(folder: Path, more: Mapping[str, str], taken: list[str] | None = None) -> Iterator[redis.Redis]:
+def _running(folder: Path, more: Mapping[str, str], taken: Sequence[str] = ()) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="ekiden-") as short:  # a socket's path has some 100 bytes at most
         socket = Path(short) / "s.sock"
         options = {"unixsocket": f'"{socket}"', **_OPTIONS, **more}
         lines = [f"{name} {value}" for name, value in options.items()]
-        lines += [f"rename-command {one}" for one in taken or ()]
+        lines += [f"rename-command {one}" for one in taken]
         with (folder / _LOG).open("wb") as log:
             process = subprocess.Popen(
                 [str(server_program()), "-"],
@@ -78,8 +77,7 @@ def _running(folder: Path, more: Mapping[str, str], taken: list[str] | None = No
         try:
             _configure(process, "\n".join(lines))
             _wait_until_loaded(process, socket, folder / _LOG)
-            with redis.Redis(unix_socket_path=str(socket), protocol=2) as client:
-                yield client
+            yield f"unix://{quote(str(socket))}"
         finally:
             process.kill()
             process.wait()

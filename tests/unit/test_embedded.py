@@ -368,3 +368,15 @@ def test_looking_at_a_folder_starts_nothing(data: Path) -> None:
     assert not is_running(data)
     assert not peek(data)
     assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    "command", [("REPLICAOF", "NO", "ONE"), ("SLAVEOF", "NO", "ONE"), ("FUNCTION", "LIST"), ("CLUSTER", "INFO")]
+)
+def test_the_server_knows_no_command_that_a_file_could_turn_it_over_with(tmp_path: Path, command: list[str]) -> None:
+    with attach(tmp_path) as server, redis.Redis.from_url(server.url) as client:
+        with pytest.raises(redis.ResponseError, match="unknown command"):
+            client.execute_command(*command)
+        for locked in (("MODULE", "LOAD", "x"), ("DEBUG", "SLEEP", "0"), ("CONFIG", "SET", "dir", "/")):
+            with pytest.raises(redis.ResponseError, match=r"not allowed|protected"):
+                client.execute_command(*locked)

@@ -98,7 +98,7 @@ def test_what_is_copied_is_what_ekiden_keeps_with_its_time_to_live(project: Path
     [
         ("CONFIG", "SET", "port", "7799"),
         ("REPLICAOF", "203.0.113.7", "6379"),
-        ("MODULE", "LOAD", "/tmp/x.so"),  # noqa: S108 - nothing is there
+        ("MODULE", "LOAD", "/tmp/x.so"),
         ("ACL", "SETUSER", "default", "off"),
         ("EVAL", "return 1", "0"),
         ("FUNCTION", "FLUSH"),

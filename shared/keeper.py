@@ -64,7 +64,23 @@ _OPTIONS = {
     "appendfsync": "everysec",
     "save": "",
     "maxmemory-policy": "noeviction",
+    "enable-protected-configs": "no",
+    "enable-module-command": "no",
+    "enable-debug-command": "no",
 }
+_TAKEN_AWAY = (
+    "cluster",
+    "failover",
+    "fcall",
+    "fcall_ro",
+    "function",
+    "migrate",
+    "psync",
+    "replicaof",
+    "slaveof",
+    "sync",
+)
+"""Commands that nobody needs here, and that a file which the server loads must not have executed either."""
 
 
 def open_lock(path: Path) -> int:
@@ -173,6 +189,7 @@ class Keeper:
     def _spawn(self) -> None:
         lock = open_lock(Path(SERVER_LOCK))
         options = [part for name, value in _OPTIONS.items() for part in (f"--{name}", value)]
+        options += [part for name in _TAKEN_AWAY for part in ("--rename-command", name, "")]
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody else starts servers here: it is free
             self._child = subprocess.Popen(

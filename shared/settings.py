@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
@@ -30,7 +30,7 @@ from ekiden.shared.setting_values import (
 from ekiden.shared.settings_files import global_file, project_file, read_settings, value_at
 from ekiden.shared.signing import Signing, secrets_in, signing_of
 from ekiden.shared.storable import read_json
-from ekiden.shared.trust.grants import grants_of
+from ekiden.shared.trust.grants import grants_of, is_trusted
 from ekiden.shared.trust.rights import Right, setting_rights
 from ekiden.shared.trust.telling import tell
 
@@ -83,15 +83,15 @@ HARMLESS = frozenset(
         "routing_semantic_threshold",
         "routing_semantic_top_k",
         "routing_llm_timeout",
-        "routing_fallback",
-        "routing_default_agent",
-        "routing_session_policy",
     }
 )
-"""What a project may set that nobody trusts: which of the agents gets a request. A field that is not here is not
-harmless: it names addresses, keys, models, scripts, commands, paths, prices, what is masked, or who is told what."""
+"""What a project may set that nobody trusts: how an agent is looked for, and how sure that must be. A field that is not
+here is not harmless: it names who gets what nobody matches, addresses, keys, models, scripts, commands, paths, prices,
+what is masked, or who is told what."""
 
 _PATHS = ("data_dir", "scripts_dir", "workspace_root", "project")
+_ABSOLUTE = ("agents_dir", "scripts_dir", "data_dir")
+"""What is read as the user's own word if it is the user's setting: a clone may have a folder of that name."""
 
 _OTHER_NAMES = {
     "routing_enabled": "GEMINI_ROUTING_ENABLED",
@@ -276,7 +276,7 @@ def load_settings(**options: Any) -> Settings:
     """
     given = {name: value for name, value in options.items() if value is not None}
     try:
-        return Settings(**given)
+        settings = Settings(**given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])
@@ -284,6 +284,10 @@ def load_settings(**options: Any) -> Settings:
         raise ConfigurationError(f"setting {key_of(name)!r} ({_origin(name, given)}): {problem}") from error
     except SettingsError as error:
         raise ConfigurationError(f"a setting cannot be read: {error}; lists and objects are JSON") from error
+    for name in _ABSOLUTE:
+        if name not in given:
+            _require_absolute(name, getattr(settings, name))
+    return settings
 
 
 def key_of(name: str) -> str:
@@ -305,6 +309,15 @@ def settings_wanted(project: Path, values: Mapping[str, Any]) -> dict[str, list[
     """Return what a project's settings file asks for, by field. ``values``: as ``read_settings`` reads it."""
     found = {name: value_at(values, key_of(name)) for name in sorted(Settings.model_fields.keys() - HARMLESS)}
     return {name: setting_rights(project, key_of(name), value) for name, value in found.items() if value is not None}
+
+
+def _require_absolute(name: str, value: Path | list[Path] | None) -> None:
+    for path in value if isinstance(value, list) else [value]:
+        if path is not None and not path.is_absolute():
+            raise ConfigurationError(
+                f"setting {key_of(name)!r} ({origin_of(name)}): {str(path)!r} would be another folder in each project, "
+                "with whatever its author put there: give an absolute path, or a project's in its own settings file"
+            )
 
 
 def _origin(name: str, given: dict[str, Any]) -> str:
@@ -330,13 +343,26 @@ def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _allowed(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a project's file says, without what nobody granted it; its paths begin at the project."""
-    wanted = settings_wanted(project, values)
+    wanted, said = settings_wanted(project, values), _fields(values)
     grants = grants_of(project) if wanted else None
     ignored = [name for name, rights in wanted.items() if grants and grants.lacking(rights)]
     if grants and ignored:
         because = f" ({grants.problem})" if grants.problem else ""
         tell(project, f"ignored settings {', '.join(map(key_of, ignored))}{because}")
-    return {name: _based(project, name, value) for name, value in _fields(values).items() if name not in ignored}
+    wrong = [name for name in sorted(said.keys() & HARMLESS) if not _is_valid(name, said[name])]
+    if wrong and not is_trusted(project):
+        tell(project, f"ignored settings {', '.join(map(key_of, wrong))}, whose values are wrong")
+        ignored += wrong
+    return {name: _based(project, name, value) for name, value in said.items() if name not in ignored}
+
+
+def _is_valid(name: str, value: Any) -> bool:
+    field = Settings.model_fields[name]
+    try:
+        TypeAdapter(Annotated[field.annotation, field]).validate_python(value)
+    except ValidationError:
+        return False
+    return True
 
 
 def _based(project: Path, name: str, value: Any) -> Any:

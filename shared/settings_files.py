@@ -84,6 +84,10 @@ def change_setting(path: Path, key: str, value: Any) -> None:
 def _write(path: Path, text: str) -> None:
     """Replace the file at once; a link stays a link, and the mode stays as it was."""
     target = path.resolve()
+    if path != global_file() and not target.is_relative_to(path.parents[1].resolve()):
+        raise ConfigurationError(
+            f"{path}: leads out of its project, to {str(target)!r}: change that, or remove the link"
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as file:

@@ -3,12 +3,15 @@
 import os
 import shutil
 import stat
+import tempfile
 from pathlib import Path
 
-from ekiden.shared.embedded import peek
+from ekiden.dispatcher.local.sealed import sealed_server
+from ekiden.shared.embedded import attach, peek
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.keeper import KEEPER_LOCK, SERVER_LOCK, is_locked
 from ekiden.shared.places import project_of
+from ekiden.shared.stores.copying import copy_keys
 from ekiden.shared.visible import say
 
 __all__ = ["copy_data", "left_data", "name_left_data"]
@@ -38,28 +41,35 @@ def name_left_data(data_dir: Path) -> None:
 
 
 def copy_data(source: Path, target: Path) -> None:
-    """Copy the journals of a server that does not run, as they are, into a data folder that has none.
+    """Copy Ekiden's keys of a server that does not run into a data folder that has none.
+
+    The files are a server's commands: none of them is executed but by a server that can only write data
+    (``sealed_server``), and what it then holds is copied key by key.
 
     Raises:
         InvalidRequest: they are somebody else's, in use, or no plain files; or ``target`` has data of its own.
-        ConfigurationError: they cannot be read, or written.
+        ConfigurationError: they cannot be read, or written, or hold something else than data.
     """
     if is_locked(source / KEEPER_LOCK) or is_locked(source / SERVER_LOCK):
         raise InvalidRequest(f"a server runs on {str(source)!r}: stop the Ekiden that uses it first")
     if peek(target):
         raise InvalidRequest(f"{str(target)!r} has jobs already, which would be lost: give another --data-dir")
     try:
-        files = sorted((source / _JOURNALS).iterdir())
-        for path in (source, source / _JOURNALS, *files):
-            _require_own(path)
-        draft = target / f"{_JOURNALS}.new"
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(mode=0o700)
-        for path in files:
-            _copy(path, draft / path.name)
-        draft.replace(target / _JOURNALS)
+        with tempfile.TemporaryDirectory(prefix="adopted-", dir=target) as draft:
+            _copy_journals(source, Path(draft))
+            with sealed_server(Path(draft)) as theirs, attach(target) as server:
+                copy_keys(theirs, server.url)
     except OSError as error:
         raise ConfigurationError(f"{str(source)!r} cannot be copied: {error.strerror or error}") from error
+
+
+def _copy_journals(source: Path, target: Path) -> None:
+    files = sorted((source / _JOURNALS).iterdir())
+    for path in (source, source / _JOURNALS, *files):
+        _require_own(path)
+    (target / _JOURNALS).mkdir(mode=0o700)
+    for path in files:
+        _copy(path, target / _JOURNALS / path.name)
 
 
 def _require_own(path: Path) -> None:
@@ -78,5 +88,3 @@ def _copy(source: Path, target: Path) -> None:
     new = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(old, "rb") as read, os.fdopen(new, "wb") as written:
         shutil.copyfileobj(read, written)
-        written.flush()
-        os.fsync(new)

@@ -5,7 +5,8 @@ then the packs shipped in ``agents/``. A definition that a nearer one shadows is
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -17,6 +18,7 @@ from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import AgentFileError, Aspect, Problem
 from ekiden.shared.errors import ConfigurationError, DefinitionError
+from ekiden.shared.trust.grants import is_trusted
 
 __all__ = [
     "AGENTS_FOLDER",
@@ -32,6 +34,8 @@ __all__ = [
 
 AGENTS_FOLDER = Path(".gemini", "agents")
 """Where a project and a home folder keep their agent files."""
+_MAX_ENTRIES = 20_000
+_WALK_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -97,16 +101,17 @@ def layered(levels: Iterable[Loaded]) -> Loaded:
     return Loaded(tuple(definitions.values()), tuple(problems), sources)
 
 
-def load_folder(path: Path, scope: str) -> Loaded:
+def load_folder(path: Path, scope: str, *, within: Path | None = None) -> Loaded:
     """Load the agent files of a folder and of its sub-folders (packs), in the order of their paths.
 
     Skipped are ``_*.md``, folders whose name begins with ``_`` or ``.``, and everything that is not ``*.md``. Of two
-    files with the same agent name, the first counts and the second is an error.
+    files with the same agent name, the first counts and the second is an error. What a link leads to outside of the
+    folder ``within`` is an error, too, and so is a folder with more files than anybody has agents.
     """
     definitions: dict[str, AgentDefinition] = {}
     sources: dict[str, str] = {}
     problems: list[Problem] = []
-    for file in _agent_files(path, problems):
+    for file in _agent_files(path, problems, within):
         definition, found = load_file(file, scope)
         problems += found
         if definition is None:
@@ -159,7 +164,8 @@ def _optional(name: Literal["project", "global"], root: Path | None) -> Level | 
     if root is None:
         return None
     folder = root / AGENTS_FOLDER
-    return Level(name, folder, load_folder(folder, name) if folder.is_dir() else Loaded())
+    within = root if name == "project" and not is_trusted(root) else None
+    return Level(name, folder, load_folder(folder, name, within=within) if folder.is_dir() else Loaded())
 
 
 def _load_extra(folder: Path) -> Loaded:
@@ -169,15 +175,34 @@ def _load_extra(folder: Path) -> Loaded:
     return Loaded(problems=(Problem(str(folder), None, "error", text),))
 
 
-def _agent_files(folder: Path, problems: list[Problem]) -> Iterator[Path]:
+def _agent_files(folder: Path, problems: list[Problem], within: Path | None) -> list[Path]:
+    found = [] if _leaves(folder, within, problems) else _walked(folder, problems)
+    return [file for file in sorted(found) if not _leaves(file, within, problems)]
+
+
+def _leaves(path: Path, within: Path | None, problems: list[Problem]) -> bool:
+    if within is None or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(within)):
+        return False
+    text = "it leads out of the project by a link, and nobody trusts the project. `ekiden trust`, or remove the link"
+    problems.append(Problem(str(path), None, "error", text))
+    return True
+
+
+def _walked(folder: Path, problems: list[Problem]) -> list[Path]:
     def note(error: OSError) -> None:
         problems.append(Problem(str(error.filename or folder), None, "error", _system_reason(error)))
 
-    found = []
+    found: list[Path] = []
+    looked_at, deadline = 0, time.monotonic() + _WALK_S
     for root, folders, files in os.walk(folder, onerror=note):
+        looked_at += len(files) + len(folders)
+        if looked_at > _MAX_ENTRIES or time.monotonic() > deadline:
+            text = f"more than {_MAX_ENTRIES} files lie here, or they are slow to list: the rest is not read"
+            problems.append(Problem(str(folder), None, "error", text))
+            break
         folders[:] = [name for name in folders if not name.startswith(("_", "."))]
         found += [Path(root, name) for name in files if name.endswith(".md") and not name.startswith(("_", "."))]
-    return iter(sorted(found))
+    return found
 
 
 def _read(path: Path) -> bytes:

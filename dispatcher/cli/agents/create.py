@@ -18,6 +18,7 @@ from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
 from ekiden.shared.errors import DefinitionError, InvalidRequest
+from ekiden.shared.places import project_of
 
 __all__ = ["Draft", "ask", "create", "templates"]
 
@@ -85,6 +86,8 @@ def create(draft: Draft, agents: Agents) -> Path:
     """
     _named(draft.name)
     path = folder_of(draft.scope) / f"{draft.name}.md"
+    if draft.scope == "project" and not path.resolve().is_relative_to(project_of(Path.cwd())):
+        raise InvalidRequest(f"{str(path.parent)!r} leads out of the project by a link: write the file there yourself")
     taken = [file for file in agents.on(draft.scope) if draft.name == file.name]
     if taken:
         raise InvalidRequest(f"agent {draft.name!r} exists already in {str(taken[0].path)!r}: edit it, or delete it")

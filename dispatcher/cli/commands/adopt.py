@@ -55,7 +55,10 @@ def _require_agreement(source: Path, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise InvalidRequest(f"nobody is there to be asked: give --yes if the data in {str(source)!r} are yours")
-    say(f"{str(source)!r} holds journals of jobs: what agents were asked, said and did, and what they do next.")
+    say(
+        f"{str(source)!r} holds journals of jobs: what agents were asked, said and did, and what they do next. "
+        "Copied is what Ekiden keeps (jobs, sessions, the catalog of agents, queues), nothing else."
+    )
     typer.confirm("Are they yours, and not from where you got this folder?", default=False, abort=True)
 
 

@@ -2,23 +2,37 @@
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis
 
 from ekiden.dispatcher.local.left_data import copy_data, left_data, name_left_data
 from ekiden.shared import keeper
-from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.embedded import attach
+from ekiden.shared.errors import ConfigurationError, InvalidRequest
+from tests.e2e.program import wait_until
+
+
+@pytest.fixture(scope="module")
+def journals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a server has left behind."""
+    folder = tmp_path_factory.mktemp("left")
+    with attach(folder) as server, redis.Redis.from_url(server.url) as client:
+        client.zadd("ekiden:jobs", {"one": 1})
+        client.set("ekiden:short", b"\x00", ex=3_600)
+        client.rpush("ekiden.agent.x", "message")
+        client.set("other", "x")
+    wait_until(lambda: not keeper.is_locked(folder / keeper.SERVER_LOCK))
+    return folder / "appendonlydir"
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, journals: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with data in it, which is the current folder, and a data folder beside it."""
-    journals = tmp_path / "project" / ".ekiden" / "appendonlydir"
-    journals.mkdir(parents=True)
-    (journals / "appendonly.aof.manifest").write_text("file …")
-    (journals / "appendonly.aof.1.incr.aof").write_bytes(b"\x00journal")
+    shutil.copytree(journals, tmp_path / "project" / ".ekiden" / "appendonlydir")
     (tmp_path / "data").mkdir()
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -58,13 +72,49 @@ def test_an_empty_folder_of_that_name_holds_no_data(
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_copied_is_the_same_and_its_owners_alone(project: Path, tmp_path: Path) -> None:
+def written(journals: Path, *commands: tuple[str, ...]) -> None:
+    """Append commands to the journal of a server that does not run."""
+    [journal] = journals.glob("*.incr.aof")
+    with journal.open("ab") as file:
+        for parts in commands:
+            file.write(b"*%d\r\n" % len(parts))
+            for part in map(str.encode, parts):
+                file.write(b"$%d\r\n%s\r\n" % (len(part), part))
+
+
+def test_what_is_copied_is_what_ekiden_keeps_with_its_time_to_live(project: Path, tmp_path: Path) -> None:
     copy_data(project / ".ekiden", tmp_path / "data")
-    copied = {path.name: path for path in (tmp_path / "data" / "appendonlydir").iterdir()}
-    assert copied["appendonly.aof.1.incr.aof"].read_bytes() == b"\x00journal"
-    assert len(copied) == 2
-    assert {path.stat().st_mode & 0o777 for path in copied.values()} == {0o600}
+    with attach(tmp_path / "data") as server, redis.Redis.from_url(server.url) as client:
+        assert sorted(client.keys()) == [b"ekiden.agent.x", b"ekiden:jobs", b"ekiden:short"]
+        assert client.zrange("ekiden:jobs", 0, -1) == [b"one"]
+        assert client.ttl("ekiden:jobs") == -1
+        assert 0 < client.ttl("ekiden:short") <= 3_600
     assert (project / ".ekiden" / "appendonlydir").is_dir(), "nothing is taken away"
+    assert not list((tmp_path / "data").glob("adopted-*"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("CONFIG", "SET", "port", "7799"),
+        ("REPLICAOF", "203.0.113.7", "6379"),
+        ("MODULE", "LOAD", "/tmp/x.so"),
+        ("ACL", "SETUSER", "default", "off"),
+        ("EVAL", "return 1", "0"),
+        ("FUNCTION", "FLUSH"),
+        ("SHUTDOWN",),
+        ("FLUSHALL",),
+        ("NONE_AT_ALL",),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_journal_with_anything_but_data_is_refused_by_the_command_and_nothing_of_it_is_copied(
+    project: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    written(project / ".ekiden" / "appendonlydir", ("SELECT", "0"), command)
+    with pytest.raises(ConfigurationError, match=f"no data that Ekiden wrote.*{command[0]}"):
+        copy_data(project / ".ekiden", tmp_path / "data")
+    assert list((tmp_path / "data").iterdir()) == []
 
 
 def test_jobs_that_are_there_already_are_not_lost(project: Path, tmp_path: Path) -> None:

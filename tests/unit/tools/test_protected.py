@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,7 +60,7 @@ PLACES = [
     "git~1/config",
     ".git::$INDEX_ALLOCATION/config",
 ]
-FREE = ["src/a.py", "git/a.py", ".github/ISSUE.md", "workflows/ci.yml", ".gitignore", "profile", "AGENTS.md", ".env"]
+FREE = ["src/a.py", "git/a.py", ".github/ISSUE.md", "workflows/ci.yml", ".gitignore", "profile", "AGENTS.txt", ".env"]
 
 
 @pytest.mark.parametrize("path", PLACES)
@@ -403,3 +404,80 @@ def test_git_itself_takes_no_order_from_what_an_agent_wrote(cwd: Path, use: Use)
         with pytest.raises(ToolError, match=r"read-only|exists"):
             use(edit_file, path=path, old="", new="[core]\n\tfsmonitor = id")
     assert content_of(cwd / ".git") == before
+
+
+def as_linked_hooks(cwd: Path) -> None:
+    (cwd / ".git").mkdir()
+    (cwd / ".git" / "hooks").symlink_to("../led")
+
+
+def as_hooks_path(cwd: Path) -> None:
+    (cwd / ".git").mkdir()
+    (cwd / ".git" / "config").write_text("[core]\n\tbare = false\n\thooksPath = led # ours\n")
+
+
+def as_separate_git_dir(cwd: Path) -> None:
+    (cwd / ".git").write_text("gitdir: led\n")
+
+
+def as_hooks_path_of_a_separate_git_dir(cwd: Path) -> None:
+    (cwd / "meta").mkdir()
+    (cwd / ".git").write_text("gitdir: meta\n")
+    (cwd / "meta" / "config").write_text('[core]\nhookspath = "led"\n')
+
+
+def as_linked_agents(cwd: Path) -> None:
+    (cwd / ".gemini").mkdir()
+    (cwd / ".gemini" / "agents").symlink_to("../led")
+
+
+def as_linked_agent(cwd: Path) -> None:
+    (cwd / ".gemini" / "agents").mkdir(parents=True)
+    (cwd / ".gemini" / "agents" / "x.md").symlink_to("../../led/file")
+
+
+def as_linked_workflow(cwd: Path) -> None:
+    (cwd / ".github" / "workflows").mkdir(parents=True)
+    (cwd / ".github" / "workflows" / "x.yml").symlink_to("../../led/file")
+
+
+@pytest.mark.parametrize(
+    "lead",
+    [
+        as_linked_hooks,
+        as_hooks_path,
+        as_separate_git_dir,
+        as_hooks_path_of_a_separate_git_dir,
+        as_linked_agents,
+        as_linked_agent,
+        as_linked_workflow,
+    ],
+)
+def test_what_a_read_only_place_leads_to_is_read_only(lead: Callable[[Path], None], cwd: Path, use: Use) -> None:
+    (cwd / "led").mkdir()
+    (cwd / "led" / "file").write_text("old")
+    lead(cwd)
+    with pytest.raises(ToolError, match="read-only for agents"):
+        use(edit_file, path="led/file", old="old", new="new")
+    use(edit_file, path="ledger", old="", new="new")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "AGENTS.md",
+        "docs/CLAUDE.md",
+        ".github/copilot-instructions.md",
+        "x.pth",
+        "lib/sitecustomize.py",
+        ".local/share/applications/x.desktop",
+        "lefthook.toml",
+        "a.code-workspace",
+        ".cargo/config.toml",
+        ".config/git/config",
+    ],
+)
+def test_texts_that_programs_or_assistants_obey_are_read_only_unless_named(place: str) -> None:
+    names = place.split("/")
+    assert Protected().problem_of(names) is not None
+    assert Protected(writable=[place]).problem_of(names) is None

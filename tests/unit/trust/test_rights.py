@@ -83,17 +83,25 @@ def test_a_value_that_cannot_be_compared_is_refused() -> None:
         value_right("setting x", deep, "")
 
 
-def test_a_folder_of_scripts_is_a_right_for_each_script_and_no_right_to_their_texts(tmp_path: Path) -> None:
+def test_a_folder_of_scripts_is_a_right_for_each_script_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "one.yaml").write_text("agents: {}")
     before = setting_rights(tmp_path, "ekiden.scripts_dir", "s")
-    (tmp_path / "s" / "one.yaml").write_text("agents: {x: []}")
     assert setting_rights(tmp_path, "ekiden.scripts_dir", "s") == before
+    (tmp_path / "s" / "one.yaml").write_text("agents: {x: []}")
+    assert not before[1].covers(setting_rights(tmp_path, "ekiden.scripts_dir", "s")[1]), "its text is calls of tools"
     (tmp_path / "s" / "two.yaml").write_text("agents: {}")
-    assert [right.what for right in setting_rights(tmp_path, "ekiden.scripts_dir", "s")[1:]] == [
+    assert [right.shown for right in setting_rights(tmp_path, "ekiden.scripts_dir", "s")[1:]] == [
         "script one.yaml",
         "script two.yaml",
     ]
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/nowhere", "/"])
+def test_a_script_that_cannot_be_read_is_a_right_that_nobody_can_grant(tmp_path: Path, target: str) -> None:
+    (tmp_path / "one.yaml").symlink_to(target)
+    first, second = (setting_rights(tmp_path, "ekiden.scripts_dir", ".")[1] for _ in range(2))
+    assert not first.covers(second)
 
 
 @pytest.mark.parametrize("path", ["\0", "x" * 5_000, "nowhere", "\ud800"])

@@ -31,6 +31,8 @@ VALUES: dict[str, Any] = {
     "tracing_enabled": False,
     "handoff_cycles": "deny",
     "tools_after_untrusted": "deny",
+    "routing_fallback": "default_agent",
+    "routing_session_policy": "sticky",
     "tracing_sample_rate": 0.5,
 }
 JSON = st.recursive(
@@ -70,8 +72,7 @@ def test_a_setting_that_is_not_on_the_list_of_harmless_ones_is_ignored_told_and_
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
 def test_a_harmless_setting_counts_unasked(name: str, project: Path) -> None:
-    values: dict[str, Any] = {"routing_enabled": False, "routing_strategy": "rule", "routing_fallback": "none"}
-    values |= {"routing_session_policy": "sticky", "routing_default_agent": "debugger"}
+    values: dict[str, Any] = {"routing_enabled": False, "routing_strategy": "rule"}
     value = values.get(name, 12)
     change_setting(project_file(), key_of(name), value)
     assert standing_of(project).wanted == ()
@@ -112,6 +113,48 @@ def test_a_new_script_puts_the_folder_of_scripts_out_of_force_until_it_is_grante
     assert load_settings().scripts_dir == project / "s"
     (project / "s" / "two.yaml").write_text("agents: {}")
     assert load_settings().scripts_dir is None
+    trust_what_it_asks_for(project)
+    assert load_settings().scripts_dir == project / "s"
+    (project / "s" / "one.yaml").write_text("agents: {x: []}")
+    assert load_settings().scripts_dir is None, "another text is another script"
+
+
+def test_a_folder_that_is_not_trusted_cannot_say_who_gets_what_nobody_matches(project: Path) -> None:
+    change_setting(project_file(), "agents.routing.strategy", "rule")
+    change_setting(project_file(), "agents.routing.fallback", "default_agent")
+    change_setting(project_file(), "agents.routing.default_agent", "debugger")
+    found = load_settings()
+    assert found.routing_strategy == "rule"
+    assert (found.routing_fallback, found.routing_default_agent) == ("prompt_user", None)
+
+
+@pytest.mark.parametrize("name", sorted(HARMLESS))
+@pytest.mark.parametrize("value", [-1, "soon", [[]], {"a": 1}])
+def test_a_wrong_harmless_value_of_a_folder_is_told_and_stops_nothing_until_it_is_trusted(
+    name: str, value: Any, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = getattr(load_settings(), name)
+    change_setting(project_file(), key_of(name), value)
+    assert getattr(load_settings(), name) == default
+    assert f"ignored settings {key_of(name)}, whose values are wrong" in capsys.readouterr().err
+    monkeypatch.setenv("EKIDEN_TRUST", "1")
+    with pytest.raises(ConfigurationError, match=key_of(name)):
+        load_settings()
+
+
+@pytest.mark.parametrize("name", ["agents_dir", "scripts_dir", "data_dir"])
+def test_the_users_folders_are_not_those_that_a_clone_has_under_their_name(
+    name: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "mine").mkdir()
+    change_setting(global_file(), key_of(name), "mine")
+    with pytest.raises(ConfigurationError, match=rf"{key_of(name)}.*home/\.gemini/settings\.json.*'mine'.*absolute"):
+        load_settings()
+    change_setting(global_file(), key_of(name), None)
+    monkeypatch.setenv(f"EKIDEN_{name.upper()}", "mine")
+    with pytest.raises(ConfigurationError, match=rf"EKIDEN_{name.upper()}.*'mine'.*absolute"):
+        load_settings()
+    assert getattr(load_settings(**{name: str(project / "mine")}), name)
 
 
 def test_from_a_sub_folder_the_projects_settings_count_and_its_paths_begin_at_the_project(

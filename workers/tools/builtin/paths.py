@@ -20,7 +20,8 @@ from ekiden.shared.nearness import nearest
 from ekiden.shared.places import project_of
 from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.builtin.beneath import folder_below, folder_held, made_folder, open_regular, status_in
-from ekiden.workers.tools.protected import BUILTIN_PLACES, DATA_MARKS, closed_in, is_closed
+from ekiden.workers.tools.led_to import led_to
+from ekiden.workers.tools.protected import DATA_MARKS, closed_in, is_closed
 
 __all__ = [
     "SKIPPED",
@@ -218,23 +219,16 @@ def _entries(folder: int) -> tuple[list[str], list[str]]:
 def _ways(place: Place, project: Path, context: ToolContext) -> Iterator[Path]:
     """Yield the paths within the project by which what is at ``place`` is known.
 
-    Its real one, the one that was given, and the built-in places that are links to it or to a folder above it.
+    Its real one, the one that was given, and those in built-in places that lead to it or to a folder above it.
     """
     yield place.real
     given = Path(os.path.normpath(Path(os.path.realpath(context.cwd), place.given)))
     if given.is_relative_to(project):
         yield given
     tops = {top for top in (project, place.root, project_of(context.cwd)) if top.is_relative_to(project)}
-    for link in (top / name for top in tops for name in BUILTIN_PLACES):
-        if (target := _target(link)) is not None and place.real.is_relative_to(target):
-            yield link / place.real.relative_to(target)
-
-
-def _target(link: Path) -> Path | None:
-    """Return where a path leads that is a link, or has one just above; None if it is neither."""
-    if link.is_symlink() or link.parent.is_symlink():
-        return Path(os.path.realpath(link))
-    return None
+    for way, target in (found for top in tops for found in led_to(top)):
+        if place.real.is_relative_to(target):
+            yield way / place.real.relative_to(target)
 
 
 def _nearest(place: Place, context: ToolContext) -> str:

@@ -26,7 +26,7 @@ from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequest
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.relay.stopping import stop_or_wait
-from ekiden.shared.settings import SessionPolicy
+from ekiden.shared.settings import SessionPolicy, load_settings
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy
@@ -37,7 +37,7 @@ from ekiden.shared.stores.sessions import Said, SessionView
 from ekiden.shared.stores.views import JobView, LivePiece
 from ekiden.shared.telemetry.starting import LateTelemetry
 
-__all__ = ["Client"]
+__all__ = ["Client", "client_of"]
 
 WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
@@ -356,6 +356,12 @@ class Client(Operations):
             if not self._is_checked:
                 await self._stores.check()
                 self._is_checked = True
+
+
+def client_of(url: str) -> Client:
+    """Return a client of the server at ``url`` that waits for replicas, and signs, as the settings say."""
+    settings = load_settings()
+    return Client(url, settings.wait_replicas, settings.signing)
 
 
 async def _each(ask: Callable[[Q], Awaitable[A]], questions: Iterable[Q]) -> list[A]:

@@ -101,6 +101,8 @@ class Client(Operations):
     ) -> str:
         """Create a job and return its id: it is stored and queued then. The same ``request_id`` gives the same job.
 
+        The first submission with an id counts; one that asks for something else under it is refused.
+
         Args:
             prompt: What the user wants.
             agent: Who should take it; None lets the dispatcher route.
@@ -117,7 +119,7 @@ class Client(Operations):
             state: Session variables to set when the job begins, JSON; None takes one away.
 
         Raises:
-            InvalidRequest: the prompt is empty, or something else of the request cannot be kept.
+            InvalidRequest: the prompt is empty, something else of the request cannot be kept, or its id is another's.
             SessionBusy: with ``on_busy="reject"``.
             UnknownAgent: the catalog in force has no such agent.
             UnknownJob: the session does not exist (any more).

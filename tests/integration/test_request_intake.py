@@ -148,11 +148,12 @@ def test_the_same_request_id_with_another_prompt_is_refused_and_the_first_counts
         refused = json.loads(await world.pool.intake.reply(other) or "")
         assert (refused["error"], "was asked for something else" in refused["message"]) == ("InvalidRequest", True)
         async with Client(server.url("admin")) as client:
-            job = await client.submit("the victim's", request_id=REQUEST["request_id"], deadline_s=9)
+            job = await client.submit("the victim's", request_id="r", deadline_s=9)
             assert [view.id for view in await client.jobs()] == [job]
-            for other_request in ({"agent": "x"}, {"cwd": "/srv"}, {"state": {"k": 1}}, {"strategy": "llm"}):
+            others: list[dict[str, Any]] = [{"agent": "x"}, {"cwd": "/srv"}, {"state": {"k": 1}}, {"strategy": "llm"}]
+            for other_request in others:
                 with pytest.raises(InvalidRequest, match="was asked for something else"):
-                    await client.submit("the victim's", request_id=REQUEST["request_id"], **other_request)
+                    await client.submit("the victim's", request_id="r", **other_request)
 
     run(scenario)
 

@@ -26,7 +26,7 @@ from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequest
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.relay.stopping import stop_or_wait
-from ekiden.shared.settings import SessionPolicy
+from ekiden.shared.settings import SessionPolicy, load_settings
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy
@@ -37,7 +37,7 @@ from ekiden.shared.stores.sessions import Said, SessionView
 from ekiden.shared.stores.views import JobView, LivePiece
 from ekiden.shared.telemetry.starting import LateTelemetry
 
-__all__ = ["Client"]
+__all__ = ["Client", "client_of"]
 
 WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
@@ -101,6 +101,8 @@ class Client(Operations):
     ) -> str:
         """Create a job and return its id: it is stored and queued then. The same ``request_id`` gives the same job.
 
+        The first submission with an id counts; one that asks for something else under it is refused.
+
         Args:
             prompt: What the user wants.
             agent: Who should take it; None lets the dispatcher route.
@@ -117,7 +119,7 @@ class Client(Operations):
             state: Session variables to set when the job begins, JSON; None takes one away.
 
         Raises:
-            InvalidRequest: the prompt is empty, or something else of the request cannot be kept.
+            InvalidRequest: the prompt is empty, something else of the request cannot be kept, or its id is another's.
             SessionBusy: with ``on_busy="reject"``.
             UnknownAgent: the catalog in force has no such agent.
             UnknownJob: the session does not exist (any more).
@@ -356,6 +358,12 @@ class Client(Operations):
             if not self._is_checked:
                 await self._stores.check()
                 self._is_checked = True
+
+
+def client_of(url: str) -> Client:
+    """Return a client of the server at ``url`` that waits for replicas, and signs, as the settings say."""
+    settings = load_settings()
+    return Client(url, settings.wait_replicas, settings.signing)
 
 
 async def _each(ask: Callable[[Q], Awaitable[A]], questions: Iterable[Q]) -> list[A]:

@@ -1,19 +1,20 @@
 """The way in for those who may not run scripts: a request is pushed to one list, and a dispatcher creates its job.
 
 The request id makes it happen once: a request that a dispatcher had taken when it died comes again, to another one.
-What is no request is kept as a dead letter. Each push has a ticket, under which its answer is found.
+What is no request is kept as a dead letter. Each push has a ticket, under which its answer is found: nobody else can
+guess it, nor read it where it waits, and the first answer stands. Where requests are signed, others get no answer.
 """
 
 import asyncio
+import secrets
 import time
-import uuid
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ekiden.dispatcher.requests import SubmitRequest, why_invalid
-from ekiden.dispatcher.submitting import Created, create_job
+from ekiden.dispatcher.submitting import Created, create_job, unconfirmed
 from ekiden.shared.errors import (
     EkidenError,
     Forged,
@@ -26,7 +27,7 @@ from ekiden.shared.errors import (
     UnknownAgent,
     UnknownJob,
 )
-from ekiden.shared.signing import Signing, split
+from ekiden.shared.signing import Signing
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.confirming import Insisting
 from ekiden.shared.stores.intake import MAX_BYTES, RedisIntakeStore, Taken
@@ -42,6 +43,7 @@ WAIT_S = 2.0
 """How long a dispatcher waits for a request in one command; below the connection's timeout."""
 
 _KIND = "request"
+_NO_TICKET = "-" * 32
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +102,7 @@ async def ask_dispatcher(stores: Stores, request: SubmitRequest, wait_replicas: 
             "to interrupt is to cancel another job, which this Redis user may not do: it needs the role admin "
             "(`ekiden acl`), or let the request wait (--on-busy queue)"
         )
-    pushed = _Pushed(ticket=uuid.uuid4().hex, request=request, wait_replicas=wait_replicas)
+    pushed = _Pushed(ticket=secrets.token_hex(16), request=request, wait_replicas=wait_replicas)
     text = stores.signing.sign(_KIND, (), pushed.model_dump_json(exclude_none=True))
     if len(text.encode()) > MAX_BYTES:
         raise InvalidRequest(f"the request takes more than {MAX_BYTES:,} bytes: put what is long into a file")
@@ -114,8 +116,9 @@ async def _answer(intake: RedisIntakeStore, pushed: _Pushed) -> _Reply:
     while (text := await intake.reply(pushed.ticket)) is None:
         if time.monotonic() > deadline:
             raise NotTaken(
-                f"no dispatcher has taken the request within {ANSWER_S:g} s: it stays in the intake until one runs "
-                f"(`ekiden status` shows which do); request id {pushed.request.request_id!r} again is the same job"
+                f"no dispatcher has answered within {ANSWER_S:g} s: the request stays in the intake until one runs "
+                f"(`ekiden status` shows which do); request id {pushed.request.request_id!r} again is the same job. "
+                "Where requests are signed (ekiden.signing_key), others are not answered"
             )
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, longest_s)
@@ -130,62 +133,107 @@ def _created(reply: _Reply, request: SubmitRequest) -> Created:
     return Created(reply.job, reply.is_new, reply.handoff_id)
 
 
+class _Answer(NamedTuple):
+    """What becomes of a request that was taken: who holds its ticket, if anybody, gets ``reply``."""
+
+    taken: Taken
+    ticket: str | None
+    reply: _Reply
+    request_id: str = ""
+    wanted: int = 0
+    """How many replicas its sender wants to have the job."""
+
+
 async def serve_intake(stores: Stores, wait_replicas: int) -> None:
-    """Serve what is in the intake, or wait for it a while. ``wait_replicas``: at least, for each job."""
+    """Serve what is in the intake, or wait for it a while: in order, so that of equal ids the first counts.
+
+    ``wait_replicas``: replicas that are to have all of it before it is answered. What a request wants beyond that is
+    not waited for, since all others would wait with it: its sender is told that it was not confirmed.
+    """
     if not (taken := await stores.intake.take()):
         await stores.intake.wait(WAIT_S)
-    await asyncio.gather(*(_serve(stores, one, wait_replicas) for one in taken))
+    unconfirmed_yet = Stores.on(stores.client, stores.url, None, stores.signing)
+    served = [await _serve(unconfirmed_yet, one) for one in taken]
+    answers = await _confirmed(stores.intake, [answer for answer in served if answer is not None], wait_replicas)
+    for answer in answers:
+        await stores.intake.settle(answer.taken, answer.ticket, answer.reply.model_dump_json())
 
 
-async def _serve(stores: Stores, taken: Taken, wait_replicas: int) -> None:
-    """Create the job of one request, and answer; what fails for now comes again."""
+async def _confirmed(intake: RedisIntakeStore, answers: list[_Answer], own: int) -> list[_Answer]:
+    """Return the answers as replicas have the jobs by now. All are waited for at once."""
+    had, trouble = 0, ""
+    if any(answer.reply.job and max(own, answer.wanted) for answer in answers):
+        try:
+            had = await intake.replicas(own)
+        except (StoreUnavailable, NotPermitted) as error:
+            trouble = str(error)
+    return [_told(answer, own, had, trouble) if answer.reply.job else answer for answer in answers]
+
+
+def _told(answer: _Answer, own: int, had: int, trouble: str) -> _Answer:
+    if answer.wanted > own:
+        trouble = trouble or f"{had} had it when the dispatcher had waited for {own}, as it is set up to"
+    job = answer.reply.job
     try:
-        pushed = _read(taken, stores.signing)
-        created = await _create(stores, pushed, wait_replicas)
+        Insisting(max(own, answer.wanted)).heard(job, had, trouble)
+    except NotConfirmed as error:
+        message = str(unconfirmed(error, job, answer.request_id))
+        return answer._replace(reply=_Reply(job=job, error=NotConfirmed.__name__, message=message))
+    return answer
+
+
+async def _serve(stores: Stores, taken: Taken) -> _Answer | None:
+    """Create the job of one request, and return the answer; None: it failed for now, and comes again."""
+    ticket = None
+    try:
+        text = _believed(taken, stores.signing)
+        ticket = _ticket_of(text)
+        pushed = _read(text)
+        reply = await _create(stores, pushed.request)
+        return _Answer(taken, ticket, reply, pushed.request.request_id, pushed.wait_replicas)
     except (InvalidRequest, Forged) as error:
-        await _refuse(stores, taken, error)
+        return await _refused(stores, taken, ticket, error)
     except (StoreUnavailable, NotPermitted) as error:
         log.warning("request_comes_again", error=str(error))
+        return None
     except Exception:  # one request's trouble must not keep the others waiting
         log.exception("request_not_served")
-        await _refuse(stores, taken, EkidenError("a fault of Ekiden's: see the dispatcher's log"))
-    else:
-        await stores.intake.settle(taken, pushed.ticket, created.model_dump_json())
+        return await _refused(stores, taken, ticket, EkidenError("a fault of Ekiden's: see the dispatcher's log"))
 
 
-async def _create(stores: Stores, pushed: _Pushed, wait_replicas: int) -> _Reply:
-    insisting = Stores.on(
-        stores.client, stores.url, Insisting(max(pushed.wait_replicas, wait_replicas)), stores.signing
-    )
+async def _create(stores: Stores, request: SubmitRequest) -> _Reply:
     try:
-        return _Reply(**(await create_job(insisting, pushed.request))._asdict())
-    except NotConfirmed as error:
-        return _Reply(job=error.job, error=NotConfirmed.__name__, message=str(error))
+        return _Reply(**(await create_job(stores, request))._asdict())
     except tuple(_REFUSALS.values()) as error:
         return _Reply(error=type(error).__name__, message=str(error))
 
 
-def _read(taken: Taken, signing: Signing) -> _Pushed:
-    """Return the request. Raises ``InvalidRequest`` for what is none, ``Forged``."""
+def _believed(taken: Taken, signing: Signing) -> str:
+    """Return what was pushed. Raises ``Forged``, and ``InvalidRequest`` for what is too long."""
     if taken.is_too_long:
         raise InvalidRequest(f"it is longer than {MAX_BYTES:,} bytes")
+    return signing.read(_KIND, (), taken.text)
+
+
+def _ticket_of(text: str) -> str | None:
     try:
-        return _Pushed.model_validate_json(signing.read(_KIND, (), taken.text))
+        return _Ticket.model_validate_json(text).ticket
+    except ValidationError:
+        return None
+
+
+def _read(text: str) -> _Pushed:
+    try:
+        return _Pushed.model_validate_json(text)
     except ValidationError as error:
         raise InvalidRequest(why_invalid(error)) from error
 
 
-async def _refuse(stores: Stores, taken: Taken, error: EkidenError) -> None:
-    """Keep what is no request as a dead letter, and tell who holds its ticket, if it has one."""
+async def _refused(stores: Stores, taken: Taken, ticket: str | None, error: EkidenError) -> _Answer:
+    """Keep what is no request as a dead letter, without its ticket, which only its sender may know."""
     reason = f"no request: {error}"
     log.error("dead_letter", queue=keys.INTAKE, reason=reason, see="ekiden status --dead-letters")
-    await stores.dead_letters.bury(keys.INTAKE, reason, taken.text.encode())
-    reply = _Reply(error=type(error).__name__, message=f"the dispatcher does not take the request: {error}")
-    await stores.intake.settle(taken, _ticket_of(taken), reply.model_dump_json())
-
-
-def _ticket_of(taken: Taken) -> str | None:
-    try:
-        return _Ticket.model_validate_json(split(taken.text)[1]).ticket
-    except ValidationError:
-        return None
+    text = taken.text.replace(ticket, _NO_TICKET) if ticket else taken.text
+    await stores.dead_letters.bury(keys.INTAKE, reason, text.encode())
+    message = f"the dispatcher does not take the request: {error}"
+    return _Answer(taken, ticket, _Reply(error=type(error).__name__, message=message))

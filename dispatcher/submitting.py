@@ -12,7 +12,7 @@ from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.submissions import Submission
 
-__all__ = ["Created", "OwnJobs", "create_job"]
+__all__ = ["Created", "OwnJobs", "create_job", "unconfirmed"]
 
 MAX_REMEMBERED = 10_000
 """Jobs of which one process remembers for which request they are: who follows its own, does it soon."""
@@ -48,9 +48,14 @@ async def create_job(stores: Stores, request: SubmitRequest) -> Created:
         except WentBack:  # the server has forgotten that the number is ours, and so will not tell us the same again
             continue
         except NotConfirmed as error:
-            again = f"`ekiden job follow {job}` shows it; request id {request.request_id!r} again is the same job"
-            raise NotConfirmed(f"{error}. It may yet run: {again}", job, request.request_id) from error
+            raise unconfirmed(error, job, request.request_id) from error
         return Created(job, is_new, context.metadata.handoff_id)
+
+
+def unconfirmed(error: NotConfirmed, job: str, request_id: str) -> NotConfirmed:
+    """Return ``error`` as whoever submitted the job is told."""
+    again = f"`ekiden job follow {job}` shows it; request id {request_id!r} again is the same job"
+    return NotConfirmed(f"{error}. It may yet run: {again}", job, request_id)
 
 
 class OwnJobs:

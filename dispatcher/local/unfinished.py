@@ -9,7 +9,7 @@ from typing import Literal
 
 import typer
 
-from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.client import Client, client_of
 from ekiden.dispatcher.local.locks import Neighbours
 from ekiden.shared.embedded import Attachment
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
@@ -61,7 +61,7 @@ async def _left_behind(server: Attachment) -> list[Unfinished]:
 
     Nobody can serve a server that has only just been started, whatever its data say.
     """
-    async with Client(server.url) as client:
+    async with client_of(server.url) as client:
         jobs = [job for job in await client.unfinished() if not job.is_stopped]
         if jobs and not server.started and await _is_served(client):
             return []
@@ -96,7 +96,7 @@ def _lives(pid: int) -> bool:
 
 async def _cancel(url: str) -> None:
     """Cancel all that has not ended: a job takes those along that it has delegated."""
-    async with Client(url) as client:
+    async with client_of(url) as client:
         while left := _roots([job for job in await client.unfinished() if not job.is_stopped]):
             for job in left:
                 await client.cancel(job.id)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from ekiden.shared.errors import Forged
-from ekiden.shared.records import Ended, Entry, untrusted_in
+from ekiden.shared.records import Ended, Entry, HandedOff, untrusted_in
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import LegMessage, queue_of
 from ekiden.shared.signing import OFF, Signing
@@ -57,21 +57,34 @@ class Believing:
 
 @dataclass(frozen=True)
 class _SignedEnds:
-    """Tells of jobs that have ended what their signed journals say: a hash may say anything."""
+    """Tells of jobs what their signed journals say, all that a model reads of them: a hash may say anything."""
 
     store: JobStore
     signing: Signing
 
     async def views(self, jobs: Sequence[str]) -> list[JobView]:
         """See ``ReadsJobs``. Raises ``Forged``."""
-        return [await self._as_signed(view) if view.is_over else view for view in await self.store.views(jobs)]
+        return [await self._as_signed(view) for view in await self.store.views(jobs)]
 
     async def _as_signed(self, view: JobView) -> JobView:
         entries = await journal_of(self.store, view.id)
         head_of(self.signing, view.id, entries)
-        end = entries[-1].record if entries else None
-        if not isinstance(end, Ended):
-            raise Forged(f"job {view.id!r} is said to have ended, and its journal has no end")
-        untrusted = bool(untrusted_in(entry.record for entry in entries))
-        result = end.answer if end.answer is not None else end.error or ""
-        return replace(view, status=end.status, reason=end.reason, result=result, untrusted=untrusted)
+        signed = replace(view, agent=_agent_of(entries))
+        return _ended(signed, entries) if view.is_over else replace(signed, result=None, reason=None)
+
+
+def _agent_of(entries: Sequence[Entry]) -> str:
+    """Return whose job it is: a delegated one begins with the move to its agent."""
+    moves = [entry.record.context.to_agent for entry in entries if isinstance(entry.record, HandedOff)]
+    if not moves:
+        raise Forged("the journal of a delegated job names no agent")
+    return moves[-1]
+
+
+def _ended(view: JobView, entries: Sequence[Entry]) -> JobView:
+    end = entries[-1].record if entries else None
+    if not isinstance(end, Ended):
+        raise Forged(f"job {view.id!r} is said to have ended, and its journal has no end")
+    untrusted = bool(untrusted_in(entry.record for entry in entries))
+    result = end.answer if end.answer is not None else end.error or ""
+    return replace(view, status=end.status, reason=end.reason, result=result, untrusted=untrusted)

@@ -28,6 +28,11 @@ _WRITES = (
 _SERVES = ("blmove", "brpop", "subscribe", "unsubscribe")
 _OURS = "ekiden[:.]*"
 """Our keys, and our queues."""
+_READABLE = ("%R~ekiden.*", "%R~ekiden:[^imr]*")
+"""Without what others have pushed (``intake…``; ``misplaced:…``, where it may have been put aside) and are answered
+(``reply:…``): whoever could read a request that waits could be quicker under its id, or answered in its place."""
+_COUNTED = f"%W~{keys.INTAKE}"
+"""A right to write lets a command count what it may not read, and a role without commands that write does no more."""
 _BINDINGS = "_kombu.binding*"
 """What kombu notes of the queues that it consumes."""
 _CHANNELS = (keys.STOPPED, keys.WRITTEN)
@@ -55,9 +60,9 @@ ROLES: Mapping[str, Role] = {
     "submitter": Role(
         "pushes requests to the intake, and reads",
         (*_CONNECTS, *_READS, "lpush"),
-        (f"%R~{_OURS}", f"%W~{keys.INTAKE}"),
+        (*_READABLE, f"%R~{keys.reply('*')}", _COUNTED),
     ),
-    "observer": Role("reads", (*_CONNECTS, *_READS), (f"%R~{_OURS}",)),
+    "observer": Role("reads", (*_CONNECTS, *_READS), (*_READABLE, _COUNTED)),
     "pool": Role(
         "runs dispatchers and workers",
         (*_CONNECTS, *_READS, *_WRITES, *_SERVES),

@@ -183,7 +183,8 @@ class JobStore(Appends, ReadsJobs, Protocol):
     async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:
         """Create the job, and queue it or let it wait in its session's inbox; False when it exists already.
 
-        Raises ``SessionBusy`` with ``on_busy="reject"``, and ``WentBack`` when its number was forgotten and is that of
+        Raises ``SessionBusy`` with ``on_busy="reject"``, ``InvalidRequest`` when it exists and was asked for something
+        else (prompt, agent, folder, strategy, variables), and ``WentBack`` when its number was forgotten and is that of
         another request now: reserve one again.
         """
         ...

@@ -22,7 +22,7 @@ __all__ = ["InForce", "Publication", "RedisCatalogStore"]
 _MANIFEST = "manifest"
 _NAMES = TypeAdapter(dict[str, str])
 _NUMBER = "number"
-"""Where it is signed how many publications there had been when this catalog came into force last."""
+"""Where it is signed when this catalog came into force last: the server's time in ms, or more, if that went back."""
 _CATALOG, _DEFINITION, _TURN = "catalog", "agent definition", "number of a publication"
 """What signatures call them."""
 
@@ -191,11 +191,18 @@ class RedisCatalogStore:
         return int(self._signing.read(_TURN, (digest,), await self._field(digest, _NUMBER)))
 
     async def _next_number(self, replaces: str | None) -> int:
-        """Return the number of the publication that replaces this one."""
+        """Return a number above all that any dispatcher can have seen, whatever was put in force or deleted since."""
+        seconds, micros = await self._redis.time()
+        known = {publication.digest for publication in await self.history()} | {replaces or ""} - {""}
+        numbers = [await self._number_if_signed(digest) for digest in known]
+        return max(int(seconds) * 1000 + int(micros) // 1000, 1 + max((self._newest, *numbers)))
+
+    async def _number_if_signed(self, digest: str) -> int:
+        """Return the number of a catalog; 0 for one without a signed one: who has no key gave it none, or another."""
         try:
-            return max(self._newest, await self._number(replaces) if replaces else 0) + 1
-        except (Forged, NoCatalog):  # there was no key yet
-            return self._newest + 1
+            return await self._number(digest)
+        except (Forged, NoCatalog):
+            return 0
 
     async def _put_in_force(
         self,

@@ -6,6 +6,7 @@ A list, because whoever may push to one can neither take away nor pass what othe
 from typing import NamedTuple, cast
 
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.confirming import WAIT_S
 from ekiden.shared.stores.redis import Redis, as_any, ms, translated
 from ekiden.shared.stores.scripts import Scripts
 
@@ -15,12 +16,14 @@ MAX_BYTES = 1_048_576
 """Of a request in the intake."""
 AT_ONCE = 20
 """Requests that one dispatcher takes at a time."""
+BYTES_AT_ONCE = 4 * MAX_BYTES
+"""It takes no more of them once they are so long together: the server does nothing else meanwhile."""
 SERVE_S = 5.0
 """How long it has for them; then others may have them, too. To serve a request twice changes nothing."""
 
 
 class Taken(NamedTuple):
-    """A request that was taken: its SHA-1, and its text, or the beginning of one that is too long."""
+    """A request that was taken: its text, or the beginning of one that is too long, and the SHA-1 of that."""
 
     digest: str
     text: str
@@ -56,15 +59,26 @@ class RedisIntakeStore:
     @translated
     async def take(self) -> list[Taken]:
         """Take the oldest requests, to be served within ``SERVE_S``."""
-        found = await self._scripts.run("take", [keys.INTAKE], [AT_ONCE, ms(SERVE_S), MAX_BYTES])
+        found = await self._scripts.run("take", [keys.INTAKE], [AT_ONCE, ms(SERVE_S), MAX_BYTES, BYTES_AT_ONCE])
         return [Taken(*pair) for pair in zip(found[::2], found[1::2], strict=True)]
 
     @translated
+    async def replicas(self, wanted: int) -> int:
+        """Return how many replicas have all that was written up to now, once ``wanted`` have it, or ``WAIT_S`` is over.
+
+        WAIT counts what its own connection has written last: a word that nobody hears, behind all the rest.
+        """
+        pipeline = self._redis.pipeline(transaction=False)
+        pipeline.publish(keys.WRITTEN, "")
+        pipeline.wait(wanted, ms(WAIT_S))
+        return int((await pipeline.execute())[1])
+
+    @translated
     async def settle(self, taken: Taken, ticket: str | None, reply: str = "") -> None:
-        """Be done with a request, and answer who holds its ticket, if anybody."""
+        """Be done with a request, and answer who holds its ticket, if anybody; the first answer to a ticket stands."""
         pipeline = self._redis.pipeline(transaction=True)
         if ticket is not None:
-            pipeline.set(keys.reply(ticket), reply, ex=keys.REPLY_TTL_S)
+            pipeline.set(keys.reply(ticket), reply, ex=keys.REPLY_TTL_S, nx=True)
         pipeline.zrem(keys.INTAKE_TAKEN, taken.digest)
         pipeline.hdel(keys.INTAKE_TEXTS, taken.digest)
         await pipeline.execute()

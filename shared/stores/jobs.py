@@ -28,7 +28,7 @@ from ekiden.shared.stores.base import (
 )
 from ekiden.shared.stores.chaining import CONTEXT, signed_start
 from ekiden.shared.stores.redis import ms, sent_at, translated
-from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission, summary_of
+from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission, digest_of, summary_of
 from ekiden.shared.stores.sweeping import RedisJobSweeper
 from ekiden.shared.stores.views import NOTHING, Spent, UsedUp
 
@@ -82,6 +82,7 @@ class RedisJobStore(RedisJobSweeper):
                 on_busy,
                 submission.deadline_s,
                 submission.request.request_id or "",
+                digest_of(submission.request),
                 *await self._stored(job, [submission.request]),
             ],
             changes=job,
@@ -90,6 +91,11 @@ class RedisJobStore(RedisJobSweeper):
             raise SessionBusy(f"job {verdict[1]!r} of this session still runs: wait for it, cancel it, or let it queue")
         if verdict[0] == "taken":
             raise WentBack(f"the server went back in time: job {job!r} is another request's now")
+        if verdict[0] == "another":
+            raise InvalidRequest(
+                f"request id {submission.request.request_id!r} is that of job {job!r}, which was asked for something "
+                "else: a new request needs an id of its own, or none"
+            )
         return verdict[0] != "exists"
 
     @translated

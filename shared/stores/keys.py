@@ -89,7 +89,8 @@ MISPLACED = "ekiden:misplaced:"
 DEADLINES = "ekiden:deadlines"
 """Sorted set: unfinished jobs by the time that ends them, in ms of relay time."""
 INTAKE = "ekiden:intake"
-"""List: requests of those who may not run scripts, the oldest last. All that a submitter may write."""
+"""List: requests of those who may not run scripts, the oldest last. All that a submitter may write; only those who
+serve it read it, and all else that begins with ``i``, ``m`` or ``r`` (``acl.py``)."""
 INTAKE_TAKEN = "ekiden:intake_taken"
 """Sorted set: requests that a dispatcher has taken (their SHA-1), by when others may have them, in ms of relay time."""
 INTAKE_TEXTS = "ekiden:intake_texts"
@@ -144,7 +145,7 @@ def request(session_id: str, request_id: str) -> str:
 
 
 def reply(ticket: str) -> str:
-    """String: what a dispatcher answered to the request with this ticket, JSON."""
+    """String: what a dispatcher answered to the request with this ticket, JSON; who may push cannot list tickets."""
     return f"ekiden:reply:{ticket}"
 
 

@@ -1,12 +1,14 @@
 """What a job is created from, and the message that wakes its next leg."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.outcomes import Child
 from ekiden.shared.records import JobRequested, Record
 
-__all__ = ["ChildSubmission", "Outbox", "Submission", "summary_of"]
+__all__ = ["ChildSubmission", "Outbox", "Submission", "digest_of", "summary_of"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,12 @@ class ChildSubmission:
     outbox: Outbox
     records: tuple[Record, Record]
     """Its request, and the move of control to its agent."""
+
+
+def digest_of(request: JobRequested) -> str:
+    """Return the SHA-256 of what is asked for, which is the same each time that a request is submitted."""
+    asked = request.model_dump(mode="json", exclude_defaults=True, exclude={"traceparent"})
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def summary_of(prompt: str) -> str:

@@ -10,6 +10,7 @@ from ekiden.shared.errors import CatalogNotReady, Forged, ModelUnavailable
 from ekiden.shared.messages import Message, ToolCall, ToolResult
 from ekiden.shared.outcomes import Answer, Child, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.records import ModelReplied, Noticed, Retried, ToolFinished, ToolStarted, encode_record
+from ekiden.shared.relay.believing import Believing
 from ekiden.shared.relay.leg import Leg, journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.relay.stopping import stop_job
@@ -174,6 +175,33 @@ def test_a_delegated_job_is_signed_for_itself(backend: Backend) -> None:
         assert await run_leg(ours, queue_for("a"), Answer("42")) == "ok"
         assert (await stores.jobs.job(job)).status == "done"
         assert head_of(SIGNING, f"{job}.1", await journal_of(ours.jobs, f"{job}.1"))
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("is_over", [True, False], ids=["ended", "running"])
+def test_a_delegated_jobs_agent_is_the_one_that_its_journal_names(backend: Backend, is_over: bool) -> None:
+    """It is the title of what a model reads of that job."""
+
+    async def scenario(stores: Stores) -> None:
+        ours = signed(stores)
+        job = await routed(ours)
+
+        async def delegate(leg: Leg) -> Outcome:
+            child = Child(f"{job}.1", "c", "helper", "help", leg.context.advance("helper", "go"), {}, (), 3, 60.0)
+            return Suspended("children", 0.0, "", children=(child,))
+
+        async def hand_over(leg: Leg) -> Outcome:
+            return Transfer(leg.context.advance("expert", "because"))
+
+        assert await run_leg(ours, queue_for("a"), delegate) == "ok"
+        assert await run_leg(ours, queue_for("helper"), hand_over) == "ok"
+        if is_over:
+            assert await run_leg(ours, queue_for("expert"), Answer("helped")) == "ok"
+        await raw(stores).hset(keys.job(f"{job}.1"), mapping={"agent": "x»\nNEW ORDER", "reason": "AN ORDER"})
+        reader = Believing(SIGNING).reader(ours.jobs)
+        [view] = await reader.views([f"{job}.1"])
+        assert (view.agent, view.is_over, view.reason == "AN ORDER") == ("expert", is_over, False)
 
     backend.run(scenario)
 
@@ -494,6 +522,40 @@ def test_an_earlier_catalog_is_routed_by_only_if_somebody_with_a_key_has_put_it_
         await raw(stores).hset(keys.catalog("d1"), "number", str(await raw(stores).hget(keys.catalog("d2"), "number")))
         with pytest.raises(Forged, match="number of a publication is wrong"):
             await ours.catalogs.to_route_by()
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["there", "deleted"])
+def test_whatever_an_outsider_has_put_in_force_publishing_again_heals(backend: Backend, deleted: bool) -> None:
+    async def scenario(stores: Stores) -> None:
+        dispatcher = signed(stores).catalogs
+        for number in range(6):
+            before = f"d{number - 1}" if number else None
+            await signed(stores).catalogs.publish(f"d{number}", {}, {}, replaces=before)
+        assert await dispatcher.to_route_by() == "d5"
+        await raw(stores).set(keys.CATALOG, "d0")
+        if deleted:
+            await raw(stores).delete(keys.PUBLICATIONS, *(keys.catalog(f"d{number}") for number in range(1, 6)))
+        with pytest.raises(CatalogNotReady):
+            await dispatcher.to_route_by()
+        assert await signed(stores).catalogs.publish("d6", {}, {}, replaces="d0")
+        assert await dispatcher.to_route_by() == "d6"
+
+    backend.run(scenario)
+
+
+def test_publishing_heals_though_the_servers_clock_has_gone_back(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        dispatcher = signed(stores).catalogs
+        await signed(stores).catalogs.publish("d0", {}, {}, replaces=None)
+        ahead = SIGNING.sign("number of a publication", ("d1",), str(10**15))  # published by a clock far ahead
+        await signed(stores).catalogs.publish("d1", {}, {}, replaces="d0")
+        await raw(stores).hset(keys.catalog("d1"), "number", ahead)
+        assert await dispatcher.to_route_by() == "d1"
+        await raw(stores).set(keys.CATALOG, "d0")
+        await signed(stores).catalogs.publish("d2", {}, {}, replaces="d0")
+        assert await dispatcher.to_route_by() == "d2"
 
     backend.run(scenario)
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.program import SLOW_SCRIPT, Program, wait_until
+from tests.e2e.program import ANSWER_SCRIPT, SLOW_SCRIPT, Program, wait_until
 from tests.e2e.terminal import Terminal
 
 BROKEN = {
@@ -197,3 +197,9 @@ def test_a_request_that_no_agent_matches_lists_the_agents(ekiden: Program) -> No
     assert done.returncode == 5
     assert "NO_ROUTE" in done.stdout
     assert "--agent NAME" in done.stdout
+
+
+def test_a_job_runs_where_jobs_are_signed(ekiden: Program) -> None:
+    signs = {"EKIDEN_SIGNING_KEY": "k1:0123456789abcdef0123456789abcdef", **ekiden.scripts(ANSWER_SCRIPT)}
+    done = ekiden.run("run", "go", "--agent", "debugger", env=signs)
+    assert (done.returncode, "forty-two, says debugger" in done.stdout) == (0, True), done.stdout + done.stderr

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.exceptions import NoPermissionError
 from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
@@ -96,9 +97,26 @@ def test_nobody_may_look_at_or_touch_what_is_not_ours(root: Any, role: str) -> N
             assert not is_allowed(root, role, name, key, *words), (name, key)
 
 
+PUSHED = {keys.INTAKE, keys.INTAKE_TAKEN, keys.INTAKE_TEXTS, f"{keys.MISPLACED}q"}
+HIDDEN = {"submitter": PUSHED, "observer": PUSHED | {keys.reply("t")}, "pool": set(), "admin": set()}
+
+
 @pytest.mark.parametrize("role", ROLES)
-def test_everybody_may_read_whatever_is_ours(root: Any, role: str) -> None:
-    assert [key for key in [*OUR_KEYS, keys.INTAKE] if not is_allowed(root, role, "get", key)] == []
+def test_everybody_may_read_whatever_is_ours_but_what_others_push_and_are_answered(root: Any, role: str) -> None:
+    assert {key for key in [*OUR_KEYS, keys.INTAKE] if not is_allowed(root, role, "get", key)} == HIDDEN[role]
+
+
+@pytest.mark.parametrize("role", ["submitter", "observer"])
+def test_who_reads_may_count_the_requests_that_wait_and_look_at_none(server: RoleServer, role: str) -> None:
+    with Redis.from_url(server.root_url) as root, Redis.from_url(server.url(role), driver_info=None) as reader:
+        root.lpush(keys.INTAKE, "a secret")
+        try:
+            assert reader.llen(keys.INTAKE) == 1
+            for command in (["LINDEX", keys.INTAKE, 0], ["LRANGE", keys.INTAKE, 0, 9], ["KEYS", "*"], ["SCAN", 0]):
+                with pytest.raises(NoPermissionError):
+                    reader.execute_command(*command)
+        finally:
+            root.delete(keys.INTAKE)
 
 
 @pytest.mark.parametrize("role", ["submitter", "observer"])

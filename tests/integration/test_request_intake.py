@@ -138,6 +138,90 @@ def test_the_same_request_id_is_the_same_job_however_often_it_is_pushed(run: Run
     run(scenario)
 
 
+def test_the_same_request_id_with_another_prompt_is_refused_and_the_first_counts(run: Run, server: RoleServer) -> None:
+    async def scenario(world: World) -> None:
+        other = "1" * 32
+        await world.pushed(prompt="the victim's")
+        await world.push(json.dumps({"ticket": other, "request": REQUEST | {"prompt": "the attacker's"}}))
+        await world.served()
+        assert [view.summary for view in await world.client.jobs()] == ["the victim's"]
+        refused = json.loads(await world.pool.intake.reply(other) or "")
+        assert (refused["error"], "was asked for something else" in refused["message"]) == ("InvalidRequest", True)
+        async with Client(server.url("admin")) as client:
+            job = await client.submit("the victim's", request_id="r", deadline_s=9)
+            assert [view.id for view in await client.jobs()] == [job]
+            others: list[dict[str, Any]] = [{"agent": "x"}, {"cwd": "/srv"}, {"state": {"k": 1}}, {"strategy": "llm"}]
+            for other_request in others:
+                with pytest.raises(InvalidRequest, match="was asked for something else"):
+                    await client.submit("the victim's", request_id="r", **other_request)
+
+    run(scenario)
+
+
+def test_the_first_answer_to_a_ticket_stands(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        await world.pushed(prompt="the victim's", request_id="1")
+        await world.push(json.dumps({"ticket": TICKET, "n": 1}))
+        for number in range(2, 19):
+            await world.pushed(prompt="the attacker's", request_id=f"{number}")
+        await world.served()
+        job = json.loads(await world.pool.intake.reply(TICKET) or "")["job"]
+        assert (await world.client.job(job)).summary == "the victim's"
+        assert all(TICKET not in letter.text for letter in await world.root.dead_letters.all())
+
+    run(scenario)
+
+
+def test_a_batch_waits_for_replicas_once_and_never_for_more_than_the_dispatcher_wants(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[int] = []
+    real = store.RedisIntakeStore.replicas
+
+    async def replicas(self: store.RedisIntakeStore, wanted: int) -> int:
+        waited.append(wanted)
+        return await real(self, wanted)
+
+    monkeypatch.setattr(store.RedisIntakeStore, "replicas", replicas)
+
+    async def scenario(world: World) -> None:
+        for own in (0, 1):
+            for number in range(20):
+                request = REQUEST | {"request_id": f"{own} {number}"}
+                ticket = f"{own}{number:031x}"
+                await world.push(json.dumps({"ticket": ticket, "request": request, "wait_replicas": 10}))
+            await world.root.client.config_resetstat()
+            await serve_intake(world.pool, own)
+            stats = await world.root.client.info("commandstats")
+            assert stats["cmdstat_wait"]["calls"] == 1
+            reply = json.loads(await world.pool.intake.reply(f"{own}{0:031x}") or "")
+            assert (reply["error"], bool(reply["job"])) == ("NotConfirmed", True)
+            assert "10 replica(s) were to have it" in reply["message"]
+            assert f"had waited for {own}" in reply["message"]
+        assert waited == [0, 1]
+        assert len(await world.client.jobs(100)) == 40
+
+    run(scenario)
+
+
+def test_what_is_far_too_long_is_cut_before_anything_is_done_with_it_and_ends_a_batch(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        for number in range(3):
+            await world.push(b"x" * store.MAX_BYTES + b"%d" % number * store.BYTES_AT_ONCE)
+        await world.pushed()
+        [first] = await world.pool.intake.take()
+        assert first.is_too_long
+        kept = await world.root.client.hvals(keys.INTAKE_TEXTS)
+        assert [len(text) for text in kept] == [store.MAX_BYTES + 1]
+        assert await world.root.client.llen(keys.INTAKE) == 3
+        await world.pool.intake.settle(first, None)
+        await world.served()
+        assert len(await world.client.jobs()) == 1
+        assert len(await world.reasons()) == 2
+
+    run(scenario)
+
+
 def test_many_requests_are_served_once_each_by_two_dispatchers(run: Run) -> None:
     async def scenario(world: World) -> None:
         async with dispatcher(world.pool), dispatcher(world.pool):
@@ -370,19 +454,24 @@ def test_an_admin_submits_without_a_dispatcher_cancels_and_retries(run: Run, ser
 SIGNING = Signing({"k1": b"s" * 32})
 
 
-def test_a_dispatcher_with_keys_serves_signed_requests_and_refuses_others(run: Run, server: RoleServer) -> None:
+def test_a_dispatcher_with_keys_serves_signed_requests_and_answers_no_others(
+    run: Run, server: RoleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(world: World) -> None:
         ours = open_stores(server.url("pool"), signing=SIGNING)
         async with dispatcher(ours), Client(server.url("submitter"), signing=SIGNING) as client:
             job = await client.submit("fix it")
-            with pytest.raises(EkidenError, match="the request is not signed"):
+            monkeypatch.setattr(intake, "ANSWER_S", 1.0)
+            with pytest.raises(NotTaken, match=r"signed \(ekiden.signing_key\), others are not answered"):
                 await world.client.submit("mine")
+        await world.pushed()
+        await serve_intake(ours, 0)
+        assert await world.pool.intake.reply(TICKET) is None
         await ours.close()
         assert [view.id for view in await world.client.jobs()] == [job]
         [entry] = await world.client.entries(job)
         assert entry.seal is not None
-        [reason] = await world.reasons()
-        assert reason == "no request: the request is not signed"
+        assert await world.reasons() == ["no request: the request is not signed"] * 2
 
     run(scenario)
 

@@ -10,7 +10,7 @@ import typer
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.options import DataDir
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.client import client_of
 from ekiden.dispatcher.local.left_data import copy_data, left_data
 from ekiden.dispatcher.local.locks import Neighbours
 from ekiden.dispatcher.local.unfinished import listed_jobs
@@ -64,5 +64,5 @@ def _require_agreement(source: Path, *, yes: bool) -> None:
 
 async def _unfinished(url: str) -> list[Unfinished]:
 
-    async with Client(url) as client:
+    async with client_of(url) as client:
         return await client.unfinished()

@@ -5,12 +5,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from ekiden.dispatcher.cli.connection import client_of
 from ekiden.dispatcher.cli.running.attend import Showing, see_through
 from ekiden.dispatcher.cli.running.choosing import choose_instead
 from ekiden.dispatcher.cli.running.submission import Asked
 from ekiden.dispatcher.cli.views.header import print_header, title_of
-from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.client import Client, client_of
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.ids import session_of
 from ekiden.shared.visible import say

@@ -14,7 +14,7 @@ from ekiden.dispatcher.cli.running.elsewhere import submit_and_follow
 from ekiden.dispatcher.cli.running.request import Workplace
 from ekiden.dispatcher.cli.running.submission import Asked
 from ekiden.dispatcher.cli.terminal.interrupts import Interrupted
-from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.client import Client, client_of
 from ekiden.dispatcher.journal.following import Follower
 from ekiden.dispatcher.local.first_use import tell_of_bash
 from ekiden.dispatcher.local.left_data import name_left_data
@@ -98,7 +98,7 @@ def run_here(
 
 
 async def _use_up(url: str, asked: Asked, showing: Showing) -> int:
-    async with Client(url) as client:
+    async with client_of(url) as client:
         return await submit_and_follow(client, asked, showing)
 
 
@@ -111,7 +111,7 @@ class _Relay:
 
     async def run(self, asked: Asked | None, resumed: list[str]) -> int:
         """See our own job through, then the resumed ones; return the first one's exit code."""
-        async with Client(self._stack.url) as client:
+        async with client_of(self._stack.url) as client:
             codes = [] if asked is None else [await self._serve(client, asked)]
             for job in resumed:
                 if INTERRUPTED not in codes:

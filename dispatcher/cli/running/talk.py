@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ekiden.dispatcher.cli.connection import client_of
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
 from ekiden.dispatcher.cli.running.attend import Showing, attend
 from ekiden.dispatcher.cli.running.choosing import choose_instead
@@ -17,7 +16,7 @@ from ekiden.dispatcher.cli.terminal.lines import Lines
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.header import print_header, title_of
 from ekiden.dispatcher.cli.views.people import PeopleView
-from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.client import Client, client_of
 from ekiden.dispatcher.journal.following import Follower
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.shared.errors import NotConfirmed, UserError

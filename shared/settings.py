@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.places import data_folder, project_of
+from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
 from ekiden.shared.setting_values import (
     checked_address,
     checked_globs,
@@ -30,7 +31,7 @@ from ekiden.shared.setting_values import (
 from ekiden.shared.settings_files import global_file, project_file, read_settings, value_at
 from ekiden.shared.signing import Signing, secrets_in, signing_of
 from ekiden.shared.storable import read_json
-from ekiden.shared.trust.grants import grants_of, is_trusted
+from ekiden.shared.trust.grants import grants_of, stands_by
 from ekiden.shared.trust.rights import Right, setting_rights
 from ekiden.shared.trust.telling import tell
 
@@ -53,58 +54,11 @@ SessionPolicy = Literal["route", "sticky", "entry"]
 TracingEvent = Literal["route", "llm", "tool", "handoff", "guardrail"]
 TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
 
-_PREFIX = "EKIDEN_"
-_KEYS = {
-    "routing_enabled": "agents.routing.enabled",
-    "routing_strategy": "agents.routing.strategy",
-    "routing_rule_threshold": "agents.routing.rule.confidence_threshold",
-    "routing_semantic_threshold": "agents.routing.semantic.threshold",
-    "routing_semantic_top_k": "agents.routing.semantic.top_k",
-    "routing_llm_model": "agents.routing.llm.model",
-    "routing_llm_timeout": "agents.routing.llm.timeout",
-    "routing_fallback": "agents.routing.fallback",
-    "routing_default_agent": "agents.routing.default_agent",
-    "routing_session_policy": "agents.routing.session_policy",
-    "tools_after_untrusted": "tools.after_untrusted",
-    "tracing_enabled": "agents.tracing.enabled",
-    "tracing_events": "agents.tracing.events",
-    "tracing_backend": "agents.tracing.backend",
-    "tracing_sample_rate": "agents.tracing.sample_rate",
-    "tools_env": "tools.env",
-    "tools_read_only": "tools.read_only",
-    "tools_writable": "tools.writable",
-}
-
-HARMLESS = frozenset(
-    {
-        "routing_enabled",
-        "routing_strategy",
-        "routing_rule_threshold",
-        "routing_semantic_threshold",
-        "routing_semantic_top_k",
-        "routing_llm_timeout",
-    }
-)
-"""What a project may set that nobody trusts: how an agent is looked for, and how sure that must be. A field that is not
-here is not harmless: it names who gets what nobody matches, addresses, keys, models, scripts, commands, paths, prices,
-what is masked, or who is told what."""
-
-_PATHS = ("data_dir", "scripts_dir", "workspace_root", "project")
-_ABSOLUTE = ("agents_dir", "scripts_dir", "data_dir")
-"""What is read as the user's own word if it is the user's setting: a clone may have a folder of that name."""
-
-_OTHER_NAMES = {
-    "routing_enabled": "GEMINI_ROUTING_ENABLED",
-    "routing_strategy": "GEMINI_ROUTING_STRATEGY",
-    "routing_rule_threshold": "GEMINI_ROUTING_THRESHOLD",
-}
-"""Environment variables of gemini-cli's that are read where ours is not set."""
-
 
 class Settings(BaseSettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True)
 
     redis_url: Annotated[str, AfterValidator(checked_address)] | None = None
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
@@ -284,7 +238,7 @@ def load_settings(**options: Any) -> Settings:
         raise ConfigurationError(f"setting {key_of(name)!r} ({_origin(name, given)}): {problem}") from error
     except SettingsError as error:
         raise ConfigurationError(f"a setting cannot be read: {error}; lists and objects are JSON") from error
-    for name in _ABSOLUTE:
+    for name in ABSOLUTE:
         if name not in given:
             _require_absolute(name, getattr(settings, name))
     return settings
@@ -292,7 +246,7 @@ def load_settings(**options: Any) -> Settings:
 
 def key_of(name: str) -> str:
     """Return the dotted key of field ``name`` in the settings files."""
-    return _KEYS.get(name, f"ekiden.{name}")
+    return KEYS.get(name, f"ekiden.{name}")
 
 
 def origins() -> dict[str, str]:
@@ -321,10 +275,10 @@ def _require_absolute(name: str, value: Path | list[Path] | None) -> None:
 
 
 def _origin(name: str, given: dict[str, Any]) -> str:
-    variable = f"{_PREFIX}{name.upper()}"
+    variable = f"{PREFIX}{name.upper()}"
     if name in given:
         return "command line"
-    for known in (variable, _OTHER_NAMES.get(name, variable)):
+    for known in (variable, OTHER_NAMES.get(name, variable)):
         if known in os.environ:
             return f"environment {known}"
     return next((str(path) for path, values in _files() if name in values), "default")
@@ -350,7 +304,7 @@ def _allowed(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
         because = f" ({grants.problem})" if grants.problem else ""
         tell(project, f"ignored settings {', '.join(map(key_of, ignored))}{because}")
     wrong = [name for name in sorted(said.keys() & HARMLESS) if not _is_valid(name, said[name])]
-    if wrong and not is_trusted(project):
+    if wrong and not stands_by(project):
         tell(project, f"ignored settings {', '.join(map(key_of, wrong))}, whose values are wrong")
         ignored += wrong
     return {name: _based(project, name, value) for name, value in said.items() if name not in ignored}
@@ -358,15 +312,16 @@ def _allowed(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_valid(name: str, value: Any) -> bool:
     field = Settings.model_fields[name]
+    kind: Any = Annotated[field.annotation, field]
     try:
-        TypeAdapter(Annotated[field.annotation, field]).validate_python(value)
+        TypeAdapter(kind).validate_python(value)
     except ValidationError:
         return False
     return True
 
 
 def _based(project: Path, name: str, value: Any) -> Any:
-    if name in _PATHS and isinstance(value, str):
+    if name in PATHS and isinstance(value, str):
         return str(project / value)
     if name != "agents_dir":
         return value
@@ -394,10 +349,10 @@ class _OtherNames(PydanticBaseSettingsSource):
     """Reads the environment variables that other programs know a setting by."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return os.environ.get(_OTHER_NAMES.get(field_name, "")), field_name, False
+        return os.environ.get(OTHER_NAMES.get(field_name, "")), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        return {name: os.environ[variable] for name, variable in _OTHER_NAMES.items() if variable in os.environ}
+        return {name: os.environ[variable] for name, variable in OTHER_NAMES.items() if variable in os.environ}
 
 
 class _FileSource(PydanticBaseSettingsSource):

@@ -18,7 +18,7 @@ from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import AgentFileError, Aspect, Problem
 from ekiden.shared.errors import ConfigurationError, DefinitionError
-from ekiden.shared.trust.grants import is_trusted
+from ekiden.shared.trust.grants import stands_by
 
 __all__ = [
     "AGENTS_FOLDER",
@@ -164,7 +164,7 @@ def _optional(name: Literal["project", "global"], root: Path | None) -> Level | 
     if root is None:
         return None
     folder = root / AGENTS_FOLDER
-    within = root if name == "project" and not is_trusted(root) else None
+    within = root if name == "project" and not stands_by(root) else None
     return Level(name, folder, load_folder(folder, name, within=within) if folder.is_dir() else Loaded())
 
 

@@ -370,16 +370,8 @@ def _has_effects(records: Sequence[Record]) -> bool:
 
 def _session_keys(job: str) -> list[str]:
     """Return the keys that most scripts share, in their order."""
-    session = session_of(job)
-    return [
-        keys.job(job),
-        keys.journal(job),
-        keys.blobs(job),
-        keys.session(session),
-        keys.messages(session),
-        keys.inbox(session),
-        keys.state(session),
-    ]
+    of_session = (keys.session, keys.messages, keys.inbox, keys.state)
+    return [keys.job(job), keys.journal(job), keys.blobs(job), *(key(session_of(job)) for key in of_session)]
 
 
 def _commit(lease: Lease, commit_id: str) -> list[str | int]:

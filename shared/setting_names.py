@@ -1,0 +1,50 @@
+"""What settings are called where, and which of them mean what: by the fields of ``Settings``."""
+
+__all__ = ["ABSOLUTE", "HARMLESS", "KEYS", "OTHER_NAMES", "PATHS", "PREFIX"]
+
+PREFIX = "EKIDEN_"
+KEYS = {
+    "routing_enabled": "agents.routing.enabled",
+    "routing_strategy": "agents.routing.strategy",
+    "routing_rule_threshold": "agents.routing.rule.confidence_threshold",
+    "routing_semantic_threshold": "agents.routing.semantic.threshold",
+    "routing_semantic_top_k": "agents.routing.semantic.top_k",
+    "routing_llm_model": "agents.routing.llm.model",
+    "routing_llm_timeout": "agents.routing.llm.timeout",
+    "routing_fallback": "agents.routing.fallback",
+    "routing_default_agent": "agents.routing.default_agent",
+    "routing_session_policy": "agents.routing.session_policy",
+    "tools_after_untrusted": "tools.after_untrusted",
+    "tracing_enabled": "agents.tracing.enabled",
+    "tracing_events": "agents.tracing.events",
+    "tracing_backend": "agents.tracing.backend",
+    "tracing_sample_rate": "agents.tracing.sample_rate",
+    "tools_env": "tools.env",
+    "tools_read_only": "tools.read_only",
+    "tools_writable": "tools.writable",
+}
+
+HARMLESS = frozenset(
+    {
+        "routing_enabled",
+        "routing_strategy",
+        "routing_rule_threshold",
+        "routing_semantic_threshold",
+        "routing_semantic_top_k",
+        "routing_llm_timeout",
+    }
+)
+"""What a project may set that nobody trusts: how an agent is looked for, and how sure that must be. A field that is not
+here is not harmless: it names who gets what nobody matches, addresses, keys, models, scripts, commands, paths, prices,
+what is masked, or who is told what."""
+
+PATHS = ("data_dir", "scripts_dir", "workspace_root", "project")
+ABSOLUTE = ("agents_dir", "scripts_dir", "data_dir")
+"""What is read as the user's own word if it is the user's setting: a clone may have a folder of that name."""
+
+OTHER_NAMES = {
+    "routing_enabled": "GEMINI_ROUTING_ENABLED",
+    "routing_strategy": "GEMINI_ROUTING_STRATEGY",
+    "routing_rule_threshold": "GEMINI_ROUTING_THRESHOLD",
+}
+"""Environment variables of gemini-cli's that are read where ours is not set."""

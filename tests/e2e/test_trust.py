@@ -72,7 +72,8 @@ def test_a_repository_that_wants_to_run_a_command_at_any_request_runs_none(clone
     [said] = done.stderr.splitlines()
     assert said == (
         f"ekiden: the folder {str(clone.folder)!r} {NOT_TRUSTED}agents code-fixer, codebase-investigator, debugger, "
-        "reviewer load with tools that only read, and count behind all others; ignored setting ekiden.model, setting "
+        "reviewer load with tools that only read, and count behind all others; ignored setting "
+        "ekiden.model, setting agents.routing.default_agent, setting agents.routing.fallback, setting "
         f"ekiden.scripts_dir. {ADVICE}"
     )
     trusted = clone.run("run", "what does this project do?", "--trust")

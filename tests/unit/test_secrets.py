@@ -160,7 +160,8 @@ def test_a_child_gets_secrets_by_a_socket_that_it_closes(tmp_path: Path) -> None
 def test_a_child_that_has_not_closed_its_memory_holds_nothing_that_others_could_open(tmp_path: Path) -> None:
     go, log = tmp_path / "go", tmp_path / "log"
     code = (
-        f"import os; print('up', flush=True)\nwhile not os.path.exists({str(go)!r}): pass\n"
+        "import os, time; print('up', flush=True); until = time.monotonic() + 60\n"
+        f"while not os.path.exists({str(go)!r}) and time.monotonic() < until: time.sleep(0.01)\n"
         "from ekiden.shared.children import watch_parent; watch_parent(); print(os.environ['DB_PASS'])"
     )
     child = start_child([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT), **SECRETS}, log=log)

@@ -176,7 +176,7 @@ def _strangers(entries: list[Entry], asked: dict[str, list[tuple[float, int]]], 
         if isinstance(record, LegStarted):
             pid = int(record.worker.rsplit(".", 2)[1])
         elif isinstance(record, ModelReplied):
-            count += pid not in {by for _, by in asked[f"{job}:{record.leg}:{record.turn}"]}
+            count += pid not in {by for _, by in asked.get(f"{job}:{record.leg}:{record.turn}", ())}
     return count
 
 

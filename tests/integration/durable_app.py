@@ -103,7 +103,8 @@ class CountingModel:
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         leg = LEG.get()
-        turn = 1 + sum(isinstance(record, ModelReplied) for record in leg.records)
+        replies = [one for one in leg.entries if one.record.leg == leg.number and isinstance(one.record, ModelReplied)]
+        turn = 1 + len(replies)
         await asyncio.to_thread(effect, "model", f"{leg.job}:{leg.number}:{turn}")
         return await self._model.reply(request, on_delta)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -112,13 +112,15 @@ def is_harmless(project: Path) -> bool:
         for agent in level.loaded.definitions:
             if {tool.name for tool in BUILTIN if agent.permits(tool.name)} - SAFE_TOOLS:
                 return False
-            if agent.permits("mcp.any.tool") or agent.extra.keys() & {*MCP_SERVERS, "hooks"}:
+            if agent.permits("mcp.any.tool") or any(agent.extra.get(name) for name in (*MCP_SERVERS, "hooks")):
                 return False
     return True
 
 
 @hostile(max_examples=400)
 @given(fields=FRONT)
+@example(fields={"name": "lure", "description": "d", "tools": "Bash, Read", "hooks": None})
+@example(fields={"name": "lure", "description": "d", "tools": ["ls"], "hooks": {"Stop": [{"command": "id"}]}})
 def test_an_agent_file_of_any_fields_loads_harmless_or_not_at_all(project: Path, fields: dict[str, Any]) -> None:
     text = f"---\n{yaml.safe_dump(fields, allow_unicode=True)}---\n{fields.get('description')}\n"
     (project / AGENTS_FOLDER / "lure.md").write_text(text, "utf-8", "replace")

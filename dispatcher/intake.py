@@ -157,6 +157,8 @@ async def serve_intake(stores: Stores, wait_replicas: int) -> None:
     answers = await _confirmed(stores.intake, [answer for answer in served if answer is not None], wait_replicas)
     for answer in answers:
         await stores.intake.settle(answer.taken, answer.ticket, answer.reply.model_dump_json())
+    if (task := asyncio.current_task()) is not None and task.cancelling():
+        raise asyncio.CancelledError  # before Python 3.12, wait_for in the client's library may have swallowed it
 
 
 async def _confirmed(intake: RedisIntakeStore, answers: list[_Answer], own: int) -> list[_Answer]:

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 
-__all__ = ["one_line", "say", "visible"]
+__all__ = ["note", "one_line", "say", "visible"]
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # the controls, C0 and C1, but tab and newline
@@ -35,3 +35,8 @@ def one_line(text: str, longest: int = 80, dots: str = "...") -> str:
 def say(text: object, *, is_error: bool = False) -> None:
     """Write a line to standard output or standard error, at once."""
     print(visible(str(text)), file=sys.stderr if is_error else sys.stdout, flush=True)
+
+
+def note(text: object) -> None:
+    """Write a line beside the answer: to standard error, at once."""
+    say(text, is_error=True)

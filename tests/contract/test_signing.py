@@ -53,6 +53,13 @@ async def to_b(leg: Leg) -> Outcome:
     return Transfer(leg.context.advance("b", "because"))
 
 
+async def delegate(leg: Leg) -> Outcome:
+    """Let agent helper do a part of the job, and wait for it."""
+    context = leg.context.advance("helper", "delegated")
+    child = Child(f"{leg.job}.1", "c", "helper", "help", context, {}, (), 3, 60.0)
+    return Suspended("children", 0.0, "", children=(child,))
+
+
 async def run_leg(stores: Stores, queue: str, *moves: Any) -> str:
     return await runner_of(stores, *moves).run(await take(stores, queue), queue)
 
@@ -164,11 +171,6 @@ def test_a_delegated_job_is_signed_for_itself(backend: Backend) -> None:
         ours = signed(stores)
         job = await routed(ours)
 
-        async def delegate(leg: Leg) -> Outcome:
-            context = leg.context.advance("helper", "delegated")
-            child = Child(f"{job}.1", "c", "helper", "help", context, {}, (), 3, 60.0)
-            return Suspended("children", 0.0, "", children=(child,))
-
         assert await run_leg(ours, queue_for("a"), delegate) == "ok"
         assert await run_leg(ours, queue_for("helper"), Answer("helped")) == "ok"
         assert (await stores.jobs.job(f"{job}.1")).status == "done"
@@ -186,10 +188,6 @@ def test_a_delegated_jobs_agent_is_the_one_that_its_journal_names(backend: Backe
     async def scenario(stores: Stores) -> None:
         ours = signed(stores)
         job = await routed(ours)
-
-        async def delegate(leg: Leg) -> Outcome:
-            child = Child(f"{job}.1", "c", "helper", "help", leg.context.advance("helper", "go"), {}, (), 3, 60.0)
-            return Suspended("children", 0.0, "", children=(child,))
 
         async def hand_over(leg: Leg) -> Outcome:
             return Transfer(leg.context.advance("expert", "because"))
@@ -211,10 +209,6 @@ def test_the_result_of_a_delegated_job_is_what_its_journal_says(backend: Backend
     async def scenario(stores: Stores) -> None:
         ours = signed(stores)
         job = await routed(ours)
-
-        async def delegate(leg: Leg) -> Outcome:
-            child = Child(f"{job}.1", "c", "helper", "help", leg.context.advance("helper", "go"), {}, (), 3, 60.0)
-            return Suspended("children", 0.0, "", children=(child,))
 
         async def read(leg: Leg) -> Outcome:
             [child] = await leg.children([f"{job}.1"])

@@ -226,7 +226,6 @@ def validate(
 
 
 def _agents(ctx: typer.Context, agents_dir: list[Path] | None, *, as_files: bool = False) -> Agents:
-
     return open_agents([*(ctx.obj or []), *(agents_dir or [])], as_files=as_files)
 
 

@@ -28,6 +28,5 @@ def grant_setting(key: str) -> None:
 
 
 def _grant(rights: Iterable[Right]) -> None:
-
     if granted := list(rights):
         remember(project_of(Path.cwd()), granted=granted)

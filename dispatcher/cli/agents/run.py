@@ -87,7 +87,6 @@ def _run_once(
     data_dir: Path | None,
     abandoned: Abandoned | None,
 ) -> int:
-
     assert asked.agent is not None
     url, data = configured(redis, data_dir)
     if url:

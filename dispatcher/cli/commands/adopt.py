@@ -63,6 +63,5 @@ def _require_agreement(source: Path, *, yes: bool) -> None:
 
 
 async def _unfinished(url: str) -> list[Unfinished]:
-
     async with client_of(url) as client:
         return await client.unfinished()

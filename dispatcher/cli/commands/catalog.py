@@ -159,7 +159,6 @@ def _tell(change: Change, *, as_json: bool) -> None:
 
 
 def _row(publication: Publication) -> list[Any]:
-
     return [
         local_time(publication.at_ms),
         publication.digest[:_SHORT],

@@ -172,7 +172,6 @@ def cancel(job: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-
     return asyncio.run(work)
 
 
@@ -184,7 +183,6 @@ async def _job(prefix: str, redis: str | None, data_dir: Path | None) -> AsyncIt
 
 
 async def _show(prefix: str, redis: str | None, data_dir: Path | None, showing: Showing) -> int:
-
     async with _job(prefix, redis, data_dir) as (client, job_id):
         view = view_for(job_id, as_json=showing.as_json, thoughts=showing.thoughts, verbose=showing.verbose)
         show_family(job_id, in_order(await client.journals(job_id)), view, showing.tail)
@@ -192,7 +190,6 @@ async def _show(prefix: str, redis: str | None, data_dir: Path | None, showing: 
 
 
 async def _follow(prefix: str, redis: str | None, data_dir: Path | None, showing: Showing) -> int:
-
     async with _job(prefix, redis, data_dir) as (client, job_id):
         return await see_through(showing.follower(client, job_id), may_ask=showing.may_ask)
 
@@ -200,7 +197,6 @@ async def _follow(prefix: str, redis: str | None, data_dir: Path | None, showing
 async def _retry(
     prefix: str, redis: str | None, data_dir: Path | None, showing: Showing, deadline_s: float, *, follow: bool
 ) -> int:
-
     async with _job(prefix, redis, data_dir) as (client, job_id):
         ended = len(await client.entries(job_id))
         try:

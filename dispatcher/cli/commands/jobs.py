@@ -44,14 +44,12 @@ def jobs(
 async def _newest(
     redis: str | None, data_dir: Path | None, limit: int, status: Status | None
 ) -> tuple[list[JobView], list[int]]:
-
     async with connected(redis, data_dir) as client:
         found = await client.jobs(limit, status)
         return found, await client.count_children(job.id for job in found)
 
 
 def _row(job: JobView, children: int) -> list[str]:
-
     created = local_time(job.created_ms)
     count = str(children) if children else ""
     return [job.id, job.status, job.agent, str(job.leg), count, created, glimpse(job.summary, 60)]

@@ -45,7 +45,6 @@ def list_(
     """List the sessions last used, newest first."""
 
     async def newest() -> list[SessionView]:
-
         async with connected(redis, data_dir) as client:
             return await client.sessions(limit, user=user, entry=agent)
 
@@ -145,7 +144,6 @@ def export(
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-
     return asyncio.run(work)
 
 
@@ -162,7 +160,6 @@ async def _whole(prefix: str, redis: str | None, data_dir: Path | None) -> tuple
 
 
 def _fields(view: SessionView) -> dict[str, Any]:
-
     return dataclasses.asdict(view)
 
 
@@ -175,7 +172,6 @@ def _exported(view: SessionView, said: list[Said]) -> dict[str, Any]:
 
 
 def _markdown(view: SessionView, said: list[Said]) -> str:
-
     parts = [f"# {view.title or view.id}", f"Session `{view.id}`, {local_time(view.created_ms)}"]
     for one in said:
         parts += [f"## {one.agent or 'You'}", one.message.text]
@@ -196,7 +192,6 @@ def _who_goes_on(view: SessionView, said: list[Said]) -> str:
 
 
 def _row(view: SessionView) -> list[str]:
-
     state = "idle" if view.active is None else f"busy, {view.waiting} waiting" if view.waiting else "busy"
     title, agent = glimpse(view.title, 50), view.entry or "(routed)"
     return [view.id, view.user, agent, view.policy, str(view.jobs), local_time(view.used_ms), state, title]

@@ -58,6 +58,5 @@ async def state_of(client: Client, session: str) -> dict[str, Any]:
 
 
 async def _read(prefix: str, redis: str | None, data_dir: Path | None) -> dict[str, Any]:
-
     async with connected(redis, data_dir) as client:
         return await state_of(client, await client.resolve_session(prefix))

@@ -49,6 +49,5 @@ def status(
 
 
 async def _look_once(redis: str | None, data_dir: Path | None) -> Look:
-
     async with connected(redis, data_dir) as client:
         return await look(client)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +27,7 @@ from ekiden.dispatcher.cli.options import (
 )
 from ekiden.dispatcher.cli.running.attend import Showing, see_through
 from ekiden.dispatcher.cli.running.elsewhere import submit_and_follow
-from ekiden.dispatcher.cli.running.request import deadline_of, prompt_of, user_name
+from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, prompt_of, user_name
 from ekiden.dispatcher.cli.running.submission import Asked, Conversation
 from ekiden.dispatcher.cli.running.variables import variables_of
 from ekiden.dispatcher.client import Client
@@ -37,7 +36,7 @@ from ekiden.shared.asking import settle_trust
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.records import Ended, Entry
 from ekiden.shared.stores.views import LivePiece
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note, say
 
 __all__ = ["submit"]
 
@@ -77,7 +76,7 @@ def submit(
         prompt_of(prompt),
         Conversation(user_name(user), session, is_continued, session_policy),
         agent,
-        None if cwd is None else Path(os.path.realpath(cwd)),
+        folder_there(cwd),
         on_busy,
         deadline_of(deadline),
         request_id,
@@ -90,12 +89,11 @@ def submit(
 async def _submit(
     asked: Asked, showing: Showing, redis: str | None, data_dir: Path | None, *, follow: bool, wait: bool
 ) -> int:
-
     async with connected(redis, data_dir, may_start=False) as client:
         if follow:
             return await submit_and_follow(client, asked, showing)
         try:
-            job = await asked.submit(client, _say)
+            job = await asked.submit(client, note)
         except NotConfirmed as error:
             if showing.as_json:
                 _print({"job": error.job, "confirmed": False, "request_id": error.request_id})
@@ -103,7 +101,7 @@ async def _submit(
         if wait:
             return await _wait(client, job, showing)
         if (text := await waits_behind(client, job)) is not None:
-            _say(text)
+            note(text)
     _print({"job": job} if showing.as_json else job)
     return 0
 
@@ -153,16 +151,11 @@ class _Quiet:
 
     def note(self, text: str) -> None:
         """See ``View``."""
-        _say(text)
+        note(text)
 
     def tick(self) -> None:
         """See ``View``."""
 
 
-def _say(text: str) -> None:
-    say(text, is_error=True)
-
-
 def _print(value: object) -> None:
-
     say(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

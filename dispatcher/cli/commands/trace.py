@@ -107,12 +107,10 @@ def _exported(story: Story, form: str, *, content: bool) -> Any:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-
     return asyncio.run(work)
 
 
 async def _read(prefix: str, redis: str | None, data_dir: Path | None) -> tuple[Story, dict[str, list[Entry]]]:
-
     async with connected(redis, data_dir) as client:
         job = await client.resolve(prefix)
         journals = await client.journals(job)

@@ -41,7 +41,6 @@ def trust(
 
 
 def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
-
     take_over(project)
     standing = standing_of(project)
     if yes:
@@ -86,7 +85,6 @@ def _is_agreed(count: int) -> bool:
 
 
 def _revoke(project: Path, as_json: bool) -> None:
-
     is_forgotten = forget(project)
     if as_json:
         say(json.dumps({"folder": str(project), "revoked": is_forgotten}))
@@ -97,7 +95,6 @@ def _revoke(project: Path, as_json: bool) -> None:
 
 
 def _list(as_json: bool) -> None:
-
     found = all_remembered()
     if as_json:
         for one in found:

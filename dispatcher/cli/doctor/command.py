@@ -37,7 +37,6 @@ def doctor(as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = Non
 
 
 async def _examine(redis: str | None, data_dir: Path | None) -> list[Finding]:
-
     try:
         configured(redis, data_dir)
     except ConfigurationError as fault:
@@ -46,7 +45,6 @@ async def _examine(redis: str | None, data_dir: Path | None) -> list[Finding]:
 
 
 def _show(found: list[Finding]) -> None:
-
     out = Output()
     marks = {"ok": "✓", "warning": "!", "error": "✗"}
     if not speaks_unicode(out.stream, os.environ):

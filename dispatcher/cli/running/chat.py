@@ -1,13 +1,12 @@
 """A chat, wherever the pools are that answer."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.running.here import own_pools, visit
-from ekiden.dispatcher.cli.running.request import Workplace
+from ekiden.dispatcher.cli.running.request import Workplace, folder_there
 from ekiden.dispatcher.cli.running.talk import Chat, talk
 from ekiden.dispatcher.cli.terminal.lines import lines_here
 from ekiden.dispatcher.local.unfinished import Abandoned
@@ -28,8 +27,7 @@ def chat_anywhere(
     """Chat with the pools of the configured server, or with pools of our own that stay up to the end."""
     url, data = configured(redis, data_dir)
     if url:
-        folder = None if chat.cwd is None else Path(os.path.realpath(chat.cwd))
-        return talk(url, None, replace(chat, cwd=folder), lines_here(None))
+        return talk(url, None, replace(chat, cwd=folder_there(chat.cwd)), lines_here(None))
     place = Workplace.of(chat.cwd, workspace_root)
     with visit(data, abandoned) as here, own_pools(here, place, agents_dirs) as stack:
         if here.resumed:

@@ -1,20 +1,20 @@
 """Jobs on the pools that serve a server somewhere."""
 
 import asyncio
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from ekiden.dispatcher.cli.running.attend import Showing, see_through
 from ekiden.dispatcher.cli.running.choosing import choose_instead
+from ekiden.dispatcher.cli.running.request import folder_there
 from ekiden.dispatcher.cli.running.submission import Asked
 from ekiden.dispatcher.cli.views.header import print_header, title_of
 from ekiden.dispatcher.client import Client, client_of
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.ids import session_of
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note
 
-__all__ = ["run_elsewhere"]
+__all__ = ["run_elsewhere", "submit_and_follow"]
 
 
 async def submit_and_follow(client: Client, asked: Asked, showing: Showing) -> int:
@@ -24,7 +24,7 @@ async def submit_and_follow(client: Client, asked: Asked, showing: Showing) -> i
     """
     while True:
         try:
-            job = await asked.submit(client, _note)
+            job = await asked.submit(client, note)
         except NotConfirmed as error:
             if showing.as_json:
                 showing.follower(client, error.job).view.note(str(error))
@@ -43,17 +43,11 @@ def run_elsewhere(
     if asked is None:
         raise InvalidRequest("--abandoned is for the embedded server: the pools of a Redis server go on by themselves")
 
-    folder = None if cwd is None else Path(os.path.realpath(cwd))
-    return asyncio.run(_submit_there(replace(asked, cwd=folder), redis, showing, has_header))
+    return asyncio.run(_submit_there(replace(asked, cwd=folder_there(cwd)), redis, showing, has_header))
 
 
 async def _submit_there(asked: Asked, redis: str, showing: Showing, has_header: bool) -> int:
-
     async with client_of(redis) as client:
         if has_header and asked.agent is not None and not showing.as_json:
             print_header(await title_of(client, asked.agent))
         return await submit_and_follow(client, asked, showing)
-
-
-def _note(text: str) -> None:
-    say(text, is_error=True)

@@ -28,7 +28,7 @@ from ekiden.shared.ids import session_of
 from ekiden.shared.server import require_no_waiting
 from ekiden.shared.settings import load_settings, origin_of
 from ekiden.shared.settings_files import project_file
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note
 
 __all__ = ["Visit", "own_pools", "run_here", "visit"]
 
@@ -131,7 +131,7 @@ class _Relay:
     async def _submit(self, client: Client, asked: Asked) -> str:
         if asked.agent is not None:  # the catalog in force must be our dispatcher's, not one from yesterday
             await self._stack.ready(client)
-        return await asked.submit(client, _say, is_served=True)
+        return await asked.submit(client, note, is_served=True)
 
     async def _see_through(self, follower: Follower) -> int:
         stack = self._stack
@@ -156,8 +156,3 @@ class _Relay:
             async with asyncio.timeout(within_s):
                 if await follower.client.cancel(follower.job) != "flagged" or self._stack.ended() is None:
                     await end()
-
-
-def _say(text: str) -> None:
-
-    say(text, is_error=True)

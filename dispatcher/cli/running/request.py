@@ -1,6 +1,7 @@
 """What ``run`` and ``submit`` are asked for, checked before anything starts."""
 
 import getpass
+import os
 import re
 import sys
 import tempfile
@@ -18,6 +19,7 @@ __all__ = [
     "deadline_of",
     "demo_project",
     "existing_folder",
+    "folder_there",
     "prompt_of",
     "require_reachable",
     "user_name",
@@ -52,6 +54,11 @@ def existing_folder(path: Path, option: str) -> Path:
     if not path.is_dir():
         raise InvalidRequest(f"{option} {str(path)!r} is no folder: give one that exists")
     return path.resolve()
+
+
+def folder_there(cwd: Path | None) -> Path | None:
+    """Return ``cwd`` absolute, without links, unchecked: it is a folder of the machine that the pools run on."""
+    return None if cwd is None else Path(os.path.realpath(cwd))
 
 
 def prompt_of(text: str) -> str:

@@ -11,7 +11,7 @@ from ekiden.shared.trust.grants import trust_for_now
 from ekiden.shared.trust.rights import Right, tool_right
 from ekiden.shared.trust.store import remember
 from ekiden.shared.trust.telling import BASH, hint, take_over
-from ekiden.shared.visible import say, visible
+from ekiden.shared.visible import note, visible
 
 if TYPE_CHECKING:
     from ekiden.shared.standing import Standing
@@ -57,7 +57,7 @@ def _settle(project: Path) -> None:
     if not standing.lacking:
         return
     if not (standing.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
-        say(_told(standing), is_error=True)
+        note(_told(standing))
     elif _ask(standing):
         remember(project, granted=standing.wanted, vouched=True)
     else:
@@ -68,7 +68,7 @@ def _ask(standing: "Standing") -> bool:
     import typer
 
     begin = "asks for more than you granted it" if standing.grants.granted else "asks for what only you can grant it"
-    say("\n".join([f"The folder {str(standing.project)!r} {begin}:", *listed(standing.lacking)]), is_error=True)
+    note("\n".join([f"The folder {str(standing.project)!r} {begin}:", *listed(standing.lacking)]))
     return typer.confirm("Trust this folder?", default=False, err=True)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note, say
 
 __all__ = ["worker"]
 
@@ -52,7 +52,7 @@ def worker(
 
     url = server_url(load_settings(redis_url=redis))
     for name in asyncio.run(_unknown(url, names)):
-        say(f"ekiden: no agent in the catalog is named {name!r}; its queue is served all the same", is_error=True)
+        note(f"ekiden: no agent in the catalog is named {name!r}; its queue is served all the same")
     whom = ", ".join(names) if names else "all agents of the catalog"
     files = f"files under {root}; {BASH}" if root else "no files, no bash"
     say(f"Serving {whom} at {without_password(url)}, {files}")

@@ -13,7 +13,7 @@ import typer
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, UNREAD
 from ekiden.dispatcher.cli.lazy import LazyGroup, command_of
 from ekiden.shared.errors import ConfigurationError, EkidenError
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note, say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -118,7 +118,7 @@ class _Commands(LazyGroup):
         except BrokenPipeError as error:
             sys.exit(_unwritten(error))
         except typer.Abort:
-            say("Aborted", is_error=True)
+            note("Aborted")
             raise typer.Exit(INTERRUPTED) from None
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -186,13 +186,13 @@ def _flushed(code: object) -> int:
     except OSError as error:
         return _unwritten(error)
     if isinstance(code, str):  # what Celery's start-up steps end with
-        say(code, is_error=True)
+        note(code)
         return 1
     return code if isinstance(code, int) else 0
 
 
 def _complain(error: EkidenError) -> int:
-    say(f"ekiden: {error}", is_error=True)
+    note(f"ekiden: {error}")
     return error.exit_code
 
 
@@ -203,7 +203,7 @@ def _unwritten(error: OSError) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes at its end
     if isinstance(error, BrokenPipeError):
         return UNREAD
-    say(f"ekiden: the output cannot be written: {error.strerror}", is_error=True)
+    note(f"ekiden: the output cannot be written: {error.strerror}")
     return 1
 
 

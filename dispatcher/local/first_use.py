@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ekiden.shared.trust.telling import BASH
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note
 
 __all__ = ["tell_of_bash"]
 
@@ -14,5 +14,5 @@ def tell_of_bash(data_dir: Path) -> None:
     """Say that nothing confines ``bash``. ``data_dir``, which is the user's and the project's, remembers it."""
     told = data_dir / _TOLD
     if not told.exists():
-        say(f"ekiden: file tools stay in the workspace; {BASH} (said once here)", is_error=True)
+        note(f"ekiden: file tools stay in the workspace; {BASH} (said once here)")
         told.touch()

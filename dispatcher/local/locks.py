@@ -10,7 +10,7 @@ from typing import Self
 from ekiden.shared.embedded import UP_LOCK
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.keeper import is_locked, open_lock, try_lock
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note
 
 __all__ = ["Neighbours", "UpLock", "root_of_up"]
 
@@ -44,7 +44,7 @@ class Neighbours:
         told_at = time.monotonic() + _PATIENCE_S
         while not (is_first := try_lock(self._lock, fcntl.LOCK_EX)) and not try_lock(self._lock, fcntl.LOCK_SH):
             if time.monotonic() > told_at:
-                say("waiting for another command here, which asks what becomes of earlier jobs", is_error=True)
+                note("waiting for another command here, which asks what becomes of earlier jobs")
                 told_at = math.inf
             time.sleep(_POLL_S)
         return is_first

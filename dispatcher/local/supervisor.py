@@ -7,7 +7,7 @@ from collections import defaultdict
 from ekiden.dispatcher.client import client_of
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note, say
 
 __all__ = ["Supervisor"]
 
@@ -28,7 +28,7 @@ class Supervisor:
             ready = asyncio.create_task(self._stack.ready(client))
             ready.add_done_callback(_say_ready)
             while True:
-                self._stack.tell_problems(lambda text: say(text, is_error=True))
+                self._stack.tell_problems(note)
                 if (kind := self._stack.ended()) is not None:
                     self._revive(kind)
                 await asyncio.sleep(_LOOK_S)
@@ -39,7 +39,7 @@ class Supervisor:
         self._deaths[kind] = [death for death in (*self._deaths[kind], now) if now - death < _WITHIN_S]
         if len(self._deaths[kind]) >= _MOST_DEATHS:
             raise ConfigurationError(f"the {kind} ended {_MOST_DEATHS} times within {_WITHIN_S:.0f} s: {why}")
-        say(f"the {kind} ended and is started again: {why}", is_error=True)
+        note(f"the {kind} ended and is started again: {why}")
         self._stack.children[kind].stop()
         self._stack.start(kind)
 

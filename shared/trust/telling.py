@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note
 
 __all__ = ["BASH", "hint", "take_over", "tell"]
 
@@ -21,7 +21,7 @@ def tell(project: Path, what: str) -> None:
     is_first = project not in {folder for folder, _ in _told}
     _told.add((project, what))
     advice = f" {hint(project)}" if is_first else ""
-    say(f"ekiden: the folder {str(project)!r} is not trusted: {what}.{advice}", is_error=True)
+    note(f"ekiden: the folder {str(project)!r} is not trusted: {what}.{advice}")
 
 
 def take_over(project: Path) -> None:

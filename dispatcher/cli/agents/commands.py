@@ -33,7 +33,7 @@ from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.places import project_of
 from ekiden.shared.settings import load_settings
 from ekiden.shared.trust.telling import take_over
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note, say
 
 __all__ = ["create", "delete", "edit", "list_", "show", "validate"]
 
@@ -125,7 +125,7 @@ def list_(
         print_levels(files, scope.value)
     if broken := [file for file in files if file.definition is None]:
         names = ", ".join(shown_path(file.path) for file in broken[:3]) + (" and others" if len(broken) > 3 else "")
-        say(f"{len(broken)} file(s) cannot be used: {names}; see `ekiden agents validate`", is_error=True)
+        note(f"{len(broken)} file(s) cannot be used: {names}; see `ekiden agents validate`")
 
 
 def show(
@@ -159,9 +159,9 @@ def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
         out.line(f"An earlier text that was refused is in {shown_path(rejected_copy(file.path))}")
     edited = edit_file(file, agents)
     if edited.rejected is not None:
-        say(f"Not saved, {shown_path(edited.path)} stays as it was:", is_error=True)
+        note(f"Not saved, {shown_path(edited.path)} stays as it was:")
         print_problems(edited.problems)
-        say(f"Your text is in {shown_path(edited.rejected)}", is_error=True)
+        note(f"Your text is in {shown_path(edited.rejected)}")
         raise typer.Exit(1)
     if not edited.is_saved:
         out.line("Nothing was changed")

@@ -9,7 +9,7 @@ from ekiden.dispatcher.cli.agents.found import AgentFile, Agents
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, InputField
 from ekiden.shared.definitions.problems import Problem
-from ekiden.shared.visible import one_line, say
+from ekiden.shared.visible import note, one_line
 
 __all__ = [
     "print_agent",
@@ -169,14 +169,14 @@ def print_problems(problems: Iterable[Problem]) -> None:
     """Print problems on standard error."""
     for problem in problems:
         where = f"line {problem.line}: " if problem.line else ""
-        say(f"  {problem.severity}: {where}{problem.message}", is_error=True)
+        note(f"  {problem.severity}: {where}{problem.message}")
 
 
 def print_findings(report: Report) -> None:
     """Print the findings alone, on standard error."""
     for check in report.checks:
         for finding in check.findings:
-            say(f"  {finding.severity}: {finding.message}", is_error=True)
+            note(f"  {finding.severity}: {finding.message}")
 
 
 def shown_path(path: Path) -> str:

@@ -23,7 +23,7 @@ from ekiden.shared.errors import DefinitionError, InvalidRequest
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.catalogs import Publication
 from ekiden.shared.stores.opening import Stores, open_stores
-from ekiden.shared.visible import one_line, say
+from ekiden.shared.visible import note, one_line, say
 
 __all__ = ["app"]
 
@@ -136,7 +136,7 @@ def _valid_files(agents_dir: list[Path] | None) -> Catalog:
     checker = Checker(agents.in_force)
     errors = [error for file in agents.files if not file.is_shadowed for error in checker.report(file).errors]
     for error in errors:
-        say(error, is_error=True)
+        note(error)
     if errors:
         raise DefinitionError(f"{len(errors)} error(s) in the agent files: nothing was published")
     return build_catalog(agents.in_force.values(), agents.sources)[0]

@@ -16,7 +16,7 @@ from ekiden.shared.redaction import MASK, redact, redact_all
 from ekiden.shared.settings import Settings, key_of, load_settings, origins
 from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
 from ekiden.shared.storable import read_json
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note, say
 
 __all__ = ["app"]
 
@@ -39,7 +39,7 @@ def get(
     masked = redact(_shown(value))
     say(masked)
     if MASK in masked:
-        say("ekiden: a part is masked, --show-secrets prints it", is_error=True)
+        note("ekiden: a part is masked, --show-secrets prints it")
 
 
 @app.command("set")

@@ -28,7 +28,7 @@ from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.stores.views import JobView
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note, say
 
 __all__ = ["app"]
 
@@ -75,7 +75,7 @@ def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Data
     elif status == "done":
         Output().line(str(found["result"] or ""))
     else:
-        say(f"ekiden: job {found['id']} {status} ({reason}): {found['result'] or ''}", is_error=True)
+        note(f"ekiden: job {found['id']} {status} ({reason}): {found['result'] or ''}")
     raise typer.Exit(exit_code_of(status, reason))
 
 

@@ -122,7 +122,7 @@ def _print_end(job: str, end: Ended, *, as_json: bool) -> None:
     elif end.answer is not None:
         _print(end.answer)
     else:
-        say(f"ekiden: job {job} {end.status} ({end.reason}): {end.error or ''}", is_error=True)
+        note(f"ekiden: job {job} {end.status} ({end.reason}): {end.error or ''}")
 
 
 _END_FIELDS = {"status", "reason", "answer", "error"}

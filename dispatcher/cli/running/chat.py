@@ -10,7 +10,7 @@ from ekiden.dispatcher.cli.running.request import Workplace, folder_there
 from ekiden.dispatcher.cli.running.talk import Chat, talk
 from ekiden.dispatcher.cli.terminal.lines import lines_here
 from ekiden.dispatcher.local.unfinished import Abandoned
-from ekiden.shared.visible import say
+from ekiden.shared.visible import note
 
 __all__ = ["chat_anywhere"]
 
@@ -31,5 +31,5 @@ def chat_anywhere(
     place = Workplace.of(chat.cwd, workspace_root)
     with visit(data, abandoned) as here, own_pools(here, place, agents_dirs) as stack:
         if here.resumed:
-            say(f"{len(here.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them", is_error=True)
+            note(f"{len(here.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them")
         return talk(here.url, stack, replace(chat, cwd=place.folder), lines_here(data / "history"))

@@ -1,5 +1,6 @@
 """The real program on a terminal of its own, as a person sees and types."""
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -43,6 +44,18 @@ class Terminal:
 
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
+
+    def interrupt(self, within_s: float = 20.0) -> int:
+        """Press Ctrl-C until the program ends, as people do, and return its exit code.
+
+        Python reads a line in C: a Ctrl-C that comes after the question and before that read waits for the next key.
+        """
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            self.type("\x03")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.ends(1.0)
+        raise AssertionError(f"it did not end at Ctrl-C: {self.text}")
 
     def wait_for(self, text: str, within_s: float = 20.0) -> None:
         """Return when ``text`` was written, behind what was waited for before."""

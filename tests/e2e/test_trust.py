@@ -311,13 +311,16 @@ def test_on_a_terminal_the_user_is_asked_once_with_what_the_folder_brings(clone:
     assert json.loads(clone.run("trust", "--json").stdout)["trusted"]
     assert not (tmp_path / "ran").exists()
     agent(clone.folder, "third", tools=["edit_file"])
-    for typed, code in (("\x03", 130), ("n\n", 0)):
+    for is_refused in (False, True):
         with Terminal(clone, "trust", env=answer) as terminal:
             terminal.wait_for("and for this, which you have not granted:")
             terminal.wait_for("agent third: edit_file")
             terminal.wait_for("Trust this folder with all 1? [y/N]: ")
-            terminal.type(typed)
-            assert terminal.ends(60) == code, terminal.text
+            if is_refused:
+                terminal.type("n\n")
+                assert terminal.ends(60) == 0, terminal.text
+            else:
+                assert terminal.interrupt(60) == 130, terminal.text
     assert "It is not trusted with what is new" in terminal.text
     with Terminal(clone, "agents", "list", env=answer) as terminal:
         assert terminal.ends(60) == 0, terminal.text

@@ -128,8 +128,8 @@ def stop_all(children: Sequence[ChildProcess], grace_s: float = STOP_S) -> list[
 def watch_parent(grace_s: float = ORPHAN_S) -> None:
     """End this process when its parent ends: SIGTERM (a warm stop) at once, SIGKILL for its group after ``grace_s``.
 
-    In a process that :func:`start_child` did not start it only does what ``shared.process_secrets.withdraw`` does. Programs
-    that this one starts know nothing of it.
+    In a process that :func:`start_child` did not start it only does what ``shared.process_secrets.withdraw`` does.
+    Programs that this one starts know nothing of it.
 
     Raises:
         ConfigurationError: ``EKIDEN_PARENT_FD`` or ``EKIDEN_SECRETS_FD`` does not name an open descriptor, or

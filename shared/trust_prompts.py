@@ -53,29 +53,31 @@ def listed(rights: Iterable[Right]) -> list[str]:
 def _settle(project: Path) -> None:
     from ekiden.shared.project_trust import project_trust_of
 
-    standing = project_trust_of(project)
-    if not standing.lacking:
+    trust_status = project_trust_of(project)
+    if not trust_status.lacking:
         return
-    if not (standing.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
-        note(_told(standing))
-    elif _ask(standing):
-        remember(project, granted=standing.wanted, vouched=True)
+    if not (trust_status.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
+        note(_told(trust_status))
+    elif _ask(trust_status):
+        remember(project, granted=trust_status.wanted, vouched=True)
     else:
-        remember(project, refused=standing.lacking, vouched=False)
+        remember(project, refused=trust_status.lacking, vouched=False)
 
 
-def _ask(standing: "ProjectTrust") -> bool:
+def _ask(trust_status: "ProjectTrust") -> bool:
     import typer
 
-    begin = "asks for more than you granted it" if standing.grants.granted else "asks for what only you can grant it"
-    note("\n".join([f"The folder {str(standing.project)!r} {begin}:", *listed(standing.lacking)]))
+    begin = (
+        "asks for more than you granted it" if trust_status.grants.granted else "asks for what only you can grant it"
+    )
+    note("\n".join([f"The folder {str(trust_status.project)!r} {begin}:", *listed(trust_status.lacking)]))
     return typer.confirm("Trust this folder?", default=False, err=True)
 
 
-def _told(standing: "ProjectTrust") -> str:
-    because = f" ({standing.grants.problem})" if standing.grants.problem else ""
-    text = f"the folder {str(standing.project)!r} is not trusted{because}: {_summary(standing.lacking)}"
-    return f"ekiden: {text}. {hint(standing.project)}"
+def _told(trust_status: "ProjectTrust") -> str:
+    because = f" ({trust_status.grants.problem})" if trust_status.grants.problem else ""
+    text = f"the folder {str(trust_status.project)!r} is not trusted{because}: {_summary(trust_status.lacking)}"
+    return f"ekiden: {text}. {hint(trust_status.project)}"
 
 
 def _summary(rights: Iterable[Right]) -> str:

@@ -248,9 +248,9 @@ def show_job_tree(job: str, placed: Sequence[Placed], view: View, tail: int | No
     """Show the journals of a job and of those below it as they are now, or their tail."""
     views = Views(job, view)
     first = 0 if tail is None else max(0, len(placed) - tail)
-    for cursor, (one, entry) in enumerate(placed):
+    for index, (one, entry) in enumerate(placed):
         of_one = views.of(one)
-        (of_one.show if cursor >= first else of_one.learn)(entry)
+        (of_one.show if index >= first else of_one.learn)(entry)
 
 
 class _Reads:

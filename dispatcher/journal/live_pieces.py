@@ -8,7 +8,7 @@ __all__ = ["LivePieces"]
 
 
 class LivePieces:
-    """Knows from the journal which drafts are void: a turn's once its record is there, an attempt's after the next.
+    """Knows from the journal which pieces are void: a turn's once its record is there, an attempt's after the next.
 
     Every claim writes one ``LegStarted`` and raises the fence by one, so the fence in force is their number.
     """
@@ -23,7 +23,7 @@ class LivePieces:
         match record:
             case LegStarted():
                 self._claims += 1
-                self._done = (0, 0)  # earlier drafts are told by their fence; a retried job may use turn numbers again
+                self._done = (0, 0)  # earlier pieces are known by their fence; a retried job may use turn numbers again
                 self._is_over = False
             case ModelReplied(leg=leg, turn=turn):
                 self._done = (leg, turn)

@@ -30,7 +30,7 @@ class CatalogCache(Generic[T]):
     async def get(self, digest: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what ``make`` makes for the catalog ``digest``; what fails is made anew when it is asked for again.
 
-        Raises ``CatalogNotReady`` when that takes longer than the caller's patience: it is made all the same.
+        Raises ``CatalogNotReady`` when that takes longer than ``max_wait_s``: it is made all the same.
         """
         task = self._made.pop(digest, None)
         if task is None or task.cancelled() or (task.done() and task.exception() is not None):

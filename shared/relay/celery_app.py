@@ -123,7 +123,7 @@ class _Relay:
             self._beat.also(PeriodicCall(FOLLOW_S, self._follow_catalog))
 
     async def start(self) -> None:
-        """Build the handler on the legs' loop, then begin to beat."""
+        """Build the handler on the legs' loop, then start the heartbeat."""
         await self._stores.ping()
         for advice in await self._stores.check(self._settings.wait_replicas):
             log.warning("server", advice=advice)

@@ -27,7 +27,7 @@ LOOK_S = 1.0
 TIDY_S = 600.0
 GAUGES_S = 5.0
 AGAIN_S = 0.25
-"""How long a chore waits at least after it failed."""
+"""How long a call waits at least after it failed."""
 CALM_S = 3.0
 """How long nothing may fail until an outage is over: writes may fail while reads succeed."""
 
@@ -43,7 +43,7 @@ class PeriodicCall:
 
 
 class _Outage:
-    """Says once what is wrong with the server, and once that it is over, however many chores meet it how often."""
+    """Says once what is wrong with the server, and once that it is over, however many calls meet it how often."""
 
     def __init__(self) -> None:
         self._told: set[type[EkidenError]] = set()
@@ -66,7 +66,7 @@ class _Outage:
 
 
 class Heartbeat:
-    """Runs chores until stopped, each at its own pace: a server that hangs in one of them delays no other.
+    """Makes periodic calls until stopped, each at its own pace: a server that hangs in one of them delays no other.
 
     Legs on the main loop cannot delay it, a wedged main loop cannot fake it.
     """
@@ -95,11 +95,11 @@ class Heartbeat:
             ]
 
     def also(self, call: PeriodicCall) -> None:
-        """Add a chore; before ``start``."""
+        """Add a call; before ``start``."""
         self._chores.append(call)
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Start its thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -134,7 +134,7 @@ class Heartbeat:
             self._outage.goes_on(error)
             if isinstance(error, IndexOverwritten):
                 await _put_aside(stores, error.key)
-        except Exception:  # the beat must outlive whatever goes wrong in it: without it every lease here is lost
+        except Exception:  # the heartbeat must outlive whatever goes wrong in it: without it every lease here is lost
             log.exception("beat_failed")
         else:
             self._outage.may_be_over()
@@ -156,6 +156,6 @@ class Heartbeat:
 
 async def _put_aside(stores: Stores, key: str) -> None:
     """Put aside what another program has written over an index. What that listed is lost; all else goes on."""
-    with suppress(EkidenError):  # the next chore that meets it tries again
+    with suppress(EkidenError):  # the next call that meets it tries again
         if await stores.dead_letters.move_misplaced([key]):
             log.error("index_overwritten", key=key, see="ekiden status --dead-letters")

@@ -28,7 +28,7 @@ class HeldLease:
     has_begun: bool = False
     """Whether its handler has been called."""
     prolonged: set[Callable[[], None]] = field(default_factory=set)
-    """Told of each renewal, in the thread of the beat: processes live no longer than the lease under which they run."""
+    """Told of each renewal, in the heartbeat's thread: processes live no longer than the lease under which they run."""
 
     def prolong(self, until: float) -> None:
         """Note a renewal."""
@@ -38,7 +38,7 @@ class HeldLease:
 
 
 class Leases:
-    """The legs that run in this process. ``renew`` is called by the beat thread, the rest by the legs' event loop."""
+    """The legs that run in this process. ``renew`` is called by the heartbeat, the rest by the legs' event loop."""
 
     def __init__(self, lease_s: float) -> None:
         self.lease_s = lease_s

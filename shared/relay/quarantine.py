@@ -1,10 +1,10 @@
-"""Runs legs in processes of their own, because they took workers along before: they take no neighbours along then.
+"""Runs legs in processes of their own, because they took workers along before: they take no other legs along then.
 
 ``Quarantine`` is the worker's side; ``-m ekiden.shared.relay.quarantine BOOTSTRAP`` is the process. A socket is its
-standard input and output. An empty line from it says that its memory is closed (``shared.process_secrets``); the first line to
-it is JSON of the part of its environment that may hold secrets, every other one a message, which it serves, and each
-further line from it is a verdict. It ends with its worker, at once where that is killed: it runs
-under the worker's reaper.
+standard input and output. An empty line from it says that its memory is closed (``shared.process_secrets``); the first
+line to it is JSON of the part of its environment that may hold secrets, every other one a message, which it serves, and
+each further line from it is a verdict. It ends with its worker, at once where that is killed: it runs under the
+worker's reaper.
 """
 
 import asyncio
@@ -163,9 +163,9 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
     assert task is not None
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
     threading.Thread(target=_read, args=(loop, messages, task), daemon=True).start()
-    beat = Heartbeat(url, settings, leases, describe=None)
-    beat.also(PeriodicCall(1.0, lambda _: _end_if_wedged(leases)))
-    beat.start()
+    heartbeat = Heartbeat(url, settings, leases, describe=None)
+    heartbeat.also(PeriodicCall(1.0, lambda _: _end_if_wedged(leases)))
+    heartbeat.start()
     served = await load_bootstrap(bootstrap)(settings, stores)
     runner = Runner(
         stores.jobs,
@@ -184,12 +184,12 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
             log.info("leg_ran_alone", job=message.get("job"), verdict=verdict, process=PROCESS)
             answers.write(verdict.encode() + b"\n")
     finally:
-        await _close(beat, stores)
+        await _close(heartbeat, stores)
         await asyncio.to_thread(stop_telemetry)
 
 
-async def _close(beat: Heartbeat, stores: Stores) -> None:
-    await asyncio.to_thread(beat.stop)
+async def _close(heartbeat: Heartbeat, stores: Stores) -> None:
+    await asyncio.to_thread(heartbeat.stop)
     await stores.close()
 
 

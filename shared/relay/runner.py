@@ -243,7 +243,7 @@ class Runner:
             leg.take(await self._with_retries(self._store.journal, leg.job, after=leg.lease.seq))
 
     async def _take_back(self, lease: Lease) -> None:
-        """Give back a leg that was lost before it ran; it costs no attempt, for too much work is no poison."""
+        """Give back a leg that was lost before it ran; it costs no attempt: too much work is no fault of it."""
         verdict = "unanswered"
         with contextlib.suppress(EkidenError):
             verdict = await self._with_retries(self._store.give_back, lease)

@@ -1,4 +1,4 @@
-"""Which messages and legs a pool believes: where there are keys, those that this deployment has signed."""
+"""Which messages and legs a pool accepts: where there are keys, those that this deployment has signed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class MessageVerifier:
-    """Checks, and keeps what failed. Without keys it believes everything."""
+    """Checks, and keeps what failed. Without keys it accepts everything."""
 
     signing: Signing = OFF
     dead_letters: RedisDeadLetterStore | None = None
@@ -50,7 +50,7 @@ class MessageVerifier:
             await self.dead_letters.bury(queue, reason, message.model_dump_json(exclude_none=True).encode())
 
     def end_of(self, leg: int, error: Forged) -> Ended:
-        """Return the end of a job that is not believed."""
+        """Return the end of a job whose signatures are wrong."""
         text = f"{error}: somebody else writes to the server, or signs with another key (ekiden.signing_key)"
         return Ended(leg=leg, status="failed", reason="FORGED", error=text)
 

@@ -19,7 +19,7 @@ class WriteRetries:
     """Repeats a write while the server is away, for so many seconds at most.
 
     Repeating is safe: claims, appends and commits are recognised by the store. A leg whose lease runs out meanwhile is
-    cancelled by its ``Leases``; patience therefore lasts as long as a lease.
+    cancelled by its ``Leases``; it therefore retries for as long as a lease lasts.
     """
 
     def __init__(self, seconds: float) -> None:

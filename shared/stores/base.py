@@ -32,7 +32,7 @@ __all__ = [
 ClaimVerdict = Literal[
     "gone", "too_new", "finished", "stale", "suspended", "waiting", "busy", "quarantined", "deferred"
 ]
-"""Why a leg is not ours. ``quarantined``: it took workers along before and must run alone in its process; ``aside``:
+"""Why a leg is not ours. ``quarantined``: it took workers along before and must run alone in its process; ``deferred``:
 it must, and waits on a timer until there is room for it."""
 CommitVerdict = Literal["ok", "fenced", "moved", "gone", "cancelled", "refused", "finished", "stale"]
 """What became of a commit. ``moved``: the journal is not where the writer believed: the server went back in time."""
@@ -196,7 +196,7 @@ class JobStore(Appends, JobReader, Protocol):
     ) -> Claimed | ClaimVerdict:
         """Take the lease of a leg and record its start, or say why not.
 
-        From ``quarantine_from`` attempts without progress on, the leg is ``quarantined`` to others in this process; with
+        From ``quarantine_from`` attempts without progress on, the leg is ``quarantined`` for others here; with
         ``defer_s`` it is put aside for so long instead.
         """
         ...

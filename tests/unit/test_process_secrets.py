@@ -196,7 +196,10 @@ def test_a_child_asks_for_secrets_only_with_its_memory_closed(tmp_path: Path) ->
 
 @linux
 def test_a_program_closes_its_memory_also_when_nothing_around_it_is_named_like_a_secret() -> None:
-    code = "import ctypes; from ekiden.shared.process_secrets import withdraw; withdraw(); print(ctypes.CDLL(None).prctl(3))"
+    code = (
+        "import ctypes; from ekiden.shared.process_secrets import withdraw; withdraw(); "
+        "print(ctypes.CDLL(None).prctl(3))"
+    )
     done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
     assert done.stdout == b"0\n"
 

@@ -22,7 +22,7 @@ BROKEN_OFF = "Outcome unknown: the tool was broken off while it ran. Check what 
 
 
 class ToolCalls(CallKind):
-    """Runs tools, those without effects side by side. Names that nobody has are taken as well: the gate tells them."""
+    """Runs tools, those without effects side by side. Unknown names are taken as well: the tool runner answers."""
 
     def __init__(
         self,

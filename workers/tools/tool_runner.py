@@ -1,4 +1,4 @@
-"""The one way to run a tool: whatever happens behind the gate, the model gets one answer."""
+"""The one way to run a tool: whatever happens in the tool, the model gets one answer."""
 
 import asyncio
 import contextvars
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 class ToolRunner:
     """Runs calls of the tools given to it: checks arguments, keeps synchronous tools off the event loop, never raises.
 
-    One gate per process owns the threads; ``only`` narrows it to the tools that an agent is offered, so that a model
+    One runner per process owns the threads; ``only`` narrows it to the tools that an agent is offered, so that a model
     cannot call what it was not shown.
     """
 
@@ -39,7 +39,7 @@ class ToolRunner:
         self._threads = ThreadPoolExecutor(threads, "tool") if isinstance(threads, int) else threads
 
     def only(self, tools: Iterable[Tool]) -> "ToolRunner":
-        """Return a gate for these tools alone that shares the threads of this one."""
+        """Return a runner for these tools alone that shares the threads of this one."""
         return ToolRunner(tools, self._threads)
 
     def close(self) -> None:

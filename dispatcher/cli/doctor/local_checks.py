@@ -29,15 +29,15 @@ async def examine_here() -> list[Finding]:
 
 def trust() -> Finding:
     """Tell whether the project may do what it asks for."""
-    standing = project_trust_of(project_of(Path.cwd()))
-    if not standing.wanted:
+    trust_status = project_trust_of(project_of(Path.cwd()))
+    if not trust_status.wanted:
         return ok("trust", "this folder asks for nothing that needs it")
-    if standing.grants.problem:
-        return warning("trust", f"nothing is granted to this folder: {standing.grants.problem}", "ekiden trust")
-    if lacking := standing.lacking:
-        text = f"of {len(standing.wanted)} things that this folder asks for, {len(lacking)} are not granted"
+    if trust_status.grants.problem:
+        return warning("trust", f"nothing is granted to this folder: {trust_status.grants.problem}", "ekiden trust")
+    if lacking := trust_status.lacking:
+        text = f"of {len(trust_status.wanted)} things that this folder asks for, {len(lacking)} are not granted"
         return warning("trust", text, "ekiden trust")
-    return ok("trust", f"all {len(standing.wanted)} things that this folder asks for are granted")
+    return ok("trust", f"all {len(trust_status.wanted)} things that this folder asks for are granted")
 
 
 def agent_files() -> Finding:

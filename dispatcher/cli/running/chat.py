@@ -29,7 +29,7 @@ def chat_anywhere(
     if url:
         return run_repl(url, None, replace(chat, cwd=folder_there(chat.cwd)), lines_here(None))
     place = Workspace.of(chat.cwd, workspace_root)
-    with embedded_access(data, unfinished) as here, own_pools(here, place, agents_dirs) as stack:
-        if here.resumed:
-            note(f"{len(here.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them")
-        return run_repl(here.url, stack, replace(chat, cwd=place.folder), lines_here(data / "history"))
+    with embedded_access(data, unfinished) as access, own_pools(access, place, agents_dirs) as stack:
+        if access.resumed:
+            note(f"{len(access.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them")
+        return run_repl(access.url, stack, replace(chat, cwd=place.folder), lines_here(data / "history"))

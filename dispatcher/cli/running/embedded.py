@@ -46,7 +46,7 @@ class EmbeddedAccess:
 
 @contextmanager
 def embedded_access(data_dir: Path, unfinished: UnfinishedChoice | None) -> Iterator[EmbeddedAccess]:
-    """Start the embedded server unless it runs, settle what becomes of abandoned jobs, and stop it in the end."""
+    """Start the embedded server unless it runs, settle what becomes of unfinished jobs, and stop it in the end."""
     require_no_waiting(load_settings())
     with attach(data_dir) as server, RunningCommands(data_dir) as running_commands:
         name_legacy_data(data_dir)
@@ -56,15 +56,15 @@ def embedded_access(data_dir: Path, unfinished: UnfinishedChoice | None) -> Iter
 
 
 @contextmanager
-def own_pools(here: EmbeddedAccess, place: Workspace, agents_dirs: Sequence[Path] = ()) -> Iterator[Stack | None]:
+def own_pools(access: EmbeddedAccess, place: Workspace, agents_dirs: Sequence[Path] = ()) -> Iterator[Stack | None]:
     """Run a dispatcher and a worker for the folder; None: an ``ekiden up`` serves it already."""
-    warn_of_bash(here.data_dir)
-    root = root_of_up(here.data_dir)
+    warn_of_bash(access.data_dir)
+    root = root_of_up(access.data_dir)
     if root is not None and place.folder.is_relative_to(root):
         yield None
         return
     folders = [*_users_folders(), *agents_dirs] if agents_dirs else []
-    with Stack(here.url, here.data_dir, place.root, agents_dirs=folders, project=place.folder) as stack:
+    with Stack(access.url, access.data_dir, place.root, agents_dirs=folders, project=place.folder) as stack:
         yield stack
 
 
@@ -87,14 +87,14 @@ def run_here(
 
     ``asked`` None: only what an earlier command left unfinished.
     """
-    with embedded_access(data_dir, unfinished) as here:
-        if asked is None and not here.resumed:
+    with embedded_access(data_dir, unfinished) as access:
+        if asked is None and not access.resumed:
             return 0
-        with own_pools(here, place, agents_dirs) as stack:
+        with own_pools(access, place, agents_dirs) as stack:
             ours = asked and replace(asked, cwd=place.folder)
             if stack is None:
-                return asyncio.run(_use_up(here.url, ours, display)) if ours else 0
-            return asyncio.run(_Relay(stack, display).run(ours, here.resumed))
+                return asyncio.run(_use_up(access.url, ours, display)) if ours else 0
+            return asyncio.run(_Relay(stack, display).run(ours, access.resumed))
 
 
 async def _use_up(url: str, asked: CliRequest, display: DisplayOptions) -> int:

@@ -24,7 +24,7 @@ class StreamedTurn:
 
     @classmethod
     def of_turn(cls, out: Output, agent: str, leg: int, turn: int, *, thoughts: bool) -> Self:
-        """Return the utterance of a turn of which nothing came live."""
+        """Return the turn of which nothing came live."""
         return cls(out, agent, LivePiece(leg=leg, fence="", turn=turn, text=""), thoughts=thoughts)
 
     def is_turn(self, leg: int, turn: int) -> bool:

@@ -74,7 +74,7 @@ class TerminalView:
         """By the call that each was begun for; those without a result yet."""
         self._children: dict[str, _ChildView] = {}
         self._began_ms: int | None = None
-        self._utterance: StreamedTurn | None = None
+        self._turn: StreamedTurn | None = None
         self._answer = ""
         self._activity = "waiting"
         self._since = time.monotonic()
@@ -154,11 +154,11 @@ class TerminalView:
     def live(self, piece: LivePiece) -> None:
         """See ``View``."""
         self._since = time.monotonic()
-        if self._utterance is not None and (piece.restart or not self._utterance.is_of(piece)):
+        if self._turn is not None and (piece.restart or not self._turn.is_of(piece)):
             self._break_off()
-        if self._utterance is None:
-            self._utterance = StreamedTurn(self._out, self._agent(piece.leg), piece, thoughts=self._thoughts)
-        self._utterance.add(piece)
+        if self._turn is None:
+            self._turn = StreamedTurn(self._out, self._agent(piece.leg), piece, thoughts=self._thoughts)
+        self._turn.add(piece)
 
     def note(self, text: str) -> None:
         """See ``View``."""
@@ -193,9 +193,9 @@ class TerminalView:
         return self._agents.get(leg, "agent")
 
     def _break_off(self) -> None:
-        if self._utterance is not None:
-            self._utterance.break_off()
-            self._utterance = None
+        if self._turn is not None:
+            self._turn.break_off()
+            self._turn = None
 
     def _leg_started(self, record: LegStarted, _: Entry) -> None:
         self._break_off()
@@ -213,14 +213,14 @@ class TerminalView:
         self._line("route", f"Routing via {stage} to: {record.agent} ({_why(record)})", "bold")
 
     def _model_replied(self, record: ModelReplied, _: Entry) -> None:
-        utterance = self._utterance
-        if utterance is None or not utterance.is_turn(record.leg, record.turn):
+        turn = self._turn
+        if turn is None or not turn.is_turn(record.leg, record.turn):
             self._break_off()
-            utterance = StreamedTurn.of_turn(
+            turn = StreamedTurn.of_turn(
                 self._out, self._agent(record.leg), record.leg, record.turn, thoughts=self._thoughts
             )
-        self._utterance = None
-        utterance.end(record.message)
+        self._turn = None
+        turn.end(record.message)
         if record.model and record.model not in self._models:
             self._models.add(record.model)
             stand_in = " stand-in for a model: no key is needed" if record.model == _STAND_IN else ""

@@ -1,6 +1,6 @@
 -- Take the leg: count an attempt, take the lease, record the start, return what the worker needs.
 -- KEYS job, journal, blobs, session, messages, inbox, state, root job
--- ARGV id, leg, handoff id, owner, lease ms, version, alone from, aside ms, record (\1: the attempt)
+-- ARGV id, leg, handoff id, owner, lease ms, version, quarantine from, defer ms, record (\1: the attempt)
 local job = KEYS[1]
 local h = redis.call('HMGET', job, 'status', 'leg', 'handoff', 'owner', 'v', 'attempts', 'ttl', 'cancel', 'given_back')
 if not h[1] then return {'gone'} end

@@ -14,7 +14,7 @@ __all__ = ["ls", "read_file"]
 _MAX_ENTRIES = 1_000
 _MAX_LINE_CHARS = 2_000
 _MAX_CHARS = 80_000
-"""Of one answer: below the gate's cap, so that the note on how to go on is never lost."""
+"""Of one answer: below the tool runner's cap, so that the note on how to go on is never lost."""
 
 
 class Ls(BaseModel):

@@ -23,7 +23,7 @@ _MAX_PATHS = 500
 _MAX_MATCHES = 500
 _MAX_LINE_CHARS = 300
 _MAX_VISITED = 50_000
-"""Files that one search looks at: it holds a thread of the gate, and nothing can interrupt it."""
+"""Files that one search looks at: it holds a thread of the tool runner, and nothing can interrupt it."""
 _MAX_SECONDS = 20.0
 """After which a search ends by itself, with what it has found."""
 _MAX_WORK = 200_000_000

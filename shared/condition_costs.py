@@ -16,7 +16,7 @@ from ekiden.shared.patterns import compile_pattern
 __all__ = ["UNITS_A_STEP", "cost_of"]
 
 UNITS_A_STEP = 80
-"""Units (the comparison of two small values, about 60 ns) in a step of an allowance."""
+"""Units (the comparison of two small values, about 60 ns) in a step of a limit."""
 _CHARACTERS = 100
 """Characters that weigh as much as one entry of a list."""
 _ROUNDS = 10_000

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from ekiden.shared.allowance import allowing, spend
 from ekiden.shared.condition_costs import UNITS_A_STEP, cost_of
 from ekiden.shared.errors import ConditionFailed, DefinitionError, TooCostly
+from ekiden.shared.step_limits import limited, spend
 
 __all__ = ["VARIABLES", "Condition"]
 
@@ -71,7 +71,7 @@ class Condition:
         Raises:
             ConditionFailed: it cannot be told, or costs too much with these values, or what comes out is neither true
                 nor false. A key that an object does not have is such an error; ``has(state.ready)`` asks for it.
-            TooCostly: where there is a second try with more, see ``allowance.aside``.
+            TooCostly: where there is a second try with more, see ``step_limits.run_limited``.
         """
         looked_at = {name: variables[name] for name in VARIABLES if name in variables and name in self.text}
         _check_size(looked_at)
@@ -92,11 +92,11 @@ class Condition:
         said = f"condition {self.text!r} costs too much with what it looks at: use fewer loops, or look at less"
         if cost > MAX_COST:
             raise ConditionFailed(said)
-        with allowing() as allowance:
+        with limited() as limit:
             try:
                 spend(1 + cost // UNITS_A_STEP)
             except TooCostly:
-                if not allowance.is_final:
+                if not limit.is_final:
                     raise
                 raise ConditionFailed(said) from None
 

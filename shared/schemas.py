@@ -11,9 +11,9 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ekiden.shared.allowance import allowing, spend
 from ekiden.shared.errors import DefinitionError, TooCostly
 from ekiden.shared.patterns import Pattern, compile_pattern
+from ekiden.shared.step_limits import limited, spend
 from ekiden.shared.subschemas import check_references, parts_of
 
 if TYPE_CHECKING:
@@ -71,16 +71,16 @@ def check(schema: Mapping[str, Any]) -> None:
 def problems(value: Any, schema: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with ``value`` (JSON): at most ten lines in the order of the value, each with its path.
 
-    On an event loop, call it within ``allowance.aside``. Raises ``TooCostly`` where there is a second try with more.
+    On an event loop, call it within ``step_limits.run_limited``. Raises ``TooCostly`` where a second try has more.
     """
-    with allowing() as allowance:
+    with limited() as limit:
         try:
             _check_size(value, VALUE_ENTRIES, VALUE_TEXT)
             found = _prepared(_as_text(schema)).iter_errors(value)
             places = _Places(value)
             return [_told(one) for one in sorted(islice(found, MOST_SORTED), key=places.of)[:MOST_PROBLEMS]]
         except TooCostly:
-            if not allowance.is_final:
+            if not limit.is_final:
                 raise
             return ["the whole: to check it by its JSON Schema takes too long: give less, or something simpler"]
         except Exception as error:  # of a schema that nobody has checked, or a value without bottom

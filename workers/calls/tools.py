@@ -22,21 +22,21 @@ BROKEN_OFF = "Outcome unknown: the tool was broken off while it ran. Check what 
 
 
 class ToolCalls(CallKind):
-    """Runs tools, those without effects side by side. Names that nobody has are taken as well: the gate tells them."""
+    """Runs tools, those without effects side by side. Unknown names are taken as well: the tool runner answers."""
 
     def __init__(
         self,
         leg: Leg,
         decide: Decide,
         tools: Mapping[str, Tool],
-        gate: RunsTools,
+        tool_runner: RunsTools,
         untrusted: Untrusted,
         context: Callable[[ToolCall, StateView], ToolContext],
     ) -> None:
         """``context``: what a tool may know of the call that it serves."""
         super().__init__(leg, decide)
         self._tools = tools
-        self._gate = gate
+        self._gate = tool_runner
         self._untrusted = untrusted
         self._context = context
 

@@ -9,13 +9,13 @@ import typer
 
 from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.shared.asking import listed
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.places import project_of
-from ekiden.shared.standing import Standing, standing_of
+from ekiden.shared.project_folders import project_of
+from ekiden.shared.project_trust import ProjectTrust, project_trust_of
+from ekiden.shared.terminal_text import say
+from ekiden.shared.trust.notices import take_over
 from ekiden.shared.trust.store import all_remembered, forget, remember
-from ekiden.shared.trust.telling import take_over
-from ekiden.shared.visible import say
+from ekiden.shared.trust_prompts import listed
 
 __all__ = ["trust"]
 
@@ -42,40 +42,40 @@ def trust(
 
 def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
     take_over(project)
-    standing = standing_of(project)
+    trust_status = project_trust_of(project)
     if yes:
-        remember(project, granted=standing.wanted, vouched=True)
-        standing = standing_of(project)
+        remember(project, granted=trust_status.wanted, vouched=True)
+        trust_status = project_trust_of(project)
     if as_json:
-        say(json.dumps(_as_json(standing), ensure_ascii=False))
+        say(json.dumps(_as_json(trust_status), ensure_ascii=False))
         return
     out = Output()
-    _show(standing, out)
-    if standing.lacking:
-        is_agreed = _is_agreed(len(standing.lacking))
-        said = {"granted" if is_agreed else "refused": standing.lacking}
+    _show(trust_status, out)
+    if trust_status.lacking:
+        is_agreed = _is_agreed(len(trust_status.lacking))
+        said = {"granted" if is_agreed else "refused": trust_status.lacking}
         remember(project, **said, vouched=is_agreed)
-        standing = standing_of(project)
-    if standing.lacking:
-        out.line("It is not trusted" if not standing.grants.granted else "It is not trusted with what is new")
-    elif standing.wanted:
+        trust_status = project_trust_of(project)
+    if trust_status.lacking:
+        out.line("It is not trusted" if not trust_status.grants.granted else "It is not trusted with what is new")
+    elif trust_status.wanted:
         out.line("It is trusted: all of this is granted")
     elif yes:
         out.line("It is trusted: you vouch for its texts")
 
 
-def _show(standing: Standing, out: Output) -> None:
+def _show(trust_status: ProjectTrust, out: Output) -> None:
     """Show what a folder asks for: what it has already, then what it has not."""
-    granted = [right for right in standing.wanted if right not in set(standing.lacking)]
-    out.line(f"{standing.project} asks for{':' if standing.wanted else ' nothing that needs your trust'}")
+    granted = [right for right in trust_status.wanted if right not in set(trust_status.lacking)]
+    out.line(f"{trust_status.project} asks for{':' if trust_status.wanted else ' nothing that needs your trust'}")
     for line in listed(granted):
         out.line(line)
-    if granted and standing.lacking:
+    if granted and trust_status.lacking:
         out.line("and for this, which you have not granted:")
-    for line in listed(standing.lacking):
+    for line in listed(trust_status.lacking):
         out.line(line)
-    if standing.grants.problem:
-        out.line(f"What you granted before cannot be read: {standing.grants.problem}")
+    if trust_status.grants.problem:
+        out.line(f"What you granted before cannot be read: {trust_status.grants.problem}")
 
 
 def _is_agreed(count: int) -> bool:
@@ -107,10 +107,11 @@ def _list(as_json: bool) -> None:
         Output().line("You were asked about no folder yet")
 
 
-def _as_json(standing: Standing) -> dict[str, Any]:
-    lacking = frozenset(standing.lacking)
+def _as_json(trust_status: ProjectTrust) -> dict[str, Any]:
+    lacking = frozenset(trust_status.lacking)
     asks = [
-        {"subject": right.subject, "what": right.shown, "granted": right not in lacking} for right in standing.wanted
+        {"subject": right.subject, "what": right.shown, "granted": right not in lacking}
+        for right in trust_status.wanted
     ]
-    fields = {"folder": str(standing.project), "trusted": not lacking, "asks": asks}
-    return fields | ({"problem": standing.grants.problem} if standing.grants.problem else {})
+    fields = {"folder": str(trust_status.project), "trusted": not lacking, "asks": asks}
+    return fields | ({"problem": trust_status.grants.problem} if trust_status.grants.problem else {})

@@ -1,4 +1,4 @@
--- Take back the attempt of a claim whose leg was lost before it ran: that is no sign of poison, though its number is used.
+-- Take back the attempt of a claim whose leg was lost before it ran: that is no fault of the leg, though its number is used.
 -- Where nobody has taken the leg since, it can be claimed again at once. The same fence again changes nothing.
 -- KEYS job  ARGV id, fence, leg
 local id, job = ARGV[1], KEYS[1]

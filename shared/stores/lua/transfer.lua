@@ -30,7 +30,7 @@ if kind == 'handoff' then
   local code = why_not()
   if code then return {'refused', code} end
 end
-if kind ~= 'return' then   -- which is no new visit
+if kind ~= 'return' then   -- which is no new turn of the agent
   redis.call('HINCRBY', job, edge, 1)
   redis.call('HINCRBY', job, 'visits:' .. to, 1)
 end

@@ -7,14 +7,14 @@ from pydantic import BaseModel, Field
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.builtin.paths import opened_folder, place_of
-from ekiden.workers.tools.builtin.textfile import lines_of, read_text
+from ekiden.workers.tools.builtin.text_file import lines_of, read_text
 
 __all__ = ["ls", "read_file"]
 
 _MAX_ENTRIES = 1_000
 _MAX_LINE_CHARS = 2_000
 _MAX_CHARS = 80_000
-"""Of one answer: below the gate's cap, so that the note on how to go on is never lost."""
+"""Of one answer: below the tool runner's cap, so that the note on how to go on is never lost."""
 
 
 class Ls(BaseModel):

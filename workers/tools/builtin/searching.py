@@ -12,10 +12,10 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.globs import glob_expression
 from ekiden.shared.patterns import MAX_LENGTH, Pattern
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.builtin.beneath import folder_below, folder_held, open_regular, read_all
 from ekiden.workers.tools.builtin.paths import Found, Place, files_under, open_file, opened_folder, place_of, shown
 from ekiden.workers.tools.builtin.patterns import compiled
-from ekiden.workers.tools.builtin.textfile import MAX_BYTES, TextFile
+from ekiden.workers.tools.builtin.safe_open import folder_below, folder_held, open_regular, read_all
+from ekiden.workers.tools.builtin.text_file import MAX_BYTES, TextFile
 
 __all__ = ["glob", "grep"]
 
@@ -23,7 +23,7 @@ _MAX_PATHS = 500
 _MAX_MATCHES = 500
 _MAX_LINE_CHARS = 300
 _MAX_VISITED = 50_000
-"""Files that one search looks at: it holds a thread of the gate, and nothing can interrupt it."""
+"""Files that one search looks at: it holds a thread of the tool runner, and nothing can interrupt it."""
 _MAX_SECONDS = 20.0
 """After which a search ends by itself, with what it has found."""
 _MAX_WORK = 200_000_000

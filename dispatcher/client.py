@@ -26,6 +26,7 @@ from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequest
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.relay.termination import stop_or_wait
+from ekiden.shared.setting_values import JOB_DEADLINE_S
 from ekiden.shared.settings import SessionPolicy, load_settings
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.storable import storable
@@ -41,7 +42,6 @@ __all__ = ["Client", "client_of"]
 
 WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
-DEADLINE_S = 7 * 86_400.0
 MAX_FOLLOWED = 1_000
 """Jobs that one client follows at once: each holds a connection while it waits, beside those for all other commands."""
 MAX_JOB_TREE = 2_000
@@ -95,7 +95,7 @@ class Client(Operations):
         user: str = "",
         policy: SessionPolicy = "route",
         on_busy: OnBusy = "queue",
-        deadline_s: float = DEADLINE_S,
+        deadline_s: float = JOB_DEADLINE_S,
         request_id: str | None = None,
         state: Mapping[str, Any] | None = None,
     ) -> str:
@@ -326,7 +326,7 @@ class Client(Operations):
         self._telemetry.started()
         return await stop_or_wait(self._stores.jobs, job, "user")
 
-    async def retry(self, job: str, deadline_s: float = DEADLINE_S) -> None:
+    async def retry(self, job: str, deadline_s: float = JOB_DEADLINE_S) -> None:
         """Let a job that failed or died go on behind its last record.
 
         Raises ``InvalidRequest`` for any other, ``UnknownJob``, ``NotConfirmed``.

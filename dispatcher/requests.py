@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
+from ekiden.shared.setting_values import LONGEST_DEADLINE_S
 from ekiden.shared.settings import SessionPolicy
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy
@@ -19,7 +20,6 @@ __all__ = ["SubmitRequest", "checked_folder", "checked_request", "checked_state"
 MAX_NAME = 500
 """Characters of a name or an id."""
 MAX_PATH = 4_096
-LONGEST_S = 3_650 * 86_400.0
 
 _Name = Annotated[str, Field(max_length=MAX_NAME)]
 
@@ -38,7 +38,7 @@ class SubmitRequest(BaseModel):
     user: _Name = ""
     policy: SessionPolicy = "route"
     on_busy: OnBusy = "queue"
-    deadline_s: Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)]
+    deadline_s: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE_S, allow_inf_nan=False)]
     traceparent: _Name = ""
     state: dict[str, Any] = Field(default_factory=dict)
 

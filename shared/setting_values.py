@@ -6,7 +6,19 @@ from ekiden.shared.addresses import problem_of, web_problem_of
 from ekiden.shared.environments import problem_of_name
 from ekiden.shared.globs import problem_of_glob, problem_of_place
 
-__all__ = ["checked_address", "checked_globs", "checked_places", "checked_variables", "checked_web_address"]
+__all__ = [
+    "JOB_DEADLINE_S",
+    "LONGEST_DEADLINE_S",
+    "checked_address",
+    "checked_globs",
+    "checked_places",
+    "checked_variables",
+    "checked_web_address",
+]
+
+JOB_DEADLINE_S = 7 * 86_400.0
+"""How long a job may take where nobody says otherwise."""
+LONGEST_DEADLINE_S = 3_650 * 86_400.0
 
 
 def checked_address(url: str) -> str:

@@ -22,6 +22,8 @@ from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_folders import data_folder, project_of
 from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
 from ekiden.shared.setting_values import (
+    JOB_DEADLINE_S,
+    LONGEST_DEADLINE_S,
     checked_address,
     checked_globs,
     checked_places,
@@ -104,7 +106,7 @@ class Settings(BaseSettings):
     sweep_s: float = Field(1.0, gt=0)
     queued_grace_s: float = Field(2.0, ge=0)
     """How long a message may be under way before the sweeper looks for it."""
-    job_deadline_s: float = Field(7 * 86_400.0, gt=0)
+    job_deadline_s: float = Field(JOB_DEADLINE_S, gt=0, le=LONGEST_DEADLINE_S)
     """A job that has not ended by then ends as failed, whoever runs it or not."""
     quarantine_from: int = Field(2, ge=1)
     """Claims of a leg without any progress from which on it runs in a process of its own."""

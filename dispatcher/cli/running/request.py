@@ -11,6 +11,7 @@ from pathlib import Path
 from ekiden.dispatcher.client import Client
 from ekiden.shared.demo import write_demo
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.setting_values import LONGEST_DEADLINE_S
 from ekiden.shared.settings import load_settings
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
 
 DEMO_PROMPT = "the tests of this project fail: TypeError in cart.total"
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_LONGEST_S = 3_650 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def deadline_of(text: str | None) -> float:
         return load_settings().job_deadline_s
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
     seconds = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
-    if "".join(number + unit for number, unit in parts) != text or not 0 < seconds <= _LONGEST_S:
+    if "".join(number + unit for number, unit in parts) != text or not 0 < seconds <= LONGEST_DEADLINE_S:
         raise InvalidRequest(f"--deadline {text!r} is no duration: give one such as 90s, 30m, 1h30m or 2d")
     return seconds
 

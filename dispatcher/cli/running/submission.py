@@ -9,6 +9,7 @@ from ekiden.dispatcher.cli.running.request import require_reachable
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.routing.overrides import AUTO, parse_override, strategy_of
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.setting_values import JOB_DEADLINE_S
 from ekiden.shared.settings import SessionPolicy, load_settings
 from ekiden.shared.stores.base import OnBusy
 
@@ -70,7 +71,7 @@ class CliRequest:
     agent: str | None = None
     cwd: Path | None = None
     on_busy: OnBusy = "queue"
-    deadline_s: float = 7 * 86_400.0
+    deadline_s: float = JOB_DEADLINE_S
     request_id: str | None = None
     strategy: str | None = None
     is_override: bool = False

@@ -2,10 +2,8 @@
 
 import re
 
-import re2
-
 from ekiden.shared.errors import DefinitionError
-from ekiden.shared.patterns import Pattern, compile_pattern
+from ekiden.shared.patterns import Pattern, compile_pattern, escaped
 
 __all__ = ["compiled_glob", "glob_expression", "problem_of_glob", "problem_of_place"]
 
@@ -67,4 +65,4 @@ def _token(found: re.Match[str]) -> str:
     if found["members"] is not None:
         members = re.sub(r"[\[\]\\^]", r"\\\g<0>", found["members"])
         return f"[{'^/' if found['negation'] else ''}{members}]"
-    return str(re2.escape(found["literal"]))
+    return escaped(found["literal"])

@@ -1,12 +1,22 @@
-"""Regular expressions that a file or a model wrote, run by RE2: linear in the text, and by how much is bounded."""
+"""Regular expressions, run by RE2: linear in the text, and for those of others it is bounded by how much."""
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import re2
 
 from ekiden.shared.errors import DefinitionError
 
-__all__ = ["MAX_LENGTH", "MAX_PROGRAM", "Pattern", "compile_pattern", "raw_pattern"]
+__all__ = [
+    "MAX_LENGTH",
+    "MAX_PROGRAM",
+    "Pattern",
+    "PatternSet",
+    "compile_pattern",
+    "escaped",
+    "pattern_set",
+    "raw_pattern",
+]
 
 MAX_LENGTH = 1_000
 """Characters of an expression."""
@@ -22,6 +32,14 @@ class Pattern(Protocol):
 
     def search(self, text: bytes) -> Any:
         """Return something true when the expression occurs in the UTF-8 encoded ``text``."""
+        ...
+
+
+class PatternSet(Protocol):
+    """Expressions that are looked for in one pass."""
+
+    def Match(self, text: bytes) -> list[int] | None:  # noqa: N802 - RE2's name
+        """Return the places of those that occur in the UTF-8 encoded ``text``; None: it gave up."""
         ...
 
 
@@ -51,11 +69,34 @@ def compile_pattern(text: str, *, ignore_case: bool = False, named: str | None =
 
 def raw_pattern(text: str, *, ignore_case: bool = False, max_mem: int = 8 << 20) -> Any:
     """Compile an expression of our own, of any size. Raises ``re2.error`` and ``UnicodeEncodeError``."""
+    options = _options(ignore_case=ignore_case)
+    options.max_mem = max_mem
+    return re2.compile(text, options)
+
+
+def pattern_set(patterns: Iterable[str], *, ignore_case: bool = False) -> PatternSet | None:
+    """Compile expressions that ``compile_pattern`` took, to be looked for together; None: too large for one set."""
+    together = re2.Set.SearchSet(_options(ignore_case=ignore_case))
+    for pattern in patterns:
+        together.Add(pattern)
+    try:
+        together.Compile()
+    except re2.error:
+        return None
+    compiled: PatternSet = together
+    return compiled
+
+
+def escaped(text: str) -> str:
+    """Return the expression that matches ``text`` itself."""
+    return str(re2.escape(text))
+
+
+def _options(*, ignore_case: bool) -> Any:
     options = re2.Options()
     options.case_sensitive = not ignore_case
     options.log_errors = False  # RE2 would write to stderr beside raising
-    options.max_mem = max_mem
-    return re2.compile(text, options)
+    return options
 
 
 def _reason(error: Exception) -> str:

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-import re2
-
 from ekiden.shared.errors import ConfigurationError, DefinitionError
-from ekiden.shared.patterns import compile_pattern, raw_pattern
+from ekiden.shared.patterns import compile_pattern, escaped, raw_pattern
 from ekiden.shared.terminal_text import one_line
 
 __all__ = ["MASK", "Redactor", "configure_redaction", "preview", "redact", "redact_all"]
@@ -95,7 +93,7 @@ class Redactor:
     ) -> None:
         """Prepare the patterns. Raises ``ConfigurationError`` for one that RE2 cannot read."""
         values = sorted(_secrets_of(env or {}) | {one for one in secrets if len(one) >= 4}, key=len, reverse=True)
-        whole = [_PRIVATE_KEY, *_SHAPES, *map(re2.escape, values), *(_checked(pattern) for pattern in patterns)]
+        whole = [_PRIVATE_KEY, *_SHAPES, *map(escaped, values), *(_checked(pattern) for pattern in patterns)]
         self._whole = _compiled("|".join(f"(?:{pattern})" for pattern in whole))
         self._partly = [(_compiled(pattern), mask) for pattern, mask in _PARTLY]
         self._named = _compiled(_NAMED)

@@ -14,12 +14,11 @@ from typing import Any
 
 import ahocorasick
 import numpy as np
-import re2
 import structlog
 from numpy.typing import NDArray
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.patterns import Pattern, compile_pattern
+from ekiden.shared.patterns import Pattern, PatternSet, compile_pattern, pattern_set
 
 __all__ = ["KEYWORD_POINTS", "PATTERN_POINTS", "Lexicon", "folded"]
 
@@ -138,12 +137,13 @@ class _PatternSet:
 
     patterns: list[tuple[int, str]]
     compiled: list[Pattern] = field(init=False)
-    together: Any = field(init=False, default=None)
+    together: PatternSet | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.compiled = [compile_pattern(text, ignore_case=True) for _, text in self.patterns]
         if len(self.patterns) > _FEW and sum(pattern.programsize for pattern in self.compiled) <= _LARGE:
-            self.together = _set_of([text for _, text in self.patterns])
+            # One that always matches: no match at all is the set having given up.
+            self.together = pattern_set(["", *(text for _, text in self.patterns)], ignore_case=True)
 
     def find(self, text: bytes, until: float) -> list[int]:
         if time.monotonic() > until:
@@ -163,18 +163,3 @@ class _PatternSet:
 def _batches(terms: Sequence[Term]) -> Iterable[Sequence[tuple[int, str]]]:
     patterns = [(number, term.text) for number, term in enumerate(terms) if term.is_pattern]
     return (patterns[start:end] for start, end in pairwise([*range(0, len(patterns), _IN_A_SET), len(patterns)]))
-
-
-def _set_of(patterns: Sequence[str]) -> Any:
-    options = re2.Options()
-    options.case_sensitive = False
-    options.log_errors = False
-    together = re2.Set.SearchSet(options)
-    together.Add("")
-    for pattern in patterns:
-        together.Add(pattern)
-    try:
-        together.Compile()
-    except re2.error:  # too large for one set
-        return None
-    return together

@@ -3,12 +3,10 @@
 from functools import lru_cache
 from typing import Any
 
-import re2
-
 from ekiden.shared.patterns import compile_pattern
 from ekiden.shared.step_limits import spend
 
-__all__ = ["compiled", "literally", "searched"]
+__all__ = ["compiled", "searched"]
 
 
 @lru_cache(maxsize=512)
@@ -22,8 +20,3 @@ def searched(pattern: str, text: str, flags: str = "sm") -> Any:
     regex = compiled(pattern, flags)
     spend(1 + regex.programsize * len(text) // 512)
     return regex.search(text.encode("utf-8", "replace").decode())  # RE2 takes no lone surrogates
-
-
-def literally(text: str) -> str:
-    """Return the regex that matches ``text`` itself."""
-    return str(re2.escape(text))

@@ -42,8 +42,9 @@ from ekiden.shared.errors import DefinitionError
 from ekiden.shared.llm.base import FinishReason
 from ekiden.shared.llm.scripting.expressions import expressions_in, render
 from ekiden.shared.llm.scripting.functions import FUNCTIONS
-from ekiden.shared.llm.scripting.regexes import compiled, literally, searched
+from ekiden.shared.llm.scripting.regexes import compiled, searched
 from ekiden.shared.messages import Usage
+from ekiden.shared.patterns import escaped
 
 try:
     from yaml import CSafeLoader as _Loader
@@ -152,7 +153,7 @@ def found_in(text: str, pattern: str, scope: Mapping[str, Any]) -> dict[str, str
 
     Its placeholders stand for the values of ``scope``, taken literally.
     """
-    found = searched(str(render(pattern, scope, FUNCTIONS, quote=literally)), text)
+    found = searched(str(render(pattern, scope, FUNCTIONS, quote=escaped)), text)
     return None if found is None else {name: value or "" for name, value in found.groupdict().items()}
 
 

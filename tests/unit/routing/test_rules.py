@@ -237,7 +237,7 @@ def test_patterns_are_tried_one_by_one_where_a_set_gives_up(monkeypatch: pytest.
         def Match(self, text: bytes) -> None:  # noqa: N802 - RE2's name
             return None  # not even the pattern that always matches
 
-    monkeypatch.setattr("ekiden.dispatcher.routing.lexicon._set_of", lambda patterns: Exhausted())
+    monkeypatch.setattr("ekiden.dispatcher.routing.lexicon.pattern_set", lambda *_, **__: Exhausted())
 
     assert chosen("code7", catalog_of(**{f"a{n}": {"patterns": [f"code{n}$"]} for n in range(40)})) == "a7"
 

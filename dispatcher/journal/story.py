@@ -133,7 +133,6 @@ class Story:
     start_ms: int = 0
     legs: list[Leg] = field(default_factory=list)
     end: Ended | None = None
-    end_seq: int = 0
     correlation_id: str = ""
     above: tuple[str, ...] = ("user",)
     """The path to who asked for it."""

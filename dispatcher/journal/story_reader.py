@@ -117,7 +117,7 @@ class _StoryReader:
         self._open.clear()
 
     def _finish(self, end: Ended, entry: Entry) -> None:
-        self._story.end, self._story.end_seq = end, entry.seq
+        self._story.end = end
         for step in (*self._open.values(), *self._delegated.values()):
             step.end_ms, step.is_error = entry.at_ms, True
         if self._wait is not None:

@@ -32,12 +32,10 @@ class ReplyReader:
     message: str = ""
     block: str = ""
     model: str = ""
-    has_answered: bool = False
     _usage: dict[str, int] = field(default_factory=dict)
 
     def add(self, chunk: types.GenerateContentResponse) -> Iterator[Delta]:
         """Take one chunk in; yield what of it can be shown at once."""
-        self.has_answered = True
         self.model = chunk.model_version or self.model
         if chunk.usage_metadata is not None:  # counts are totals so far, and early chunks lack some
             self._usage |= chunk.usage_metadata.model_dump(include=_COUNTS, exclude_none=True)

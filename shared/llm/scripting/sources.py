@@ -12,10 +12,6 @@ __all__ = ["Change", "Edit", "Source", "edit_for", "sources_in", "standing_edits
 
 _NUMBERED = re.compile(r"^ *(\d+)\t(.*)$", re.DOTALL)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-Compound = (
-    ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.If | ast.For | ast.AsyncFor | ast.While
-    | ast.With | ast.AsyncWith | ast.Try | ast.Match
-)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ class Connection:
                 await self._read_whole(request, reading)
             else:
                 await self._read_stream(request, reading, on_delta)
+        except RecursionError:  # Python's reader of JSON gives up where lists and objects nest too deep
+            reading.reason, reading.message = "MALFORMED_FUNCTION_CALL", "its arguments nest too deep"
         except Exception as error:
             if (failure := translated(error, request.model)) is None:
                 raise

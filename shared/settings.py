@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
@@ -174,6 +174,16 @@ class Settings(BaseSettings):
     def _not_yet(cls, value: Any) -> Any:
         if value == "ask":
             raise ValueError("'ask' does not work yet: use 'deny', or 'allow'")
+        return value
+
+    @field_validator("max_attempts")
+    @classmethod
+    def _more_than_alone_from(cls, value: int, info: ValidationInfo) -> int:
+        if value <= (alone_from := info.data.get("alone_from", 0)):
+            raise ValueError(
+                f"{value} must be more than {key_of('alone_from')} ({alone_from}): a job is declared dead only after "
+                "its leg has run alone"
+            )
         return value
 
     @field_validator("tracing_events", "tools_env", mode="before")

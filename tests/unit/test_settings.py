@@ -125,3 +125,10 @@ def test_a_variable_that_is_no_json_is_named_with_the_form_it_should_have(
     monkeypatch.setenv(variable, text)
     with pytest.raises(ConfigurationError, match=rf"environment {variable}.*{expected}"):
         load_settings()
+
+
+def test_a_leg_must_get_to_run_alone_before_its_job_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EKIDEN_ALONE_FROM", "5")
+    with pytest.raises(ConfigurationError, match=r"ekiden\.max_attempts.* more than ekiden\.alone_from \(5\)"):
+        load_settings()
+    assert load_settings(max_attempts=6).alone_from == 5

@@ -45,6 +45,7 @@ __all__ = [
     "load_settings",
     "origin_of",
     "origins",
+    "require_absolute",
     "settings_wanted",
 ]
 
@@ -250,7 +251,7 @@ def load_settings(**options: Any) -> Settings:
         raise ConfigurationError(f"a setting cannot be read: {error}; lists and objects are JSON") from error
     for name in ABSOLUTE:
         if name not in given:
-            _require_absolute(name, getattr(settings, name))
+            require_absolute(name, getattr(settings, name))
     return settings
 
 
@@ -275,7 +276,8 @@ def settings_wanted(project: Path, values: Mapping[str, Any]) -> dict[str, list[
     return {name: setting_rights(project, key_of(name), value) for name, value in found.items() if value is not None}
 
 
-def _require_absolute(name: str, value: Path | list[Path] | None) -> None:
+def require_absolute(name: str, value: Path | list[Path] | None) -> None:
+    """Raise ``ConfigurationError`` where the user's setting ``name`` holds a path that is none everywhere."""
     for path in value if isinstance(value, list) else [value]:
         if path is not None and not path.is_absolute():
             raise ConfigurationError(

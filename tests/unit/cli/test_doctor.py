@@ -127,7 +127,10 @@ def test_mcp_servers_are_named(elsewhere: Path) -> None:
 def test_the_collector_is_asked_only_where_one_is_named() -> None:
     def examined(address: str) -> tuple[str, str]:
         env = {"OTEL_EXPORTER_OTLP_ENDPOINT": address} if address else {}
-        found = asyncio.run(collector(env))
+        return looked_at(env)
+
+    def looked_at(env: dict[str, str]) -> tuple[str, str]:
+        found = asyncio.run(collector(load_settings(), env))
         return found.status, found.text
 
     assert examined("")[0] == "ok"
@@ -139,6 +142,20 @@ def test_the_collector_is_asked_only_where_one_is_named() -> None:
     status, text = examined(f"http://127.0.0.1:{port}")
     assert status == "error"
     assert f"127.0.0.1:{port}" in text
+    grpc = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317"}
+    assert looked_at(grpc)[0] == "error"
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'" in looked_at(grpc)[1]
+    assert looked_at({"OTEL_TRACES_EXPORTER": "zipkin"})[0] == "error"
+
+
+@pytest.mark.parametrize("address", ["http://me:p@planted/w#rd@127.0.0.1:1", "http://me:pw@planted/x@127.0.0.1:1"])
+def test_a_collectors_address_that_is_ambiguous_is_not_looked_up_nor_shown(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asyncio, "open_connection", lambda *_: pytest.fail("looked up"))
+    found = asyncio.run(collector(load_settings(), {"OTEL_EXPORTER_OTLP_ENDPOINT": address}))
+    assert found.status == "error"
+    assert "planted" not in f"{found}"
 
 
 KEPT = Durability(

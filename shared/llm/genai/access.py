@@ -88,7 +88,8 @@ def _proxy_problem(env: Mapping[str, str], name: str) -> str:
 
     The client reads them all when it is made, whatever ``NO_PROXY`` names; but ``*`` there switches them off.
     """
-    name = name.lower() if name.lower() in env else name
+    if (lower := name.lower()) in env and env[lower] != env.get(name):  # which comes first
+        name = lower
     address = _value(env, name)
     if address is None or "*" in _names_in(env.get("no_proxy", env.get("NO_PROXY", ""))):
         return ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.dispatcher.cli.agents.found import open_agents
-from ekiden.dispatcher.cli.doctor.here import agent_files, collector, mcp_servers, models
+from ekiden.dispatcher.cli.doctor.here import agent_files, collector, mcp_servers, models, settings_files
 from ekiden.dispatcher.cli.doctor.losses import losses
 from ekiden.dispatcher.cli.doctor.server import agents_served, clock, own_files, queues_served, versions
 from ekiden.shared.definitions.catalog import build_catalog
@@ -218,3 +218,18 @@ def test_whether_a_primary_without_its_replicas_takes_writes_is_said_where_there
     assert lost(replace(PAIRED, min_replicas=0))["cut-off primary"][0] == "warning"
     assert lost(replace(PAIRED, min_replicas=None))["cut-off primary"][0] == "warning"
     assert lost(PAIRED)["cut-off primary"] == ("ok", "it takes no writes after 10 s (min-replicas-to-write 1)")
+
+
+def test_a_key_of_ours_that_is_no_setting_is_told_and_others_keys_are_not(elsewhere: Path) -> None:
+    assert settings_files().status == "ok"
+    (elsewhere / ".gemini").mkdir()
+    (elsewhere / ".gemini" / "settings.json").write_text(
+        '{"ekiden": {"modle": "x", "lease_s": 3, "prices": {"a": [1, 2]}}, "ui": {"theme": "dark"},'
+        ' "agents": {"autoRoute": true, "overrides": {"a": {}}, "routing": {"rule": {"threshold": 3}}}}'
+    )
+    found = settings_files()
+    assert found.status == "warning"
+    assert "ekiden.modle in " in found.text
+    assert "'ekiden.model'" in found.text
+    assert all(key in found.text for key in ("agents.autoRoute", "agents.routing.rule.threshold"))
+    assert not any(key in found.text for key in ("lease_s", "prices", "theme", "overrides"))

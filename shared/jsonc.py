@@ -38,7 +38,7 @@ def set_in(text: str, path: Sequence[str], value: Any) -> str:
     if not plain.strip():
         text = f"{text.strip()}\n{{}}\n".lstrip()
         plain = without_comments(text)
-    place = _start(plain, 0)
+    place, found = _start(plain, 0), None
     for depth, name in enumerate(path):
         if plain[place] != "{":
             raise KeyError(*path[:depth])
@@ -48,17 +48,20 @@ def set_in(text: str, path: Sequence[str], value: Any) -> str:
                 value = {missing: value}
             return _inserted(text, plain, place, name, value)
         place = found.value
+    assert found is not None, "a path names something"
     return text[: found.value] + _dumped(value, _indent_at(plain, found.start)) + text[found.end :]
 
 
 def unset_in(text: str, path: Sequence[str]) -> str:
     """Return the text of an object without what is at ``path``, where that is."""
     plain = without_comments(text)
-    place = _start(plain, 0)
+    place = holder = _start(plain, 0)
+    found = None
     for name in path:
         if place == len(plain) or plain[place] != "{" or (found := _member(plain, place, name)) is None:
             return text
         place, holder = found.value, place
+    assert found is not None, "a path names something"
     return unset_in(_removed(text, plain, holder, found), path)  # a name may stand there twice
 
 

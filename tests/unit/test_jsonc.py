@@ -98,7 +98,10 @@ def written(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     """An object, and a text of it with comments wherever they may stand."""
 
     def text_of(value: Any) -> str:
-        gap = lambda: draw(gaps)  # noqa: E731  # drawn anew each time
+
+        def gap() -> str:
+            return draw(gaps)
+
         if isinstance(value, dict):
             inner = ",".join(f"{gap()}{json.dumps(k)}{gap()}:{gap()}{text_of(v)}{gap()}" for k, v in value.items())
             return f"{{{inner}{gap()}}}"

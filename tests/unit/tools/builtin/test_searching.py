@@ -224,8 +224,8 @@ def test_searches_stop_after_so_many_files_and_say_so(cwd: Path, use: Use, monke
 
 
 def test_names_that_are_no_utf8_are_found_shown_and_read_as_they_are_shown(cwd: Path, use: Use) -> None:
-    for name in (b"caf\xe9.txt", b"d\xffr/in.txt", "说明.txt".encode()):
-        path = cwd / os.fsdecode(name)
+    for raw in (b"caf\xe9.txt", b"d\xffr/in.txt", "说明.txt".encode()):
+        path = cwd / os.fsdecode(raw)
         path.parent.mkdir(exist_ok=True)
         path.write_text("needle\n")
     shown = ["caf\ufffd.txt", "d\ufffdr/in.txt", "说明.txt"]

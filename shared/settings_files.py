@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.jsonc import set_in, unset_in, without_comments
-from ekiden.shared.places import project_of
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.storable import read_json
 
 __all__ = ["change_setting", "global_file", "project_file", "read_settings", "value_at"]

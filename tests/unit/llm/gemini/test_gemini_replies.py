@@ -6,7 +6,7 @@ import pytest
 
 from ekiden.shared.errors import MalformedCall, ModelUnavailable
 from ekiden.shared.llm.base import Delta
-from ekiden.shared.llm.storing import StorableModel
+from ekiden.shared.llm.sanitizing import SanitizingModel
 from ekiden.shared.messages import TextPart
 from tests.unit.llm.gemini.conftest import PLAIN, SIGNING, World, asked, results_for
 
@@ -134,7 +134,7 @@ def nested_call(levels: int, stream: bool) -> str:
 @BOTH
 def test_deep_arguments_are_a_call_that_the_model_is_told_of(world: World, stream: bool) -> None:
     world.rule("^go", {"raw": nested_call(300, stream)})
-    storing = StorableModel(world.model)
+    storing = SanitizingModel(world.model)
     on_delta = world.deltas.append if stream else None
     (call,) = world.runner.run(storing.reply(asked("go"), on_delta)).message.calls
     assert (call.name, call.args) == ("get_weather", {})

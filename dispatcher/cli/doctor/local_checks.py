@@ -1,0 +1,128 @@
+"""What can be examined without a server: agent files, models, MCP servers, the collector."""
+
+import asyncio
+import os
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ekiden.dispatcher.cli.agents.checks import Checker
+from ekiden.dispatcher.cli.agents.discovery import configured_servers, open_agents
+from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
+from ekiden.shared.addresses import host_and_port
+from ekiden.shared.errors import ConfigurationError, EkidenError
+from ekiden.shared.llm.models import ModelValues, default_model, usable_models
+from ekiden.shared.project_folders import project_of
+from ekiden.shared.project_trust import project_trust_of
+from ekiden.shared.settings import Settings, key_of, load_settings
+from ekiden.shared.settings_files import global_file, project_file, read_settings
+from ekiden.shared.telemetry.config import telemetry_config
+
+__all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", "settings_files", "trust"]
+
+_CONNECT_S = 1.0
+_OURS = ("ekiden.", "agents.routing.", "agents.tracing.")
+_OF_THE_SOURCES = ("agents.autoRoute", "agents.defaultScope", "agents.contextPersistence")
+"""Keys of the design that Ekiden grew from; other keys beside ours are other programs'."""
+_ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
+_SHOWN = 3
+
+
+async def examine_here() -> list[Finding]:
+    """Examine this machine."""
+    settings = load_settings()
+    findings = [settings_files(), trust(), agent_files(), models(settings, os.environ), mcp_servers()]
+    return [*findings, await collector(settings, os.environ)]
+
+
+def settings_files() -> Finding:
+    """Tell which keys of ours in the settings files mean nothing."""
+    known = [key_of(name) for name in Settings.model_fields]
+    said = [
+        f"{key} in {path}" + "".join(f" (for {near!r}?)" for near in get_close_matches(key, known, n=1, cutoff=0.8))
+        for path in (project_file(), global_file())
+        for key in _unknown(read_settings(path), known)
+    ]
+    if said:
+        return warning("settings files", f"no setting is called {', '.join(said)}", "ekiden config list names them all")
+    return ok("settings files", "every key is known")
+
+
+def _unknown(values: Mapping[str, Any], known: Collection[str], above: str = "") -> Iterator[str]:
+    """Yield the keys below our own sections that are no settings, nor hold any."""
+    for name, value in values.items():
+        key = f"{above}{name}"
+        if key in known:
+            continue
+        if isinstance(value, Mapping) and (any(one.startswith(f"{key}.") for one in known) or not above):
+            yield from _unknown(value, known, f"{key}.")
+        elif key.startswith(_OURS) or key in _OF_THE_SOURCES:
+            yield key
+
+
+def trust() -> Finding:
+    """Tell whether the project may do what it asks for."""
+    standing = project_trust_of(project_of(Path.cwd()))
+    if not standing.wanted:
+        return ok("trust", "this folder asks for nothing that needs it")
+    if standing.grants.problem:
+        return warning("trust", f"nothing is granted to this folder: {standing.grants.problem}", "ekiden trust")
+    if lacking := standing.lacking:
+        text = f"of {len(standing.wanted)} things that this folder asks for, {len(lacking)} are not granted"
+        return warning("trust", text, "ekiden trust")
+    return ok("trust", f"all {len(standing.wanted)} things that this folder asks for are granted")
+
+
+def agent_files() -> Finding:
+    """Tell whether the agent files that count here can be read and fit together."""
+    agents = open_agents(())
+    checker = Checker(agents.in_force)
+    reports = [checker.report(file) for file in agents.files if not file.is_shadowed]
+    bad = [report for report in reports if report.count("error")]
+    if not bad:
+        return ok("agent files", f"{len(reports)} here, all valid")
+    names = ", ".join(str(report.file) for report in bad[:_SHOWN]) + (" …" if len(bad) > _SHOWN else "")
+    return error("agent files", f"{len(bad)} of {len(reports)} have errors: {names}", "ekiden agents validate --all")
+
+
+def models(settings: Settings, env: Mapping[str, str]) -> Finding:
+    """Tell which model agents without one of their own get here."""
+    try:
+        default = default_model(ModelValues(model=settings.model, aliases=settings.model_aliases), env)
+    except EkidenError as fault:
+        return error("models", str(fault), "ekiden models")
+    usable = [model.name for model in usable_models(env) if model.usable]
+    if default.note:
+        return warning("models", f"{default.name} only: {default.note}", "ekiden models")
+    return ok("models", f"{default.name} by default; usable: {', '.join(usable)}")
+
+
+def mcp_servers() -> Finding:
+    """Tell which MCP servers the settings name."""
+    names = configured_servers()
+    return ok("MCP servers", f"configured: {', '.join(names)}" if names else "none configured")
+
+
+async def collector(settings: Settings, env: Mapping[str, str]) -> Finding:
+    """Tell whether somebody listens where traces are to go."""
+    name = next((name for name in _ENDPOINTS if env.get(name)), None)
+    try:
+        problem = telemetry_config(settings, env).problem
+    except ConfigurationError as fault:
+        problem = str(fault)
+    if problem:
+        return error("collector", problem)
+    if name is None:
+        return ok("collector", f"none ({_ENDPOINTS[0]} is not set)")
+    address = host_and_port(env[name], 443 if env[name].startswith("https:") else 4318)
+    if address is None:  # which may hold a key
+        return error("collector", f"{name} is no address", "give one such as http://localhost:4318")
+    host, port = address
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            _, writer = await asyncio.open_connection(host, port)
+        writer.close()
+    except (OSError, TimeoutError):
+        return error("collector", f"nobody answers at {host}:{port}", f"start a collector there, or unset {name}")
+    return ok("collector", f"answers at {host}:{port}")

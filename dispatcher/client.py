@@ -34,7 +34,7 @@ from ekiden.shared.stores.base import OnBusy
 from ekiden.shared.stores.job_reader import Unfinished
 from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.replication import RequireReplicas
-from ekiden.shared.stores.sessions import SessionMessage, SessionView
+from ekiden.shared.stores.sessions import Forgotten, SessionMessage, SessionView
 from ekiden.shared.stores.views import JobView, LivePiece
 from ekiden.shared.telemetry.starting import LateTelemetry
 
@@ -301,8 +301,8 @@ class Client(Operations):
         """Let another rule say who gets a session's next message. Raises ``UnknownJob``."""
         await self._stores.sessions.set_policy(session, policy)
 
-    async def clear(self, session: str) -> int:
-        """Forget what was said in a session; return how many messages there were."""
+    async def clear(self, session: str) -> Forgotten:
+        """Forget what was said in a session, and its variables."""
         return await self._stores.sessions.clear(session)
 
     async def resolve_session(self, prefix: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-__all__ = ["problem_of", "web_problem_of", "without_password"]
+__all__ = ["host_and_port", "problem_of", "proxy_problem_of", "web_problem_of", "without_password"]
 
 _EXPECTED = "expected redis://[USER:PASSWORD@]HOST:PORT/DB, rediss:// for TLS, or unix:///PATH?db=DB"
 
@@ -31,6 +31,7 @@ _VALUES = {
     **dict.fromkeys(_FILES, r"(?s).+"),
 }
 """The options that both of our connections honour -> what their values look like."""
+_PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 _HOST = r"[\w.-]*|[0-9a-f:.]+(%[\w.-]+)?"
 _ENCODED = (
     "it holds a character that must be written encoded (in a name or password / is %2F, ? is %3F, # is %23, @ is %40, "
@@ -50,6 +51,26 @@ def web_problem_of(url: str) -> str | None:
     if "@" in url:
         return "it names a user, or a password, which would be shown: leave that out (an @ in its path is %40)"
     return None if re.match(r"https?://[^/\s]", url) else f"{url!r} must begin with http:// or https:// and a host"
+
+
+def proxy_problem_of(url: str) -> str | None:
+    """Say why ``url`` is no address of a proxy, with nothing of it; None when it is one, or a host with a port."""
+    whole = url if "://" in url else f"http://{url}"
+    if whole.partition("://")[0].lower() not in _PROXY_SCHEMES:
+        return f"it begins with none of {', '.join(f'{scheme}://' for scheme in _PROXY_SCHEMES)}"
+    return None if host_and_port(whole, 0) else _ENCODED
+
+
+def host_and_port(url: str, port: int) -> tuple[str, int] | None:
+    """Return whom a web address leads to, ``port`` where it names none; None where readers of it may disagree."""
+    try:
+        parts = urlsplit(url)
+        found = parts.hostname, parts.port or port
+    except ValueError:
+        return None
+    is_plain = "#" not in url and "@" not in parts.path + parts.query and parts.netloc.count("@") <= 1
+    host, port = found
+    return (host, port) if host and is_plain and re.fullmatch(_HOST, host) else None
 
 
 def without_password(url: str) -> str:

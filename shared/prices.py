@@ -1,5 +1,6 @@
 """What models cost, in US dollars for a million tokens; list prices change, so the settings may say otherwise."""
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -22,7 +23,10 @@ _LISTED: dict[str, tuple[float, float]] = {
     "gemini-2.0-flash": (0.10, 0.40),
     "scripted": (0.0, 0.0),
 }
-"""The beginning of a model's name -> input, output; a price of 0 is a fact, too.
+"""A model -> input, output, for its previews and versions as well; a price of 0 is a fact, too.
+
+A model that draws, speaks or listens has a text model's name with a word behind it, and another price: nobody said
+what that is, so it is unknown.
 
 Google's list of the Gemini API (ai.google.dev/gemini-api/docs/pricing): paid tier, text, prompts of up to 200,000
 tokens; longer ones cost up to twice as much on the Pro models. Checked against copies that third parties made of it:
@@ -30,13 +34,15 @@ tokens; longer ones cost up to twice as much on the Pro models. Checked against 
 and the other 3 and 3.1 between January and July 2026. 2.0 was not checked: as listed in 2025.
 """
 
+_SAME_MODEL = re.compile(r"(-(preview|exp|experimental|latest|customtools|\d+))*")
+"""What may stand behind a listed name: its state, the day or number of its version, how it is offered tools."""
+
 
 class Prices:
-    """The price of a call, by the longest beginning of the model's name that is listed."""
+    """The price of a call: by the longest beginning that the settings name, else as listed."""
 
     def __init__(self, overrides: Mapping[str, tuple[float, float]] | None = None) -> None:
-        listed = {**_LISTED, **(overrides or {})}
-        self._listed = sorted(listed.items(), key=lambda item: -len(item[0]))
+        self._said = sorted((overrides or {}).items(), key=lambda item: -len(item[0]))
         self._price = lru_cache(maxsize=256)(self._price_of)
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
@@ -46,4 +52,8 @@ class Prices:
 
     def _price_of(self, model: str) -> tuple[float, float] | None:
         name = model.rpartition("/")[2]
-        return next((price for start, price in self._listed if name.startswith(start) or model == start), None)
+        for start, price in self._said:
+            if name.startswith(start) or model == start:
+                return price
+        fitting = (one for one in _LISTED if name.startswith(one) and _SAME_MODEL.fullmatch(name, len(one)))
+        return _LISTED.get(max(fitting, key=len, default=""))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
@@ -47,6 +47,7 @@ __all__ = [
     "load_settings",
     "origin_of",
     "origins",
+    "require_absolute",
     "settings_wanted",
 ]
 
@@ -178,6 +179,16 @@ class Settings(BaseSettings):
             raise ValueError("'ask' does not work yet: use 'deny', or 'allow'")
         return value
 
+    @field_validator("max_attempts")
+    @classmethod
+    def _more_than_alone_from(cls, value: int, info: ValidationInfo) -> int:
+        if value <= (quarantine_from := info.data.get("quarantine_from", 0)):
+            raise ValueError(
+                f"{value} must be more than {key_of('alone_from')} ({quarantine_from}): a job is declared dead only after "
+                "its leg has run alone"
+            )
+        return value
+
     @field_validator("tracing_events", "tools_env", mode="before")
     @classmethod
     def _as_words(cls, value: Any) -> Any:
@@ -242,7 +253,7 @@ def load_settings(**options: Any) -> Settings:
         raise ConfigurationError(f"a setting cannot be read: {error}; lists and objects are JSON") from error
     for name in ABSOLUTE:
         if name not in given:
-            _require_absolute(name, getattr(settings, name))
+            require_absolute(name, getattr(settings, name))
     return settings
 
 
@@ -267,7 +278,8 @@ def settings_wanted(project: Path, values: Mapping[str, Any]) -> dict[str, list[
     return {name: setting_rights(project, key_of(name), value) for name, value in found.items() if value is not None}
 
 
-def _require_absolute(name: str, value: Path | list[Path] | None) -> None:
+def require_absolute(name: str, value: Path | list[Path] | None) -> None:
+    """Raise ``ConfigurationError`` where the user's setting ``name`` holds a path that is none everywhere."""
     for path in value if isinstance(value, list) else [value]:
         if path is not None and not path.is_absolute():
             raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""The settings files: JSON that other programs write to as well, so what is not ours is kept as it is."""
+"""The settings files: JSON with comments that others write to as well, so what is not ours is kept as it is."""
 
 import json
 import tempfile
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.jsonc import set_in, unset_in, without_comments
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.storable import read_json
 
@@ -36,7 +37,8 @@ def read_settings(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from error
     try:
-        values = read_json(text) if text.strip() else {}
+        plain = without_comments(text)
+        values = read_json(plain) if plain.strip() else {}
     except json.JSONDecodeError as error:
         raise ConfigurationError(f"{path}:{error.lineno}: no valid JSON: {error.msg}; mend the file") from error
     except ValueError as error:
@@ -65,20 +67,16 @@ def value_at(values: Mapping[str, Any], key: str) -> Any:
 
 
 def change_setting(path: Path, key: str, value: Any) -> None:
-    """Write ``value`` at the dotted ``key``, or remove it (None); atomic, and every other key is kept."""
-    values = read_settings(path)
-    *parents, last = key.split(".")
-    place = values
-    for depth, part in enumerate(parents, 1):
-        inner = place.setdefault(part, {})
-        if not isinstance(inner, dict):
-            raise ConfigurationError(f"{path}: {'.'.join(parents[:depth])!r} is no object, so it cannot hold {last!r}")
-        place = inner
-    if value is None:
-        place.pop(last, None)
-    else:
-        place[last] = value
-    _write(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+    """Write ``value`` at the dotted ``key``, or remove it (None); atomic, and all else, comments too, is kept."""
+    read_settings(path)  # which says what is wrong with the file
+    text = _text_of(path) if path.exists() else ""
+    names = key.split(".")
+    try:
+        changed = unset_in(text, names) if value is None else set_in(text, names, value)
+    except KeyError as error:
+        place = ".".join(error.args)
+        raise ConfigurationError(f"{path}: {place!r} is no object, so it cannot hold {names[-1]!r}") from None
+    _write(path, changed)
 
 
 def _write(path: Path, text: str) -> None:

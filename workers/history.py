@@ -170,10 +170,16 @@ class _Past:
 
 
 def _session(leg: Leg) -> list[Block]:
-    """Return the session's earlier requests, each with its answers: the agent's own as they were, others' quoted."""
+    """Return the session's earlier requests, each with its answers: the agent's own as they were, others' quoted.
+
+    An agent has a conversation of its own: those jobs in which it had control. What was routed is the common talk of
+    whoever the next message is routed to; what the user said to another agent by name is none of its business.
+    """
+    is_common = leg.request.agent is None
+    its_own = {one.job for one in leg.earlier if leg.agent in (one.agent, *one.agents) or (is_common and not one.to)}
     exchanges: list[list[Item]] = []
     # Where the beginning of a long session is cut off, a user's message still comes first.
-    for one in dropwhile(lambda said: said.agent, leg.earlier):
+    for one in dropwhile(lambda said: said.agent, (one for one in leg.earlier if one.job in its_own)):
         if not one.agent:
             exchanges.append([one.message.text])
         elif one.agent == leg.agent:

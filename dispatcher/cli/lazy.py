@@ -15,10 +15,25 @@ class LazyGroup(TyperGroup):
 
     lazy: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """By name: ``module:attribute``, and what ``--help`` says of the command without importing it."""
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Names that others have for what is done here by another command -> which one that is."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands.update({name: _Lazy(name, target, text) for name, (target, text) in self.lazy.items()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """See click; where there is no such command, say which one does what was meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            if hint := self.instead_of(args[0]):
+                error.message = f"{getattr(error, 'message', error)} {hint}"  # type: ignore[attr-defined]  # click's
+            raise
+
+    def instead_of(self, name: str) -> str:
+        """Say what to use in the place of a command that is none; empty where nobody knows."""
+        return self.elsewhere.get(name, "")
 
 
 _OF_A_SENTENCE = {"run", "submit"}

@@ -101,6 +101,9 @@ class _Commands(LazyGroup):
 
     lazy = COMMANDS
 
+    def instead_of(self, name: str) -> str:
+        return "Ask it with `ekiden run`, or talk with `ekiden chat`." if " " in name else super().instead_of(name)
+
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *sorted(_plugins())]
 

@@ -29,16 +29,19 @@ __all__ = [
     "UsableModel",
     "choose",
     "default_model",
+    "unserved_model",
     "usable_models",
 ]
 
 STAND_IN = "scripted"
 _DEFAULT = "default"
 _INHERIT = ("", "inherit", _DEFAULT)
+_WORDS: Mapping[str, str] = MappingProxyType(dict.fromkeys(("fast", "auto"), _DEFAULT))
+"""What asks for no model in particular, and so may be the settings' default as well."""
 
 DEFAULT_ALIASES: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(
-        ("fast", "sonnet", "opus", "haiku", "claude-*", "gpt-*", "o[1-9]*", "chatgpt-*", "codex-*", "auto"), _DEFAULT
+        (*_WORDS, "sonnet", "opus", "haiku", "claude-*", "gpt-*", "o[1-9]*", "chatgpt-*", "codex-*"), _DEFAULT
     )
 )
 """Names, or patterns of names, that agent files of other tools use -> the model that serves them here."""
@@ -85,6 +88,8 @@ class Adapter:
     why_not: Callable[[Mapping[str, str]], str]
     """Of the environment: what is missing and how to mend it; empty when the provider is usable."""
     make: Callable[[ModelValues, Mapping[str, str]], ChatModel]
+    what_is_broken: Callable[[Mapping[str, str]], str] = lambda env: ""
+    """Of the environment: what is set for this provider, and cannot be used; nothing stands in for it then."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,7 @@ ADAPTERS: tuple[Adapter, ...] = (
         known=("gemini-2.5-flash", "gemini-2.5-pro", "gemini-2.5-flash-lite"),
         why_not=GeminiAccess.why_not,
         make=_gemini,
+        what_is_broken=GeminiAccess.what_is_broken,
     ),
     Adapter(name="scripted", prefix=STAND_IN, known=(STAND_IN,), why_not=lambda env: "", make=_scripted),
 )
@@ -136,13 +142,15 @@ def default_model(values: ModelValues, env: Mapping[str, str]) -> ModelChoice:
     """Return the model of agents that name none.
 
     Raises:
-        MissingModel: the settings name one that cannot be served here.
+        MissingModel: the settings name one that cannot be served here, or what is set for a provider cannot be used.
     """
     if values.model and values.model not in _INHERIT:
         name = _without_path(values.model)
-        configured = _alias(name, values) or name
+        configured = _alias(name, values.aliases, _WORDS) or name
         if configured != _DEFAULT:
             return _configured(values.model, configured, env)
+    for adapter in ADAPTERS:
+        _require_unbroken(adapter, env)
     best = next(adapter for adapter in ADAPTERS if not adapter.why_not(env))
     first = ADAPTERS[0]
     note = "" if best is first else f"{first.known[0]} is not usable here ({first.why_not(env)})"
@@ -161,13 +169,14 @@ def choose(name: str | None, values: ModelValues, env: Mapping[str, str]) -> Mod
     default = default_model(values, env)
     if wanted in _INHERIT:
         return default
-    alias = _alias(wanted, values)
+    alias = _alias(wanted, values.aliases, DEFAULT_ALIASES)
     if alias == _DEFAULT:
         return _instead(wanted, default, "it is no model of a provider here")
     actual = alias or wanted
     adapter = _adapter_for(actual)
     if adapter is None:
         raise MissingModel(f"No provider here has a model {actual!r}: {_advice()}")
+    _require_unbroken(adapter, env)
     if why := adapter.why_not(env):
         return _instead(wanted, default, why)
     return ModelChoice(actual, adapter, f"{wanted} is an alias of {actual}" if alias else "")
@@ -181,6 +190,16 @@ def usable_models(env: Mapping[str, str]) -> list[UsableModel]:
         for why in [adapter.why_not(env)]
         for name in adapter.known
     ]
+
+
+def unserved_model(settings: Settings) -> str | None:
+    """Say which model the settings name that no provider here has, with or without its key; None: there is none."""
+    named = map(_without_path, filter(None, (settings.model, settings.routing_llm_model)))
+    meant = [_alias(name, settings.model_aliases, _WORDS) or name for name in named]
+    for name in (*meant, *settings.model_aliases.values()):
+        if name not in _INHERIT and _adapter_for(name) is None:
+            return f"no provider here has a model {name!r}: {_advice()}"
+    return None
 
 
 class Models:
@@ -218,6 +237,11 @@ def _configured(said: str, name: str, env: Mapping[str, str]) -> ModelChoice:
     return ModelChoice(name, adapter)
 
 
+def _require_unbroken(adapter: Adapter, env: Mapping[str, str]) -> None:
+    if broken := adapter.what_is_broken(env):
+        raise MissingModel(f"{adapter.name.capitalize()} cannot be used: {broken}")
+
+
 def _instead(wanted: str, default: ModelChoice, why: str) -> ModelChoice:
     return ModelChoice(default.name, default.adapter, f"{default.name} answers in place of {wanted}: {why}")
 
@@ -226,9 +250,9 @@ def _adapter_for(name: str) -> Adapter | None:
     return next((adapter for adapter in ADAPTERS if name.startswith(adapter.prefix)), None)
 
 
-def _alias(name: str, values: ModelValues) -> str | None:
-    """Return what ``name`` stands for. Exact names outrank patterns, and the settings' outrank our own."""
-    for aliases in (values.aliases, DEFAULT_ALIASES):
+def _alias(name: str, *tables: Mapping[str, str]) -> str | None:
+    """Return what ``name`` stands for. Exact names outrank patterns, and earlier tables later ones."""
+    for aliases in tables:
         if name in aliases:
             return aliases[name]
         if (found := _first_match(name, aliases.items())) is not None:

@@ -50,11 +50,31 @@ def accepted_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     Beside ``$ref`` no other keyword may stand, ``const`` and ``allOf`` are not known: they are put into the words
     that are (``anyOf``, ``enum``). See https://ai.google.dev/api/caching#FunctionDeclaration.
     """
-    accepted = _accepted(schema)
-    accepted.setdefault("type", "object")
-    if accepted["type"] == "object":
-        accepted.setdefault("properties", {})
+    accepted = _accepted(_resolved(schema))
+    accepted["type"] = "object"
+    accepted.setdefault("properties", {})
     return accepted
+
+
+def _resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return ``schema`` with what a ``$ref`` at its root leads to, as the schema of recursive arguments begins.
+
+    A reference to the root itself, or in a circle, says nothing: it is left out.
+    """
+    seen: set[str] = set()
+    while isinstance(ref := schema.get("$ref"), str):
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        target = {} if ref in seen else _target(schema, ref)
+        seen.add(ref)
+        schema = {**target, **beside}
+    return schema
+
+
+def _target(root: Mapping[str, Any], ref: str) -> Mapping[str, Any]:
+    found: Any = root
+    for part in ref.removeprefix("#/").split("/"):
+        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _accepted(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -164,6 +164,7 @@ class _Relay:
     def describe(self) -> PoolView:
         """Say who we are, for ``status`` and for those who look for a consumer."""
         root = self._settings.workspace_root
+        host, pid, _ = PROCESS.rsplit(".", 2)  # a host's name may have dots itself
         return PoolView(
             id=PROCESS,
             kind=self._kind,
@@ -173,8 +174,8 @@ class _Relay:
             in_flight=len(self._leases),
             workspace_root=str(root) if root else None,
             version=VERSION,
-            host=PROCESS.split(".", maxsplit=1)[0],
-            pid=int(PROCESS.rsplit(".", 2)[1]),
+            host=host,
+            pid=int(pid),
             extra={"lag_ms": str(ms(self.admission.lag_s)), "busy": "yes" if self.admission.is_busy else "no"},
         )
 

@@ -163,7 +163,7 @@ class Runner:
 
     async def _run_leg(self, claimed: Claimed, held: HeldLease, watch: LegObserver) -> str:
         leg: Leg | None = None
-        flag: StopFlag = "user"
+        flag: StopFlag | None = None
         try:
             leg = await self._open(claimed, held, watch)
             if claimed.stop is not None:
@@ -187,6 +187,8 @@ class Runner:
             return "lost"
         leg = leg or await self._open(claimed, held, watch)
         await self._catch_up(leg)
+        if flag is None:  # told so by a hint, which does not say by whom
+            flag = (await self._with_retries(self._store.job, leg.job)).stop or "user"
         return await self._commit(leg, _stopped(flag))
 
     async def _open(self, claimed: Claimed, held: HeldLease, watch: LegObserver) -> Leg:

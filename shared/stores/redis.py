@@ -194,8 +194,8 @@ def _state_told_by(error: Exception, text: str) -> str | None:
 
 
 def ms(seconds: float) -> int:
-    """Return whole milliseconds, in which scripts and indexes count."""
-    return round(seconds * 1000)
+    """Return whole milliseconds, in which scripts and indexes count; a duration is never none, which means for ever."""
+    return round(seconds * 1000) or int(seconds > 0)
 
 
 def lists_only(replies: Iterable[Any]) -> list[Any]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ekiden.shared.errors import AmbiguousId, InvalidRequest, UnknownJob
 from ekiden.shared.messages import Message
@@ -11,7 +11,7 @@ from ekiden.shared.settings import SessionPolicy
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, translated
 
-__all__ = ["RedisSessionStore", "SessionMessage", "SessionView"]
+__all__ = ["Forgotten", "RedisSessionStore", "SessionMessage", "SessionView"]
 
 MAX_MESSAGES = 400
 """How much of a session an agent is told, newest kept."""
@@ -26,6 +26,17 @@ class SessionMessage:
     message: Message
     at_ms: int = 0
     """When its job ended: the server's time in ms since the epoch."""
+    to: str = ""
+    """The agent that the user named for the job; empty: it was routed."""
+    agents: tuple[str, ...] = ()
+    """Who had control in the job."""
+
+
+class Forgotten(NamedTuple):
+    """How much was there before a session was cleared."""
+
+    messages: int
+    variables: int
 
 
 @dataclass(frozen=True)
@@ -124,22 +135,25 @@ class RedisSessionStore:
         return str(jobs[0]).partition(".")[0] if jobs else None
 
     @translated
-    async def clear(self, session: str) -> int:
-        """Forget what was said in a session; its jobs stay. Returns how many messages there were."""
+    async def clear(self, session: str) -> Forgotten:
+        """Forget what was said in a session, and its variables; its jobs stay."""
         view = await self.session(session)
         if view.active is not None:
             raise InvalidRequest(f"job {view.active!r} of session {session!r} still runs: wait for it, or cancel it")
-        count = await as_any(self._redis.xlen(keys.messages(session)))
-        await as_any(self._redis.delete(keys.messages(session)))
-        if not await as_any(self._redis.exists(keys.state(session))):  # its variables may say what was said
-            await as_any(self._redis.hdel(keys.session(session), "untrusted"))
-        return int(count)
+        pipeline = self._redis.pipeline(transaction=True)
+        pipeline.xlen(keys.messages(session))
+        pipeline.hlen(keys.state(session))
+        pipeline.delete(keys.messages(session), keys.state(session))
+        pipeline.hdel(keys.session(session), "untrusted")
+        messages, variables, *_ = await pipeline.execute()
+        return Forgotten(messages, variables)
 
 
 def _said(row: str, fields: Mapping[str, str]) -> SessionMessage:
     message = Message.model_validate_json(fields["m"])
     author = (message.model or "") if message.role == "model" else ""
-    return SessionMessage(fields["job"], author, message, int(row.partition("-")[0]))
+    agents = tuple(filter(None, fields.get("agents", "").split("\n")))
+    return SessionMessage(fields["job"], author, message, int(row.partition("-")[0]), fields.get("to", ""), agents)
 
 
 def _view(session: str, fields: Mapping[str, str], waiting: int) -> SessionView:

@@ -12,6 +12,7 @@ __all__ = ["EVENTS", "TelemetryConfig", "events_of", "telemetry_config"]
 
 EVENTS: frozenset[TracingEvent] = frozenset(get_args(TracingEvent))
 LANGSMITH = "https://api.smith.langchain.com/otel"
+_SPOKEN = "http/protobuf"
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
@@ -28,6 +29,8 @@ class TelemetryConfig:
     """Whether prompts, replies, arguments and results go along."""
     metrics_port: int | None
     traces_file: Path
+    problem: str = ""
+    """What was asked for and is not sent, and what to do; empty: nothing."""
 
     @property
     def is_on(self) -> bool:
@@ -42,15 +45,22 @@ class TelemetryConfig:
 def telemetry_config(settings: Settings, env: Mapping[str, str]) -> TelemetryConfig:
     """Return what ``env`` and ``settings`` ask for. Raises ``ConfigurationError`` for what cannot be had."""
     is_off = env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    traces = _traces(settings, env)
+    traces = "none" if is_off else _traces(settings, env)
+    metrics = "none" if is_off else _metrics(traces, env)
+    problem = ""
+    if traces == "otlp" and (why := _unspoken("TRACES", env)):
+        traces, problem = "none", f"no traces are sent: {why}"
+    if metrics == "otlp" and (why := _unspoken("METRICS", env)):
+        metrics, problem = "none", problem or f"no metrics are sent: {why}"
     return TelemetryConfig(
-        traces="none" if is_off else traces,
-        metrics="none" if is_off else _metrics(traces, env),
+        traces=traces,
+        metrics=metrics,
         sample_rate=_sample_rate(settings, env),
         events=frozenset(settings.tracing_events),
         with_content=_is_true(env.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "")),
         metrics_port=None if is_off else settings.metrics_port,
         traces_file=settings.data_dir / "traces.jsonl",
+        problem=problem,
     )
 
 
@@ -78,6 +88,19 @@ def _metrics(traces: TracingBackend, env: Mapping[str, str]) -> TracingBackend:
     if env.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") or env.get(_ENDPOINT):
         return "otlp"
     return "otlp" if traces == "otlp" else "none"
+
+
+def _unspoken(signal: str, env: Mapping[str, str]) -> str:
+    """Say which protocol is asked for that we do not speak; it may be meant for other programs, so it stops nobody."""
+    for variable in (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        if said := env.get(variable, "").strip():
+            return (
+                ""
+                if said.lower() == _SPOKEN
+                else f"{variable} is {said!r}, and only {_SPOKEN} is spoken here: set it to that, and the address to "
+                "the collector's port for it, usually 4318"
+            )
+    return ""
 
 
 def _known(variable: str, said: str) -> TracingBackend:

@@ -4,6 +4,8 @@ import asyncio
 import os
 from collections.abc import Callable
 
+import structlog
+
 from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.settings import Settings, load_settings
 from ekiden.shared.telemetry.base import Telemetry, install, is_installed, telemetry
@@ -11,6 +13,8 @@ from ekiden.shared.telemetry.config import telemetry_config
 from ekiden.shared.telemetry.identity import new_traceparent
 
 __all__ = ["LateTelemetry", "start_telemetry"]
+
+log = structlog.get_logger(__name__)
 
 
 def start_telemetry(service: str, settings: Settings, *, is_host: bool = False) -> Callable[[], None]:
@@ -26,6 +30,8 @@ def start_telemetry(service: str, settings: Settings, *, is_host: bool = False) 
     """
     redactor = configure_redaction(settings.redact, settings.secrets)
     config = telemetry_config(settings, os.environ)
+    if config.problem:
+        log.error("telemetry_off", problem=config.problem)
     if not config.is_on:
         return _nothing
     from ekiden.shared.telemetry.sdk import recorder_for

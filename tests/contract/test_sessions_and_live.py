@@ -174,12 +174,24 @@ def test_a_beginning_that_two_sessions_share_is_ambiguous_however_many_jobs_the_
     backend.run(scenario)
 
 
-def test_clearing_forgets_the_messages_and_keeps_the_jobs(backend: Backend) -> None:
+def test_a_message_says_whom_the_user_named_and_who_had_control(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         session = await talked(stores, "a", "1")
-        assert await stores.sessions.clear(session) == 2
+        await talked(stores, "b", "2", agent="debugger", session=session)
+        said = await stores.sessions.messages(session)
+        assert [(one.to, one.agents) for one in said] == 2 * [("", ("debugger",))] + 2 * [("debugger", ("debugger",))]
+
+    backend.run(scenario)
+
+
+def test_clearing_forgets_the_messages_and_variables_and_keeps_the_jobs(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        session = await talked(stores, "a", "1")
+        await as_any(stores.client.hset(keys.state(session), "colour", '"red"'))
+        assert await stores.sessions.clear(session) == (2, 1)
         assert await stores.sessions.messages(session) == []
-        assert await stores.sessions.clear(session) == 0
+        assert await stores.sessions.state(session) == {}
+        assert await stores.sessions.clear(session) == (0, 0)
         assert (await stores.jobs.job(f"{session}.1")).status == "done"
 
     backend.run(scenario)

@@ -81,7 +81,7 @@ def test_sessions_are_listed_exported_and_cleared(ekiden: Program, redis_url: st
     exported = json.loads(ekiden.run("sessions", "export", session).stdout)
     assert [message["agent"] for message in exported["messages"]] == ["", "debugger"]
     assert ekiden.run("sessions", "export", session, "-o", "no/such/file").returncode == 2
-    assert "2 message(s) forgotten" in ekiden.run("sessions", "clear", session).stdout
+    assert "2 message(s) and 0 variable(s) forgotten" in ekiden.run("sessions", "clear", session).stdout
     assert said(redis_url, session) == []
     unknown = ekiden.run("sessions", "show", "0")
     assert unknown.returncode == 4

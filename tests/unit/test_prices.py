@@ -21,3 +21,25 @@ def test_settings_come_first() -> None:
 def test_nobody_knows_the_price_of_an_unknown_model() -> None:
     assert Prices().cost_usd("llama", USAGE) is None
     assert Prices().cost_usd("scripted", USAGE) == 0.0
+
+
+@pytest.mark.parametrize("name", ["gemini-2.5-pro-preview-06-05", "gemini-3-pro-preview", "gemini-2.0-flash-exp"])
+def test_a_preview_costs_what_its_model_costs(name: str) -> None:
+    assert Prices().cost_usd(name, USAGE) is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemini-3-pro-image",
+        "gemini-3-pro-image-preview",
+        "gemini-2.5-flash-image",
+        "gemini-2.5-flash-preview-tts",
+        "gemini-2.5-flash-native-audio-preview-09-2025",
+        "gemini-2.0-flash-exp-image-generation",
+        "gemini-2.5-profound",
+    ],
+)
+def test_another_model_is_not_priced_as_the_one_whose_name_it_begins_with(name: str) -> None:
+    assert Prices().cost_usd(name, USAGE) is None
+    assert Prices({"gemini": (1.0, 1.0)}).cost_usd(name, USAGE) == pytest.approx(1.1)

@@ -125,3 +125,20 @@ def test_a_variable_that_is_no_json_is_named_with_the_form_it_should_have(
     monkeypatch.setenv(variable, text)
     with pytest.raises(ConfigurationError, match=rf"environment {variable}.*{expected}"):
         load_settings()
+
+
+def test_a_leg_must_get_to_run_alone_before_its_job_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EKIDEN_QUARANTINE_FROM", "5")
+    with pytest.raises(ConfigurationError, match=r"ekiden\.max_attempts.* more than ekiden\.alone_from \(5\)"):
+        load_settings()
+    assert load_settings(max_attempts=6).quarantine_from == 5
+
+
+def test_comments_in_a_file_are_read_over_and_kept_by_a_change() -> None:
+    path = project_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{\n  // how many at once\n  "ekiden": {"concurrency": 3} /* mine */\n}\n')
+    assert read_settings(path) == {"ekiden": {"concurrency": 3}}
+    change_setting(path, "ekiden.concurrency", 4)
+    change_setting(path, "ekiden.lease_s", None)
+    assert path.read_text() == '{\n  // how many at once\n  "ekiden": {"concurrency": 4} /* mine */\n}\n'

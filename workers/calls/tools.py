@@ -75,7 +75,7 @@ class ToolCalls(CallKind):
         began = time.monotonic()
         state = StateView(self._leg.state)
         result = await self._gate.run(call, self._context(call, state))
-        await self._finish(call, result, began, state.changes)
+        await self._finish(call, result, began, {} if result.is_error else state.changes)
 
     async def _finish(self, call: ToolCall, result: ToolResult, began: float, changes: Mapping[str, Any]) -> None:
         """Record a result, and the session variables that its tool has written, in one step."""

@@ -35,7 +35,7 @@ A = TypeVar("A", bound=BaseModel)
 
 
 class StateView:
-    """The session's variables for one tool call; what it writes counts once the leg is committed."""
+    """The session's variables for one tool call; what it writes counts once its leg is committed, if it succeeds."""
 
     def __init__(self, variables: Mapping[str, Any] | None = None) -> None:
         self._variables = dict(variables or {})
@@ -44,16 +44,18 @@ class StateView:
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a variable's value: JSON."""
-        value = {**self._variables, **self.changes}.get(name)
-        return default if value is None else value
+        return self._present().get(name, default)
 
     def set(self, name: str, value: Any) -> None:
         """Write a variable; None takes it away. Raises ``ToolError`` for a name or a value that cannot be kept."""
         if (problem := problem_of(name, value)) is not None:
             raise ToolError(problem)
-        if value is not None and len({**self._variables, **self.changes} | {name: value}) > _MOST_VARIABLES:
+        if value is not None and len(self._present().keys() | {name}) > _MOST_VARIABLES:
             raise ToolError(f"a session has {_MOST_VARIABLES} variables at most: take one away first")
         self.changes[name] = storable(value)
+
+    def _present(self) -> dict[str, Any]:
+        return {name: value for name, value in (self._variables | self.changes).items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,11 @@ class Group(LazyGroup):
             "Run one agent: once with -p, else as a chat. Its sessions are its own: --continue finds the newest.",
         ),
     }
+    elsewhere: ClassVar = {
+        "graph": "`ekiden job chain JOB` draws what became of a job, `ekiden trace replay JOB` plays it again.",
+        "trace": "That is `ekiden trace`, which takes a job: `ekiden jobs` lists them.",
+        "config": "That is `ekiden config`.",
+    }
 
 
 app = typer.Typer(cls=Group, help="Make, show, change and check agents.", no_args_is_help=True)

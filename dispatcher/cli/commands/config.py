@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import SecretStr, TypeAdapter, ValidationError
+from pydantic import SecretStr, ValidationError
 
 from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.redaction import MASK, redact, redact_all
-from ekiden.shared.settings import Settings, key_of, load_settings, origins
+from ekiden.shared.errors import ConfigurationError, InvalidRequest
+from ekiden.shared.redaction import MASK, Redactor, redact, redact_all
+from ekiden.shared.setting_names import ABSOLUTE
+from ekiden.shared.settings import Settings, key_of, load_settings, origins, require_absolute
 from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
 from ekiden.shared.storable import read_json
 from ekiden.shared.terminal_text import note, say
 
 __all__ = ["app"]
+
+_MODELS = ("model", "model_aliases", "routing_llm_model")
 
 app = typer.Typer(help="Read and change settings.", no_args_is_help=True)
 
@@ -54,7 +57,9 @@ def set_(
     name = _field(key)
     path = _file(globally)
     text = _read(name) if value == "-" else value
-    change_setting(path, key_of(name), _checked(name, text))
+    parsed = _checked(name, text)
+    _require_usable(name, parsed, globally)
+    change_setting(path, key_of(name), parsed)
     if not globally:
         grant_setting(key_of(name))
     Output().line(f"{key_of(name)} = {redact_all({name: text})[name]} ({path})")
@@ -140,15 +145,30 @@ def _checked(name: str, value: str) -> Any:
         parsed = read_json(value)
     except ValueError:
         parsed = value
-    field = Settings.model_fields[name]
-    kind: Any = Annotated[field.annotation, field]
-    expected: TypeAdapter[Any] = TypeAdapter(kind)
     try:
-        expected.validate_python(parsed)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]["msg"]
-        raise InvalidRequest(f"that is no value of {key_of(name)!r}: {problem.removeprefix('Value error, ')}") from None
+        Settings(**{name: parsed})
+    except ValidationError as error:  # of this setting, or of others that are wrong already
+        for problem in error.errors(include_url=False):
+            if problem["loc"][0] == name:
+                said = problem["msg"].removeprefix("Value error, ")
+                raise InvalidRequest(f"that is no value of {key_of(name)!r}: {said}") from None
     return parsed
+
+
+def _require_usable(name: str, value: Any, globally: bool) -> None:
+    """Refuse a value of which nothing could be made, the other settings being what they are."""
+    from ekiden.shared.llm.models import unserved_model  # 70 ms that reading a setting does without
+
+    try:
+        load_settings()
+    except ConfigurationError:
+        return  # there is something else to mend first, perhaps by this very change
+    settings = load_settings(**{name: value})
+    if globally and name in ABSOLUTE:
+        require_absolute(name, getattr(settings, name))
+    Redactor(settings.redact, secrets=settings.secrets)  # which reads patterns and signing keys
+    if name in _MODELS and (problem := unserved_model(settings)) is not None:
+        raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {problem}")
 
 
 def _shown(value: Any) -> str:

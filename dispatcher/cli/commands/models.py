@@ -17,13 +17,14 @@ def models(as_json: AsJson = False) -> None:
     """Show the models that agents can use here, and why the others cannot be used."""
     settings = load_settings()
     found = usable_models(os.environ)
+    output = Output()
+    if not as_json:  # also where the default, which comes last, cannot be had
+        rows = [(one.name, one.adapter, "yes" if one.usable else "no", one.why_not) for one in found]
+        output.table(("model", "provider", "usable", "why not"), rows)
     default = default_model(ModelValues.of(settings), os.environ)
     if as_json:
         say(json.dumps({"default": default.name, "models": [asdict(model) for model in found]}))
         return
-    output = Output()
-    rows = [(one.name, one.adapter, "yes" if one.usable else "no", one.why_not) for one in found]
-    output.table(("model", "provider", "usable", "why not"), rows)
     note = " (a stand-in that plays a script, not a model)" if default.name == "scripted" else ""
     output.line(f"default: {default.name}{note}")
     for alias, model in settings.model_aliases.items():

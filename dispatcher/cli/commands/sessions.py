@@ -102,12 +102,12 @@ def policy(
 
 @app.command()
 def clear(session: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
-    """Forget what was said in a session; its jobs stay."""
+    """Forget what was said in a session, and its variables; its jobs stay."""
 
     async def cleared() -> str:
         async with _session(session, redis, data_dir) as (client, session_id):
-            count = await client.clear(session_id)
-        return f"session {session_id}: {count} message(s) forgotten"
+            messages, variables = await client.clear(session_id)
+        return f"session {session_id}: {messages} message(s) and {variables} variable(s) forgotten"
 
     say(_run(cleared()))
 

@@ -2,29 +2,63 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
 from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.discovery import configured_servers, open_agents
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
-from ekiden.shared.errors import EkidenError
+from ekiden.shared.addresses import host_and_port
+from ekiden.shared.errors import ConfigurationError, EkidenError
 from ekiden.shared.llm.models import ModelValues, default_model, usable_models
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_trust import project_trust_of
-from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.settings import Settings, key_of, load_settings
+from ekiden.shared.settings_files import global_file, project_file, read_settings
+from ekiden.shared.telemetry.config import telemetry_config
 
-__all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", "trust"]
+__all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", "settings_files", "trust"]
 
 _CONNECT_S = 1.0
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_OURS = ("ekiden.", "agents.routing.", "agents.tracing.")
+_OF_THE_SOURCES = ("agents.autoRoute", "agents.defaultScope", "agents.contextPersistence")
+"""Keys of the design that Ekiden grew from; other keys beside ours are other programs'."""
+_ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
 _SHOWN = 3
 
 
 async def examine_here() -> list[Finding]:
     """Examine this machine."""
-    return [trust(), agent_files(), models(load_settings(), os.environ), mcp_servers(), await collector(os.environ)]
+    settings = load_settings()
+    findings = [settings_files(), trust(), agent_files(), models(settings, os.environ), mcp_servers()]
+    return [*findings, await collector(settings, os.environ)]
+
+
+def settings_files() -> Finding:
+    """Tell which keys of ours in the settings files mean nothing."""
+    known = [key_of(name) for name in Settings.model_fields]
+    said = [
+        f"{key} in {path}" + "".join(f" (for {near!r}?)" for near in get_close_matches(key, known, n=1, cutoff=0.8))
+        for path in (project_file(), global_file())
+        for key in _unknown(read_settings(path), known)
+    ]
+    if said:
+        return warning("settings files", f"no setting is called {', '.join(said)}", "ekiden config list names them all")
+    return ok("settings files", "every key is known")
+
+
+def _unknown(values: Mapping[str, Any], known: Collection[str], above: str = "") -> Iterator[str]:
+    """Yield the keys below our own sections that are no settings, nor hold any."""
+    for name, value in values.items():
+        key = f"{above}{name}"
+        if key in known:
+            continue
+        if isinstance(value, Mapping) and (any(one.startswith(f"{key}.") for one in known) or not above):
+            yield from _unknown(value, known, f"{key}.")
+        elif key.startswith(_OURS) or key in _OF_THE_SOURCES:
+            yield key
 
 
 def trust() -> Finding:
@@ -70,20 +104,21 @@ def mcp_servers() -> Finding:
     return ok("MCP servers", f"configured: {', '.join(names)}" if names else "none configured")
 
 
-async def collector(env: Mapping[str, str]) -> Finding:
+async def collector(settings: Settings, env: Mapping[str, str]) -> Finding:
     """Tell whether somebody listens where traces are to go."""
     name = next((name for name in _ENDPOINTS if env.get(name)), None)
+    try:
+        problem = telemetry_config(settings, env).problem
+    except ConfigurationError as fault:
+        problem = str(fault)
+    if problem:
+        return error("collector", problem)
     if name is None:
         return ok("collector", f"none ({_ENDPOINTS[0]} is not set)")
-    try:
-        address = urlsplit(env[name])
-        host, port = address.hostname, address.port or (443 if address.scheme == "https" else 4318)
-    except ValueError:
-        host, port = None, 0
-    if not host:
-        return error(
-            "collector", f"{name} is no address", "give one such as http://localhost:4318"
-        )  # it may hold a key
+    address = host_and_port(env[name], 443 if env[name].startswith("https:") else 4318)
+    if address is None:  # which may hold a key
+        return error("collector", f"{name} is no address", "give one such as http://localhost:4318")
+    host, port = address
     try:
         async with asyncio.timeout(_CONNECT_S):
             _, writer = await asyncio.open_connection(host, port)

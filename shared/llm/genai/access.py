@@ -3,13 +3,16 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
-from ekiden.shared.addresses import web_problem_of
+from ekiden.shared.addresses import proxy_problem_of, web_problem_of
 from ekiden.shared.errors import ConfigurationError, MissingModel
 
 __all__ = ["GeminiAccess"]
 
+_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _NO_KEY = (
     "no key: set GEMINI_API_KEY (from https://aistudio.google.com/apikey), or GOOGLE_GENAI_USE_VERTEXAI=true with "
     "GOOGLE_CLOUD_PROJECT"
@@ -60,12 +63,45 @@ class GeminiAccess:
     @staticmethod
     def why_not(env: Mapping[str, str]) -> str:
         """Say what is missing for using Gemini, and how to mend it; empty when nothing is."""
-        key = _key(env)
-        if key and not re.fullmatch(r"[!-~]+", key):
-            return "GEMINI_API_KEY holds characters that no key has: copy it again"
-        if _flag(env, "GOOGLE_GENAI_USE_VERTEXAI") and not (_value(env, "GOOGLE_CLOUD_PROJECT") or key):
+        is_wanted = _key(env) or _flag(env, "GOOGLE_GENAI_USE_VERTEXAI")
+        return GeminiAccess.what_is_broken(env) if is_wanted else _NO_KEY
+
+    @staticmethod
+    def what_is_broken(env: Mapping[str, str]) -> str:
+        """Say what was set for using Gemini and cannot be used; empty where nothing was set, or all is well.
+
+        Whoever has set it means Gemini: nothing may stand in for it.
+        """
+        name = next((name for name in _KEYS if _value(env, name)), None)
+        is_vertex = _flag(env, "GOOGLE_GENAI_USE_VERTEXAI")
+        if name is None and not is_vertex:
+            return ""
+        if name and not re.fullmatch(r"[!-~]+", _value(env, name) or ""):
+            return f"{name} holds characters that no key has, such as a line end: copy it again"
+        if is_vertex and name is None and _value(env, "GOOGLE_CLOUD_PROJECT") is None:
             return "GOOGLE_GENAI_USE_VERTEXAI is set without a project: set GOOGLE_CLOUD_PROJECT"
-        return "" if key or _flag(env, "GOOGLE_GENAI_USE_VERTEXAI") else _NO_KEY
+        return next(filter(None, (_proxy_problem(env, proxy) for proxy in _PROXIES)), "")
+
+
+def _proxy_problem(env: Mapping[str, str], name: str) -> str:
+    """Say why the HTTP client cannot use a proxy of the environment; its address, which may hold a secret, is not said.
+
+    The client reads them all when it is made, whatever ``NO_PROXY`` names; but ``*`` there switches them off.
+    """
+    if (lower := name.lower()) in env and env[lower] != env.get(name):  # which comes first
+        name = lower
+    address = _value(env, name)
+    if address is None or "*" in _names_in(env.get("no_proxy", env.get("NO_PROXY", ""))):
+        return ""
+    if (problem := proxy_problem_of(address)) is not None:
+        return f"{name} is no address of a proxy: {problem}; set one such as http://HOST:PORT, or unset it"
+    if address.lower().startswith("socks") and find_spec("socksio") is None:
+        return f"{name} is a SOCKS proxy, which needs the Python package socksio: install it, or set an HTTP proxy"
+    return ""
+
+
+def _names_in(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def _service(is_vertex: bool) -> str:
@@ -73,7 +109,7 @@ def _service(is_vertex: bool) -> str:
 
 
 def _key(env: Mapping[str, str]) -> str | None:
-    return _value(env, "GEMINI_API_KEY") or _value(env, "GOOGLE_API_KEY")
+    return next(filter(None, (_value(env, name) for name in _KEYS)), None)
 
 
 def _flag(env: Mapping[str, str], name: str) -> bool:

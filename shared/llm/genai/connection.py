@@ -6,7 +6,7 @@ import httpx2
 from google import genai
 from google.genai import types
 
-from ekiden.shared.errors import RequestRefused
+from ekiden.shared.errors import ModelError, RequestRefused
 from ekiden.shared.llm.base import ModelRequest, OnDelta
 from ekiden.shared.llm.genai.access import GeminiAccess
 from ekiden.shared.llm.genai.contents import config_of, contents_of
@@ -33,14 +33,20 @@ class Connection:
             retry_options=types.HttpRetryOptions(attempts=1),  # ours honours RetryInfo; unset, aiohttp retries hidden
             async_client_args={"limits": httpx2.Limits(max_connections=None, max_keepalive_connections=100)},
         )
-        self._client = genai.Client(
-            vertexai=access.is_vertex,
-            api_key=access.api_key,
-            project=access.project,
-            location=access.location,
-            credentials=access.credentials,
-            http_options=options,
-        )
+        try:
+            self._client = genai.Client(
+                vertexai=access.is_vertex,
+                api_key=access.api_key,
+                project=access.project,
+                location=access.location,
+                credentials=access.credentials,
+                http_options=options,
+            )
+        except Exception as error:  # it reads the environment, and tells of it in every way that there is
+            raise translated(error, "*") or ModelError(
+                f"Gemini's client cannot be made in this environment ({type(error).__name__}): check HTTP_PROXY, "
+                "HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE"
+            ) from error
 
     async def ask(self, request: ModelRequest, on_delta: OnDelta | None) -> ReplyReader:
         """Make one call: streamed if somebody listens, whole if not; the reading is the same."""
@@ -51,6 +57,8 @@ class Connection:
                 await self._read_whole(request, reading)
             else:
                 await self._read_stream(request, reading, on_delta)
+        except RecursionError:  # Python's reader of JSON gives up where lists and objects nest too deep
+            reading.reason, reading.message = "MALFORMED_FUNCTION_CALL", "its arguments nest too deep"
         except Exception as error:
             if (failure := translated(error, request.model)) is None:
                 raise

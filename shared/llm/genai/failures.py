@@ -28,6 +28,7 @@ _NETWORK = {"httpx", "httpx2", "httpcore", "httpcore2", "aiohttp"}
 """Packages that may carry the request: google-genai takes what is installed."""
 _BAD_ADDRESS = {"InvalidURL", "UnsupportedProtocol", "TooManyRedirects"}
 _CHECK_ADDRESS = "check the address (GEMINI_BASE_URL)"
+_NO_QUOTA = re.compile(r"\blimit: 0(?![.\d])|doesn't have a free quota tier")
 _LOG_IN = "set GEMINI_API_KEY, or log in with 'gcloud auth application-default login' for Vertex AI"
 
 
@@ -35,7 +36,7 @@ def translated(error: Exception, model: str) -> EkidenError | None:
     """Return what ``error`` means for a call of ``model``; None if it is no failure of the provider but a bug."""
     if isinstance(error, errors.APIError):
         return _refusal(error, model)
-    if isinstance(error, errors.UnknownApiResponseError | JSONDecodeError | ValidationError | RecursionError):
+    if isinstance(error, errors.UnknownApiResponseError | JSONDecodeError | ValidationError):
         return ModelUnavailable(f"The answer for model {model!r} is not what Gemini sends: {_CHECK_ADDRESS}")
     if isinstance(error, auth.TransportError):
         return ModelUnavailable("Google's log-in server cannot be reached")
@@ -73,16 +74,25 @@ def _is_bad_key(error: errors.APIError) -> bool:
 
 
 def _quota(error: errors.APIError, model: str) -> ModelError:
-    for violation in _violations(error):
-        quota = str(violation.get("quotaId", ""))
+    violations = list(_violations(error))
+    if _has_no_quota(error, violations):
+        return QuotaExhausted(
+            f"This key has no quota for model {model!r} (its limit is 0): choose another model ('ekiden models' lists "
+            "them), or enable billing for the key's project"
+        )
+    for quota in (str(violation.get("quotaId", "")) for violation in violations):
         if "PerDay" in quota:
             return QuotaExhausted(
                 f"The day's quota of model {model!r} is used up ({quota}): go on tomorrow, choose another model, or "
                 "raise the quota of the key's project"
             )
-        if str(violation.get("quotaValue", "")) == "0":
-            return QuotaExhausted(f"The key has no quota at all for model {model!r} ({quota}): choose another model")
     return ModelUnavailable(f"Rate limit of model {model!r} reached (429)", _retry_after_s(error))
+
+
+def _has_no_quota(error: errors.APIError, violations: list[dict[str, Any]]) -> bool:
+    """Tell whether a limit is 0: the sentence says so where the violation's value is left out, as a zero may be."""
+    said = _NO_QUOTA.search(str(error.message or "")) is not None
+    return said or any(str(violation.get("quotaValue", "")) == "0" for violation in violations)
 
 
 def _retry_after_s(error: errors.APIError) -> float | None:

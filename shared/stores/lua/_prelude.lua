@@ -229,6 +229,13 @@ local function settle(job, leg, commit, verdict)
   return {verdict}
 end
 
+-- The agents that had control of a job, one a line.
+local function agents_of(job)
+  local found, fields = {}, redis.call('HGETALL', job)
+  for i = 1, #fields, 2 do found[#found + 1] = string.match(fields[i], '^visits:(.+)$') end
+  return table.concat(found, '\n')
+end
+
 -- The one end of every job, whoever causes it. k holds its session's keys; ARGV[at] is the status, +1 the reason, +2 the
 -- result, +3 the session variables; then how many session messages follow, those, and the journal's records to the end.
 -- The first message is the request: a job that is retried after it ended does not say it again.
@@ -237,7 +244,8 @@ local function finish(id, k, at)
   local first = said + 1 + tonumber(ARGV[said])
   record(k.job, k.journal, first, #ARGV)
   local new = redis.call('HEXISTS', k.job, 'said') == 1 and said + 2 or said + 1
-  for i = new, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
+  local to, agents = redis.call('HGET', k.job, 'entry') or '', agents_of(k.job)
+  for i = new, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i], 'to', to, 'agents', agents) end
   if first > said + 1 then redis.call('HSET', k.job, 'said', 1) end
   forget(id, k.job)
   resume(id, k.job)

@@ -49,20 +49,24 @@ class ApiError(Exception):
 
 
 def quota(model: str, delay_s: float, *, per_day: bool = False, limit: int = 10) -> ApiError:
-    """A used-up quota, with the three details that Gemini gives: violations, help, RetryInfo."""
+    """A used-up quota, with the three details that Gemini gives: violations, help, RetryInfo.
+
+    As protobuf does, it leaves a limit of 0 out of the violation: only the sentence says it.
+    """
     quota_id = f"GenerateRequestsPer{'Day' if per_day else 'Minute'}PerProjectPerModel-FreeTier"
     violation = {
         "quotaMetric": _METRIC,
         "quotaId": quota_id,
         "quotaDimensions": {"location": "global", "model": model},
-        "quotaValue": str(limit),
+        **({"quotaValue": str(limit)} if limit else {}),
     }
     details: list[dict[str, Any]] = [
         {"@type": f"{_RPC}QuotaFailure", "violations": [violation]},
         {"@type": f"{_RPC}Help", "links": [{"description": "Learn more about Gemini API quotas", "url": _HELP}]},
         {"@type": f"{_RPC}RetryInfo", "retryDelay": f"{delay_s:g}s"},
     ]
-    return ApiError(429, f"{_TEXT[429]}\n* Quota exceeded for metric: {_METRIC}\nPlease retry in {delay_s}s.", details)
+    exceeded = f"Quota exceeded for metric: {_METRIC}, limit: {limit}, model: {model}"
+    return ApiError(429, f"{_TEXT[429]}\n* {exceeded}\nPlease retry in {delay_s}s.", details)
 
 
 def bad_key() -> ApiError:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ekiden.dispatcher.cli.commands.config import app
-from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.errors import ConfigurationError, EkidenError, InvalidRequest
 from ekiden.shared.settings_files import project_file, read_settings
 
 KEY = "k1:" + "planted-" * 5
@@ -24,7 +24,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def config(*args: str, typed: str | None = None) -> Result:
     """Run ``ekiden config``; errors of ours come out as they are."""
     result = CliRunner().invoke(app, args, input=typed)
-    if isinstance(result.exception, InvalidRequest):
+    if isinstance(result.exception, EkidenError):
         raise result.exception
     return result
 
@@ -68,12 +68,39 @@ def test_what_commands_get_is_listed_by_name_and_can_be_added_to(monkeypatch: py
         ("tools.env", '["EKIDEN_*"]', "never get what is Ekiden's"),
         ("concurrency", "0", "greater than or equal to 1"),
         ("modle", "x", "did you mean 'model'"),
+        ("ekiden.model", "gpt-4o", "no provider here has a model 'gpt-4o'"),
+        ("ekiden.model", "gemni-2.5-pro", "no provider here"),
+        ("ekiden.model_aliases", '{"best": "opus"}', "no provider here has a model 'opus'"),
+        ("agents.routing.llm.model", "gpt-4o", "no provider here"),
+        ("quarantine_from", "5", r"more than ekiden\.quarantine_from"),
+        ("max_attempts", "2", r"more than ekiden\.quarantine_from"),
+        ("signing_key", "short", "signing"),
+        ("redact", "(?=a)", "RE2"),
     ],
 )
 def test_a_bad_value_or_key_is_refused_with_what_is_allowed(key: str, value: str, said: str) -> None:
-    with pytest.raises(InvalidRequest, match=said):
+    with pytest.raises((InvalidRequest, ConfigurationError), match=said):
         config("set", key, value)
     assert read_settings(project_file()) == {}
+
+
+@pytest.mark.parametrize("name", ["gemini-2.5-pro", "models/gemini-2.5-pro", "fast", "auto", "inherit", "scripted"])
+def test_a_model_of_a_provider_is_set_with_or_without_its_key(name: str) -> None:
+    assert config("set", "model", name).exit_code == 0
+
+
+def test_a_path_of_the_users_that_is_another_in_each_project_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="absolute path"):
+        config("set", "--global", "scripts_dir", "scripts")
+    assert config("set", "scripts_dir", "scripts").exit_code == 0
+
+
+def test_comments_in_the_file_stay() -> None:
+    project_file().parent.mkdir(parents=True)
+    project_file().write_text('{\n  // how many at once\n  "ekiden": {"concurrency": 3}\n}\n')
+    assert config("get", "concurrency").stdout == "3\n"
+    config("set", "concurrency", "4")
+    assert project_file().read_text() == '{\n  // how many at once\n  "ekiden": {"concurrency": 4}\n}\n'
 
 
 def test_removing_what_is_not_set_says_so() -> None:

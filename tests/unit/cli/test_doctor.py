@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.doctor.durability_checks import losses
-from ekiden.dispatcher.cli.doctor.local_checks import agent_files, collector, mcp_servers, models
+from ekiden.dispatcher.cli.doctor.local_checks import agent_files, collector, mcp_servers, models, settings_files
 from ekiden.dispatcher.cli.doctor.server_checks import agents_served, clock, own_files, queues_served, versions
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.settings import load_settings
@@ -127,7 +127,10 @@ def test_mcp_servers_are_named(elsewhere: Path) -> None:
 def test_the_collector_is_asked_only_where_one_is_named() -> None:
     def examined(address: str) -> tuple[str, str]:
         env = {"OTEL_EXPORTER_OTLP_ENDPOINT": address} if address else {}
-        found = asyncio.run(collector(env))
+        return looked_at(env)
+
+    def looked_at(env: dict[str, str]) -> tuple[str, str]:
+        found = asyncio.run(collector(load_settings(), env))
         return found.status, found.text
 
     assert examined("")[0] == "ok"
@@ -139,6 +142,20 @@ def test_the_collector_is_asked_only_where_one_is_named() -> None:
     status, text = examined(f"http://127.0.0.1:{port}")
     assert status == "error"
     assert f"127.0.0.1:{port}" in text
+    grpc = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317"}
+    assert looked_at(grpc)[0] == "error"
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'" in looked_at(grpc)[1]
+    assert looked_at({"OTEL_TRACES_EXPORTER": "zipkin"})[0] == "error"
+
+
+@pytest.mark.parametrize("address", ["http://me:p@planted/w#rd@127.0.0.1:1", "http://me:pw@planted/x@127.0.0.1:1"])
+def test_a_collectors_address_that_is_ambiguous_is_not_looked_up_nor_shown(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asyncio, "open_connection", lambda *_: pytest.fail("looked up"))
+    found = asyncio.run(collector(load_settings(), {"OTEL_EXPORTER_OTLP_ENDPOINT": address}))
+    assert found.status == "error"
+    assert "planted" not in f"{found}"
 
 
 KEPT = Durability(
@@ -201,3 +218,18 @@ def test_whether_a_primary_without_its_replicas_takes_writes_is_said_where_there
     assert lost(replace(PAIRED, min_replicas=0))["cut-off primary"][0] == "warning"
     assert lost(replace(PAIRED, min_replicas=None))["cut-off primary"][0] == "warning"
     assert lost(PAIRED)["cut-off primary"] == ("ok", "it takes no writes after 10 s (min-replicas-to-write 1)")
+
+
+def test_a_key_of_ours_that_is_no_setting_is_told_and_others_keys_are_not(elsewhere: Path) -> None:
+    assert settings_files().status == "ok"
+    (elsewhere / ".gemini").mkdir()
+    (elsewhere / ".gemini" / "settings.json").write_text(
+        '{"ekiden": {"modle": "x", "lease_s": 3, "prices": {"a": [1, 2]}}, "ui": {"theme": "dark"},'
+        ' "agents": {"autoRoute": true, "overrides": {"a": {}}, "routing": {"rule": {"threshold": 3}}}}'
+    )
+    found = settings_files()
+    assert found.status == "warning"
+    assert "ekiden.modle in " in found.text
+    assert "'ekiden.model'" in found.text
+    assert all(key in found.text for key in ("agents.autoRoute", "agents.routing.rule.threshold"))
+    assert not any(key in found.text for key in ("lease_s", "prices", "theme", "overrides"))

@@ -52,6 +52,14 @@ def test_a_table_for_programs_has_aligned_columns_and_no_decoration() -> None:
     assert stream.read().splitlines() == ["JOB       STATUS", "a.1       done", "bbbbbb.2  two lines"]
 
 
+def test_wide_names_do_not_push_the_columns_behind_them() -> None:
+    stream = stream_of("utf-8")
+    Output(stream).table(["AGENT", "AT"], [["代码修复", "now"], ["e\u0301te", "now"], ["plain", "now"]])
+    stream.seek(0)
+    lines = stream.read().splitlines()
+    assert {cell_len(line[: line.index("now")]) for line in lines[1:]} == {cell_len("代码修复  ")}
+
+
 def test_a_narrow_terminal_wraps_lines_and_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "xterm")

@@ -75,6 +75,22 @@ def test_nothing_stands_in_for_the_default_that_the_settings_name() -> None:
         choose(None, ModelValues(model="llama"), KEY)
 
 
+@pytest.mark.parametrize("name", [None, "gemini-2.5-pro"])
+@pytest.mark.parametrize("env", [{"GEMINI_API_KEY": "ab\nc"}, {"GOOGLE_GENAI_USE_VERTEXAI": "true"}])
+def test_nothing_stands_in_for_what_is_set_and_cannot_be_used(name: str | None, env: dict[str, str]) -> None:
+    with pytest.raises(MissingModel, match=f"Gemini cannot be used: {next(iter(env))} "):
+        choose(name, PLAIN, env)
+    assert choose(None, ModelValues(model="scripted"), env).name == "scripted"
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "sonnet"])
+def test_a_model_of_another_tool_is_none_that_the_settings_may_name(name: str) -> None:
+    with pytest.raises(MissingModel, match="belongs to no provider here"):
+        choose(None, ModelValues(model=name), KEY)
+    assert choose(None, ModelValues(model=name, aliases={name: "gemini-2.5-pro"}), KEY).name == "gemini-2.5-pro"
+    assert choose(None, ModelValues(model="auto"), KEY).name == "gemini-2.5-flash"
+
+
 def test_the_stand_in_can_be_asked_for_by_name() -> None:
     choice = choose("scripted", PLAIN, KEY)
     assert (choice.name, choice.note) == ("scripted", "")

@@ -53,6 +53,33 @@ def test_names_that_look_alike_stay_apart() -> None:
             {"type": "object", "properties": {"a": {"items": {"anyOf": [{"const": None}]}}}},
             {"type": "object", "properties": {"a": {"items": {"anyOf": [{"enum": [None]}]}}}},
         ),
+        (
+            {
+                "$ref": "#/$defs/Node",
+                "$defs": {"Node": {"type": "object", "properties": {"n": {"$ref": "#/$defs/Node"}}}},
+            },
+            {
+                "type": "object",
+                "properties": {"n": {"$ref": "#/$defs/Node"}},
+                "$defs": {"Node": {"type": "object", "properties": {"n": {"$ref": "#/$defs/Node"}}}},
+            },
+        ),
+        (
+            {"$ref": "#/definitions/A~1B", "title": "T", "definitions": {"A/B": {"$ref": "#/definitions/C"}, "C": {}}},
+            {
+                "type": "object",
+                "properties": {},
+                "title": "T",
+                "definitions": {"A/B": {"$ref": "#/definitions/C"}, "C": {}},
+            },
+        ),
+        ({"$ref": "#"}, {"type": "object", "properties": {}}),
+        ({"$ref": "#/nowhere"}, {"type": "object", "properties": {}}),
+        ({"type": ["object", "null"]}, {"type": "object", "properties": {}}),
+        (
+            {"type": "object", "properties": {"a": {"type": ["object", "null"]}}},
+            {"type": "object", "properties": {"a": {"type": ["object", "null"]}}},
+        ),
     ],
 )
 def test_says_it_in_the_words_that_gemini_knows(given: dict[str, Any], accepted: dict[str, Any]) -> None:

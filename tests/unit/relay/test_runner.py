@@ -9,7 +9,7 @@ import fakeredis
 import pytest
 from structlog.testing import capture_logs
 
-from ekiden.shared.errors import DefinitionError, ModelUnavailable, StoreUnavailable
+from ekiden.shared.errors import DefinitionError, ModelUnavailable, StopFlag, StoreUnavailable
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.messages import Message, ToolCall, ToolResult
 from ekiden.shared.outcomes import Answer, Outcome, Suspended, Transfer
@@ -306,6 +306,27 @@ def test_a_cancelled_jobs_leg_is_stopped_and_ends_as_cancelled(backend: Backend)
         await runner._leases.renew(stores.jobs)
         assert await asyncio.wait_for(running, 5) == "ok"
         assert (await stores.jobs.job(job)).status == "cancelled"
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("flag", ["parent", "deadline"])
+def test_a_leg_that_a_hint_stops_ends_for_the_reason_that_its_job_is_stopped_for(
+    backend: Backend, flag: StopFlag
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        runner = runner_of(stores, never)
+        running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
+        await begun(runner)
+        assert await stores.jobs.stop(job, flag, [CANCEL], []) == "flagged"
+        runner._leases.cancelled(job)
+        assert await asyncio.wait_for(running, 5) == "ok"
+        ended = [entry.record for entry in await stores.jobs.journal(job) if isinstance(entry.record, Ended)]
+        why = {"parent": "the job that delegated it needs it no more", "deadline": "the job's deadline has passed"}
+        assert [(end.error, end.status) for end in ended] == [
+            (why[flag], {"parent": "cancelled", "deadline": "failed"}[flag])
+        ]
 
     backend.run(scenario)
 

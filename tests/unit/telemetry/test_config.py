@@ -80,3 +80,44 @@ def test_says_what_cannot_be_had() -> None:
 def test_an_agents_file_narrows_the_events(tracing: Any, left: Any) -> None:
     assert events_of(tracing, EVENTS) == left
     assert events_of(tracing, frozenset({"tool"})) == left & {"tool"}
+
+
+@pytest.mark.parametrize(
+    ("env", "traces", "metrics", "says"),
+    [
+        ({}, "otlp", "otlp", ""),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, "otlp", "otlp", ""),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "none", "none", "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'"),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "none", "none", "only http/protobuf is spoken"),
+        (
+            {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"},
+            "none",
+            "otlp",
+            "no traces are sent: OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "grpc"},
+            "otlp",
+            "none",
+            "no metrics are sent: OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},
+            "otlp",
+            "none",
+            "no metrics",
+        ),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_SDK_DISABLED": "true"}, "none", "none", ""),
+    ],
+)
+def test_a_protocol_that_is_not_spoken_is_told_and_nothing_is_sent(
+    env: dict[str, str], traces: str, metrics: str, says: str
+) -> None:
+    found = config({**ENDPOINT, **env})
+    assert (found.traces, found.metrics) == (traces, metrics)
+    assert says in found.problem
+    assert bool(says) == bool(found.problem)
+
+
+def test_a_protocol_is_nobodys_business_where_nothing_is_to_be_sent() -> None:
+    assert config({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}).problem == ""

@@ -44,6 +44,11 @@ def test_there_is_an_end_to_the_number_of_variables() -> None:
     state.set("v1", "again")
     with pytest.raises(ToolError, match="200 variables"):
         state.set("one-more", 1)
+    for number in range(3):  # what was taken away takes no room, nor does what is set in its place
+        state.set(f"v{number}", None)
+        state.set(f"w{number}", number)
+    with pytest.raises(ToolError, match="200 variables"):
+        state.set("v0", 1)
 
 
 def context(state: StateView) -> ToolContext:

@@ -20,6 +20,7 @@ RISKY = sorted(Settings.model_fields.keys() - HARMLESS)
 VALUES: dict[str, Any] = {
     "redis_url": "redis://203.0.113.7:6379/0",
     "gemini_base_url": "http://203.0.113.7",
+    "quarantine_from": 3,  # below max_attempts
     "agents_dir": ["a"],
     "tools_read_only": ["x"],
     "tools_writable": ["x"],

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.builtin.paths import opened_folder, place_of
+from ekiden.workers.tools.builtin.paths import opened_folder, place_of, printable
 from ekiden.workers.tools.builtin.text_file import lines_of, read_text
 
 __all__ = ["ls", "read_file"]
@@ -66,8 +66,8 @@ def read_file(args: ReadFile, context: ToolContext) -> str:
 
 def _entry(folder: int, entry: os.DirEntry[str]) -> str:
     if entry.is_symlink():
-        return f"{entry.name} -> {os.readlink(entry.name, dir_fd=folder)}"
-    return f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+        return printable(f"{entry.name} -> {os.readlink(entry.name, dir_fd=folder)}")
+    return printable(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name)
 
 
 def _numbered(lines: list[str], first: int) -> list[str]:

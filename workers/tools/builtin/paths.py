@@ -8,7 +8,7 @@ honest mistakes and hostile arguments of the *file* tools inside the workspace. 
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -32,6 +32,7 @@ __all__ = [
     "open_file",
     "opened_folder",
     "place_of",
+    "printable",
     "require_writable",
     "shown",
     "writable_folder",
@@ -41,6 +42,7 @@ SKIPPED = frozenset({".git", ".ekiden", "__pycache__", "node_modules", ".venv"})
 """Folders that searches do not enter."""
 
 _MAX_CANDIDATES = 5_000
+_UNSHOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True)
@@ -94,17 +96,22 @@ def place_of(path: str, context: ToolContext) -> Place:
     except ValueError as error:
         raise ToolError(f"{path!r} cannot be a path ({error}): give a path inside the workspace") from error
     root = Path(os.path.realpath(context.root))
-    if not real.is_relative_to(root):
-        raise ToolError(
-            f"{path!r} leads outside the workspace: only paths inside it may be used, wherever symbolic links and '..' "
-            "lead; give one relative to the job's folder"
-        )
+    _require_beneath(root, real, path)
+    if _UNSHOWN in path:
+        with explained(path):
+            real = Path(os.path.realpath(_meant(root, real.relative_to(root).parts)))
+        _require_beneath(root, real, path)
     if is_closed(real, root):
         raise ToolError(
             f"{path!r} leads outside the workspace, to what is closed to agents: data of Ekiden or of its server, the "
             "user's settings, or files of the kernel"
         )
     return Place(path, root, real.relative_to(root).parts)
+
+
+def printable(name: str) -> str:
+    """Return a file's name as it can be shown: the replacement character stands for bytes that are no UTF-8."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 @contextmanager
@@ -173,7 +180,7 @@ def writable_folder(place: Place, context: ToolContext) -> Iterator[int]:
 
 def shown(real: Path, context: ToolContext) -> str:
     """Return ``real`` as a model should name it: relative to the job's folder."""
-    return os.path.relpath(real, os.path.realpath(context.cwd))
+    return printable(os.path.relpath(real, os.path.realpath(context.cwd)))
 
 
 def files_under(place: Place) -> Iterator[Found]:
@@ -204,6 +211,27 @@ def explained(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise ToolError(f"{path!r} cannot be used: {error.strerror or type(error).__name__}") from error
+
+
+def _require_beneath(root: Path, real: Path, given: str) -> None:
+    if not real.is_relative_to(root):
+        raise ToolError(
+            f"{given!r} leads outside the workspace: only paths inside it may be used, wherever symbolic links and "
+            "'..' lead; give one relative to the job's folder"
+        )
+
+
+def _meant(root: Path, names: Iterable[str]) -> Path:
+    """Return the way with such names as a tool has shown: what cannot be shown is looked up by what stands for it."""
+    way = root
+    for name in names:
+        alike = [name]
+        if _UNSHOWN in name and not (way / name).exists():
+            alike = [one.name for one in way.iterdir() if printable(one.name) == name] or [name]
+        if len(alike) > 1:
+            raise ToolError(f"{len(alike)} files are shown as {name!r}: ask the user to rename them")
+        way /= alike[0]
+    return way
 
 
 def _entries(folder: int) -> tuple[list[str], list[str]]:

@@ -12,7 +12,16 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.globs import glob_expression
 from ekiden.shared.patterns import MAX_LENGTH, Pattern
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.builtin.paths import Found, Place, files_under, open_file, opened_folder, place_of, shown
+from ekiden.workers.tools.builtin.paths import (
+    Found,
+    Place,
+    files_under,
+    open_file,
+    opened_folder,
+    place_of,
+    printable,
+    shown,
+)
 from ekiden.workers.tools.builtin.patterns import compiled
 from ekiden.workers.tools.builtin.safe_open import folder_below, folder_held, open_regular, read_all
 from ekiden.workers.tools.builtin.text_file import MAX_BYTES, TextFile
@@ -172,4 +181,5 @@ def _cut(line: str) -> str:
 
 
 def _encoded(name: str) -> bytes:
-    return name.encode(errors="surrogateescape")
+    """Return a name as patterns read it: RE2 finds nothing in bytes that are no UTF-8."""
+    return printable(name).encode()

@@ -7,9 +7,10 @@ import sys
 import pytest
 from google.oauth2.credentials import Credentials
 
-from ekiden.shared.errors import ConfigurationError, MissingModel
+from ekiden.shared.errors import ConfigurationError, MissingModel, ModelError
 from ekiden.shared.llm.gemini import GeminiModel
 from ekiden.shared.llm.genai.access import GeminiAccess
+from ekiden.shared.llm.genai.connection import Connection
 from tests.unit.llm.gemini.conftest import World, asked
 
 TOKEN = Credentials(token="t")  # type: ignore[no-untyped-call]  # google-auth has no types here
@@ -63,13 +64,47 @@ def test_a_given_address_outranks_the_environment() -> None:
     [
         ({}, "GEMINI_API_KEY"),
         ({"GEMINI_API_KEY": "  "}, "GEMINI_API_KEY"),
-        ({"GEMINI_API_KEY": "kéy"}, "copy it again"),
+        ({"GEMINI_API_KEY": "kéy"}, "GEMINI_API_KEY holds characters that no key has"),
+        ({"GEMINI_API_KEY": "ab\nc"}, "GEMINI_API_KEY holds .* copy it again"),
+        ({"GOOGLE_API_KEY": "a b"}, "GOOGLE_API_KEY holds"),
+        ({"GEMINI_API_KEY": "k", "ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY is a SOCKS proxy.* socksio"),
+        ({"GEMINI_API_KEY": "k", "https_proxy": "ftp://planted"}, "https_proxy is no address .*begins with none of"),
+        ({"GEMINI_API_KEY": "k", "HTTP_PROXY": "http://me:p@ss/planted@host"}, "HTTP_PROXY is .*%2F"),
+        ({"GEMINI_API_KEY": "k", "HTTP_PROXY": "http://host:planted"}, "HTTP_PROXY is no address"),
         ({"GOOGLE_GENAI_USE_VERTEXAI": "true"}, "GOOGLE_CLOUD_PROJECT"),
     ],
 )
 def test_says_what_is_missing(env: dict[str, str], says: str) -> None:
-    with pytest.raises(MissingModel, match=says):
+    with pytest.raises(MissingModel, match=says) as raised:
         GeminiAccess.from_env(env)
+    assert "planted" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"HTTPS_PROXY": "proxy.example.org:3128"},
+        {"HTTPS_PROXY": "http://me:p%40ss@proxy.example.org:3128"},
+        {"ALL_PROXY": "socks5://127.0.0.1:9", "NO_PROXY": "a.example.org, *"},
+        {"ALL_PROXY": "socks5://127.0.0.1:9", "all_proxy": ""},
+    ],
+)
+def test_a_proxy_that_the_client_can_use_is_no_problem(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert GeminiAccess.why_not({"GEMINI_API_KEY": "k", **env}) == ""
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    Connection(GeminiAccess(api_key="k"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("ALL_PROXY", "socks5://127.0.0.1:9"), ("SSL_CERT_FILE", "/no/such/file.pem")]
+)
+def test_a_client_that_cannot_be_made_is_no_fault_of_ours(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ModelError, match=rf"{name}|lost or refused"):
+        Connection(GeminiAccess(api_key="k"))
 
 
 @pytest.mark.parametrize("address", ["generativelanguage.googleapis.com", "https://", "ftp://a"])

@@ -28,7 +28,8 @@ BOTH = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"
     [
         ({"error": 429, "retry_delay": 2.5}, ModelUnavailable, "Rate limit"),
         ({"error": 429, "per_day": True}, QuotaExhausted, "day's quota"),
-        ({"error": 429, "no_quota": True}, QuotaExhausted, "no quota at all"),
+        ({"error": 429, "no_quota": True}, QuotaExhausted, "no quota for model"),
+        ({"error": 429, "no_quota": True, "per_day": True}, QuotaExhausted, "no quota for model"),
         ({"error": 503}, ModelUnavailable, "overloaded"),
         ({"error": 500}, ModelUnavailable, "internal error"),
         ({"error": 504}, ModelUnavailable, "Deadline expired"),

@@ -6,8 +6,9 @@ import pytest
 
 from ekiden.shared.errors import MalformedCall, ModelUnavailable
 from ekiden.shared.llm.base import Delta
+from ekiden.shared.llm.sanitizing import SanitizingModel
 from ekiden.shared.messages import TextPart
-from tests.unit.llm.gemini.conftest import PLAIN, SIGNING, World, results_for
+from tests.unit.llm.gemini.conftest import PLAIN, SIGNING, World, asked, results_for
 
 BOTH = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
@@ -119,3 +120,29 @@ def test_the_client_calls_no_function_by_itself(world: World) -> None:
     world.server.add({"reply": {"calls": [{"name": "get_weather"}]}})
     world.ask("go")
     assert len(world.server.requests) == 1
+
+
+NESTED = '{"candidates":[{"content":{"role":"model","parts":[%s]},"finishReason":"STOP"}]}'
+
+
+def nested_call(levels: int, stream: bool) -> str:
+    args = '{"a":' * levels + "1" + "}" * levels
+    answer = NESTED % f'{{"functionCall":{{"name":"get_weather","args":{args}}}}}'
+    return f"data: {answer}\r\n\r\n" if stream else answer
+
+
+@BOTH
+def test_deep_arguments_are_a_call_that_the_model_is_told_of(world: World, stream: bool) -> None:
+    world.rule("^go", {"raw": nested_call(300, stream)})
+    storing = SanitizingModel(world.model)
+    on_delta = world.deltas.append if stream else None
+    (call,) = world.runner.run(storing.reply(asked("go"), on_delta)).message.calls
+    assert (call.name, call.args) == ("get_weather", {})
+    assert "levels" in (call.problem or "")
+
+
+@BOTH
+def test_arguments_too_deep_to_be_read_at_all_are_asked_for_again(world: World, stream: bool) -> None:
+    world.rule("nest too deep", {"text": "flatter"})
+    world.rule("^go", {"raw": nested_call(3_000, stream)})
+    assert world.ask("go", stream=stream).message.text == "flatter"

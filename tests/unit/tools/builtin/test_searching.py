@@ -10,6 +10,8 @@ from pydantic import ValidationError
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.builtin import searching
+from ekiden.workers.tools.builtin.editing import edit_file
+from ekiden.workers.tools.builtin.files import ls, read_file
 from ekiden.workers.tools.builtin.searching import glob, grep
 from tests.unit.tools.conftest import Use
 
@@ -219,3 +221,33 @@ def test_searches_stop_after_so_many_files_and_say_so(cwd: Path, use: Use, monke
     _tree(cwd, "a.py", "b.py", "c.py", text="needle")
     assert use(glob, pattern="*.py").splitlines()[:2] == ["a.py", "b.py"]
     assert "only the first 2 files" in use(grep, pattern="needle")
+
+
+def test_names_that_are_no_utf8_are_found_shown_and_read_as_they_are_shown(cwd: Path, use: Use) -> None:
+    for raw in (b"caf\xe9.txt", b"d\xffr/in.txt", "说明.txt".encode()):
+        path = cwd / os.fsdecode(raw)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("needle\n")
+    shown = ["caf\ufffd.txt", "d\ufffdr/in.txt", "说明.txt"]
+    assert use(glob, pattern="**/*").splitlines() == shown
+    assert use(glob, pattern="caf?.txt").splitlines() == shown[:1]
+    assert sorted(use(grep, pattern="needle").splitlines()) == [f"{name}:1:needle" for name in shown]
+    assert use(ls).splitlines() == ["caf\ufffd.txt", "d\ufffdr/", "说明.txt"]
+    for name in shown:
+        assert use(read_file, path=name) == "1\tneedle"
+    use(edit_file, path="caf\ufffd.txt", old="needle", new="thread")
+    assert (cwd / os.fsdecode(b"caf\xe9.txt")).read_text() == "thread\n"
+
+
+def test_two_names_that_are_shown_alike_are_not_guessed_at(cwd: Path, use: Use) -> None:
+    for name in (b"caf\xe9", b"caf\xe8"):
+        (cwd / os.fsdecode(name)).touch()
+    with pytest.raises(ToolError, match="2 files are shown"):
+        use(read_file, path="caf\ufffd")
+
+
+def test_a_name_that_cannot_be_shown_leads_no_further_than_another(cwd: Path, use: Use) -> None:
+    link = cwd / os.fsdecode(b"l\xff")
+    link.symlink_to("/etc")
+    with pytest.raises(ToolError, match="outside the workspace"):
+        use(read_file, path="l\ufffd/passwd")

@@ -1,0 +1,159 @@
+"""The commands that source 001 shows, word for word with `ekiden` for `gemini`: what each one prints here.
+
+Where a command is another one here, or comes later, the row is the error that names it: nothing is silent.
+"""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ekiden.dispatcher.cli.main import app
+from ekiden.shared.errors import EkidenError
+from ekiden.shared.settings import load_settings
+from ekiden.shared.settings_files import project_file
+
+CREATE = (
+    'agents create debug-analyzer --title "Debug Analyzer" --model gemini-2.5-pro '
+    "--tools read_file,grep,bash --mcp github --scope project"
+)
+SETTINGS = """\
+// ~/.gemini/settings.json
+{
+  "agents": {
+    "autoRoute": true,
+    "defaultScope": "project",
+    "contextPersistence": true,
+    "tracing": {
+      "enabled": true,
+      "backend": "console"
+    }
+  },
+  "mcpServers": {
+    "github": {
+      "command": "npx",
+      "args": ["-y", "@modelcontextprotocol/server-github"],
+      "env": {
+        "GITHUB_TOKEN": "${GITHUB_TOKEN}"
+      }
+    }
+  }
+}
+"""
+
+EXAMPLES = [
+    # 3.2.2 create
+    (
+        CREATE,
+        0,
+        [
+            "Agent created: .gemini/agents/debug-analyzer.md",
+            "MCP server 'github' is not configured",
+            "ekiden agents edit debug-analyzer",
+            'ekiden agents run debug-analyzer -p "',
+        ],
+    ),
+    (
+        "agents create reviewer --template code-review",
+        0,
+        ["Agent created", "It counts instead of the agent 'reviewer'"],
+    ),
+    ("agents create docs --template documentation", 0, ["Agent created: .gemini/agents/docs.md"]),
+    ("agents create test --template test-generator", 2, ["'test-generator' is not one of", "'testing'"]),
+    ("agents create", 2, ["NAME is missing"]),  # which asks where there is a terminal
+    ("agents create debug-analyzer --global", 2, ["No such option: --global"]),  # --scope global
+    # 3.2.3 list
+    ("agents list", 0, ["Project agents", "debug-analyzer", "Debug Analyzer", "gemini-2.5-pro", "ekiden run --agent"]),
+    ("agents list --scope global", 0, ["No agents (global)"]),
+    ("agents list --scope project --format json", 0, ['"name": "debug-analyzer"', '"model": "gemini-2.5-pro"']),
+    ("agents list --scope all --format table", 0, ["Project agents", "Shipped agents"]),
+    # 3.2.4 run; what it prints of a job is shown by tests/e2e
+    ('agents run nobody -p "Why is this test failing?"', 2, ["no agent is named 'nobody'"]),
+    ('agents run debug-analyzer -p "Fix bug" --trace', 2, ["No such option: --trace"]),  # ekiden trace JOB
+    # 3.2.1 edit, delete
+    ("agents edit nobody", 2, ["no agent is named 'nobody'"]),
+    ("agents delete debug-analyzer --scope global", 2, ["no agent is named 'debug-analyzer' on the level 'global'"]),
+    ("agents delete debug-analyzer --scope project", 2, ["nobody is there to be asked: give --yes"]),
+    # 3.2.5 validate
+    (
+        "agents validate debug-analyzer",
+        0,
+        [
+            "Front matter valid",
+            "Required fields present",
+            "Model 'gemini-2.5-pro' known",
+            "Tools [read_file, grep, bash] available",
+            "MCP server 'github' is not configured",
+            "System prompt not empty",
+            "Validation: 7/8 passed",
+        ],
+    ),
+    ("agents validate --all", 0, ["debug-analyzer", "0 error(s), 1 warning(s)"]),
+    # 4.2.1 create --extended: the file itself holds all that
+    ("agents create debug-flow --extended", 2, ["No such option: --extended"]),
+    # 4.2.2 graph: comes later
+    ("agents graph visualize debug-flow", 2, ["No such command 'graph'.", "ekiden job chain JOB"]),
+    ("agents graph replay --session abc123", 2, ["No such command 'graph'.", "ekiden trace replay JOB"]),
+    # 4.3 the main conversation, and traces
+    ('"There\'s a bug in the login flow"', 2, ["There's a bug in the login flow", "ekiden run"]),
+    ('route "There\'s a bug in the login flow"', 0, ["debug"]),
+    ("agents trace export --session abc --format json", 2, ["No such command 'trace'.", "ekiden trace"]),
+    ("trace export --session abc --format json", 2, ["No such option: --session"]),
+    # 5.4 settings
+    ("config set agents.autoRoute true", 2, ["there is no setting 'agents.autoRoute'", "'agents.routing.enabled'"]),
+    ("config set agents.tracing.enabled true", 0, ["agents.tracing.enabled = true"]),
+    ("config set agents.tracing.backend console", 0, ["agents.tracing.backend = console"]),
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project, which is the current folder, beside an empty home folder."""
+    for name in ("home", "project"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def said_by(command: str) -> tuple[int, str]:
+    """The exit code of a command line, and all that it says."""
+    done = CliRunner().invoke(app, shlex.split(command), prog_name="ekiden")
+    if isinstance(done.exception, EkidenError):
+        return done.exception.exit_code, f"ekiden: {done.exception}"
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(("command", "code", "says"), EXAMPLES, ids=[row[0][:60] for row in EXAMPLES])
+def test_an_example_of_the_source_prints(project: Path, command: str, code: int, says: list[str]) -> None:
+    if " create" not in command:
+        assert said_by(CREATE)[0] == 0
+    found, text = said_by(command)
+    assert found == code, text
+    assert all(word in text for word in says), text
+
+
+def test_the_sources_own_settings_are_read_comment_and_all(project: Path) -> None:
+    path = Path.home() / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(SETTINGS)
+    settings = load_settings()
+    assert (settings.tracing_enabled, settings.tracing_backend) == (True, "console")
+    assert said_by(CREATE)[0] == 0
+    assert "is not configured" not in said_by("agents validate debug-analyzer")[1]
+    rows = {row["key"]: row["origin"] for row in json.loads(said_by("config list --json")[1])}
+    assert rows["agents.tracing.backend"] == str(path)
+    assert not project_file().exists()
+
+
+def test_an_agents_file_is_whole_after_it_was_made_from_a_template(project: Path) -> None:
+    said_by("agents create debug-analyzer --template debugging")
+    text = (project / ".gemini" / "agents" / "debug-analyzer.md").read_text()
+    front, _, body = text.removeprefix("---\n").partition("\n---\n")
+    assert "name: debug-analyzer" in front
+    assert body.strip()

@@ -7,6 +7,7 @@ from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues
 from ekiden.shared.prices import Prices
 from ekiden.shared.processes import prepare
+from ekiden.shared.relay.message import queue_for
 from ekiden.shared.relay.served import Served
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
@@ -33,5 +34,6 @@ async def build(settings: Settings, stores: Stores) -> Served:
         after_untrusted=settings.tools_after_untrusted,
         env=for_tools(os.environ, settings.tools_env),
         protected=Protected(settings.tools_read_only, settings.tools_writable),
+        tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
     )
     return Served(handler, registry.names())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.definitions.toolrules import SAFE_TOOLS
+from ekiden.shared.definitions.toolnames import SAFE_TOOLS
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.places import project_of
 from ekiden.shared.records import untrusted_in

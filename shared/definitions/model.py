@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ekiden.shared.definitions.toolnames import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import UnreadableDefinition
 from ekiden.shared.subschemas import Embedding
 
@@ -97,18 +98,26 @@ class ToolRules(_Nested):
     """Which tools an agent may use. Entries are names or shell-style patterns (``mcp.github.*``)."""
 
     allow: tuple[str, ...] | None = None
-    """None: every tool that ``deny`` does not name; empty: none."""
+    """None: the safe tools; empty: none."""
     deny: tuple[str, ...] = ()
     unknown: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
-    """Allowed, but tools of other programs: used where a worker has such a tool, never waited for."""
+    """Allowed, but not by a name of ours: used where a worker has such a tool, never waited for."""
+    narrowed: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """What the agent lacks because nothing can hold it to what its file says; whole sentences, for people."""
     after_untrusted: AfterUntrusted | None = Field(default=None, exclude_if=_is_none)
     """``deny``: only harmless tools once the job has read text whose author nobody vouches for."""
 
     def permits(self, name: str) -> bool:
         """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``."""
-        if _matches(name, self.deny):
-            return False
-        return self.allow is None or _matches(name, self.allow + self.unknown)
+        named = name in SAFE_TOOLS if self.allow is None else _matches(name, self.allow + self.unknown)
+        return named and not _matches(name, self.deny)
+
+    def lets_below(self, name: str) -> bool:
+        """Tell whether an agent that this one has called may use the tool: a file that names none bounds no other."""
+        return self.permits(name) if self.allow is not None else not _matches(name, self.deny)
+
+
+_NO_RULES = ToolRules()
 
 
 class Triggers(_Nested):
@@ -274,9 +283,21 @@ class AgentDefinition(BaseModel):
             **within.shared,
         }
 
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The tools, and patterns of tools, that the file allows; the safe ones where it names none."""
+        if self.tools is None or self.tools.allow is None:
+            return tuple(tool for tool in sorted(SAFE_TOOLS) if self.permits(tool))
+        return self.tools.allow + tuple(tool for tool in self.tools.unknown if tool in BUILTIN_TOOLS)
+
+    @property
+    def bounds_others(self) -> bool:
+        """Whether agents that it calls have no tool which it has not: a file that names no tools bounds none."""
+        return self.tools is not None and self.tools.allow is not None
+
     def permits(self, tool: str) -> bool:
         """Tell whether the rules of the file let the agent use ``tool``."""
-        return self.tools is None or self.tools.permits(tool)
+        return (self.tools or _NO_RULES).permits(tool)
 
     def to_json(self) -> str:
         """Write the definition as canonical JSON."""

@@ -27,7 +27,7 @@ from ekiden.dispatcher.journal.reading import story_of
 from ekiden.dispatcher.journal.story import Story
 from ekiden.shared.definitions.fields import MCP_SERVERS
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, load_folder
-from ekiden.shared.definitions.toolrules import SAFE_TOOLS
+from ekiden.shared.definitions.toolnames import SAFE_TOOLS
 from ekiden.shared.definitions.trusted import trusted
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.records import LATEST_MS, Entry, decode_record

@@ -16,7 +16,7 @@ from ekiden.shared.definitions.encoding import decode
 from ekiden.shared.definitions.forms import read_definition
 from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.loader import shipped_agents_dir
-from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
+from ekiden.shared.definitions.toolnames import BUILTIN_TOOLS
 from ekiden.shared.errors import DefinitionError, InvalidRequest
 from ekiden.shared.places import project_of
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, load_file, load_folder
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.names import transfer_tool_name
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.definitions.trusted import files_here, trusted
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
@@ -35,7 +36,7 @@ class AgentFile:
     definition: AgentDefinition | None
     problems: tuple[Problem, ...] = ()
     is_shadowed: bool = False
-    """A nearer level has an agent of this name, which counts instead."""
+    """A nearer level has an agent of this name, or with the same tool, which counts instead."""
     is_held: bool = False
     """It is without what it asks for: nobody trusts the project that brings it."""
 
@@ -53,8 +54,8 @@ class Agents:
         taken: set[str] = set()
         for level in levels:
             files = list(_files_of(level))
-            self.files += [replace(file, is_shadowed=file.name in taken) for file in files]
-            taken |= {file.name for file in files if file.definition is not None}
+            self.files += [replace(file, is_shadowed=transfer_tool_name(file.name) in taken) for file in files]
+            taken |= {transfer_tool_name(file.name) for file in files if file.definition is not None}
 
     @property
     def in_force(self) -> Mapping[str, AgentDefinition]:

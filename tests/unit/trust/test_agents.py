@@ -13,7 +13,7 @@ from ekiden.shared.definitions.forms import definition_from
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, layered
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, ToolRules
 from ekiden.shared.definitions.rights import Names, harmless, rights_wanted
-from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS, SAFE_TOOLS
+from ekiden.shared.definitions.toolnames import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.definitions.trusted import agents_wanted, files_here, levels_here
 from ekiden.shared.settings import load_settings
 from ekiden.shared.settings_files import change_setting, project_file
@@ -105,7 +105,7 @@ def test_an_agent_of_an_untrusted_project_has_the_safe_tools_and_one_that_is_tru
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(project, "mine", tools=["bash", "read_file"])
-    write(project, "greedy")
+    write(project, "greedy", tools="*")
     assert tools_of(in_force()["mine"]) == {"read_file"}
     assert tools_of(in_force()["greedy"]) == SAFE_TOOLS
     assert capsys.readouterr().err == (
@@ -120,7 +120,7 @@ def test_an_agent_of_an_untrusted_project_has_the_safe_tools_and_one_that_is_tru
 
 def test_a_safe_tool_of_an_untrusted_agent_is_waited_for_only_where_its_file_names_it(project: Path) -> None:
     write(project, "named", tools=["bash", "grep"])
-    write(project, "greedy")
+    write(project, "greedy", tools="*")
     assert in_force()["named"].tools == ToolRules(allow=("grep",))
     assert in_force()["greedy"].tools == ToolRules(allow=(), unknown=tuple(sorted(SAFE_TOOLS)))
 
@@ -293,6 +293,7 @@ def test_what_one_project_was_granted_serves_no_other_ones_words(project: Path, 
         "scope: global\nkind: system\ntools: [bash]",
         "scope: builtin\ntitle: debugger\ntools: [bash]",
         "transfer_to_parent: true\nsubagents: [debugger, code-fixer]",
+        "subagents: [Debugger, code_fixer]\npermission: allow",
         "handoffs: ['*', debugger, Debugger, debugger_, {to: code-fixer, when: auto, return: true}]",
         "handoffs: [friend]\ntransfer: single",
         "tools: &all ['*']\n<<: {tools: [bash]}",
@@ -314,3 +315,4 @@ def test_no_front_matter_gets_an_untrusted_agent_bash_or_a_way_to_who_has_it(
         if agent.name not in shipped:
             assert tools_of(agent) <= SAFE_TOOLS
             assert not set(agent.targets) & shipped.keys()
+            assert agent.bounds_others or not {rule.agent for rule in agent.subagents} & shipped.keys()

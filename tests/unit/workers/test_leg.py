@@ -8,9 +8,11 @@ import pytest
 
 from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.llm.base import ModelReply
-from ekiden.shared.records import Paused
+from ekiden.shared.records import Noticed, Paused
+from ekiden.shared.relay.message import queue_for
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import PoolView
 from ekiden.workers.leg import Definitions
 from ekiden.workers.tools.base import ToolContext
 from tests.contract.relay_world import claimed
@@ -20,10 +22,16 @@ from tests.unit.workers.world import Replies, What, call, calls, said, tool_name
 SOLO = {"name": "solo", "tools": ["look"]}
 
 
+async def announce(stores: Stores, *tools: str) -> None:
+    """Let a pool be there that serves the agent and has these tools."""
+    await stores.pools.announce(PoolView("other", "worker", (queue_for("solo"),), tools))
+
+
 def test_a_worker_without_the_tools_gives_the_leg_back_less_and_less_often_until_one_has_them() -> None:
     async def scenario(stores: Stores) -> None:
         model = Replies({"solo": [calls(call("c1", "look")), said("seen")]})
         bare = Relay(stores, team(SOLO), model)
+        await announce(stores, "look")
         job = await bare.submit("do it", agent="solo")
         await bare.drain()
         for _ in range(8):
@@ -69,6 +77,7 @@ def test_a_definition_of_a_later_version_is_left_to_a_worker_of_that_version() -
 def test_being_given_back_by_a_worker_that_stops_does_not_slow_the_search_for_tools() -> None:
     async def scenario(stores: Stores) -> None:
         bare = Relay(stores, team(SOLO), Replies({}))
+        await announce(stores, "look")
         job = await bare.submit("do it", agent="solo")
         await bare.step()
         lease = (await claimed(stores, job)).lease
@@ -142,6 +151,8 @@ def test_the_wait_for_a_model_begins_short_again_after_it_has_answered() -> None
         ({"allow": ["lo*"]}, "done"),
         ({"allow": ["*"]}, "done"),
         ({"allow": ["look", "mcp.github.*"]}, "suspended"),
+        ({"allow": ["look", "mcp.linear.*", "lookup_order"]}, "done"),  # nobody has them
+        ({"allow": ["look", "read_file"]}, "suspended"),  # workers ship with it
         ({"allow": ["look", "bash"], "deny": ["bash"]}, "done"),  # what is denied is not missed
         ({"deny": ["bash"]}, "done"),
         ([], "done"),
@@ -150,12 +161,52 @@ def test_the_wait_for_a_model_begins_short_again_after_it_has_answered() -> None
 )
 def test_only_tools_that_the_file_names_and_permits_can_be_missing(tools: object, status: str) -> None:
     async def scenario(stores: Stores) -> Story:
+        await announce(stores, "mcp.github.list_issues")
         relay = Relay(
             stores, team({"name": "solo", "tools": tools}), Replies({"solo": [said("ok")]}), tools=[tool_named("look")]
         )
         return await relay.told("do it", agent="solo")
 
     assert on_fakeredis(scenario).view.status == status
+
+
+def test_an_agent_does_without_a_tool_that_no_worker_has_and_says_so_once() -> None:
+    errors = [ModelUnavailable("away")]
+
+    async def away_once() -> ModelReply:
+        if errors:
+            raise errors.pop()
+        return said("done")
+
+    async def scenario(stores: Stores) -> None:
+        model = Replies({"solo": [calls(call("c1", "lookup_order")), away_once]})
+        solo = {"name": "solo", "tools": ["look", "lookup_order", "mcp.github.*"]}
+        relay = Relay(stores, team(solo), model, tools=[tool_named("look")])
+        job = await relay.submit("do it", agent="solo")
+        await relay.drain()
+        await relay.wake(job)
+        await relay.drain()
+        story = await relay.story(job)
+        assert story.view.result == "done"
+        assert [notice.text for notice in story.of(Noticed)] == [
+            "solo: no worker has 'lookup_order', 'mcp.github.*', the agent works without"
+        ]
+        assert story.results["c1"] == "there is no tool 'lookup_order': offered are look"
+
+    on_fakeredis(scenario)
+
+
+def test_what_an_agent_lacks_for_its_files_restrictions_is_told_in_each_job() -> None:
+    async def scenario(stores: Stores) -> Story:
+        solo = {"name": "solo", "tools": "*", "permissionMode": "plan"}
+        bash, look = tool_named("bash"), tool_named("ls")
+        model = Replies({"solo": [calls(call("c1", "bash")), said("ok")]})
+        return await Relay(stores, team(solo), model, tools=[bash, look]).told("do it", agent="solo")
+
+    story = on_fakeredis(scenario)
+    [notice] = story.of(Noticed)
+    assert notice.text.startswith("solo: 'permissionMode' is 'plan': the agent has no tool beyond the safe ones")
+    assert story.results["c1"] == "there is no tool 'bash': offered are ls"
 
 
 @pytest.mark.parametrize(("folder", "status"), [("root/job", "done"), ("root", "done"), ("elsewhere", "suspended"),

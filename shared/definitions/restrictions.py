@@ -30,9 +30,23 @@ _OPEN_MODES = ("default", "acceptedits", "bypasspermissions", "inherit")
 _CLOSED_MODES = ("ask", "plan", "readonly")
 _BEFORE_TOOLS = ("PreToolUse", "BeforeTool")
 _OBSERVERS = frozenset(
-    "AfterAgent AfterModel AfterTool Notification PostToolUse PostToolUseFailure PreCompact PreCompress SessionEnd "
-    "SessionStart Stop SubagentStart SubagentStop".split()
+    [
+        "AfterAgent",
+        "AfterModel",
+        "AfterTool",
+        "Notification",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PreCompact",
+        "PreCompress",
+        "SessionEnd",
+        "SessionStart",
+        "Stop",
+        "SubagentStart",
+        "SubagentStop",
+    ]
 )
+_KNOWN = frozenset(map(folded, KNOWN_FIELDS))
 _NAMES = re.compile(r"\w+(\|\w+)*")
 _RESTRICTING = re.compile(
     r"allow|approv|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|isolat|permi|policy|prohibit|readonly"
@@ -53,7 +67,7 @@ def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
                 reader.confine(f"{key!r} is {value!r}")
             case "hooks" if value:
                 _hooks(key, value, reader)
-            case name if value and key not in KNOWN_FIELDS and _RESTRICTING.search(name):
+            case name if value and name not in _KNOWN and _RESTRICTING.search(name):
                 reader.confine(f"{key!r} is not understood, and seems to restrict")
 
 

@@ -52,6 +52,8 @@ def idle_fields(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, why in _IDLE.items():
         if fields.get(key):
             yield key, f"{key!r} has no effect: {why}"
+    if isinstance(models := fields.get("model"), list) and len(models) > 1:
+        yield "model", f"'model' is a list: only {models[0]!r} is used, the others are not tried"
 
 
 def _is_true(value: Any) -> bool:

@@ -119,7 +119,7 @@ class AgentHandler:
 
     def _missing(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Return the entries of the agent's file that no tool of this worker answers to."""
-        permits = _permits(definition, leg)
+        permits = _permits(definition, leg, self._registry)
         return [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in CONTROLS]
 
     async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
@@ -139,7 +139,7 @@ class AgentHandler:
 
     def _lacking(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> str:
         """Say what this worker lacks for the leg; empty when it has everything that is worth waiting for."""
-        permits = _permits(definition, leg)
+        permits = _permits(definition, leg, self._registry)
         if missing:
             return f"tools {', '.join(missing)}" + ("" if self._root else " (this worker has no --workspace-root)")
         is_ours = not (leg.cwd and self._root) or Path(leg.cwd).resolve().is_relative_to(self._root)
@@ -160,7 +160,7 @@ class AgentHandler:
         choice = self._models.choose(agent.model)
         leg.watch.equipped(agent, choice.name)
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
-        tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg))}
+        tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg, self._registry))}
         delegations = Delegations(agent, leg, subagents, untrusted)
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
@@ -220,6 +220,15 @@ async def _nowhere(agent: str) -> Collection[str]:
     return ()
 
 
-def _permits(definition: AgentDefinition, leg: Leg) -> Callable[[str], bool]:
+def _permits(definition: AgentDefinition, leg: Leg, registry: Registry) -> Callable[[str], bool]:
     """Return whether the agent may use a tool: by its own file, and by those of the agents that delegated the job."""
-    return lambda name: definition.permits(name) and all(rules.lets_below(name) for rules in leg.request.bounds)
+
+    def permits(name: str) -> bool:
+        own = definition.permits(name) or (_only_reads(registry.get(name)) and definition.has_what_reads(name))
+        return own and all(rules.lets_below(name) for rules in leg.request.bounds)
+
+    return permits
+
+
+def _only_reads(tool: Tool | None) -> bool:
+    return tool is not None and tool.read_only and not tool.untrusted

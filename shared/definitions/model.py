@@ -299,6 +299,10 @@ class AgentDefinition(BaseModel):
         """Tell whether the rules of the file let the agent use ``tool``."""
         return (self.tools or _NO_RULES).permits(tool)
 
+    def has_what_reads(self, tool: str) -> bool:
+        """Tell whether the agent has a tool that only reads, as its file names no tools and does not forbid it."""
+        return not (self.untrusted or self.bounds_others) and (self.tools or _NO_RULES).lets_below(tool)
+
     def to_json(self) -> str:
         """Write the definition as canonical JSON."""
         return canonical_json(self.model_dump(mode="json"))

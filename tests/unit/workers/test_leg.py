@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -297,3 +298,45 @@ def test_a_catalog_that_the_server_lost_fails_the_job_with_what_to_do() -> None:
     story = on_fakeredis(scenario)
     assert (story.view.status, story.view.reason) == ("failed", "ERROR")
     assert "start `ekiden dispatcher`" in str(story.view.result)
+
+
+@pytest.mark.parametrize(
+    ("fields", "offered"),
+    [
+        ({}, ["read_file", "weigh"]),
+        ({"tools": {"deny": ["weigh"]}}, ["read_file"]),
+        ({"tools": ["*"]}, ["bash", "browse", "read_file", "weigh"]),
+        ({"tools": ["weigh"]}, ["weigh"]),
+        ({"tools": ["*"], "permissionMode": "plan"}, ["read_file"]),
+    ],
+)
+def test_an_agent_whose_file_names_no_tools_has_those_that_only_read(
+    fields: dict[str, Any], offered: list[str]
+) -> None:
+    tools = [
+        tool_named("bash"),
+        tool_named("read_file", read_only=True),
+        tool_named("weigh", read_only=True),
+        tool_named("browse", read_only=True, untrusted=True),
+    ]
+
+    async def scenario(stores: Stores) -> list[str]:
+        model = Replies({"solo": [said("ok")]})
+        await Relay(stores, team({"name": "solo", "tools": None} | fields), model, tools=tools).told("go", agent="solo")
+        return [spec.name for spec in model.requests[0].tools]
+
+    assert on_fakeredis(scenario) == offered
+
+
+def test_a_file_that_names_no_tools_bounds_no_agent_below_and_one_that_does_bounds_it() -> None:
+    async def scenario(stores: Stores, tools: object) -> list[str]:
+        model = Replies(
+            {"lead": [calls(call("c1", "delegate_to_hand", objective="x")), said("ok")], "hand": [said("y")]}
+        )
+        agents = {"name": "lead", "subagents": ["hand"], "tools": tools}, {"name": "hand", "tools": ["bash"]}
+        await Relay(stores, team(*agents), model, tools=[tool_named("bash")]).told("go", agent="lead")
+        return [spec.name for spec in model.asked("hand")[0].tools]
+
+    assert on_fakeredis(partial(scenario, tools=None)) == ["bash"]
+    assert on_fakeredis(partial(scenario, tools={"deny": ["bash"]})) == []
+    assert on_fakeredis(partial(scenario, tools=[])) == []

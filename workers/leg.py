@@ -224,8 +224,8 @@ def _permits(definition: AgentDefinition, leg: Leg, registry: Registry) -> Calla
     """Return whether the agent may use a tool: by its own file, and by those of the agents that delegated the job."""
 
     def permits(name: str) -> bool:
-        own = definition.permits(name) or (_only_reads(registry.get(name)) and definition.has_what_reads(name))
-        return own and all(rules.lets_below(name) for rules in leg.request.bounds)
+        reads = _only_reads(registry.get(name))
+        return all(rules.permits(name, only_reads=reads) for rules in (definition, *leg.request.bounds))
 
     return permits
 

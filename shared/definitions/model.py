@@ -107,14 +107,15 @@ class ToolRules(_Nested):
     after_untrusted: AfterUntrusted | None = Field(default=None, exclude_if=_is_none)
     """``deny``: only harmless tools once the job has read text whose author nobody vouches for."""
 
-    def permits(self, name: str) -> bool:
-        """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``."""
-        named = name in SAFE_TOOLS if self.allow is None else _matches(name, self.allow + self.unknown)
-        return named and not _matches(name, self.deny)
+    def permits(self, name: str, *, only_reads: bool = False) -> bool:
+        """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``.
 
-    def lets_below(self, name: str) -> bool:
-        """Tell whether an agent that this one has called may use the tool: a file that names none bounds no other."""
-        return self.permits(name) if self.allow is not None else not _matches(name, self.deny)
+        Args:
+            name: Of the tool.
+            only_reads: Whether its worker says that it is as safe as those that workers ship with.
+        """
+        named = (only_reads or name in SAFE_TOOLS) if self.allow is None else _matches(name, self.allow + self.unknown)
+        return named and not _matches(name, self.deny)
 
 
 _NO_RULES = ToolRules()
@@ -284,24 +285,21 @@ class AgentDefinition(BaseModel):
         }
 
     @property
-    def allowed(self) -> tuple[str, ...]:
-        """The tools, and patterns of tools, that the file allows; the safe ones where it names none."""
-        if self.tools is None or self.tools.allow is None:
-            return tuple(tool for tool in sorted(SAFE_TOOLS) if self.permits(tool))
-        return self.tools.allow + tuple(tool for tool in self.tools.unknown if tool in BUILTIN_TOOLS)
+    def rules(self) -> ToolRules:
+        """The rules of its file, or those of an agent whose file has none."""
+        return self.tools or _NO_RULES
 
     @property
-    def bounds_others(self) -> bool:
-        """Whether agents that it calls have no tool which it has not: a file that names no tools bounds none."""
-        return self.tools is not None and self.tools.allow is not None
+    def allowed(self) -> tuple[str, ...]:
+        """The tools, and patterns of tools, that the file allows; the safe ones where it names none."""
+        rules = self.rules
+        if rules.allow is None:
+            return tuple(tool for tool in sorted(SAFE_TOOLS) if self.permits(tool))
+        return rules.allow + tuple(tool for tool in rules.unknown if tool in BUILTIN_TOOLS)
 
-    def permits(self, tool: str) -> bool:
-        """Tell whether the rules of the file let the agent use ``tool``."""
-        return (self.tools or _NO_RULES).permits(tool)
-
-    def has_what_reads(self, tool: str) -> bool:
-        """Tell whether the agent has a tool that only reads, as its file names no tools and does not forbid it."""
-        return not (self.untrusted or self.bounds_others) and (self.tools or _NO_RULES).lets_below(tool)
+    def permits(self, tool: str, *, only_reads: bool = False) -> bool:
+        """Tell whether the rules of the file let the agent use ``tool``; see ``ToolRules``."""
+        return self.rules.permits(tool, only_reads=only_reads and not self.untrusted)
 
     def to_json(self) -> str:
         """Write the definition as canonical JSON."""

@@ -45,9 +45,7 @@ def rights_wanted(agent: AgentDefinition, users: Names) -> list[Right]:
     if users.would_lose(agent.name):
         rights.append(Right(subject, "counts first", shown="replaces yours or Ekiden's"))
     others = dict.fromkeys(target for target in agent.targets if users.would_lose(target))
-    rights += [Right(subject, f"hands over to {name}", shown=f"hands over to {name}") for name in others]
-    below = dict.fromkeys(rule.agent for rule in agent.subagents if not agent.bounds_others)
-    return rights + [Right(subject, f"calls {name}", shown=f"calls {name}") for name in below if users.would_lose(name)]
+    return rights + [Right(subject, f"hands over to {name}", shown=f"hands over to {name}") for name in others]
 
 
 def harmless(agent: AgentDefinition, users: Names) -> AgentDefinition:

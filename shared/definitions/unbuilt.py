@@ -21,7 +21,6 @@ _IDLE = {
     **dict.fromkeys(MCP_SERVERS, "no MCP server is connected yet: the agent works without its tools"),
     "hooks": "hooks do not run yet",
     "memory": "nothing is remembered yet beyond the session",
-    "tracing": "traces are set up by the settings ('telemetry'), for all agents",
 }
 
 

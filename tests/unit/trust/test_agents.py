@@ -171,15 +171,6 @@ def test_to_hand_over_to_an_agent_of_the_users_is_a_right_also_for_one_that_only
     assert in_force()["lure"].targets == ()
 
 
-def test_to_call_an_agent_of_the_users_is_a_right_for_one_whose_file_names_no_tools(project: Path) -> None:
-    write(project, "lure", subagents=["Code_Fixer"])
-    write(project, "bound", subagents=["code-fixer"], tools=["read_file"])
-    assert [(right.subject, right.what) for right in standing_of(project).wanted] == [
-        ("agent lure", "calls Code_Fixer")
-    ]
-    assert in_force()["lure"].bounds_others
-
-
 def test_programs_of_an_agent_are_rights_and_an_untrusted_one_has_none(project: Path) -> None:
     servers = {"git": {"command": "git-mcp"}}
     write(project, "mine", tools=["read_file"], hooks={"BeforeTool": []}, mcpServers=servers, color="red")
@@ -324,4 +315,3 @@ def test_no_front_matter_gets_an_untrusted_agent_bash_or_a_way_to_who_has_it(
         if agent.name not in shipped:
             assert tools_of(agent) <= SAFE_TOOLS
             assert not set(agent.targets) & shipped.keys()
-            assert agent.bounds_others or not {rule.agent for rule in agent.subagents} & shipped.keys()

@@ -328,15 +328,17 @@ def test_an_agent_whose_file_names_no_tools_has_those_that_only_read(
     assert on_fakeredis(scenario) == offered
 
 
-def test_a_file_that_names_no_tools_bounds_no_agent_below_and_one_that_does_bounds_it() -> None:
-    async def scenario(stores: Stores, tools: object) -> list[str]:
+@pytest.mark.parametrize(
+    ("tools", "below"), [(None, ["weigh"]), ({"deny": ["weigh"]}, []), ([], []), (["bash", "weigh"], ["bash", "weigh"])]
+)
+def test_an_agent_has_no_tool_that_who_called_it_has_not(tools: object, below: list[str]) -> None:
+    async def scenario(stores: Stores) -> list[str]:
         model = Replies(
             {"lead": [calls(call("c1", "delegate_to_hand", objective="x")), said("ok")], "hand": [said("y")]}
         )
-        agents = {"name": "lead", "subagents": ["hand"], "tools": tools}, {"name": "hand", "tools": ["bash"]}
-        await Relay(stores, team(*agents), model, tools=[tool_named("bash")]).told("go", agent="lead")
+        agents = {"name": "lead", "subagents": ["hand"], "tools": tools}, {"name": "hand", "tools": ["bash", "weigh"]}
+        known = [tool_named("bash"), tool_named("weigh", read_only=True)]
+        await Relay(stores, team(*agents), model, tools=known).told("go", agent="lead")
         return [spec.name for spec in model.asked("hand")[0].tools]
 
-    assert on_fakeredis(partial(scenario, tools=None)) == ["bash"]
-    assert on_fakeredis(partial(scenario, tools={"deny": ["bash"]})) == []
-    assert on_fakeredis(partial(scenario, tools=[])) == []
+    assert on_fakeredis(scenario) == below

@@ -225,7 +225,8 @@ def _permits(definition: AgentDefinition, leg: Leg, registry: Registry) -> Calla
 
     def permits(name: str) -> bool:
         reads = _only_reads(registry.get(name))
-        return all(rules.permits(name, only_reads=reads) for rules in (definition, *leg.request.bounds))
+        own = definition.permits(name, only_reads=reads)
+        return own and all(rules.permits(name, only_reads=reads) for rules in leg.request.bounds)
 
     return permits
 

@@ -94,6 +94,8 @@ def _by_default(key: str, effects: Mapping[str, str], reader: RulesReader) -> No
         return
     words = {tool: _word_on(tool, effects) for tool in BUILTIN_TOOLS}
     allowed = {tool for tool, word in words.items() if word == "allow" or (word == "ask" and tool in SAFE_TOOLS)}
+    if not allowed:
+        reader.forbid("*")
     reader.keep_only(allowed)
     if everything == "ask":
         reader.narrow(f"{key!r} wants to be asked: nobody can be asked here, so other tools are left out")

@@ -41,8 +41,8 @@ def refuse_unbuilt(fields: Mapping[str, Any]) -> None:
                 f"{key!r} is {value!r}: the agent is switched off. Remove the line to use it", field=key
             )
     tools = fields.get("tools")
-    for key in tools if isinstance(tools, Mapping) else ():
-        if folded(key) == "confirmation" and tools[key]:
+    for key, value in tools.items() if isinstance(tools, Mapping) else ():
+        if folded(key) == "confirmation" and value:
             raise AgentFileError(f"'tools.{key}' is not enforced yet: {_CONFIRMATION}", field="tools")
 
 

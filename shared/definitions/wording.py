@@ -65,7 +65,8 @@ def _make_text(node: yaml.Node) -> None:
 
 def _is_implicit(node: yaml.ScalarNode) -> bool:
     """Tell whether YAML, and not the author, has said what the value is."""
-    return str(_RESOLVER.resolve(yaml.ScalarNode, node.value, (True, False))) == node.tag
+    meant: str = _RESOLVER.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]  # PyYAML's
+    return meant == node.tag
 
 
 def _all_scalars(root: yaml.Node) -> Iterator[yaml.ScalarNode]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ekiden.shared.definitions.fields import MCP_SERVERS, folded
+from ekiden.shared.definitions.fields import folded
 from ekiden.shared.definitions.problems import AgentFileError
 
 __all__ = ["idle_fields", "refuse_unbuilt"]
@@ -18,7 +18,6 @@ _GUARDS = {
 }
 _REMOTE = ("agentcardurl", "agentcardjson")
 _IDLE = {
-    **dict.fromkeys(MCP_SERVERS, "no MCP server is connected yet: the agent works without its tools"),
     "hooks": "hooks do not run yet",
     "memory": "nothing is remembered yet beyond the session",
 }

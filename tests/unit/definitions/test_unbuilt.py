@@ -47,7 +47,7 @@ def test_what_asks_for_nothing_loads(field: str, nothing: object) -> None:
     assert read_definition(NAMED | {field: nothing}, "You work.").notes == []
 
 
-@pytest.mark.parametrize("field", ["hooks", "memory", "mcp", "mcpServers", "mcp-servers"])
+@pytest.mark.parametrize("field", ["hooks", "memory"])
 def test_what_has_no_effect_is_told(field: str) -> None:
     reading = read_definition(NAMED | {field: {"Stop": [{"command": "x"}]}}, "You work.")
 

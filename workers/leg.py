@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from ekiden.shared.definitions.model import AfterUntrusted, AgentDefinition
-from ekiden.shared.definitions.toolnames import BUILTIN_TOOLS
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import ModelUnavailable, UnreadableDefinition
 from ekiden.shared.llm.models import Models
 from ekiden.shared.messages import ToolCall
@@ -16,7 +16,6 @@ from ekiden.shared.prices import Prices
 from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.catalogs import RedisCatalogStore
-from ekiden.workers.asking import ModelCaller
 from ekiden.workers.calls.base import Decide
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
@@ -26,12 +25,13 @@ from ekiden.workers.completion import CONTROLS, Completion
 from ekiden.workers.delegation import Delegations
 from ekiden.workers.ending import Ending
 from ekiden.workers.executor import Executor, Offer
+from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
-from ekiden.workers.targets import targets_of
+from ekiden.workers.model_caller import ModelCaller
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
-from ekiden.workers.tools.gate import ToolGate
-from ekiden.workers.tools.protected import Protected
+from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.registry import Registry
+from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["AgentHandler", "Definitions"]
@@ -74,7 +74,7 @@ class AgentHandler:
         self,
         definitions: Definitions,
         registry: Registry,
-        gate: ToolGate,
+        tool_runner: ToolRunner,
         models: Models,
         prices: Prices,
         *,
@@ -87,7 +87,7 @@ class AgentHandler:
         """``env``: what programs of tools get."""
         self._definitions = definitions
         self._registry = registry
-        self._gate = gate
+        self._gate = tool_runner
         self._models = models
         self._prices = prices
         self._after_untrusted = after_untrusted
@@ -193,14 +193,14 @@ class AgentHandler:
         untrusted: Untrusted,
         offered: Callable[[], Sequence[str]],
     ) -> ToolCalls:
-        gate = leg.watch.gate(self._gate.only(tools.values(), offered), list(tools))
+        tool_runner = leg.watch.tool_runner(self._gate.only(tools.values(), offered), list(tools))
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
         def context(call: ToolCall, state: StateView) -> ToolContext:
             about = (leg.job, leg.number, leg.agent, call.id)
             return ToolContext(*about, cwd, root, state, self._env, leg.lifetime, self._protected)
 
-        return ToolCalls(leg, decide, tools, gate, untrusted, context)
+        return ToolCalls(leg, decide, tools, tool_runner, untrusted, context)
 
     def _cwd(self, leg: Leg) -> Path:
         return Path(leg.cwd) if leg.cwd else self._root or _NOWHERE

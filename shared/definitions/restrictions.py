@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ekiden.shared.definitions.fields import KNOWN_FIELDS, folded
-from ekiden.shared.definitions.toolnames import BUILTIN_TOOLS, SAFE_TOOLS, tools_meant
-from ekiden.shared.definitions.toolrules import RulesReader
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, tools_meant
+from ekiden.shared.definitions.tool_rules import RulesReader
 
 __all__ = ["restrict"]
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.shared.definitions.forms import read_definition
 from ekiden.shared.definitions.loader import load_file
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.parsing import read_definition
 from ekiden.shared.definitions.problems import AgentFileError
-from ekiden.shared.definitions.toolnames import BUILTIN_TOOLS, SAFE_TOOLS, forbidden_names
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, forbidden_names
 
 FOREIGN = sorted((Path(__file__).parent / "foreign").glob("*.md"))
 ALL, SAFE = sorted(BUILTIN_TOOLS), sorted(SAFE_TOOLS)

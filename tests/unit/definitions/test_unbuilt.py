@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.shared.definitions.forms import read_definition
+from ekiden.shared.definitions.parsing import read_definition
 from ekiden.shared.definitions.problems import AgentFileError
 
 NAMED = {"name": "x", "description": "d"}

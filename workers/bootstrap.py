@@ -6,6 +6,7 @@ from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues
 from ekiden.shared.prices import Prices
+from ekiden.shared.relay.message import queue_for
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
@@ -33,5 +34,6 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         after_untrusted=settings.tools_after_untrusted,
         env=for_tools(os.environ, settings.tools_env),
         protected=Protected(settings.tools_read_only, settings.tools_writable),
+        tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
     )
     return PoolComponents(handler, registry.names())

@@ -120,8 +120,7 @@ class Delegations:
         return most
 
     def _bounds(self) -> tuple[ToolRules, ...]:
-        above = self._leg.request.bounds
-        return above if self._agent.tools is None else (*above, self._agent.tools)
+        return (*self._leg.request.bounds, self._agent.rules)
 
     def _described(self, name: str) -> str:
         rule: Subagent = self._rules[name]

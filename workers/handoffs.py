@@ -39,8 +39,10 @@ MAX_SHOWN = 100
 EVERYBODY, PARENT = "agent", "parent"
 """No agent has one of these names: ``transfer_to_agent`` is the single tool, ``parent`` where control came from."""
 
-_CALL = re.compile(r"(?:.*[:./])?(transfer[-_ ]to[-_ ].+)", re.IGNORECASE | re.DOTALL)
-"""A transfer's name; some models put a namespace before it (``default_api:transfer_to_x``)."""
+_CALL = re.compile(
+    r"(?:.*[:./])?((?:transfer|hand[-_ ]?off|hand)[-_ ](?:back[-_ ])?to[-_ ].+)", re.IGNORECASE | re.DOTALL
+)
+"""A transfer's name, as others write it too (``handoff_to_x``, ``transfer_back_to_x``), or behind a namespace."""
 
 log = structlog.get_logger(__name__)
 

@@ -1,16 +1,19 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import structlog
 
 from ekiden.shared.definitions.model import AfterUntrusted, AgentDefinition
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import ModelUnavailable, UnreadableDefinition
 from ekiden.shared.llm.models import Models
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
 from ekiden.shared.prices import Prices
+from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 from ekiden.workers.calls.base import Decide
@@ -35,6 +38,9 @@ __all__ = ["AgentHandler", "Definitions"]
 
 _NOWHERE = Path("/nonexistent")
 """The folder of a leg without one: no tool that would look at it is offered."""
+
+ToolsElsewhere = Callable[[str], Awaitable[Collection[str]]]
+"""Returns the tools of the pools that serve an agent."""
 
 log = structlog.get_logger(__name__)
 
@@ -76,6 +82,7 @@ class AgentHandler:
         after_untrusted: AfterUntrusted = "allow",
         env: Mapping[str, str],
         protected: Protected | None = None,
+        tools_elsewhere: ToolsElsewhere | None = None,
     ) -> None:
         """``env``: what programs of tools get."""
         self._definitions = definitions
@@ -87,6 +94,7 @@ class AgentHandler:
         self._protected = protected or Protected()
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
+        self._tools_elsewhere = tools_elsewhere or _nowhere
 
     async def run(self, leg: Leg) -> Outcome:
         """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
@@ -100,17 +108,38 @@ class AgentHandler:
 
     async def _run(self, leg: Leg) -> Outcome:
         definition = await self._definitions.definition(leg.catalog, leg.agent)
-        if lacking := self._lacking(definition, leg):
+        missing = self._missing(definition, leg)
+        elsewhere = await self._others_have(missing, leg.agent)
+        if lacking := self._lacking(definition, leg, elsewhere):
             log.warning("tools_missing", lacking=lacking)
             return Suspended("missing_tools", backoff_s(leg, "missing_tools"), lacking)
+        await self._tell(definition, leg, missing)
         executor = await self._executor(definition, leg)
         return await executor.run()
 
-    def _lacking(self, definition: AgentDefinition, leg: Leg) -> str:
-        """Say what this worker lacks for the leg; empty when it has everything."""
-        allow = (definition.tools.allow if definition.tools else None) or ()
-        permits = _permits(definition, leg)
-        missing = [name for name in self._registry.missing(allow) if permits(name) and name not in CONTROLS]
+    def _missing(self, definition: AgentDefinition, leg: Leg) -> list[str]:
+        """Return the entries of the agent's file that no tool of this worker answers to."""
+        permits = _permits(definition, leg, self._registry)
+        return [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in CONTROLS]
+
+    async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
+        """Return the entries that are worth waiting for: some worker has such a tool, or ships with it."""
+        if not missing:
+            return []
+        tools = BUILTIN_TOOLS.union(await self._tools_elsewhere(agent))
+        return [entry for entry in missing if any(fnmatchcase(tool, entry) for tool in tools)]
+
+    async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
+        """Record, once in a leg, what the agent goes without."""
+        lost = [f"no worker has {', '.join(map(repr, missing))}, the agent works without"] if missing else []
+        texts = [f"{leg.agent}: {why}" for why in (*(definition.tools.narrowed if definition.tools else ()), *lost)]
+        told = {record.text for record in leg.records if isinstance(record, Noticed)}
+        if new := [Noticed(leg=leg.number, text=text) for text in texts if text not in told]:
+            await leg.record(*new)
+
+    def _lacking(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> str:
+        """Say what this worker lacks for the leg; empty when it has everything that is worth waiting for."""
+        permits = _permits(definition, leg, self._registry)
         if missing:
             return f"tools {', '.join(missing)}" + ("" if self._root else " (this worker has no --workspace-root)")
         is_ours = not (leg.cwd and self._root) or Path(leg.cwd).resolve().is_relative_to(self._root)
@@ -131,7 +160,7 @@ class AgentHandler:
         choice = self._models.choose(agent.model)
         leg.watch.equipped(agent, choice.name)
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
-        tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg))}
+        tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg, self._registry))}
         delegations = Delegations(agent, leg, subagents, untrusted)
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
@@ -143,18 +172,28 @@ class AgentHandler:
             specs = (tool.spec for tool in tools.values())
             return Offer((*specs, *delegations.specs, *completion.specs, *transfers.specs), transfers.instruction)
 
+        def offered() -> list[str]:
+            return [spec.name for spec in offer().tools]
+
         calls = Calls(
             leg,
-            self._tool_calls(leg, decide, tools, untrusted),
+            self._tool_calls(leg, decide, tools, untrusted, offered),
             DelegationCalls(leg, decide, delegations, agent.delegation, untrusted),
             CompletionCalls(leg, decide, completion),
-            TransferCalls(leg, decide, transfers),
+            TransferCalls(leg, decide, transfers, offered),
         )
         model = ModelCaller(leg.watch.model(self._models.model(choice)), choice.name, self._prices)
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
 
-    def _tool_calls(self, leg: Leg, decide: Decide, tools: Mapping[str, Tool], untrusted: Untrusted) -> ToolCalls:
-        tool_runner = leg.watch.tool_runner(self._gate.only(tools.values()), list(tools))
+    def _tool_calls(
+        self,
+        leg: Leg,
+        decide: Decide,
+        tools: Mapping[str, Tool],
+        untrusted: Untrusted,
+        offered: Callable[[], Sequence[str]],
+    ) -> ToolCalls:
+        tool_runner = leg.watch.tool_runner(self._gate.only(tools.values(), offered), list(tools))
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
         def context(call: ToolCall, state: StateView) -> ToolContext:
@@ -172,6 +211,25 @@ class AgentHandler:
         return self._after_untrusted == "deny" or any(one and one.after_untrusted == "deny" for one in rules)
 
 
-def _permits(definition: AgentDefinition, leg: Leg) -> Callable[[str], bool]:
+def _named(definition: AgentDefinition) -> Sequence[str]:
+    """Return the tools that the file names; where it names none, what this worker has is enough."""
+    return (definition.tools.allow if definition.tools else None) or ()
+
+
+async def _nowhere(agent: str) -> Collection[str]:
+    return ()
+
+
+def _permits(definition: AgentDefinition, leg: Leg, registry: Registry) -> Callable[[str], bool]:
     """Return whether the agent may use a tool: by its own file, and by those of the agents that delegated the job."""
-    return lambda name: definition.permits(name) and all(rules.permits(name) for rules in leg.request.bounds)
+
+    def permits(name: str) -> bool:
+        reads = _only_reads(registry.get(name))
+        own = definition.permits(name, only_reads=reads)
+        return own and all(rules.permits(name, only_reads=reads) for rules in leg.request.bounds)
+
+    return permits
+
+
+def _only_reads(tool: Tool | None) -> bool:
+    return tool is not None and tool.read_only and not tool.untrusted

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.definitions.tool_rules import SAFE_TOOLS
+from ekiden.shared.definitions.tool_names import SAFE_TOOLS
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.records import untrusted_in

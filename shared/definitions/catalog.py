@@ -4,15 +4,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
-from ekiden.shared.definitions.model import AgentDefinition, sha256_of
+from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, Subagent, sha256_of
 from ekiden.shared.definitions.problems import Aspect, Problem, Severity
 from ekiden.shared.definitions.transfer_names import ToolNames, transfer_tool_name
 from ekiden.shared.errors import UnknownAgent
 from ekiden.shared.suggestions import nearest
 
 __all__ = ["Catalog", "build_catalog"]
+
+Edges = Literal["handoffs", "subagents"]
+Rule = TypeVar("Rule", HandoffRule, Subagent)
 
 _TOOLS_OF_ALL = ("transfer_to_agent", "transfer_to_parent")
 """What agents call others by beside a tool for each; ``delegate_to_agent`` ends as the first one does."""
@@ -131,6 +134,7 @@ class _Check:
         self.agents = agents
         self.problems: list[Problem] = []
         self._sources = sources
+        self._named = frozenset(agents)
 
     def leave_out_collisions(self) -> None:
         for name in [name for name in sorted(self.agents) if transfer_tool_name(name) in _TOOLS_OF_ALL]:
@@ -147,11 +151,24 @@ class _Check:
                 del self.agents[other]
 
     def leave_out_dangling_edges(self) -> None:
+        tools = ToolNames(self.agents)
         for name, agent in sorted(self.agents.items()):
-            handoffs = tuple(rule for rule in agent.handoffs if self._stands(name, "handoffs", rule.to))
-            subagents = tuple(rule for rule in agent.subagents if self._stands(name, "subagents", rule.agent))
+            handoffs = self._standing(name, "handoffs", agent.handoffs, tools)
+            subagents = self._standing(name, "subagents", agent.subagents, tools)
             if (handoffs, subagents) != (agent.handoffs, agent.subagents):
                 self.agents[name] = agent.model_copy(update={"handoffs": handoffs, "subagents": subagents})
+
+    def _standing(self, name: str, field: Edges, rules: Iterable[Rule], tools: ToolNames) -> tuple[Rule, ...]:
+        """Return the edges that lead to agents, also to one that took another's place under a like name."""
+        kept: dict[str, Rule] = {}
+        key = _EDGES[field][2]
+        for rule in rules:
+            written: str = getattr(rule, key)
+            heir = None if written in self._named else tools.agent_for(transfer_tool_name(written))
+            target = heir or written
+            if target not in kept and self._stands(name, field, target):
+                kept[target] = rule.model_copy(update={key: target})
+        return tuple(kept.values())
 
     def leave_out_endless_rounds(self) -> None:
         for name in sorted(self.agents):
@@ -178,8 +195,8 @@ class _Check:
             last = target
         return list(passed) if target == first else []
 
-    def _stands(self, name: str, field: Literal["handoffs", "subagents"], target: str) -> bool:
-        does, edge = _EDGES[field]
+    def _stands(self, name: str, field: Edges, target: str) -> bool:
+        does, edge, _ = _EDGES[field]
         if target == name:
             self._note(name, field, f"agent {name!r} {does} itself; this {edge} is left out. Remove it")
             return False
@@ -208,7 +225,7 @@ class _Check:
         self.problems.append(Problem(self._sources.get(name, name), None, severity, message, aspect))
 
 
-_EDGES = {"handoffs": ("hands over to", "handoff"), "subagents": ("delegates to", "sub-agent")}
+_EDGES = {"handoffs": ("hands over to", "handoff", "to"), "subagents": ("delegates to", "sub-agent", "agent")}
 
 
 def _always_next(agent: AgentDefinition) -> str | None:

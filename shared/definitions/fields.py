@@ -1,13 +1,43 @@
 """The top-level fields of agent files that mean something, here or where the files come from."""
 
-__all__ = ["DENIED_TOOLS", "KNOWN_FIELDS", "MAX_TURNS", "MCP_SERVERS", "PROSE", "TIMEOUT_MINUTES", "TOOLS"]
+import re
+from typing import Any
+
+__all__ = [
+    "DENIED_TOOLS",
+    "KNOWN_FIELDS",
+    "MAX_TURNS",
+    "MCP_SERVERS",
+    "PROSE",
+    "TIMEOUT_MINUTES",
+    "TOOLS",
+    "folded",
+]
+
+
+def folded(name: Any) -> str:
+    """Return a name of a field, or a word, without what its spellings differ in: ``read-only`` is ``readOnly``."""
+    return re.sub(r"[-_ ]", "", str(name)).casefold()
+
+
+def _spelt(*names: str) -> tuple[str, ...]:
+    """Return names of several words, written with capitals, in the three ways that files spell them."""
+    ways = (lambda name: name, lambda name: _joined(name, "_"), lambda name: _joined(name, "-"))
+    return tuple(way(name) for name in names for way in ways)
+
+
+def _joined(name: str, by: str) -> str:
+    return re.sub(r"([A-Z])", lambda capital: by + capital[0].lower(), name)
+
 
 PROSE = ("description", "title")
 """Fields that hold sentences, which hand-written files seldom quote."""
 
-TOOLS = ("tools", "allowedTools", "allowed_tools", "allowed-tools")
+TOOLS = ("tools", *_spelt("allowedTools"))
 """Which tools the agent gets, by the name that counts first."""
-DENIED_TOOLS = ("disallowedTools", "disallowed_tools", "disallowed-tools")
+DENIED_TOOLS = _spelt(
+    "disallowedTools", "deniedTools", "excludeTools", "excludedTools", "forbiddenTools", "blockedTools", "disabledTools"
+)
 MAX_TURNS = ("max_turns", "maxTurns")
 TIMEOUT_MINUTES = ("timeout_mins", "timeoutMins")
 MCP_SERVERS = ("mcp", "mcp_servers", "mcpServers", "mcp-servers")
@@ -21,5 +51,6 @@ KNOWN_FIELDS = frozenset([*_OURS.split(), *TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TI
     "permission",
     "display_name",
     "permissionMode",
+    "permissions",
 }
 """All of them. Others are kept too, and ``ekiden agents validate`` names them."""

@@ -17,6 +17,7 @@ from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import read_definition
 from ekiden.shared.definitions.problems import AgentFileError, Aspect, Problem
+from ekiden.shared.definitions.transfer_names import transfer_tool_name
 from ekiden.shared.errors import ConfigurationError, DefinitionError
 from ekiden.shared.trust.grants import stands_by
 
@@ -88,14 +89,17 @@ def load_levels(
 
 
 def layered(levels: Iterable[Loaded]) -> Loaded:
-    """Let the nearer ones win by name; the nearest comes first."""
+    """Let the nearer ones win by name, or by the tool that hands over to them; the nearest comes first."""
     definitions: dict[str, AgentDefinition] = {}
+    taken: dict[str, int] = {}
     sources: dict[str, str] = {}
     problems: dict[Problem, None] = {}  # a folder that serves as two levels has its problems once
-    for level in levels:
+    for place, level in enumerate(levels):
         problems.update(dict.fromkeys(level.problems))
         for definition in level.definitions:
-            if definition.name not in definitions:
+            nearest = taken.setdefault(transfer_tool_name(definition.name), place)
+            # Two of the same level are told as a collision.
+            if nearest == place and definition.name not in definitions:
                 definitions[definition.name] = definition
                 sources[definition.name] = level.sources[definition.name]
     return Loaded(tuple(definitions.values()), tuple(problems), sources)
@@ -139,6 +143,7 @@ def load_file(path: Path, scope: str) -> tuple[AgentDefinition | None, list[Prob
         found.append((decoded.line, decoded.warning, "front matter"))
     found += [(line, text, "front matter") for line, text in parts.warnings]
     found += [(parts.lines.get(field), text, _aspect(field)) for field, text in reading.notes]
+    found += [(parts.lines.get(field), text, "tools") for field, text in reading.about_tools]
     if not reading.definition.instructions.strip():
         found.append((parts.body_line, "the body is empty: the agent has no instructions", "instructions"))
     return reading.definition, [Problem(str(path), line, "warning", text, aspect) for line, text, aspect in found]
@@ -176,7 +181,7 @@ def _load_extra(folder: Path) -> Loaded:
 
 
 def _agent_files(folder: Path, problems: list[Problem], within: Path | None) -> list[Path]:
-    found = [] if _leaves(folder, within, problems) else _walked(folder, problems)
+    found = [] if _leaves(folder, within, problems) else _walked(folder, problems, within)
     return [file for file in sorted(found) if not _leaves(file, within, problems)]
 
 
@@ -188,19 +193,31 @@ def _leaves(path: Path, within: Path | None, problems: list[Problem]) -> bool:
     return True
 
 
-def _walked(folder: Path, problems: list[Problem]) -> list[Path]:
+def _walked(folder: Path, problems: list[Problem], within: Path | None) -> list[Path]:
+    """Return the files below ``folder``, also behind links to folders, each of which is looked into once."""
+
     def note(error: OSError) -> None:
         problems.append(Problem(str(error.filename or folder), None, "error", _system_reason(error)))
 
     found: list[Path] = []
+    been = {os.path.realpath(folder)}
     looked_at, deadline = 0, time.monotonic() + _WALK_S
-    for root, folders, files in os.walk(folder, onerror=note):
+
+    def is_new(path: Path) -> bool:
+        real = os.path.realpath(path)
+        if real in been or (path.is_symlink() and _leaves(path, within, problems)):
+            return False
+        been.add(real)
+        return True
+
+    for root, folders, files in os.walk(folder, onerror=note, followlinks=True):
         looked_at += len(files) + len(folders)
         if looked_at > _MAX_ENTRIES or time.monotonic() > deadline:
             text = f"more than {_MAX_ENTRIES} files lie here, or they are slow to list: the rest is not read"
             problems.append(Problem(str(folder), None, "error", text))
             break
-        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        visible = sorted(name for name in folders if not name.startswith(("_", ".")))
+        folders[:] = [name for name in visible if is_new(Path(root, name))]
         found += [Path(root, name) for name in files if name.endswith(".md") and not name.startswith(("_", "."))]
     return found
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import UnreadableDefinition
 from ekiden.shared.subschemas import SchemaEmbedder
 
@@ -97,18 +98,27 @@ class ToolRules(_Nested):
     """Which tools an agent may use. Entries are names or shell-style patterns (``mcp.github.*``)."""
 
     allow: tuple[str, ...] | None = None
-    """None: every tool that ``deny`` does not name; empty: none."""
+    """None: the safe tools; empty: none."""
     deny: tuple[str, ...] = ()
     unknown: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
-    """Allowed, but tools of other programs: used where a worker has such a tool, never waited for."""
+    """Allowed, but not by a name of ours: used where a worker has such a tool, never waited for."""
+    narrowed: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """What the agent lacks because nothing can hold it to what its file says; whole sentences, for people."""
     after_untrusted: AfterUntrusted | None = Field(default=None, exclude_if=_is_none)
     """``deny``: only harmless tools once the job has read text whose author nobody vouches for."""
 
-    def permits(self, name: str) -> bool:
-        """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``."""
-        if _matches(name, self.deny):
-            return False
-        return self.allow is None or _matches(name, self.allow + self.unknown)
+    def permits(self, name: str, *, only_reads: bool = False) -> bool:
+        """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``.
+
+        Args:
+            name: Of the tool.
+            only_reads: Whether its worker says that it is as safe as those that workers ship with.
+        """
+        named = (only_reads or name in SAFE_TOOLS) if self.allow is None else _matches(name, self.allow + self.unknown)
+        return named and not _matches(name, self.deny)
+
+
+_NO_RULES = ToolRules()
 
 
 class Triggers(_Nested):
@@ -274,9 +284,22 @@ class AgentDefinition(BaseModel):
             **within.shared,
         }
 
-    def permits(self, tool: str) -> bool:
-        """Tell whether the rules of the file let the agent use ``tool``."""
-        return self.tools is None or self.tools.permits(tool)
+    @property
+    def rules(self) -> ToolRules:
+        """The rules of its file, or those of an agent whose file has none."""
+        return self.tools or _NO_RULES
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The tools, and patterns of tools, that the file allows; the safe ones where it names none."""
+        rules = self.rules
+        if rules.allow is None:
+            return tuple(tool for tool in sorted(SAFE_TOOLS) if self.permits(tool))
+        return rules.allow + tuple(tool for tool in rules.unknown if tool in BUILTIN_TOOLS)
+
+    def permits(self, tool: str, *, only_reads: bool = False) -> bool:
+        """Tell whether the rules of the file let the agent use ``tool``; see ``ToolRules``."""
+        return self.rules.permits(tool, only_reads=only_reads and not self.untrusted)
 
     def to_json(self) -> str:
         """Write the definition as canonical JSON."""

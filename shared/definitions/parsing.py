@@ -9,7 +9,7 @@ name        absent: the file's name, with a warning
 triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
 handoffs    and sub-agents, inputs, outputs: see ``team_parsing.py``
 prompt      the body, or ``systemPrompt`` where there is none
-permission  ``{edit: deny, bash: {"*": deny}}``: what is denied altogether is forbidden
+others      what restricts the agent: see ``restrictions.py``; what is not built yet: ``unsupported_fields.py``
 ==========  ==============================================================================================
 """
 
@@ -23,8 +23,10 @@ from ekiden.shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MI
 from ekiden.shared.definitions.json_values import json_value
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import AgentFileError
-from ekiden.shared.definitions.team_parsing import FORMS
+from ekiden.shared.definitions.restrictions import restrict
+from ekiden.shared.definitions.team_parsing import FORMS, number
 from ekiden.shared.definitions.tool_rules import RulesReader
+from ekiden.shared.definitions.unsupported_fields import idle_fields, refuse_unbuilt
 from ekiden.shared.definitions.unused_keys import unused_keys_in
 from ekiden.shared.errors import DefinitionError
 from ekiden.shared.patterns import compile_pattern
@@ -44,6 +46,7 @@ class ParsedDefinition:
 
     definition: AgentDefinition
     notes: list[tuple[str, str]] = field(default_factory=list)
+    about_tools: list[tuple[str, str]] = field(default_factory=list)
 
 
 def definition_from(fields: Mapping[str, Any], body: str, scope: str = "project") -> AgentDefinition:
@@ -66,19 +69,20 @@ def read_definition(
         AgentFileError: a field's value cannot be meant; names the field, the value and what is allowed.
     """
     raw = {key: value for key, value in json_value(dict(fields)).items() if value is not None or key not in _READ}
-    notes: list[tuple[str, str]] = []
+    refuse_unbuilt(raw)
+    notes = list(idle_fields(raw))
     prompt = body if body.strip() else raw.pop("systemPrompt", body)
-    tools = _tools(raw, notes)
+    reader = _tools(raw)
     limits, origins = _limits(raw)
     typed = {key: raw.pop(key) for key in _TYPED & raw.keys()}
     values: dict[str, Any] = {"scope": scope, **typed, **_identity(typed, file_name, notes)}
     values |= {key: _reading(key, read, typed[key]) for key, read in _FORMS.items() if key in typed}
-    values |= {"tools": tools, "limits": limits, "instructions": prompt, "extra": raw}
+    values |= {"tools": reader.rules, "limits": limits, "instructions": prompt, "extra": raw}
     try:
         definition = AgentDefinition(**{key: value for key, value in values.items() if value is not None})
     except ValidationError as error:
         raise _translated(error, origins) from None
-    return ParsedDefinition(definition, [*notes, *unused_keys_in(definition)])
+    return ParsedDefinition(definition, [*notes, *unused_keys_in(definition)], [*reader.narrowed, *reader.notes])
 
 
 def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str]]) -> dict[str, str]:
@@ -134,25 +138,21 @@ def _version(value: Any) -> str:
     return str(value)  # ``version: 1.0`` is a number to YAML
 
 
-def _tools(raw: dict[str, Any], notes: list[tuple[str, str]]) -> dict[str, Any] | None:
+def _tools(raw: dict[str, Any]) -> RulesReader:
     """Take what says which tools the agent gets out of ``raw``; the first of several spellings counts."""
     reader = RulesReader()
-    given = [key for key in TOOLS if key in raw]
-    if given:
-        _reading(given[0], reader.read, raw.pop(given[0]))
+    for key in [key for key in TOOLS if key in raw][:1]:
+        reader.at = key
+        _reading(key, reader.read, raw.pop(key))
     for key in DENIED_TOOLS:
         if key in raw:
+            reader.at = key
             _reading(key, reader.forbid, raw.pop(key))
-    reader.forbid(_refused_altogether(raw.get("permission")))
-    notes += [(given[0] if given else TOOLS[0], note) for note in reader.notes]
-    return reader.rules
-
-
-def _refused_altogether(permission: Any) -> list[str]:
-    if not isinstance(permission, Mapping):
-        return []
-    rules = {key: rule.get("*") if isinstance(rule, Mapping) else rule for key, rule in permission.items()}
-    return [key for key, rule in rules.items() if rule == "deny" and key.strip()]
+    try:
+        restrict(raw, reader)
+    except DefinitionError as error:
+        raise AgentFileError(f"{reader.at!r}: {error}", field=reader.at) from None
+    return reader
 
 
 def _limits(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -164,8 +164,8 @@ def _limits(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         limit = "max_turns" if key in MAX_TURNS else "max_seconds"
         if value is None or limit in values:
             continue
-        is_minutes = key in TIMEOUT_MINUTES and isinstance(value, int | float) and not isinstance(value, bool)
-        values[limit] = value * 60 if is_minutes else value
+        minutes = number(value) if key in TIMEOUT_MINUTES else None
+        values[limit] = value if minutes is None else minutes * 60
         origins[limit] = key
     return values, origins
 
@@ -204,9 +204,10 @@ def _merged_triggers(items: list[Any]) -> dict[str, Any]:
 
 
 def _tenfold(priority: Any, place: int) -> int:
-    if isinstance(priority, bool) or not isinstance(priority, int | float) or not 0 <= priority <= 10:
+    value = number(priority)
+    if value is None or not 0 <= value <= 10:
         raise DefinitionError(f"priority of entry {place + 1} must be between 0 and 10 in a list, not {priority!r}")
-    return round(priority * 10)
+    return round(value * 10)
 
 
 def _limits_object(value: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ekiden.shared.definitions.fields import MCP_SERVERS
 from ekiden.shared.definitions.model import AgentDefinition, ToolRules
-from ekiden.shared.definitions.tool_rules import SAFE_TOOLS
+from ekiden.shared.definitions.tool_names import SAFE_TOOLS
 from ekiden.shared.definitions.transfer_names import transfer_tool_name
 from ekiden.shared.trust.rights import Right, tool_right, value_right
 
@@ -44,7 +44,7 @@ def rights_wanted(agent: AgentDefinition, users: Names) -> list[Right]:
             rights.append(value_right(subject, value, f"{kind} {json.dumps(value, ensure_ascii=False)}", field))
     if users.would_lose(agent.name):
         rights.append(Right(subject, "counts first", shown="replaces yours or Ekiden's"))
-    others = dict.fromkeys(target for target in agent.targets if target in users)
+    others = dict.fromkeys(target for target in agent.targets if users.would_lose(target))
     return rights + [Right(subject, f"hands over to {name}", shown=f"hands over to {name}") for name in others]
 
 
@@ -59,7 +59,7 @@ def without_rights(agent: AgentDefinition, users: Names) -> AgentDefinition:
     changed: dict[str, Any] = {
         # What a pattern means is not waited for.
         "tools": rules.model_copy(update={"allow": named, "unknown": meant}),
-        "handoffs": tuple(rule for rule in agent.handoffs if rule.to not in users),
+        "handoffs": tuple(rule for rule in agent.handoffs if not users.would_lose(rule.to)),
         "extra": {key: value for key, value in agent.extra.items() if key not in _RISKY_FIELDS},
     }
     # A copy would keep the digest that was computed of the original.
@@ -74,7 +74,7 @@ def _denied(agent: AgentDefinition) -> tuple[str, ...]:
 def _risky_tools(agent: AgentDefinition) -> Iterator[str]:
     """Yield the names and patterns of tools that are not all safe, as far as the file does not forbid them itself."""
     rules = agent.tools or ToolRules()
-    entries = ("*",) if rules.allow is None else rules.allow + rules.unknown
+    entries = () if rules.allow is None else rules.allow + rules.unknown
     for entry in dict.fromkeys(entries):
         is_pattern = bool(set(entry) & set("*?["))
         if entry not in SAFE_TOOLS and (is_pattern or agent.permits(entry)):

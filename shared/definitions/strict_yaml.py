@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.yaml_scalars import as_written
 
 try:
     from yaml import CSafeLoader as _Loader
@@ -101,6 +102,8 @@ def _construct(source: str, first_line: int) -> Parsed:
             if name in places:
                 warnings.append((line, f"{name!r} was already given in line {places[name]}; this one counts"))
             places[name] = line
+        for name, number in as_written(root, source):
+            warnings.append((first_line + number, f"the value of {name!r} was read as text. Put it in quotes"))
         return Parsed(loader.construct_document(root), places, tuple(warnings))
     finally:
         loader.dispose()

@@ -23,7 +23,7 @@ from ekiden.shared.definitions.model import InputField
 from ekiden.shared.errors import DefinitionError
 from ekiden.shared.schemas import check, problems
 
-__all__ = ["FORMS"]
+__all__ = ["FORMS", "number"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MOST_AGENTS = 500
@@ -45,7 +45,7 @@ def _handoff(item: Any) -> dict[str, Any]:
         rule.setdefault("returns", rule.pop("return"))
     if not isinstance(rule.get("returns", False), bool):
         raise DefinitionError(f"'return' of {where} must be true or false, not {rule['returns']!r}")
-    _check_context(rule.get("include_context", True))
+    rule["include_context"] = _context(rule.get("include_context", True))
     return rule | _occasion(rule, where)
 
 
@@ -68,12 +68,12 @@ def _occasion(rule: Mapping[str, Any], where: str) -> dict[str, str]:
     return {"when": "auto" if when == "auto" else "manual", "condition": condition}
 
 
-def _check_context(value: Any) -> None:
+def _context(value: Any) -> Any:
     match value:
         case bool() | "summary":
-            return
-        case {"last": int(last), **others} if not others and not isinstance(last, bool) and last >= 1:
-            return
+            return value
+        case {"last": last, **others} if not others and (turns := number(last)) and turns >= 1 and turns % 1 == 0:
+            return {"last": int(turns)}
     raise DefinitionError(
         f"'include_context' must be true, false, {{last: N}} or summary, not {value!r}; N turns, at least 1"
     )
@@ -141,6 +141,16 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "output": _output,
 }
 """Field to the function that reads it."""
+
+
+def number(value: Any) -> float | None:
+    """Return a number, which may be in quotes; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        return None
 
 
 def _few(value: Any) -> list[Any]:

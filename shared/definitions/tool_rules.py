@@ -1,14 +1,15 @@
 """Which tools an agent file allows and forbids: all forms and the names of other programs' tools become our rules.
 
-=============================  =======================================================================
-form                           meaning
-=============================  =======================================================================
-``Read, Bash(git:*, npm run)``  a text: entries are separated by commas outside of brackets
+==============================  ======================================================================
+form                            meaning
+==============================  ======================================================================
+``Read, Bash(git:*, npm run)``  a text: entries are separated by commas, or spaces, outside of brackets
 ``[Read, Grep]``                a list of such entries
 ``*``                           all tools
+``!bash``                       all but this one, among entries that allow
 ``{allow: […], deny: […]}``     ours
 ``{bash: false, read: true}``   what is true is allowed, what is false forbidden
-=============================  =======================================================================
+==============================  ======================================================================
 
 Rules are never widened. ``Bash(git diff)`` allows some uses of a tool; nothing here can hold an agent to them, so the
 entry is put aside; forbidden uses forbid the tool. Tools of other programs are put aside, too: an agent uses them where
@@ -16,42 +17,31 @@ a worker has them, and is never kept waiting for them.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ekiden.shared.definitions.tool_names import (
+    SAFE_TOOLS,
+    forbidden_names,
+    is_known,
+    is_of_our_style,
+    is_ours,
+    mcp_name,
+    own_name,
+    tools_meant,
+)
 from ekiden.shared.errors import DefinitionError
 
-__all__ = ["ALIASES", "BUILTIN_TOOLS", "EXPECTED", "SAFE_TOOLS", "RulesReader", "is_foreign"]
+__all__ = ["EXPECTED", "RulesReader", "named"]
 
-BUILTIN_TOOLS = frozenset({"bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state"})
-"""The tools that workers ship with."""
-SAFE_TOOLS = frozenset({"glob", "grep", "ls", "read_file", "set_state"})
-"""Those that change nothing outside of their own session: what agents get that nobody trusts."""
 EXPECTED = "deny or allow ('ask' does not work yet)"
 """Of what may be said of tools ``after_untrusted``."""
 
-_ALIASES_BY_TOOL = {
-    "read_file": "Read read View view NotebookRead read_many_files",
-    "edit_file": "Edit edit MultiEdit Write write replace write_file edit_files create_file",
-    "bash": "Bash Shell shell execute run_shell_command run_command run_terminal_command",
-    "grep": "Grep Search search search_file_content grep_search",
-    "glob": "Glob find_files file_search",
-    "ls": "LS list_directory list_dir",
-}
-ALIASES = {alias: tool for tool, aliases in _ALIASES_BY_TOOL.items() for alias in aliases.split()}
-"""Names of gemini-cli's, Claude Code's and other programs' tools, and ours for them."""
-
-_FOREIGN_NAMES = (
-    "activate_skill ask_user codebase enter_plan_mode exit_plan_mode fetch get_internal_docs google_web_search "
-    "save_memory todo web_fetch web_search webfetch websearch write_todos"
-)
-_FOREIGN = frozenset(_FOREIGN_NAMES.split())
-"""Tools of those programs that ours cannot stand in for, as far as their spelling does not give them away."""
-_OWN_STYLE = re.compile(r"mcp\..+|(?!mcp_)[a-z*?\[][a-z0-9_.*?\[\]!]*")  # Python's names, and patterns
 _ENTRY = re.compile(r"(?P<name>[^()]*)(?:\((?P<uses>.*?)\)?)?\s*\Z", re.DOTALL)
 _OURS = {"allow", "deny", "after_untrusted"}
+_NOT = ("!", "-", "^", "~")
 _LONGEST_LIST = 12
 _MOST_ENTRIES = 500
 _LONGEST_ENTRY = 500
@@ -63,21 +53,26 @@ class RulesReader:
 
     Attributes:
         allow: None until something is allowed or the file allows nothing.
-        notes: What was not taken as it is written, for people.
+        at: The field that is being read.
+        narrowed: What the agent lacks because nothing here can hold it to what its file says: field, and a sentence.
+        notes: What else was not taken as it is written, likewise.
     """
 
     allow: list[str] | None = None
     deny: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    at: str = "tools"
+    narrowed: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def rules(self) -> dict[str, Any] | None:
         """The values of ``ToolRules``; None when the file has no rules."""
         if self.allow is None and not self.deny and not self.extra:
             return None
-        return {**self.extra, "allow": self.allow, "deny": _unique(self.deny), "unknown": _unique(self.unknown)}
+        lists = {"deny": self.deny, "unknown": self.unknown, "narrowed": [text for _, text in self.narrowed]}
+        return {**self.extra, "allow": self.allow, **{key: _unique(names) for key, names in lists.items()}}
 
     def read(self, value: Any) -> None:
         """Read the ``tools`` of a file, in any form.
@@ -86,7 +81,7 @@ class RulesReader:
             DefinitionError: the value is none of the forms.
         """
         if not isinstance(value, Mapping):
-            self._allow(_entries("tools", value))
+            self._allow(_entries("tools", value, _are_tools))
         elif value.keys() & _OURS:
             self._read_ours(value)
         elif value and all(isinstance(item, bool) for item in value.values()):
@@ -99,22 +94,58 @@ class RulesReader:
 
     def forbid(self, value: Any) -> None:
         """Read a list of forbidden tools, in any form. Raises ``DefinitionError``."""
-        for entry in _entries("deny", value):
+        for entry in _entries("deny", value, _any_words):
             name, uses = _parts(entry)
-            tool = ALIASES.get(name, name)
-            # A tool of that very name may exist, too.
-            self.deny += [tool, name] if _OWN_STYLE.fullmatch(name) else [tool]
+            self.deny += forbidden_names(name) if name else []
             if uses:
-                self.notes.append(f"{entry!r} forbids some uses of a tool; here, all of {tool!r} is forbidden")
+                tool = " or ".join(map(repr, tools_meant(name) or [name]))
+                self._note(f"{entry!r} forbids some uses of a tool; here, all of {tool} is forbidden")
+
+    def guard(self, names: Iterable[str], why: str) -> None:
+        """Forbid tools whose use somebody, or something, would have to look at first, except for safe ones.
+
+        Args:
+            names: Names or patterns of tools, in any spelling.
+            why: A clause on what the file says of them.
+        """
+        names = _unique(names)
+        if "*" in names:
+            self.confine(why)
+            return
+        lost = _unique(tool for name in names for tool in tools_meant(name) if tool not in SAFE_TOOLS)
+        others = (one for name in names for one in forbidden_names(name) if not _means_safe(one))
+        self.deny += [*lost, *others]
+        if lost:
+            self.narrow(f"{why}: nobody can do that here, so the agent works without {named(lost)}")
+
+    def confine(self, why: str) -> None:
+        """Leave no tool but safe ones; ``why``: a clause on what the file says that cannot be kept here."""
+        self.keep_only(SAFE_TOOLS)
+        self.narrow(f"{why}: the agent has no tool beyond the safe ones ({', '.join(sorted(SAFE_TOOLS))})")
+
+    def narrow(self, text: str) -> None:
+        """Say what the agent lacks, and why."""
+        self.narrowed.append((self.at, text))
+
+    def keep_only(self, tools: Iterable[str]) -> None:
+        """Leave no tool but those of ``tools``, exact names, that the file allows so far."""
+        entries = sorted(SAFE_TOOLS) if self.allow is None else self.allow + self.unknown
+        left = [tool for tool in sorted(tools) if any(fnmatchcase(tool, entry) for entry in entries)]
+        # What the file does not name is not waited for.
+        named, self.allow, self.unknown = self.allow or [], [], []
+        for tool in left:
+            (self.allow if tool in named else self.unknown).append(tool)
 
     def _read_ours(self, value: Mapping[str, Any]) -> None:
         self.extra = {key: item for key, item in value.items() if key not in ("allow", "deny")}
         if self.extra.get("after_untrusted", "deny") not in ("allow", "deny"):
             raise DefinitionError(f"'after_untrusted' is {self.extra['after_untrusted']!r}, expected {EXPECTED}")
         if value.get("allow") is not None:
-            self._allow(_entries("allow", value["allow"]))
+            self._allow(_entries("allow", value["allow"], _are_tools))
         if value.get("deny") is not None:
             self.forbid(value["deny"])
+        if strange := sorted(self.extra.keys() - _OURS):
+            self.confine(f"'tools' says {named(strange)}, which is not understood")
 
     def _read_switches(self, value: Mapping[str, bool]) -> None:
         on = [name for name, is_on in value.items() if is_on]
@@ -125,48 +156,74 @@ class RulesReader:
 
     def _allow(self, entries: list[str]) -> None:
         self.allow = []
-        narrowed: list[tuple[str, str]] = []
+        self.forbid([entry[1:] for entry in entries if entry.startswith(_NOT) and entry[1:].strip()])
+        entries = [entry for entry in entries if not entry.startswith(_NOT)]
+        partly: list[tuple[str, str]] = []
         # A file for another program names its tools; nobody will ever start a worker that has them.
-        is_foreign_file = any(not _OWN_STYLE.fullmatch(_parts(entry)[0]) for entry in entries)
+        is_foreign_file = any(not is_of_our_style(_parts(entry)[0]) for entry in entries)
         for entry in entries:
             name, uses = _parts(entry)
-            tool = _own_name(name)
-            if tool is None or (is_foreign_file and not _is_ours(tool)):
-                self.unknown.append(_mcp_name(name) or entry)
+            tool = own_name(name)
+            if tool is None or (is_foreign_file and not is_ours(tool)):
+                self.unknown.append(mcp_name(name) or entry)
             elif uses:
-                narrowed.append((entry, tool))
+                partly.append((entry, tool))
             else:
                 self.allow.append(tool)
         self.allow = _unique(self.allow)
         self._note_unknown()
-        self._put_aside([pair for pair in narrowed if pair[1] not in self.allow])
+        if prose := [entry for entry in entries if " " in _parts(entry)[0]]:  # "all but bash"
+            self.confine(f"'tools' says {named(prose)}, which is no tool's name")
+        self._put_aside([pair for pair in partly if pair[1] not in self.allow])
+
+    def _note(self, text: str) -> None:
+        self.notes.append((self.at, text))
 
     def _note_unknown(self) -> None:
         if self.unknown:
-            named = _named(_unique(self.unknown))
-            self.notes.append(f"no tool of Ekiden's: {named}. The agent works without, until a worker has such a tool")
+            listed = named(_unique(self.unknown))
+            self._note(f"no tool of Ekiden's: {listed}. The agent works without, until a worker has such a tool")
 
-    def _put_aside(self, narrowed: list[tuple[str, str]]) -> None:
-        if narrowed:
-            self.unknown += [entry for entry, _ in narrowed]
-            tools = " or ".join(repr(tool) for tool in _unique(tool for _, tool in narrowed))
-            self.notes.append(
-                f"{_named([entry for entry, _ in narrowed])}: a tool cannot be narrowed to some uses here, so it is "
+    def _put_aside(self, partly: list[tuple[str, str]]) -> None:
+        if partly:
+            self.unknown += [entry for entry, _ in partly]
+            tools = " or ".join(repr(tool) for tool in _unique(tool for _, tool in partly))
+            self.narrow(
+                f"{named([entry for entry, _ in partly])}: a tool cannot be narrowed to some uses here, so it is "
                 f"left out. Write {tools} to allow every use"
             )
 
 
-def is_foreign(name: str) -> bool:
-    """Tell whether ``name`` is a tool of another program that none of ours can stand in for."""
-    return _own_name(name) is None
+def named(names: list[str]) -> str:
+    """Return a list of names for a sentence, not too long."""
+    more = len(names) - _LONGEST_LIST
+    return ", ".join(map(repr, names[:_LONGEST_LIST])) + (f" and {more} more" if more > 0 else "")
 
 
-def _entries(key: str, value: Any) -> list[str]:
-    parts = [part for part in _split(value) if part.strip()] if isinstance(value, str) else value
-    entries = [_text(key, item) for item in (parts if isinstance(parts, list) else [parts])]
+def _means_safe(entry: str) -> bool:
+    return any(fnmatchcase(tool, entry) for tool in SAFE_TOOLS)
+
+
+def _entries(key: str, value: Any, are_several: Callable[[list[str]], bool]) -> list[str]:
+    """Return the entries of a list, or of a text; ``are_several``: whether the words of one are entries themselves."""
+    items = _split(value, ",\n") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    texts = [_text(key, item) for item in items if not isinstance(value, str) or item.strip()]
+    words = [[word for word in _split(text, " \t\n") if word] for text in texts]
+    entries = [
+        one for text, parts in zip(texts, words, strict=True) for one in (parts if are_several(parts) else [text])
+    ]
     if len(entries) > _MOST_ENTRIES:
         raise DefinitionError(f"{key!r} has {len(entries):,} entries, at most {_MOST_ENTRIES} are read: use patterns")
     return entries
+
+
+def _are_tools(words: list[str]) -> bool:
+    """Tell whether words are names of tools: of ``all but bash``, none may be taken for an allowed tool."""
+    return len(words) > 1 and all(is_known(_parts(word)[0]) for word in words)
+
+
+def _any_words(words: list[str]) -> bool:
+    return len(words) > 1
 
 
 def _text(key: str, item: Any) -> str:
@@ -179,12 +236,12 @@ def _text(key: str, item: Any) -> str:
     return item.strip()
 
 
-def _split(text: str) -> list[str]:
-    """Split at commas and line ends that no bracket encloses."""
+def _split(text: str, separators: str) -> list[str]:
+    """Split at separators that no bracket encloses."""
     parts, depth = [""], 0
     for char in text:
         depth = max(0, depth + (char in "([{") - (char in ")]}"))
-        if char in ",\n" and not depth:
+        if char in separators and not depth:
             parts.append("")
         else:
             parts[-1] += char
@@ -199,29 +256,5 @@ def _parts(entry: str) -> tuple[str, str]:
     return found["name"].strip(), (found["uses"] or "").strip(" :*")
 
 
-def _own_name(name: str) -> str | None:
-    """Return our name of the tool, or None when none of ours can be meant."""
-    if name in ALIASES:
-        return ALIASES[name]
-    return name if _OWN_STYLE.fullmatch(name) and name not in _FOREIGN else None
-
-
-def _is_ours(entry: str) -> bool:
-    return entry.startswith("mcp.") or any(fnmatchcase(tool, entry) for tool in BUILTIN_TOOLS)
-
-
-def _mcp_name(name: str) -> str | None:
-    """Return ``mcp.server.tool`` for ``mcp__server__tool``."""
-    if not name.startswith("mcp__"):
-        return None
-    server, _, tool = name.removeprefix("mcp__").partition("__")
-    return f"mcp.{server}.{tool or '*'}"
-
-
 def _unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
-
-
-def _named(names: list[str]) -> str:
-    more = len(names) - _LONGEST_LIST
-    return ", ".join(map(repr, names[:_LONGEST_LIST])) + (f" and {more} more" if more > 0 else "")

@@ -19,7 +19,7 @@ __all__ = [
 
 PREFIX = "transfer_to_"
 DELEGATION_PREFIX = "delegate_to_"
-_PREFIXES = re.compile(r"(transfer|handoff|hand_off|delegate)_to_(?=.)")
+_PREFIXES = re.compile(r"(transfer|handoff|hand_off|hand|delegate)_(back_)?to_(?=.)")
 MAX_TOOL_NAME = 64
 """What Gemini and OpenAI accept."""
 

@@ -60,6 +60,10 @@ class RedisPoolStore:
         texts = await as_any(self._redis.mget([keys.pool(pool_id) for pool_id in ids])) if ids else []
         return [_pool(json.loads(text)) for text in texts if text is not None]
 
+    async def tools_on(self, queue: str) -> set[str]:
+        """Return the tools that the pools have which consume ``queue`` now."""
+        return {tool for pool in await self.pools() if queue in pool.queues for tool in pool.tools}
+
     @translated
     async def oldest(self, queues: Sequence[str]) -> dict[str, str]:
         """Return the text of the message that has waited longest in each queue that is not empty."""

@@ -101,7 +101,7 @@ def run(plan: Plan) -> Figures:
 def agent_file(index: int) -> str:
     """An agent that hands over to the next of the chain."""
     handoffs = f"handoffs: [{{to: {CHAIN[index + 1]}}}]\n" if index + 1 < len(CHAIN) else ""
-    return f"---\nname: {CHAIN[index]}\ndescription: Runner {index}.\n{handoffs}---\nRun.\n"
+    return f"---\nname: {CHAIN[index]}\ndescription: Runner {index}.\ntools: '*'\n{handoffs}---\nRun.\n"
 
 
 def script(turn_s: float) -> str:

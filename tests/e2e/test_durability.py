@@ -17,7 +17,7 @@ from ekiden.shared.embedded import attach
 from ekiden.shared.records import Ended, LegStarted, ModelReplied, ToolFinished, ToolStarted
 from tests.integration.team import Effects, Team, counting, over
 
-AGENT = "---\nname: {name}\ndescription: {name}\n{more}---\nWork.\n"
+AGENT = "---\nname: {name}\ndescription: {name}\ntools: '*'\n{more}---\nWork.\n"
 AGENTS = {"quick": "", "slow": "", "paying": "", "shell": "", "lacking": "tools: [read_mind]\n", "newest": ""}
 SCRIPT = """
 agents:

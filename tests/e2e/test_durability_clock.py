@@ -23,7 +23,7 @@ LEASE_S = 3.0
 DEADLINE_S = 20.0
 SLACK_S = 12.0
 """For a sweep each second, and for a busy machine."""
-AGENT = "---\nname: {name}\ndescription: {name}\n---\nWork.\n"
+AGENT = "---\nname: {name}\ndescription: {name}\ntools: '*'\n---\nWork.\n"
 SCRIPT = """
 agents:
   runner:

@@ -21,7 +21,7 @@ from ekiden.shared.stores.opening import open_stores
 from tests.integration.celery_worker import eventually
 from tests.integration.team import Team, over
 
-AGENT = "---\nname: {name}\ndescription: {name}\n---\nWork.\n"
+AGENT = "---\nname: {name}\ndescription: {name}\ntools: '*'\n---\nWork.\n"
 SCRIPT = """
 agents:
   neighbour:

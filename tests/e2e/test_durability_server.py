@@ -14,7 +14,7 @@ from tests.integration.proxy import Proxy, Server, proxied_server
 from tests.integration.team import Effects, Team, counting, over
 from tests.invariants import faults_of_job
 
-AGENT = "---\nname: {name}\ndescription: {name}\n{more}---\nWork.\n"
+AGENT = "---\nname: {name}\ndescription: {name}\ntools: '*'\n{more}---\nWork.\n"
 SCRIPT = """
 agents:
   first:

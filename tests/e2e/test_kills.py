@@ -24,6 +24,7 @@ from tests.invariants import faults_of_journal
 AGENT = """---
 name: {name}
 description: {name}
+tools: "*"
 {handoffs}---
 Work.
 """

@@ -70,7 +70,7 @@ def wait_until_none_is_left(processes: list[psutil.Process]) -> None:
 @pytest.fixture
 def team(tmp_path: Path) -> Iterator[Team]:
     (tmp_path / "root").mkdir()
-    agents = {"shell": "---\nname: shell\ndescription: shell\n---\nWork.\n"}
+    agents = {"shell": "---\nname: shell\ndescription: shell\ntools: [bash]\n---\nWork.\n"}
     with attach(tmp_path / "data") as server, Team(server.url, tmp_path, agents, SCRIPT) as made:
         made.start("router", "router", "ekiden.dispatch", lease_s=1.0)
         yield made

@@ -37,6 +37,7 @@ SECRETS = {
 AGENT = """---
 name: {name}
 description: {name}
+tools: "*"
 handoffs: [{handoffs}]
 subagents: [{subagents}]
 triggers: {{keywords: [{name}]}}

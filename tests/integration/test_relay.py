@@ -25,6 +25,7 @@ DEADLINE_S = 20.0
 AGENT = """---
 name: {name}
 description: The {name} of the relay.
+tools: "*"
 tools: []
 handoffs: [{handoffs}]
 ---

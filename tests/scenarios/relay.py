@@ -23,7 +23,7 @@ from ekiden.shared.messages import Message
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Ended, HandedOff, JobRequested, Record, Refused, Retried, ToolFinished
 from ekiden.shared.relay.leases import Leases
-from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.relay.runner import Runner
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
@@ -52,7 +52,8 @@ def team(*agents: Mapping[str, Any]) -> Catalog:
     """Make the catalog of these front matters; ``description`` and ``prompt`` (the body) may be absent."""
     made = [
         definition_from(
-            {"description": f"Does {agent['name']}.", **agent}, agent.get("prompt", f"You: {agent['name']}.")
+            {"description": f"Does {agent['name']}.", "tools": "*", **agent},
+            agent.get("prompt", f"You: {agent['name']}."),
         )
         for agent in agents
     ]
@@ -166,6 +167,7 @@ class Relay:
             workspace_root=root,
             after_untrusted=after_untrusted,
             env=for_tools(os.environ),
+            tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
         )
         leases = Leases(lease_s)
         routes = DispatchHandler(catalog, RuleRouter(), fallback, stores.sessions)

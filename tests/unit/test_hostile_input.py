@@ -27,7 +27,7 @@ from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.story_reader import story_of
 from ekiden.shared.definitions.fields import MCP_SERVERS
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, load_folder
-from ekiden.shared.definitions.tool_rules import SAFE_TOOLS
+from ekiden.shared.definitions.tool_names import SAFE_TOOLS
 from ekiden.shared.definitions.trusted import trusted
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.records import LATEST_MS, Entry, decode_record

@@ -1,5 +1,6 @@
 """Calls that end the leg: its completion, and a transfer of control."""
 
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from ekiden.shared.errors import HandoffRefused
@@ -47,9 +48,11 @@ class TransferCalls(CallKind):
 
     ends_leg = True
 
-    def __init__(self, leg: Leg, decide: Decide, transfers: Transfers) -> None:
+    def __init__(self, leg: Leg, decide: Decide, transfers: Transfers, offered: Callable[[], Iterable[str]]) -> None:
+        """``offered``: the names of all that the model is offered now."""
         super().__init__(leg, decide)
         self._transfers = transfers
+        self._offered = offered
 
     def takes(self, call: ToolCall) -> bool:
         """See ``CallKind``."""
@@ -64,9 +67,13 @@ class TransferCalls(CallKind):
         try:
             transfer = await run_limited(partial(self._transfers.transfer, call, len(self._leg.entries)))
         except HandoffRefused as refusal:
-            why, code = str(refusal), refusal.code
+            why, code = self._with_all_offered(str(refusal)), refusal.code
             await self._leg.record(Refused(leg=leg, call_id=call.id, name=call.name, code=code, message=why))
             return None
         if transfer.note:
             await self._leg.record(Noticed(leg=leg, text=transfer.note))
         return transfer
+
+    def _with_all_offered(self, why: str) -> str:
+        others = [name for name in self._offered() if name not in why]
+        return f"{why}\nAlso offered: {', '.join(others)}." if others else why

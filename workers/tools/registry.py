@@ -58,8 +58,8 @@ class Registry:
         return tuple(tool for tool in self if permits(tool.name))
 
     def missing(self, allow: Iterable[str]) -> tuple[str, ...]:
-        """Return the entries of an agent's ``allow`` list that no tool here answers to; ``*`` stands for anything."""
-        patterns = [entry for entry in dict.fromkeys(allow) if entry not in self._tools]
+        """Return the entries of an agent's ``allow`` list that no tool here answers to; ``*`` is whatever is here."""
+        patterns = [entry for entry in dict.fromkeys(allow) if entry not in self._tools and entry != "*"]
         return tuple(entry for entry in patterns if not any(fnmatchcase(name, entry) for name in self._tools))
 
 

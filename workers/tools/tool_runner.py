@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -34,13 +34,20 @@ class ToolRunner:
     cannot call what it was not shown.
     """
 
-    def __init__(self, tools: Iterable[Tool], threads: int | ThreadPoolExecutor = 8) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        threads: int | ThreadPoolExecutor = 8,
+        offered: Callable[[], Iterable[str]] | None = None,
+    ) -> None:
+        """``offered``: the names of all that the model is offered now, where that is more than these tools."""
         self._tools = {tool.name: tool for tool in tools}
+        self._offered = offered or self._tools.keys
         self._threads = ThreadPoolExecutor(threads, "tool") if isinstance(threads, int) else threads
 
-    def only(self, tools: Iterable[Tool]) -> "ToolRunner":
+    def only(self, tools: Iterable[Tool], offered: Callable[[], Iterable[str]] | None = None) -> "ToolRunner":
         """Return a runner for these tools alone that shares the threads of this one."""
-        return ToolRunner(tools, self._threads)
+        return ToolRunner(tools, self._threads, offered)
 
     def close(self) -> None:
         """Give up the threads; calls that have not begun are dropped, running ones are not waited for."""
@@ -70,9 +77,10 @@ class ToolRunner:
     def _tool(self, name: str) -> Tool:
         if name in self._tools:
             return self._tools[name]
-        near = nearest(name, self._tools)
+        names = sorted(self._offered())
+        near = nearest(name, names)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        offered = ", ".join(sorted(self._tools)) or "none"
+        offered = ", ".join(names) or "none"
         raise ToolError(f"there is no tool {_shortened(name, _MAX_INPUT_CHARS)!r}: {hint}offered are {offered}")
 
     async def _run(self, tool: Tool, args: BaseModel, context: ToolContext) -> str:

@@ -15,7 +15,7 @@ from ekiden.shared.definitions.fields import KNOWN_FIELDS, MCP_SERVERS
 from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import Problem
-from ekiden.shared.definitions.tool_rules import ALIASES, BUILTIN_TOOLS, is_foreign
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, is_foreign, tools_meant
 from ekiden.shared.errors import DefinitionError
 
 __all__ = ["Check", "Checker", "Finding", "Report", "is_kebab"]
@@ -127,7 +127,7 @@ class Checker:
         lines = _lines_of(file.path)
         checks += [
             Check(_model_title(agent.model or self.default_model), tuple(self._model(agent, lines))),
-            Check(_titled("Tools", _tools_of(agent)), _of(file.problems, "tools") + tuple(_tools(agent, lines))),
+            Check(_titled("Tools", agent.allowed), _of(file.problems, "tools") + tuple(_tools(agent, lines))),
             Check(_titled("MCP servers", _servers_of(agent), "configured"), tuple(self._unconfigured(agent, lines))),
             Check("System prompt not empty", _of(file.problems, "instructions")),
             Check("Handoffs and sub-agents lead to agents", self._edges(agent, lines)),
@@ -175,19 +175,15 @@ def _titled(what: str, names: Iterable[str], state: str = "available") -> str:
     return f"{what} [{listed}] {state}" if listed else f"{what} {state}"
 
 
-def _tools_of(agent: AgentDefinition) -> tuple[str, ...]:
-    return (agent.tools.allow or ()) if agent.tools else ()
-
-
 def _tools(agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
     line = lines.get("tools")
-    for name in _tools_of(agent):
+    for name in agent.allowed:
         if not name.startswith("mcp.") and not _exists(name):
             hint = _near(name, BUILTIN_TOOLS)
-            text = f"no worker ships with the tool {name!r}: the agent waits until a worker has it{hint}"
+            text = f"no worker ships with the tool {name!r}: the agent works without, until a worker has it{hint}"
             yield Finding("warning", text, line)
     for name in agent.tools.deny if agent.tools else ():
-        if not (name.startswith("mcp.") or _exists(name) or name in ALIASES or is_foreign(name)):
+        if not (name.startswith("mcp.") or _exists(name) or tools_meant(name) or is_foreign(name)):
             hint = _near(name, BUILTIN_TOOLS)
             yield Finding("warning", f"{name!r} is forbidden, and no worker ships with such a tool{hint}", line)
 
@@ -202,7 +198,7 @@ def _servers_of(agent: AgentDefinition) -> tuple[str, ...]:
     for key in MCP_SERVERS:
         value = agent.extra.get(key)
         names += _names_in(value.get("servers", []) if key == "mcp" and isinstance(value, dict) else value)
-    named = [entry.split(".")[1] for entry in _tools_of(agent) if entry.startswith("mcp.")]
+    named = [entry.split(".")[1] for entry in agent.allowed if entry.startswith("mcp.")]
     return tuple(dict.fromkeys(names + [name for name in named if not set(name) & set("*?[")]))
 
 

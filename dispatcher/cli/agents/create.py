@@ -16,7 +16,7 @@ from ekiden.shared.definitions.encoding import decode
 from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.definitions.parsing import read_definition
-from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import DefinitionError, InvalidRequest
 from ekiden.shared.project_folders import project_of
 

@@ -1,16 +1,20 @@
 """The agent files that the ``agents`` commands work on: every level's, with what is wrong with them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from ekiden.shared.definitions.encoding import decode
+from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, load_file, load_folder
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import Problem
+from ekiden.shared.definitions.transfer_names import transfer_tool_name
 from ekiden.shared.definitions.trusted import files_here, trusted
-from ekiden.shared.errors import InvalidRequest, UnknownAgent
+from ekiden.shared.errors import DefinitionError, InvalidRequest, UnknownAgent
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
 from ekiden.shared.settings_files import global_file, project_file, read_settings
@@ -35,7 +39,7 @@ class AgentFile:
     definition: AgentDefinition | None
     problems: tuple[Problem, ...] = ()
     is_shadowed: bool = False
-    """A nearer level has an agent of this name, which counts instead."""
+    """A nearer level has an agent of this name, or with the same tool, which counts instead."""
     is_held: bool = False
     """It is without what it asks for: nobody trusts the project that brings it."""
 
@@ -53,8 +57,8 @@ class Agents:
         taken: set[str] = set()
         for level in levels:
             files = list(_files_of(level))
-            self.files += [replace(file, is_shadowed=file.name in taken) for file in files]
-            taken |= {file.name for file in files if file.definition is not None}
+            self.files += [replace(file, is_shadowed=transfer_tool_name(file.name) in taken) for file in files]
+            taken |= {transfer_tool_name(file.name) for file in files if file.definition is not None}
 
     @property
     def in_force(self) -> Mapping[str, AgentDefinition]:
@@ -138,4 +142,13 @@ def _files_of(level: Level) -> Iterator[AgentFile]:
         yield AgentFile(definition.name, Path(source), level.name, definition, problems, is_held=level.is_held)
     for file in dict.fromkeys(problem.file for problem in loaded.problems if problem.file not in paths):
         problems = tuple(problem for problem in loaded.problems if problem.file == file)
-        yield AgentFile(Path(file).stem, Path(file), level.name, None, problems)
+        yield AgentFile(_name_of(Path(file)), Path(file), level.name, None, problems)
+
+
+def _name_of(broken: Path) -> str:
+    """Return what an agent file that cannot be used calls its agent, else the file's name."""
+    name = None
+    with suppress(OSError, DefinitionError):
+        is_small = broken.is_file() and broken.stat().st_size <= MAX_BYTES
+        name = read_front_matter(decode(broken.read_bytes()).text).fields.get("name") if is_small else None
+    return name if isinstance(name, str) and name.strip() else broken.stem

@@ -82,6 +82,13 @@ def test_of_two_agents_with_one_tool_name_the_second_is_left_out() -> None:
     assert "'Billing Agent'" in edge.message
 
 
+def test_an_edge_leads_to_the_agent_that_has_the_tool_of_that_name() -> None:
+    catalog = catalog_of(agent("front", "Code_Fixer", "code fixer", subagents=["CODE-FIXER"]), agent("code-fixer"))
+
+    assert catalog.definition("front").targets == ("code-fixer",)
+    assert [rule.agent for rule in catalog.definition("front").subagents] == ["code-fixer"]
+
+
 def test_sub_agents_are_references_as_handoffs_are() -> None:
     agents = [agent("a", subagents=["reviwer", "a", "reviewer"]), agent("reviewer")]
 

@@ -1,19 +1,21 @@
 """Real agent files of many authors, against what a strict loader was seen to do with each of them."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ekiden.shared.definitions.loader import load_file, load_folder
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import Problem
 
 COUNTS = {
-    ("parses", "loads"): 111,
-    ("parses", "warning"): 40,
+    ("parses", "loads"): 110,
+    ("parses", "warning"): 41,
     ("recoverable", "warning"): 24,
     ("UnicodeDecodeError", "warning"): 3,
     ("no-front-matter", "loads"): 1,  # blank lines before it
@@ -90,7 +92,7 @@ def test_what_is_recoverable_has_its_name_and_its_tools(agents: Path, entries: l
 
 
 def test_tools_never_become_more_than_the_file_says(agents: Path, entries: list[dict[str, Any]]) -> None:
-    """Only absent tools and a star are all tools."""
+    """Only a star is all tools."""
     for entry in entries:
         definition, _ = load_file(agents / entry["path"], "project")
         if definition is not None and entry["tools_form"] in ("comma-string", "string", "list"):
@@ -100,7 +102,7 @@ def test_tools_never_become_more_than_the_file_says(agents: Path, entries: list[
 
 
 def test_no_file_waits_for_a_tool_that_workers_do_not_ship_with(agents: Path) -> None:
-    from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
+    from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 
     waited = {
         tool
@@ -116,3 +118,52 @@ def test_bombs_and_tags_are_harmless(agents: Path) -> None:
         assert definition is None
         assert problem.line
         assert len(str(problem)) < 1000
+
+
+WHOLE = {
+    "bash": {"*", "bash", "execute", "run_shell_command", "shell"},
+    "edit_file": {"*", "edit", "multiedit", "replace", "write", "write_file"},
+}
+"""What files call the two tools that do more than read, in lower case."""
+
+
+def forbidden_in(front: dict[str, Any]) -> set[str]:
+    """Those of the two tools that a file does not allow, read without any of our code."""
+    named = front.get("tools", front.get("allowedTools", []))
+    allowed = {
+        str(one).strip().lower() for one in (re.split(r",(?![^(]*\))", named) if isinstance(named, str) else named)
+    }
+    denied = front.get("disallowedTools") or []
+    denied = re.findall(r"\w+", str(denied).lower())
+    asked = {key.lower() for key, rule in _mapping(front.get("permission")).items() if rule != "allow"}
+    hooks = re.findall(
+        r"\w+", " ".join(str(one.get("matcher")) for one in _mapping(front.get("hooks")).get("PreToolUse", []))
+    )
+    listed = front.get("permissions")
+    found = set()
+    for tool, names in WHOLE.items():
+        is_closed = front.get("permissionMode", "default") not in ("default", "acceptEdits", "bypassPermissions")
+        is_left_out = isinstance(listed, list) and not names & set(listed)
+        if not names & allowed or names & {*denied, *asked, *map(str.lower, hooks)} or is_closed or is_left_out:
+            found.add(tool)
+    return found
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def test_no_agent_may_do_what_its_file_does_not_allow(agents: Path, entries: list[dict[str, Any]]) -> None:
+    restricted = 0
+    for entry in entries:
+        definition, _ = load_file(agents / entry["path"], "project")
+        text = (agents / entry["path"]).read_text("utf-8", "replace").lstrip("\ufeff\n").replace("\r", "\n")
+        try:
+            front = yaml.safe_load(text.split("---", 2)[1])
+        except (IndexError, yaml.YAMLError):
+            continue
+        if definition is not None and isinstance(front, dict):
+            forbidden = forbidden_in(front)
+            assert [tool for tool in forbidden if definition.permits(tool)] == [], entry["path"]
+            restricted += bool(forbidden)
+    assert restricted > 80

@@ -93,6 +93,37 @@ def test_the_nearer_level_wins_and_shadowing_is_no_problem(tmp_path: Path) -> No
     assert only_extras.sources["reviewer"] == str(extras[0] / "reviewer.md")
 
 
+def test_the_nearer_level_wins_also_where_only_the_tools_name_is_the_same(tmp_path: Path) -> None:
+    write(tmp_path / AGENTS_FOLDER, "a.md", name="codebase_investigator", description="mine")
+
+    loaded = load_all(None, (), tmp_path, shipped=True)
+    catalog, problems = build_catalog(loaded.definitions)
+
+    assert problems == []
+    assert "codebase-investigator" not in catalog.names
+    assert catalog.definition("codebase_investigator").description == "mine"
+    below = {rule.agent for agent in catalog.agents.values() for rule in agent.subagents}
+    targets = {target for agent in catalog.agents.values() for target in agent.targets}
+    assert "codebase_investigator" in below | targets, "who called the shipped one calls this one"
+
+
+def test_folders_behind_links_are_read_once_each(tmp_path: Path) -> None:
+    agents, common = tmp_path / "agents", tmp_path / "common"
+    write(common / "pack", "p.md", name="by-pack")
+    write(common, "f.md", name="by-file")
+    write(agents, "own.md", name="own")
+    (agents / "file.md").symlink_to(common / "f.md")
+    (agents / "again").symlink_to(common / "pack")
+    (agents / "pack").symlink_to(common / "pack")
+    (agents / "round").symlink_to(".")
+    (agents / "pack" / "up").symlink_to(agents)
+
+    loaded = load_folder(agents, "project")
+
+    assert sorted(agent.name for agent in loaded.definitions) == ["by-file", "by-pack", "own"]
+    assert loaded.problems == ()
+
+
 def test_the_level_gives_the_scope_unless_the_file_does(tmp_path: Path) -> None:
     write(tmp_path / AGENTS_FOLDER, "a.md")
     (tmp_path / AGENTS_FOLDER / "b.md").write_text("---\nname: b\ntitle: B\nscope: system\n---\nx", encoding="utf-8")

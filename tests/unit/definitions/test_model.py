@@ -58,7 +58,8 @@ def test_a_definition_is_frozen() -> None:
 @pytest.mark.parametrize(
     ("rules", "permitted", "refused"),
     [
-        (ToolRules(), ["ls", "mcp.github.issue"], []),
+        (ToolRules(), ["ls", "read_file"], ["bash", "edit_file", "mcp.github.issue"]),
+        (ToolRules(deny=("ls",)), ["read_file"], ["ls", "bash"]),
         (ToolRules(allow=()), [], ["ls"]),
         (ToolRules(allow=("ls", "mcp.github.*")), ["ls", "mcp.github.issue"], ["bash", "mcp.other.x", "LS"]),
         (ToolRules(allow=("*",), deny=("bash",)), ["ls"], ["bash"]),

@@ -5,10 +5,12 @@ import pytest
 from ekiden.shared.definitions.model import AgentDefinition, ToolRules
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.definitions.problems import AgentFileError
-from ekiden.shared.definitions.tool_rules import ALIASES, BUILTIN_TOOLS, RulesReader, is_foreign
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_foreign, tools_meant
+from ekiden.shared.definitions.tool_rules import RulesReader
 from ekiden.workers.tools.registry import BUILTIN, builtin_registry
 
 ALL = sorted(BUILTIN_TOOLS)
+SAFE = sorted(SAFE_TOOLS)
 
 
 def agent(**fields: Any) -> AgentDefinition:
@@ -22,13 +24,13 @@ def permitted(**fields: Any) -> list[str]:
 def notes_of(tools: Any) -> list[str]:
     reader = RulesReader()
     reader.read(tools)
-    return reader.notes
+    return [text for _, text in (*reader.narrowed, *reader.notes)]
 
 
 def test_the_names_are_those_of_the_workers_tools() -> None:
     assert {tool.name for tool in BUILTIN} == BUILTIN_TOOLS
-    assert set(ALIASES.values()) <= BUILTIN_TOOLS
-    assert not BUILTIN_TOOLS & ALIASES.keys()
+    assert all(tools_meant(name) == [name] for name in BUILTIN_TOOLS)
+    assert tools_meant("WRITE") == tools_meant("write") == tools_meant("Write") == ["edit_file"]
 
 
 @pytest.mark.parametrize(
@@ -43,9 +45,18 @@ def test_the_names_are_those_of_the_workers_tools() -> None:
         ("*", ALL),
         (["*"], ALL),
         ("", []),
-        (None, ALL),
+        (None, SAFE),
         ("Bash(*), Read()", ["bash", "read_file"]),
-        ({"bash": False}, [name for name in ALL if name != "bash"]),
+        ({"bash": False}, SAFE),
+        ({"read": False}, [name for name in SAFE if name != "read_file"]),
+        ({"deny": ["ls"]}, [name for name in SAFE if name != "ls"]),
+        ("Read Grep Glob", ["glob", "grep", "read_file"]),
+        ("Bash(git:*) Bash(jq:*) Read", ["read_file"]),
+        ("READ, BASH", ["bash", "read_file"]),
+        (["*", "!bash"], [name for name in ALL if name != "bash"]),
+        (["*", "all but bash"], SAFE),
+        ("all tools except bash", []),
+        ("Everything Except Bash", []),
         ({"read": True, "write": False}, ["read_file"]),
         ({"*": False, "grep": True}, ["grep"]),
         ({"*": False}, []),

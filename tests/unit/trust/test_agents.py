@@ -13,7 +13,7 @@ from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, layered
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, ToolRules
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.definitions.requested_rights import Names, rights_wanted, without_rights
-from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS, SAFE_TOOLS
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.definitions.trusted import agents_wanted, files_here, levels_here
 from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.settings import load_settings
@@ -105,7 +105,7 @@ def test_an_agent_of_an_untrusted_project_has_the_safe_tools_and_one_that_is_tru
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(project, "mine", tools=["bash", "read_file"])
-    write(project, "greedy")
+    write(project, "greedy", tools="*")
     assert tools_of(in_force()["mine"]) == {"read_file"}
     assert tools_of(in_force()["greedy"]) == SAFE_TOOLS
     assert capsys.readouterr().err == (
@@ -120,7 +120,7 @@ def test_an_agent_of_an_untrusted_project_has_the_safe_tools_and_one_that_is_tru
 
 def test_a_safe_tool_of_an_untrusted_agent_is_waited_for_only_where_its_file_names_it(project: Path) -> None:
     write(project, "named", tools=["bash", "grep"])
-    write(project, "greedy")
+    write(project, "greedy", tools="*")
     assert in_force()["named"].tools == ToolRules(allow=("grep",))
     assert in_force()["greedy"].tools == ToolRules(allow=(), unknown=tuple(sorted(SAFE_TOOLS)))
 
@@ -295,6 +295,7 @@ def test_what_one_project_was_granted_serves_no_other_ones_words(project: Path, 
         "scope: global\nkind: system\ntools: [bash]",
         "scope: builtin\ntitle: debugger\ntools: [bash]",
         "transfer_to_parent: true\nsubagents: [debugger, code-fixer]",
+        "subagents: [Debugger, code_fixer]\npermission: allow",
         "handoffs: ['*', debugger, Debugger, debugger_, {to: code-fixer, when: auto, return: true}]",
         "handoffs: [friend]\ntransfer: single",
         "tools: &all ['*']\n<<: {tools: [bash]}",

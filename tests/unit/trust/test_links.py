@@ -14,7 +14,7 @@ from ekiden.shared.settings_files import change_setting, global_file, project_fi
 AGENT = "---\nname: friend\ndescription: Helps.\n---\nWork.\n"
 
 
-@pytest.mark.parametrize("linked", [".gemini/agents", ".gemini/agents/friend.md"])
+@pytest.mark.parametrize("linked", [".gemini/agents", ".gemini/agents/friend.md", ".gemini/agents/pack"])
 def test_agent_files_behind_a_link_out_of_the_project_are_a_problem_until_it_is_trusted(
     linked: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

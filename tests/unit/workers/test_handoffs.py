@@ -78,6 +78,9 @@ NEAR = {
     "capitals and spaces": {"tools": "Transfer_To_Code Fixer", "single": "Transfer_To_Agent"},
     "a doubled beginning": {"tools": "transfer_to_transfer_to_code_fixer", "single": "transfer_to_transfer_to_agent"},
     "a doubled name": {"tools": "transfer_to_code_fixer_code_fixer", "single": "transfer_to_agent_agent"},
+    "another word": {"tools": "handoff_to_code_fixer", "single": "hand_off_to_agent"},
+    "a word of return": {"tools": "transfer_back_to_code_fixer", "single": "transfer_back_to_agent"},
+    "both": {"tools": "ns.handoff-back-to-code-fixer", "single": "Hand_Back_To_Agent"},
     "a doubled suffix": {"tools": "transfer_to_code_fixer_fixer", "single": "transfer_to_agent_agent"},
 }
 

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.llm.base import ModelReply
-from ekiden.shared.records import LegSuspended
+from ekiden.shared.records import LegSuspended, Noticed
+from ekiden.shared.relay.message import queue_for
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import PoolView
 from ekiden.workers.leg import Definitions
 from ekiden.workers.tools.base import ToolContext
 from tests.contract.relay_world import claimed
@@ -20,10 +23,16 @@ from tests.unit.workers.world import Replies, What, call, calls, said, tool_name
 SOLO = {"name": "solo", "tools": ["look"]}
 
 
+async def announce(stores: Stores, *tools: str) -> None:
+    """Let a pool be there that serves the agent and has these tools."""
+    await stores.pools.announce(PoolView("other", "worker", (queue_for("solo"),), tools))
+
+
 def test_a_worker_without_the_tools_gives_the_leg_back_less_and_less_often_until_one_has_them() -> None:
     async def scenario(stores: Stores) -> None:
         model = Replies({"solo": [calls(call("c1", "look")), said("seen")]})
         bare = Relay(stores, team(SOLO), model)
+        await announce(stores, "look")
         job = await bare.submit("do it", agent="solo")
         await bare.drain()
         for _ in range(8):
@@ -69,6 +78,7 @@ def test_a_definition_of_a_later_version_is_left_to_a_worker_of_that_version() -
 def test_being_given_back_by_a_worker_that_stops_does_not_slow_the_search_for_tools() -> None:
     async def scenario(stores: Stores) -> None:
         bare = Relay(stores, team(SOLO), Replies({}))
+        await announce(stores, "look")
         job = await bare.submit("do it", agent="solo")
         await bare.step()
         lease = (await claimed(stores, job)).lease
@@ -142,6 +152,8 @@ def test_the_wait_for_a_model_begins_short_again_after_it_has_answered() -> None
         ({"allow": ["lo*"]}, "done"),
         ({"allow": ["*"]}, "done"),
         ({"allow": ["look", "mcp.github.*"]}, "suspended"),
+        ({"allow": ["look", "mcp.linear.*", "lookup_order"]}, "done"),  # nobody has them
+        ({"allow": ["look", "read_file"]}, "suspended"),  # workers ship with it
         ({"allow": ["look", "bash"], "deny": ["bash"]}, "done"),  # what is denied is not missed
         ({"deny": ["bash"]}, "done"),
         ([], "done"),
@@ -150,12 +162,52 @@ def test_the_wait_for_a_model_begins_short_again_after_it_has_answered() -> None
 )
 def test_only_tools_that_the_file_names_and_permits_can_be_missing(tools: object, status: str) -> None:
     async def scenario(stores: Stores) -> Story:
+        await announce(stores, "mcp.github.list_issues")
         relay = Relay(
             stores, team({"name": "solo", "tools": tools}), Replies({"solo": [said("ok")]}), tools=[tool_named("look")]
         )
         return await relay.told("do it", agent="solo")
 
     assert on_fakeredis(scenario).view.status == status
+
+
+def test_an_agent_does_without_a_tool_that_no_worker_has_and_says_so_once() -> None:
+    errors = [ModelUnavailable("away")]
+
+    async def away_once() -> ModelReply:
+        if errors:
+            raise errors.pop()
+        return said("done")
+
+    async def scenario(stores: Stores) -> None:
+        model = Replies({"solo": [calls(call("c1", "lookup_order")), away_once]})
+        solo = {"name": "solo", "tools": ["look", "lookup_order", "mcp.github.*"]}
+        relay = Relay(stores, team(solo), model, tools=[tool_named("look")])
+        job = await relay.submit("do it", agent="solo")
+        await relay.drain()
+        await relay.wake(job)
+        await relay.drain()
+        story = await relay.story(job)
+        assert story.view.result == "done"
+        assert [notice.text for notice in story.of(Noticed)] == [
+            "solo: no worker has 'lookup_order', 'mcp.github.*', the agent works without"
+        ]
+        assert story.results["c1"] == "there is no tool 'lookup_order': offered are look"
+
+    on_fakeredis(scenario)
+
+
+def test_what_an_agent_lacks_for_its_files_restrictions_is_told_in_each_job() -> None:
+    async def scenario(stores: Stores) -> Story:
+        solo = {"name": "solo", "tools": "*", "permissionMode": "plan"}
+        bash, look = tool_named("bash"), tool_named("ls")
+        model = Replies({"solo": [calls(call("c1", "bash")), said("ok")]})
+        return await Relay(stores, team(solo), model, tools=[bash, look]).told("do it", agent="solo")
+
+    story = on_fakeredis(scenario)
+    [notice] = story.of(Noticed)
+    assert notice.text.startswith("solo: 'permissionMode' is 'plan': the agent has no tool beyond the safe ones")
+    assert story.results["c1"] == "there is no tool 'bash': offered are ls"
 
 
 @pytest.mark.parametrize(("folder", "status"), [("root/job", "done"), ("root", "done"), ("elsewhere", "suspended"),
@@ -246,3 +298,47 @@ def test_a_catalog_that_the_server_lost_fails_the_job_with_what_to_do() -> None:
     story = on_fakeredis(scenario)
     assert (story.view.status, story.view.reason) == ("failed", "ERROR")
     assert "start `ekiden dispatcher`" in str(story.view.result)
+
+
+@pytest.mark.parametrize(
+    ("fields", "offered"),
+    [
+        ({}, ["read_file", "weigh"]),
+        ({"tools": {"deny": ["weigh"]}}, ["read_file"]),
+        ({"tools": ["*"]}, ["bash", "browse", "read_file", "weigh"]),
+        ({"tools": ["weigh"]}, ["weigh"]),
+        ({"tools": ["*"], "permissionMode": "plan"}, ["read_file"]),
+    ],
+)
+def test_an_agent_whose_file_names_no_tools_has_those_that_only_read(
+    fields: dict[str, Any], offered: list[str]
+) -> None:
+    tools = [
+        tool_named("bash"),
+        tool_named("read_file", read_only=True),
+        tool_named("weigh", read_only=True),
+        tool_named("browse", read_only=True, untrusted=True),
+    ]
+
+    async def scenario(stores: Stores) -> list[str]:
+        model = Replies({"solo": [said("ok")]})
+        await Relay(stores, team({"name": "solo", "tools": None} | fields), model, tools=tools).told("go", agent="solo")
+        return [spec.name for spec in model.requests[0].tools]
+
+    assert on_fakeredis(scenario) == offered
+
+
+@pytest.mark.parametrize(
+    ("tools", "below"), [(None, ["weigh"]), ({"deny": ["weigh"]}, []), ([], []), (["bash", "weigh"], ["bash", "weigh"])]
+)
+def test_an_agent_has_no_tool_that_who_called_it_has_not(tools: object, below: list[str]) -> None:
+    async def scenario(stores: Stores) -> list[str]:
+        model = Replies(
+            {"lead": [calls(call("c1", "delegate_to_hand", objective="x")), said("ok")], "hand": [said("y")]}
+        )
+        agents = {"name": "lead", "subagents": ["hand"], "tools": tools}, {"name": "hand", "tools": ["bash", "weigh"]}
+        known = [tool_named("bash"), tool_named("weigh", read_only=True)]
+        await Relay(stores, team(*agents), model, tools=known).told("go", agent="lead")
+        return [spec.name for spec in model.asked("hand")[0].tools]
+
+    assert on_fakeredis(scenario) == below

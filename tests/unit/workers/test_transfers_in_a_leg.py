@@ -98,6 +98,30 @@ def test_an_agent_without_handoffs_is_told_to_finish_alone() -> None:
     assert story.view.result == "alone"
 
 
+@pytest.mark.parametrize("name", ["transfer_back_to_lead", "transfer_back_to_parent", "handoff_to_lead"])
+def test_a_way_back_is_understood_by_the_names_that_others_give_it(name: str) -> None:
+    helper = {"name": "helper", "transfer_to_parent": True}
+    story, _ = led(
+        [calls(handing_over("c1", "helper")), said("thanks")],
+        {"name": "lead", "handoffs": ["helper"]},
+        helper,
+        helper=[calls(call("b1", name, reason="done"))],
+    )
+    assert (story.chain, story.view.result) == (["lead", "helper", "lead"], "thanks")
+
+
+def test_a_name_that_is_refused_lists_all_that_is_offered() -> None:
+    lead = {"name": "lead", "handoffs": ["helper"], "subagents": ["writer"], "output": {"name": "report"}}
+    made = calls(call("c1", "loook"), call("c2", "transfer_to_nobody", reason="x"))
+    story, model = led([made, said("done")], lead, {"name": "helper"}, {"name": "writer"})
+    offered = [tool.name for tool in model.asked("lead")[0].tools]
+    assert offered == ["look", "delegate_to_writer", "complete_task", "transfer_to_helper"]
+    [refused] = story.of(Refused)
+    for text in (story.results["c1"], refused.message):
+        assert [name for name in offered if name not in text] == []
+    assert "did you mean 'look'?" in story.results["c1"]
+
+
 def test_a_namespace_before_the_tools_name_does_not_hide_the_transfer() -> None:
     story, _ = led([calls(call("c1", "default_api:transfer_to_helper", reason="go"))])
     assert story.chain == ["lead", "helper"]

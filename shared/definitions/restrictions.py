@@ -1,0 +1,150 @@
+"""What files say, in fields of other programs, that an agent must not do: kept where rules of tools can keep it.
+
+======================  ==============================================================================================
+field                   meaning here
+======================  ==============================================================================================
+permission(s)           ``deny``, ``{edit: deny, bash: {"git *": allow}}``, ``[{action, resource, effect}]``, or a list
+                        of names; it takes tools away and gives none
+permissionMode, mode    ``plan``, ``ask`` and the like: safe tools only
+hooks                   what looks at calls beforehand does not run here: the tools that it looks at are left out
+readonly, sandbox, …    a field that nobody here knows and whose name says that it restricts: safe tools only
+======================  ==============================================================================================
+
+Where nothing here can hold an agent to a restriction, it has no tool beyond the safe ones.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ekiden.shared.definitions.fields import KNOWN_FIELDS, folded
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, tools_meant
+from ekiden.shared.definitions.tool_rules import RulesReader
+
+__all__ = ["restrict"]
+
+_EFFECTS = ("allow", "ask", "deny")
+"""From the least to the most that is kept from an agent."""
+_OPEN_MODES = ("default", "acceptedits", "bypasspermissions", "inherit")
+"""The values of ``permissionMode`` that restrict no more than a file does which has none."""
+_CLOSED_MODES = ("ask", "plan", "readonly")
+_BEFORE_TOOLS = ("PreToolUse", "BeforeTool")
+_OBSERVERS = frozenset(
+    [
+        "AfterAgent",
+        "AfterModel",
+        "AfterTool",
+        "Notification",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PreCompact",
+        "PreCompress",
+        "SessionEnd",
+        "SessionStart",
+        "Stop",
+        "SubagentStart",
+        "SubagentStop",
+    ]
+)
+_KNOWN = frozenset(map(folded, KNOWN_FIELDS))
+_NAMES = re.compile(r"\w+(\|\w+)*")
+_RESTRICTING = re.compile(
+    r"allow|approv|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|isolat|permi|policy|prohibit|readonly"
+    r"|restrict|sandbox|tools?settings"
+)
+
+
+def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
+    """Take from the rules that ``reader`` has read what the other fields of a file keep from the agent."""
+    for key, value in fields.items():
+        reader.at = key
+        match folded(key):
+            case "permission" | "permissions" if value is not None:
+                _permission(key, value, reader)
+            case "permissionmode" if value is not None and folded(value) not in _OPEN_MODES:
+                reader.confine(f"{key!r} is {value!r:.60}")
+            case "mode" if folded(value) in _CLOSED_MODES:
+                reader.confine(f"{key!r} is {value!r}")
+            case "hooks" if value:
+                _hooks(key, value, reader)
+            case name if value and name not in _KNOWN and _RESTRICTING.search(name):
+                reader.confine(f"{key!r} is not understood, and seems to restrict")
+
+
+def _permission(key: str, value: Any, reader: RulesReader) -> None:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        reader.keep_only({tool for name in value for tool in tools_meant(name)})
+        return
+    effects = _last_words(_effects(value))
+    if unclear := [name for name, effect in effects.items() if effect not in _EFFECTS]:
+        reader.confine(f"{key!r} says of {unclear[0]!r:.60} what is none of allow, ask and deny")
+        return
+    reader.forbid([name for name, effect in effects.items() if effect == "deny" and name != "*"])
+    asked = [name for name, effect in effects.items() if effect == "ask" and name != "*"]
+    if effects.get("external_directory", "allow") != "allow":
+        asked.append("bash")
+    reader.guard(asked, f"{key!r} wants to be asked, or to look at paths")
+    _by_default(key, effects, reader)
+
+
+def _by_default(key: str, effects: Mapping[str, str], reader: RulesReader) -> None:
+    """Leave only what is allowed by name where the word on all other tools is another one."""
+    everything = effects.get("*", "allow")
+    if everything == "allow":
+        return
+    words = {tool: _word_on(tool, effects) for tool in BUILTIN_TOOLS}
+    allowed = {tool for tool, word in words.items() if word == "allow" or (word == "ask" and tool in SAFE_TOOLS)}
+    if not allowed:
+        reader.forbid("*")
+    reader.keep_only(allowed)
+    if everything == "ask":
+        reader.narrow(f"{key!r} wants to be asked: nobody can be asked here, so other tools are left out")
+
+
+def _word_on(tool: str, effects: Mapping[str, str]) -> str:
+    """Return the last word on a tool that workers ship with."""
+    return [effect for name, effect in effects.items() if tool in tools_meant(name)][-1]
+
+
+def _effects(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield what is said of each tool; of some uses of it, the strictest word; what nobody understands as it is."""
+    if isinstance(value, Mapping):
+        for name, said in value.items():
+            yield str(name).strip() or "*", _strictest(said.values() if isinstance(said, Mapping) else [said])
+        return
+    for item in value if isinstance(value, list) else [value]:
+        rule = item if isinstance(item, Mapping) else {"effect": item}
+        name = rule.get("action", rule.get("permission", rule.get("tool", "*")))
+        is_whole = rule.get("resource", rule.get("pattern", "*")) == "*"
+        yield str(name), _strictest([rule.get("effect"), *([] if is_whole else ["deny"])])
+
+
+def _last_words(effects: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the last word on each name, in the order in which they were spoken."""
+    said: dict[str, str] = {}
+    for name, effect in effects:
+        said.pop(name, None)
+        said[name] = effect
+    return said
+
+
+def _strictest(words: Iterable[Any]) -> str:
+    said = [str(word).casefold() for word in words] or [""]
+    return max(said, key=lambda word: _EFFECTS.index(word) if word in _EFFECTS else len(_EFFECTS))
+
+
+def _hooks(key: str, value: Any, reader: RulesReader) -> None:
+    events = value if isinstance(value, Mapping) else {"?": value}
+    for event, entries in events.items():
+        if event not in _OBSERVERS and entries:
+            looked_at = _looked_at(entries) if event in _BEFORE_TOOLS else ["*"]
+            reader.guard(looked_at, f"{key!r} has {event}, which looks at what the agent does beforehand")
+
+
+def _looked_at(entries: Any) -> Iterator[str]:
+    for entry in entries if isinstance(entries, list) else [entries]:
+        matcher = entry.get("matcher") if isinstance(entry, Mapping) else None
+        if isinstance(matcher, str) and _NAMES.fullmatch(matcher):
+            yield from (f"*{name}*" for name in matcher.split("|"))
+        else:
+            yield "*"

@@ -1,0 +1,109 @@
+"""Names of tools: ours, and what other programs call them. Names of theirs that mean none of ours are foreign.
+
+gemini-cli, Claude Code, opencode, Cursor, Cline, Copilot and others each have their own names for the same few tools.
+"""
+
+import re
+from fnmatch import fnmatchcase
+
+__all__ = [
+    "BUILTIN_TOOLS",
+    "SAFE_TOOLS",
+    "forbidden_names",
+    "is_foreign",
+    "is_known",
+    "is_of_our_style",
+    "is_ours",
+    "mcp_name",
+    "own_name",
+    "tools_meant",
+]
+
+BUILTIN_TOOLS = frozenset({"bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state"})
+"""The tools that workers ship with."""
+SAFE_TOOLS = frozenset({"glob", "grep", "ls", "read_file", "set_state"})
+"""Those that change nothing outside of their own session: what agents get that name none, or that nobody trusts."""
+
+_ALIASES_BY_TOOL = {
+    "read_file": "Read View NotebookRead read_many_files",
+    "edit_file": (
+        "Edit MultiEdit Write replace write_file edit_files create_file write_to_file apply_patch apply_diff patch "
+        "search_replace"
+    ),
+    "bash": "Shell execute run_shell_command run_command run_terminal_command run_terminal_cmd execute_command",
+    "grep": "Search search_file_content grep_search search_files",
+    "glob": "find_files file_search",
+    "ls": "list list_directory list_dir list_files",
+}
+_TOOLS = {alias.casefold(): tool for tool, aliases in _ALIASES_BY_TOOL.items() for alias in aliases.split()}
+_TOOLS |= {tool: tool for tool in BUILTIN_TOOLS}
+"""Our tools by all their names, in lower case."""
+
+_FOREIGN_NAMES = """
+    activate_skill ask_followup_question ask_user attempt_completion browser_action codebase codebase_search codesearch
+    enter_plan_mode exit_plan_mode fetch get_internal_docs google_web_search invoke_agent lsp question read_graph
+    save_memory skill task todo todoread todowrite use_mcp_tool web_fetch web_search webfetch websearch write_todos
+    Agent AskUserQuestion BashOutput EnterPlanMode ExitPlanMode KillBash KillShell NotebookEdit Skill SlashCommand Task
+    TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite ToolSearch WebFetch WebSearch
+    all any default inherit none
+"""
+_FOREIGN = frozenset(_FOREIGN_NAMES.split())
+"""Tools of those programs that ours cannot stand in for, and words that people write where names of tools belong."""
+_OWN_STYLE = re.compile(r"mcp\..+|(?!mcp_)[a-z*?\[][a-z0-9_.*?\[\]!]*")  # Python's names, and patterns
+
+
+def own_name(name: str) -> str | None:
+    """Return our name of the tool, or None when none of ours can be meant."""
+    if (tool := _TOOLS.get(name.casefold())) is not None:
+        return tool
+    return name if is_of_our_style(name) and name not in _FOREIGN else None
+
+
+def is_foreign(name: str) -> bool:
+    """Tell whether ``name`` is a tool of another program that none of ours can stand in for."""
+    return own_name(name) is None
+
+
+def is_of_our_style(name: str) -> bool:
+    """Tell whether ``name`` is written as our tools are, be it one of them or not."""
+    return _OWN_STYLE.fullmatch(name) is not None
+
+
+def is_ours(entry: str) -> bool:
+    """Tell whether a name or a pattern of our style means a tool that workers ship with, or one of an MCP server."""
+    return entry.startswith("mcp.") or any(fnmatchcase(tool, entry) for tool in BUILTIN_TOOLS)
+
+
+def is_known(name: str) -> bool:
+    """Tell whether ``name`` is that of a tool that some program has."""
+    return name.casefold() in _TOOLS or name in _FOREIGN or name.startswith(("mcp__", "mcp."))
+
+
+def tools_meant(name: str) -> list[str]:
+    """Return those of the tools that workers ship with which a name or a pattern means, in any spelling."""
+    pattern = name.casefold()
+    return sorted({tool for alias, tool in _TOOLS.items() if fnmatchcase(alias, pattern)})
+
+
+def forbidden_names(name: str) -> list[str]:
+    """Return every name and pattern that must be forbidden so that nothing which ``name`` can mean is left."""
+    meant = [tool for tool in tools_meant(name) if not fnmatchcase(tool, name)]
+    # A tool of that very name may exist, too.
+    return [*meant, *([name] if is_of_our_style(name) or not meant else []), *_of_servers(name)]
+
+
+def mcp_name(name: str) -> str | None:
+    """Return ``mcp.server.tool`` for ``mcp__server__tool``."""
+    if not name.startswith("mcp__"):
+        return None
+    server, _, tool = name.removeprefix("mcp__").partition("__")
+    return f"mcp.{server}.{tool or '*'}"
+
+
+def _of_servers(name: str) -> list[str]:
+    """Return what an MCP server's tool would be called here: others join server and tool by underscores."""
+    if (known := mcp_name(name)) is not None:
+        return [known]
+    if "_" not in name or tools_meant(name):
+        return []
+    return [f"mcp.{name.removeprefix('mcp_').replace('__', '_').replace('_', '?')}"]

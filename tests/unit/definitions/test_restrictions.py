@@ -1,0 +1,177 @@
+"""Files of other programs, written for these tests, against what each of them forbids; and forms one by one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ekiden.shared.definitions.loader import load_file
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.parsing import read_definition
+from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, forbidden_names
+
+FOREIGN = sorted((Path(__file__).parent / "foreign").glob("*.md"))
+ALL, SAFE = sorted(BUILTIN_TOOLS), sorted(SAFE_TOOLS)
+
+
+def said(agent: AgentDefinition, word: str) -> list[str]:
+    """The tools that a line ``word: …`` at the end of the body names."""
+    lines = agent.instructions.splitlines()
+    return [tool for line in lines if line.startswith(f"{word}: ") for tool in line.removeprefix(f"{word}: ").split()]
+
+
+def permitted(**fields: Any) -> list[str]:
+    """The tools of an agent that would have all of them but for the other fields."""
+    agent = read_definition({"name": "x", "description": "d", "tools": "*", **fields}, "You work.").definition
+    return [tool for tool in ALL if agent.permits(tool)]
+
+
+def test_there_are_files_of_every_program() -> None:
+    assert len(FOREIGN) > 15
+
+
+@pytest.mark.parametrize("file", FOREIGN, ids=lambda path: path.stem)
+def test_no_file_is_widened_and_each_keeps_what_it_allows(file: Path) -> None:
+    agent, problems = load_file(file, "project")
+    assert agent is not None, problems
+    assert said(agent, "Must not")
+    assert [tool for tool in said(agent, "Must not") if agent.permits(tool)] == []
+    assert [tool for tool in said(agent, "May") if not agent.permits(tool)] == []
+    narrowed = agent.tools.narrowed if agent.tools else ()
+    told = [problem.message for problem in problems if problem.aspect == "tools" and problem.line]
+    assert [text for text in narrowed if text not in told] == [], "what cannot be kept is told, with its line"
+
+
+@pytest.mark.parametrize(
+    ("permission", "tools"),
+    [
+        ("allow", ALL),
+        ("ask", SAFE),
+        ("Deny", []),
+        ({"edit": "deny"}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"write": "deny"}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"list": "deny"}, [tool for tool in ALL if tool != "ls"]),
+        ({"BASH": "deny"}, [tool for tool in ALL if tool != "bash"]),
+        ({"b*": "deny"}, [tool for tool in ALL if tool != "bash"]),
+        ({"bash": {"*": "deny", "git *": "allow"}}, [tool for tool in ALL if tool != "bash"]),
+        ({"bash": {"*": "allow", "rm *": "ask"}}, [tool for tool in ALL if tool != "bash"]),
+        ({"read": {"*": "allow", "*.env": "deny"}}, [tool for tool in ALL if tool != "read_file"]),
+        ({"read": "ask", "grep": {"*": "ask"}}, ALL),
+        ({"*": "deny", "read": "allow"}, ["read_file"]),
+        ({"read": "allow", "*": "deny"}, []),
+        ({"*": "ask", "edit": "allow"}, sorted({*SAFE, "edit_file"})),
+        ({"edit": "deny", "*": "allow"}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"external_directory": "deny"}, [tool for tool in ALL if tool != "bash"]),
+        ({"edit": "sometimes"}, SAFE),
+        ({"edit": False}, SAFE),
+        ({"edit": {}}, SAFE),
+        ({}, ALL),
+        ([{"action": "edit", "resource": "*", "effect": "deny"}], [tool for tool in ALL if tool != "edit_file"]),
+        ([{"action": "shell", "resource": "rm *", "effect": "ask"}], [tool for tool in ALL if tool != "bash"]),
+        ([{"action": "*", "effect": "deny"}, {"action": "read", "effect": "allow"}], ["read_file"]),
+        ([{"action": "edit"}], SAFE),
+        ([3], SAFE),
+        (["read", "bash"], ["bash", "read_file"]),
+        (7, SAFE),
+    ],
+)
+@pytest.mark.parametrize("key", ["permission", "permissions"])
+def test_permissions_take_away_in_every_form(key: str, permission: Any, tools: list[str]) -> None:
+    assert permitted(**{key: permission}) == tools
+
+
+def test_permissions_give_nothing() -> None:
+    assert permitted(tools=["ls"], permission={"bash": "allow", "*": "allow"}) == ["ls"]
+    assert permitted(tools=None, permission={"bash": "allow"}) == SAFE
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "dontAsk", "auto", "read-only", "never heard of", {"a": 1}, True])
+def test_a_mode_that_restricts_or_that_nobody_knows_leaves_safe_tools(mode: Any) -> None:
+    assert permitted(permissionMode=mode) == SAFE
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions", None])
+def test_a_mode_that_restricts_no_more_than_none_at_all_changes_nothing(mode: Any) -> None:
+    assert permitted(permissionMode=mode, permission_mode=mode) == ALL
+
+
+@pytest.mark.parametrize(
+    ("hooks", "tools"),
+    [
+        ({"PreToolUse": [{"matcher": "Write|Edit"}]}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"PreToolUse": [{"matcher": "Read"}]}, ALL),  # reading is safe
+        ({"PreToolUse": [{"matcher": "mcp__.*"}]}, SAFE),
+        ({"PreToolUse": [{"matcher": ""}]}, SAFE),
+        ({"PreToolUse": {"matcher": "*"}}, SAFE),
+        ({"BeforeTool": [{"matcher": "file"}]}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"BeforeTool": []}, ALL),
+        ({"BeforeModel": [{"command": "x"}]}, SAFE),
+        ({"PostToolUse": [{"matcher": "Bash"}], "Stop": [{"command": "x"}]}, ALL),
+        (["./check.sh"], SAFE),
+    ],
+)
+def test_what_a_hook_would_look_at_beforehand_is_left_out(hooks: Any, tools: list[str]) -> None:
+    assert permitted(hooks=hooks) == tools
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "readonly",
+        "read_only",
+        "readOnly",
+        "sandbox",
+        "sandbox-mode",
+        "allowedPaths",
+        "approval",
+        "isolation",
+        "restrictTo",
+        "toolsSettings",
+        "blocked_commands",
+        "forbid",
+    ],
+)
+def test_a_field_that_seems_to_restrict_leaves_safe_tools_unless_it_is_empty(key: str) -> None:
+    assert permitted(**{key: "yes"}) == SAFE
+    assert permitted(**{key: False}) == permitted(**{key: None}) == ALL
+
+
+@pytest.mark.parametrize("key", ["color", "skills", "effort", "author", "mode", "tags", "initialPrompt"])
+def test_a_field_about_something_else_changes_nothing(key: str) -> None:
+    assert permitted(**{key: "subagent"}) == ALL
+
+
+@pytest.mark.parametrize("key", ["excludeTools", "exclude-tools", "deniedTools", "forbidden_tools", "disabledTools"])
+def test_forbidden_tools_have_many_names(key: str) -> None:
+    assert permitted(**{key: "Bash Write"}) == [tool for tool in ALL if tool not in ("bash", "edit_file")]
+
+
+def test_a_restriction_is_told_by_its_own_line(tmp_path: Path) -> None:
+    (file := tmp_path / "a.md").write_text("---\nname: a\ndescription: d\ntools: Bash\npermissionMode: plan\n---\nB\n")
+    _, [problem] = load_file(file, "project")
+    assert (problem.line, problem.severity, problem.aspect) == (5, "warning", "tools")
+    assert problem.message.startswith("'permissionMode' is 'plan': the agent has no tool beyond the safe ones")
+
+
+def test_what_forbids_and_cannot_be_read_at_all_is_an_error() -> None:
+    with pytest.raises(AgentFileError) as caught:
+        permitted(permission={"x" * 501: "deny"})
+    assert caught.value.field == "permission"
+
+
+@pytest.mark.parametrize(
+    ("name", "forbidden"),
+    [
+        ("bash", ["bash"]),
+        ("Write", ["edit_file"]),
+        ("search", ["grep", "search"]),
+        ("WebFetch", ["WebFetch"]),
+        ("*", ["*"]),
+        ("mcp__github__merge", ["mcp__github__merge", "mcp.github.merge"]),
+        ("mcp_github_merge", ["mcp_github_merge", "mcp.github?merge"]),
+        ("github_*", ["github_*", "mcp.github?*"]),
+    ],
+)
+def test_a_name_forbids_all_that_it_can_mean(name: str, forbidden: list[str]) -> None:
+    assert forbidden_names(name) == forbidden

@@ -1,42 +1,19 @@
-"""What models cost, in US dollars for a million tokens; list prices change, so the settings may say otherwise."""
+"""What calls of models cost: by the lists of their providers, and first by the settings, since prices change."""
 
 from collections.abc import Mapping
 from functools import lru_cache
 
+from ekiden.shared.llm.models import provider_of
 from ekiden.shared.messages import Usage
 
 __all__ = ["Prices"]
-
-_LISTED: dict[str, tuple[float, float]] = {
-    "gemini-3.8-flash": (0.75, 3.75),  # to the end of 2026; then twice that
-    "gemini-3.5-flash-lite": (0.30, 2.50),
-    "gemini-3.5-flash": (1.50, 9.00),
-    "gemini-3.1-pro": (2.00, 12.00),
-    "gemini-3.1-flash-lite": (0.25, 1.50),
-    "gemini-3-pro": (2.00, 12.00),
-    "gemini-3-flash": (0.50, 3.00),
-    "gemini-2.5-pro": (1.25, 10.00),
-    "gemini-2.5-flash-lite": (0.10, 0.40),
-    "gemini-2.5-flash": (0.30, 2.50),
-    "gemini-2.0-flash-lite": (0.075, 0.30),
-    "gemini-2.0-flash": (0.10, 0.40),
-    "scripted": (0.0, 0.0),
-}
-"""The beginning of a model's name -> input, output; a price of 0 is a fact, too.
-
-Google's list of the Gemini API (ai.google.dev/gemini-api/docs/pricing): paid tier, text, prompts of up to 200,000
-tokens; longer ones cost up to twice as much on the Pro models. Checked against copies that third parties made of it:
-3.8, 3.5, 3.1 Pro, and of 2.5 Pro and Flash the input, of 2.5 Flash-Lite the output, on 7 October 2026; the rest of 2.5
-and the other 3 and 3.1 between January and July 2026. 2.0 was not checked: as listed in 2025.
-"""
 
 
 class Prices:
     """The price of a call, by the longest beginning of the model's name that is listed."""
 
     def __init__(self, overrides: Mapping[str, tuple[float, float]] | None = None) -> None:
-        listed = {**_LISTED, **(overrides or {})}
-        self._listed = sorted(listed.items(), key=lambda item: -len(item[0]))
+        self._overrides = dict(overrides or {})
         self._price = lru_cache(maxsize=256)(self._price_of)
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
@@ -46,4 +23,7 @@ class Prices:
 
     def _price_of(self, model: str) -> tuple[float, float] | None:
         name = model.rpartition("/")[2]
-        return next((price for start, price in self._listed if name.startswith(start) or model == start), None)
+        provider = provider_of(name)
+        listed = {**(provider.prices if provider else {}), **self._overrides}
+        starts = [start for start in listed if name.startswith(start) or model == start]
+        return listed[max(starts, key=len)] if starts else None

@@ -150,7 +150,7 @@ class AgentHandler:
             CompletionCalls(leg, decide, completion),
             TransferCalls(leg, decide, transfers),
         )
-        model = ModelCaller(leg.watch.model(self._models.model(choice)), choice.name, self._prices)
+        model = ModelCaller(leg.watch.model(self._models.model(choice)), choice, self._prices)
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
 
     def _tool_calls(self, leg: Leg, decide: Decide, tools: Mapping[str, Tool], untrusted: Untrusted) -> ToolCalls:

@@ -22,7 +22,7 @@ def models(as_json: AsJson = False) -> None:
         say(json.dumps({"default": default.name, "models": [asdict(model) for model in found]}))
         return
     output = Output()
-    rows = [(one.name, one.adapter, "yes" if one.usable else "no", one.why_not) for one in found]
+    rows = [(one.name, one.provider, "yes" if one.usable else "no", one.why_not) for one in found]
     output.table(("model", "provider", "usable", "why not"), rows)
     note = " (a stand-in that plays a script, not a model)" if default.name == "scripted" else ""
     output.line(f"default: {default.name}{note}")

@@ -19,5 +19,5 @@ def tokens_of(text: str) -> int:
 
 
 def tokens_in(message: Message) -> int:
-    """Estimate the tokens of a message with all its parts, calls and signatures as JSON."""
-    return tokens_of(message.model_dump_json(exclude_none=True))
+    """Estimate the tokens of a message with all its parts as JSON: calls and signatures, but no data beside results."""
+    return tokens_of(message.model_dump_json(exclude_none=True, exclude={"parts": {"__all__": {"data"}}}))

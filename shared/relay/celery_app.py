@@ -27,7 +27,7 @@ from ekiden.shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK
 from ekiden.shared.relay.own_app import EkidenApp, refuse_options
 from ekiden.shared.relay.pool import AsyncPool
 from ekiden.shared.relay.runner import PROCESS, Runner
-from ekiden.shared.relay.served import Kind, imported
+from ekiden.shared.relay.served import Kind, Served, imported
 from ekiden.shared.relay.watchdog import LOOK_S, Watchdog
 from ekiden.shared.secrets import withdraw
 from ekiden.shared.server import server_url
@@ -114,7 +114,7 @@ class _Relay:
         pool = worker.pool
         self.admission = Admission(pool.loop, self._leases, lambda: pool.in_flight)
         self._alone = Quarantine(bootstrap, url)
-        self._tools: tuple[str, ...] = ()
+        self._served: Served | None = None
         self._agents = AgentsToServe()
         self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
         self._beat = Beat(url, settings, self._leases, self.describe)
@@ -129,7 +129,9 @@ class _Relay:
             log.warning("server", advice=advice)
         await self._stores.jobs.clock.passed_ms()  # whose Redis user may not run scripts is told so here, and ends
         served = await imported(self._bootstrap)(self._settings, self._stores)
-        self._tools = served.tools
+        self._served = served
+        for problem in served.problems:
+            log.error("plugin", problem=problem)
         if served.begin is not None:
             await served.begin()
         if served.follow is not None:
@@ -163,12 +165,14 @@ class _Relay:
 
     def describe(self) -> PoolView:
         """Say who we are, for ``status`` and for those who look for a consumer."""
-        root = self._settings.workspace_root
+        root, served = self._settings.workspace_root, self._served
         return PoolView(
             id=PROCESS,
             kind=self._kind,
             queues=tuple(queue for queue in self._queues() if queue != IDLE_QUEUE),
-            tools=self._tools,
+            tools=served.tools if served else (),
+            strategies=served.strategies if served else (),
+            problems=served.problems if served else (),
             capacity=self._worker.pool.num_processes,
             in_flight=len(self._leases),
             workspace_root=str(root) if root else None,

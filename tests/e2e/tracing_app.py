@@ -112,7 +112,7 @@ async def build_worker(settings: Settings, stores: Stores) -> Served:
     models = FlakyModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     tools = ToolGate(registry)
     handler = AgentHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=None, env={})
-    return Served(handler, registry.names())
+    return Served(handler, registry.views())
 
 
 async def build_dispatcher(settings: Settings, stores: Stores) -> Served:

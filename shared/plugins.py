@@ -7,7 +7,7 @@ is a problem to report, and stops nobody. Importing this loads nothing: not even
 import importlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -17,7 +17,7 @@ from ekiden.shared.visible import one_line
 if TYPE_CHECKING:
     from ekiden.shared.setting_plugins import Allowed, Group
 
-__all__ = ["Loaded", "Plugin", "Source", "entry_group", "fetch", "load", "offers", "sources"]
+__all__ = ["Loaded", "Plugin", "Source", "clashes", "entry_group", "fetch", "installed", "load", "offers", "sources"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 _MOST_SAID = 300
@@ -84,6 +84,17 @@ def sources(group: "Group", allowed: "Allowed") -> tuple[list[Source], list[str]
     return found, problems
 
 
+def installed(group: "Group") -> dict[str, list[str]]:
+    """Return which names installed packages offer of a group, allowed or not, by package. Runs no code of theirs."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[str]] = defaultdict(list)
+    for entry in entry_points(group=entry_group(group)):
+        if entry.dist is not None:
+            found[entry.dist.name].append(entry.name)
+    return found
+
+
 def offers(group: "Group", package: str) -> list[Source] | None:
     """Return what an installed package offers of a group, by name; None: there is no such package."""
     from importlib.metadata import PackageNotFoundError, distribution
@@ -138,9 +149,25 @@ def load(group: "Group", allowed: "Allowed", kind: type[T], own: Iterable[str] =
             plugins += one
         if problem:
             problems.append(f"{group}: {source} {problem}")
-    clashes = _clashes(group, plugins, frozenset(own))
-    kept = tuple(plugin for plugin in plugins if plugin.name not in clashes)
-    return Loaded(kept, (*problems, *clashes.values()))
+    refused = clashes(group, ((plugin.name, plugin.source) for plugin in plugins), own)
+    kept = tuple(plugin for plugin in plugins if plugin.name not in refused)
+    return Loaded(kept, (*problems, *refused.values()))
+
+
+def clashes(group: "Group", named: Iterable[tuple[str, Source]], own: Iterable[str] = ()) -> dict[str, str]:
+    """Return the names that no plug-in gets, each with why: it is one of ours, or several sources bring it."""
+    ours = frozenset(own)
+    by_name: dict[str, list[Source]] = defaultdict(list)
+    for name, source in named:
+        by_name[name].append(source)
+    refused = {}
+    for name, found in by_name.items():
+        places = " and ".join(map(str, found))
+        if name in ours:
+            refused[name] = f"{group}: {name!r} of {places} is a name of Ekiden's own, which stays: rename it"
+        elif len(found) > 1:
+            refused[name] = f"{group}: {name!r} is brought by {places}: none of them counts, allow one or rename it"
+    return refused
 
 
 def _objects_in(made: Any, source: Source, kind: type[T]) -> tuple[list[Plugin[T]], str]:
@@ -155,18 +182,3 @@ def _objects_in(made: Any, source: Source, kind: type[T]) -> tuple[list[Plugin[T
             return [], f"has no usable name ({name!r}): letters, digits, '_', '.' and '-' make one"
         plugins.append(Plugin(name, one, source))
     return plugins, ""
-
-
-def _clashes(group: str, plugins: Iterable[Plugin[Any]], own: frozenset[str]) -> Mapping[str, str]:
-    """Return the names that cannot be kept, each with what to do."""
-    by_name: dict[str, list[Source]] = defaultdict(list)
-    for plugin in plugins:
-        by_name[plugin.name].append(plugin.source)
-    clashes = {}
-    for name, found in by_name.items():
-        named = " and ".join(map(str, found))
-        if name in own:
-            clashes[name] = f"{group}: {name!r} of {named} is a name of Ekiden's own, which stays: rename it"
-        elif len(found) > 1:
-            clashes[name] = f"{group}: {name!r} is brought by {named}: none of them counts, allow one or rename it"
-    return clashes

@@ -1,7 +1,8 @@
 """Commands of other packages: those of the worker side, and what the settings allow."""
 
 import os
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand
@@ -9,12 +10,12 @@ from typer.core import TyperCommand
 from ekiden.dispatcher.cli.lazy import command_of
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.plugins import Source, clashes, fetch, installed, offers, sources
-from ekiden.shared.settings_files import global_file, project_file, read_settings
 from ekiden.shared.visible import note
 
 __all__ = ["Plugged"]
 
-_GROUP = "commands"
+_GROUP: Final = "commands"
+_SETTINGS = Path(".gemini", "settings.json")
 _OWN = "ekiden"
 """Our own distribution: its entry points are the worker's commands, so that dispatcher never imports workers."""
 
@@ -69,8 +70,14 @@ def _own() -> dict[str, Source]:
 
 
 def _is_spoken_of() -> bool:
+    """Tell whether the environment or a settings file says anything of commands."""
     if any(name.startswith("EKIDEN_COMMANDS_") for name in os.environ):
         return True
+    here = Path.cwd()
+    if not any((folder / _SETTINGS).exists() for folder in (here, *here.parents, Path.home())):
+        return False
+    from ekiden.shared.settings_files import global_file, project_file, read_settings  # a tenth of what --help takes
+
     return any(_GROUP in read_settings(path) for path in (project_file(), global_file()))
 
 

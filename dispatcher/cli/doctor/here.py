@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.found import configured_servers, open_agents
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
+from ekiden.dispatcher.cli.doctor.plugs import allowed_here
 from ekiden.shared.errors import EkidenError
 from ekiden.shared.llm.models import ModelValues, default_model, usable_models
 from ekiden.shared.places import project_of
@@ -24,7 +25,16 @@ _SHOWN = 3
 
 async def examine_here() -> list[Finding]:
     """Examine this machine."""
-    return [trust(), agent_files(), models(load_settings(), os.environ), mcp_servers(), await collector(os.environ)]
+    settings = load_settings()
+    plugs = allowed_here(settings)  # first: models of plug-ins are known then
+    return [
+        trust(),
+        agent_files(),
+        models(settings, os.environ),
+        *plugs,
+        mcp_servers(),
+        await collector(os.environ),
+    ]
 
 
 def trust() -> Finding:

@@ -97,3 +97,19 @@ def test_settings_that_cannot_be_read_leave_our_own_commands(
     assert listed.exit_code == 0
     assert "worker" in listed.stdout
     assert "commands.packages" in listed.stderr
+
+
+def test_a_folder_that_nobody_trusts_brings_no_commands(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("my-commands", "raise SystemExit('loaded')", commands={"hello": "hello"})
+    folder = tmp_path / "clone" / ".gemini"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text('{"commands": {"modules": ["my_commands:hello"]}}', "utf-8")
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("EKIDEN_TRUST")
+    listed = run("--help")
+    assert listed.exit_code == 0
+    assert "hello" not in listed.stdout
+    assert "ignored settings commands.modules" in listed.stderr

@@ -73,15 +73,19 @@ def sources(group: "Group", allowed: "Allowed") -> tuple[list[Source], list[str]
     """Return where the allowed plug-ins of a group are, and which of them are nowhere. Runs no code of theirs."""
     found: list[Source] = []
     problems: list[str] = []
-    for package in dict.fromkeys(allowed.packages):
-        offered = offers(group, package)
+    for package in allowed.packages:
+        try:
+            offered = offers(group, package)
+        except Exception as error:  # metadata are a package's, too
+            problems.append(f"{group}: the metadata of {package!r} cannot be read: {_said(error)}")
+            continue
         found += offered or []
         if offered is None:
             problems.append(f"{group}: the package {package!r} is not installed here: install it, or leave it out")
         elif not offered:
             problems.append(f"{group}: the package {package!r} has no entry point in the group {entry_group(group)!r}")
-    found += [Source(target.rpartition(":")[2].rpartition(".")[2], target) for target in dict.fromkeys(allowed.modules)]
-    return found, problems
+    found += [Source(target.rpartition(":")[2].rpartition(".")[2], target) for target in allowed.modules]
+    return list(dict.fromkeys(found)), list(dict.fromkeys(problems))
 
 
 def installed(group: "Group") -> dict[str, list[str]]:
@@ -105,7 +109,7 @@ def offers(group: "Group", package: str) -> list[Source] | None:
         return None
     entries = found.entry_points.select(group=entry_group(group))
     return sorted(
-        (Source(entry.name, entry.value.replace(" ", ""), found.name, found.version) for entry in entries),
+        (Source(entry.name, f"{entry.module}:{entry.attr}", found.name, found.version) for entry in entries),
         key=lambda source: source.name,
     )
 
@@ -122,9 +126,7 @@ def fetch(source: Source) -> tuple[Any, str]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever it is, it is the plug-in's
-        from ekiden.shared.redaction import redact  # here, for the command line's sake
-
-        return None, f"cannot be loaded: {type(error).__name__}: {one_line(redact(str(error)), _MOST_SAID)}"
+        return None, f"cannot be loaded: {_said(error)}"
 
 
 def load(group: "Group", allowed: "Allowed", kind: type[T], own: Iterable[str] = ()) -> Loaded[T]:
@@ -182,3 +184,9 @@ def _objects_in(made: Any, source: Source, kind: type[T]) -> tuple[list[Plugin[T
             return [], f"has no usable name ({name!r}): letters, digits, '_', '.' and '-' make one"
         plugins.append(Plugin(name, one, source))
     return plugins, ""
+
+
+def _said(error: BaseException) -> str:
+    from ekiden.shared.redaction import redact  # here, for the command line's sake
+
+    return f"{type(error).__name__}: {one_line(redact(str(error)), _MOST_SAID)}"

@@ -8,17 +8,19 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
 from ekiden.shared.storable import read_json
 
-__all__ = ["GROUPS", "KEYS", "Allowed", "Group", "PluginSettings"]
+__all__ = ["GROUPS", "KEYS", "NOT_YET", "Allowed", "Group", "PluginSettings"]
 
 Group = Literal["tools", "models", "routers", "hooks", "guardrails", "commands"]
 GROUPS: tuple[Group, ...] = ("tools", "models", "routers", "hooks", "guardrails", "commands")
 KEYS = {f"{group}_{kind}": f"{group}.{kind}" for group in GROUPS for kind in ("packages", "modules")}
 """The dotted key of each field."""
+NOT_YET: tuple[Group, ...] = ("hooks", "guardrails")
+"""Groups that nothing asks for so far."""
 
 _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -84,9 +86,10 @@ class PluginSettings(BaseSettings):
         """Return what of ``group`` may be loaded."""
         return Allowed(tuple(getattr(self, f"{group}_packages")), tuple(getattr(self, f"{group}_modules")))
 
-    @field_validator("guardrails_packages", "guardrails_modules")
+    @field_validator(*(f"{group}_{kind}" for group in NOT_YET for kind in ("packages", "modules")))
     @classmethod
-    def _no_guardrails(cls, value: list[str]) -> list[str]:
+    def _no_consumer(cls, value: list[str], info: ValidationInfo) -> list[str]:
         if value:
-            raise ValueError("guardrails are not enforced yet: leave this out, or what they guard would go unguarded")
+            group = str(info.field_name).partition("_")[0]
+            raise ValueError(f"{group} of plug-ins are not enforced yet: leave this out, or nothing would come of it")
         return value

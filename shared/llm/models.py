@@ -91,10 +91,7 @@ class Provider:
     serves: tuple[str, ...]
     """Beginnings of the names of its models."""
     make: Callable[[ModelValues, Mapping[str, str]], ChatModel]
-    """Of the settings and the environment; called once in a process, when a model of it is first asked.
-
-    What it returns need not try again: a call that raises ``ModelUnavailable`` is repeated for it.
-    """
+    """Of the settings and the environment; called once in a process, when a model of it is first asked."""
     known: tuple[str, ...] = ()
     """Names to list; every other name that it serves can be used as well. The first is the provider's default."""
     why_not: Callable[[Mapping[str, str]], str] = lambda env: ""
@@ -107,6 +104,8 @@ class Provider:
     """What OpenTelemetry's conventions call it (``gen_ai.provider.name``); empty: its ``name``."""
     operation: str = "chat"
     """What they call a call of it (``gen_ai.operation.name``)."""
+    is_remote: bool = True
+    """Whether it may be away for a while: a call that raises ``ModelUnavailable`` is then tried again for it."""
 
     def lacks(self, env: Mapping[str, str]) -> str:
         """Return what ``why_not`` says; where that fails, what went wrong: it may be a plug-in's."""
@@ -176,6 +175,7 @@ SCRIPTED = Provider(
     windows={STAND_IN: 1_048_576},  # it has none
     prices={STAND_IN: (0.0, 0.0)},
     telemetry_name="ekiden.scripted",
+    is_remote=False,
 )
 _learned: list[Provider] = []
 
@@ -280,20 +280,21 @@ class Models:
         """Return what answers for ``choice``; it is to be asked for ``choice.name``. Raises ``MissingModel``."""
         provider = choice.provider
         if provider.name not in self._made:
-            made, values = _made(provider, self._values, self._env), self._values
-            retrying = RetryingModel(made, attempts=values.attempts, total_s=values.retry_total_s)
-            self._made[provider.name] = StorableModel(retrying)
+            self._made[provider.name] = StorableModel(_made(provider, self._values, self._env))
         return self._made[provider.name]
 
 
 def _made(provider: Provider, values: ModelValues, env: Mapping[str, str]) -> ChatModel:
     try:
-        return provider.make(values, env)
+        model = provider.make(values, env)
     except EkidenError:
         raise
     except Exception as error:  # a plug-in's
         said = f"{type(error).__name__}: {redact(str(error))}"
         raise MissingModel(f"The provider {provider.name!r} cannot make its model: {said}") from error
+    if not provider.is_remote:
+        return model
+    return RetryingModel(model, attempts=values.attempts, total_s=values.retry_total_s)
 
 
 def _configured(said: str, name: str, env: Mapping[str, str]) -> ModelChoice:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.shared import plugins
+from tests.distributions import place_distribution
 
 Install = Callable[..., None]
 
@@ -19,7 +20,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def make(name: str, text: str, version: str = "1.2", **entries: dict[str, str]) -> None:
-        place_distribution(tmp_path, name, text, version, **entries)
+        module = name.replace("-", "_")
+        targets = {
+            f"ekiden.{group}": {entry: f"{module}:{attribute}" for entry, attribute in named.items()}
+            for group, named in entries.items()
+        }
+        place_distribution(tmp_path, name, text, version, targets)
         importlib.invalidate_caches()
 
     yield make
@@ -27,18 +33,3 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     for module in sys.modules.keys() - known:
         if str(getattr(sys.modules[module], "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[module]
-
-
-def place_distribution(folder: Path, name: str, text: str, version: str = "1.2", **entries: dict[str, str]) -> None:
-    """Write what an installed package leaves in a folder: its module, named after it, and its metadata."""
-    module = name.replace("-", "_")
-    (folder / f"{module}.py").write_text(text, "utf-8")
-    info = folder / f"{module}-{version}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", "utf-8")
-    lines = [
-        line
-        for group, named in entries.items()
-        for line in (f"[ekiden.{group}]", *(f"{entry} = {module}:{attribute}" for entry, attribute in named.items()))
-    ]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n", "utf-8")

@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.plugins import load, sources
-from ekiden.shared.setting_plugins import GROUPS, Allowed
+from ekiden.shared.setting_plugins import GROUPS, NOT_YET, Allowed
 from ekiden.shared.settings import key_of, load_settings
 from tests.unit.conftest import Install
 
@@ -132,7 +132,7 @@ def test_an_allowed_package_that_is_not_here_or_offers_nothing_is_told_without_l
     ]
 
 
-@pytest.mark.parametrize("group", [group for group in GROUPS if group != "guardrails"])
+@pytest.mark.parametrize("group", [group for group in GROUPS if group not in NOT_YET])
 def test_every_group_is_allowed_by_the_same_words(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"EKIDEN_{group.upper()}_PACKAGES", "my-tools, other")
     monkeypatch.setenv(f"EKIDEN_{group.upper()}_MODULES", '["a.b:c"]')
@@ -142,10 +142,11 @@ def test_every_group_is_allowed_by_the_same_words(group: str, monkeypatch: pytes
     assert sum(bool(settings.allowed(other).packages) for other in GROUPS) == 1
 
 
+@pytest.mark.parametrize("group", NOT_YET)
 @pytest.mark.parametrize("kind", ["packages", "modules"])
-def test_guardrails_are_refused_as_long_as_nothing_enforces_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(f"EKIDEN_GUARDRAILS_{kind.upper()}", "a:b" if kind == "modules" else "a")
-    with pytest.raises(ConfigurationError, match=rf"guardrails\.{kind}.*not enforced yet"):
+def test_what_nothing_asks_for_yet_is_refused(group: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"EKIDEN_{group.upper()}_{kind.upper()}", "a:b" if kind == "modules" else "a")
+    with pytest.raises(ConfigurationError, match=rf"{group}\.{kind}.*not enforced yet"):
         load_settings()
 
 
@@ -169,3 +170,20 @@ def test_a_folder_that_nobody_trusts_can_name_no_code(
     monkeypatch.chdir(folder.parent)
     assert load_settings().allowed("tools") == Allowed()
     assert "ignored settings tools.modules, tools.packages" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["x = ", "no equals sign", "x = my hooks:one"])
+def test_metadata_that_cannot_be_read_are_a_problem(install: Install, tmp_path: Path, line: str) -> None:
+    install("my-hooks", HOOKS, hooks={"one": "one"})
+    install("odd", HOOKS)
+    (tmp_path / "odd-1.2.dist-info" / "entry_points.txt").write_text(f"[ekiden.hooks]\n{line}\n", "utf-8")
+    loaded = load("hooks", Allowed(packages=("odd", "my-hooks")), Hook)
+    assert list(loaded.made) == ["one"]
+    (problem,) = loaded.problems
+    assert "odd" in problem
+
+
+def test_what_is_allowed_twice_is_loaded_once(install: Install) -> None:
+    install("my-hooks", HOOKS, hooks={"one": "one"})
+    loaded = load("hooks", Allowed(packages=("my-hooks", "My_Hooks"), modules=("my_hooks:another",) * 2), Hook)
+    assert (list(loaded.made), loaded.problems) == (["one", "another"], ())

@@ -10,14 +10,15 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.setting_plugins import GROUPS
+from ekiden.shared.setting_plugins import GROUPS, NOT_YET
 from ekiden.shared.settings import HARMLESS, Settings, key_of, load_settings, origin_of
 from ekiden.shared.settings_files import change_setting, global_file, project_file
 from ekiden.shared.standing import standing_of
 from ekiden.shared.trust.store import remember
 from ekiden.shared.trust.telling import take_over
 
-RISKY = sorted(Settings.model_fields.keys() - HARMLESS - {"guardrails_packages", "guardrails_modules"})  # refused
+REFUSED = {f"{group}_{kind}" for group in NOT_YET for kind in ("packages", "modules")}
+RISKY = sorted(Settings.model_fields.keys() - HARMLESS - REFUSED)
 VALUES: dict[str, Any] = {
     "redis_url": "redis://203.0.113.7:6379/0",
     "gemini_base_url": "http://203.0.113.7",

@@ -1,5 +1,6 @@
 """Routers of other packages: what goes wrong in one, or what it chooses that is not there, is no choice."""
 
+import asyncio
 import time
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from ekiden.shared.visible import one_line
 
 __all__ = ["ForeignRouter"]
 
+PATIENCE_S = 30.0
+"""How long a router of a plug-in may take."""
 _MOST_SAID = 200
 
 log = structlog.get_logger(__name__)
@@ -29,7 +32,8 @@ class ForeignRouter:
         """See ``Router``; only agents that requests may go to are chosen, whatever the plug-in says."""
         began = time.perf_counter()
         try:
-            result = await self.router.route(prompt, catalog, around)
+            async with asyncio.timeout(PATIENCE_S):
+                result = await self.router.route(prompt, catalog, around)
             if not isinstance(result, RoutingResult):
                 raise TypeError(f"a router answers with a RoutingResult, not with {type(result).__name__}")
         except Exception as error:

@@ -110,7 +110,7 @@ class Asked:
         """
         if self.cwd is not None and not is_served:
             await require_reachable(client, self.cwd)
-        if self.strategy not in (None, AUTO) and not is_served and (known := await client.strategies()):
+        if self.strategy not in (None, AUTO) and (known := await client.strategies()):
             strategy_of(str(self.strategy), known)
         return await client.submit(
             self.prompt,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.dispatcher.bootstrap import strategies_of, strategy_in_force
+from ekiden.dispatcher.routing import foreign
 from ekiden.dispatcher.routing.base import RoutingResult
 from ekiden.dispatcher.routing.strategies import Strategies
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
@@ -16,6 +17,8 @@ from ekiden.shared.settings_files import change_setting, project_file
 from tests.unit.conftest import Install
 
 ROUTERS = """
+import asyncio
+
 from ekiden.dispatcher.routing.base import Route, RoutingResult
 
 
@@ -33,6 +36,11 @@ class Absent:
 class Broken:
     async def route(self, prompt, catalog, around=None):
         raise ValueError("password=hunter22hunter22")
+
+
+class Slow:
+    async def route(self, prompt, catalog, around=None):
+        await asyncio.Event().wait()
 
 
 class Wrong:
@@ -69,7 +77,7 @@ def route(strategies: Strategies, name: str) -> RoutingResult:
 
 
 def test_a_router_of_a_plug_in_is_a_strategy_by_the_name_of_its_entry_point(strategies: Strategies) -> None:
-    assert set(strategies) == {"rule", "semantic", "llm", "hybrid", "longest-name", "absent", "broken", "wrong"}
+    assert set(strategies) == {"rule", "semantic", "llm", "hybrid", "longest-name", "absent", "broken", "wrong", "slow"}
     found = route(strategies, "longest-name").route
     assert found is not None
     assert (found.agent, found.stage) == ("code-fixer", "longest-name")
@@ -93,6 +101,14 @@ def test_what_goes_wrong_in_a_plug_ins_router_is_no_choice(strategies: Strategie
     result = route(strategies, name)
     assert result.route is None
     assert [(stage.stage, stage.note) for stage in result.stages] == [(name, note)]
+
+
+def test_a_plug_ins_router_is_not_waited_for_without_end(
+    strategies: Strategies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "PATIENCE_S", 0.01)
+    (stage,) = route(strategies, "slow").stages
+    assert stage.note.startswith("the router failed: TimeoutError")
 
 
 def test_the_settings_may_choose_it_and_a_strategy_that_nobody_has_is_told_with_its_place(

@@ -59,6 +59,7 @@ def strategies(install: Install) -> Strategies:
         "absent": "Absent",
         "broken": "Broken",
         "wrong": "Wrong",
+        "slow": "Slow",
         "n": "number",
     }
     install("my-routers", ROUTERS, routers={**attributes, "rule": "LongestName"})

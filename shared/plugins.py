@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ekiden.shared.visible import one_line
+from ekiden.shared.terminal_text import one_line
 
 if TYPE_CHECKING:
     from ekiden.shared.setting_plugins import Allowed, Group

@@ -12,9 +12,9 @@ import typer
 
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, UNREAD
 from ekiden.dispatcher.cli.lazy import LazyGroup
-from ekiden.dispatcher.cli.plugged import Plugged
+from ekiden.dispatcher.cli.plugin_commands import Plugged
 from ekiden.shared.errors import EkidenError
-from ekiden.shared.visible import note, say
+from ekiden.shared.terminal_text import note, say
 
 __all__ = ["COMMANDS", "app", "run"]
 

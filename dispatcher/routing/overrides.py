@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
-from ekiden.shared.nearness import nearest
+from ekiden.shared.suggestions import nearest
 
 __all__ = ["AUTO", "Override", "no_strategy", "parse_override", "strategy_of"]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from ekiden.dispatcher.routing.base import Router
 from ekiden.dispatcher.routing.encoder import Encoder
 from ekiden.dispatcher.routing.followup import FollowUpRouter
-from ekiden.dispatcher.routing.foreign import ForeignRouter
 from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD, HybridRouter
 from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
 from ekiden.dispatcher.routing.overrides import AUTO
+from ekiden.dispatcher.routing.plugin_routers import ForeignRouter
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.dispatcher.routing.semantic import SemanticRouter
 from ekiden.shared.definitions.catalog import Catalog
@@ -35,7 +35,7 @@ class RoutingValues:
     """Who is asked with the strategy ``llm``; None: there is no such strategy."""
     asks_model: bool = False
     """Whether the strategy ``hybrid`` asks it too."""
-    patience_s: float | None = None
+    max_wait_s: float | None = None
     """How long a request waits for a catalog that is still being learned; None: as long as it takes."""
 
 
@@ -63,8 +63,8 @@ class Strategies(UserDict[str, Router]):
 
 def routers(values: RoutingValues, encoder: Encoder | None = None) -> Strategies:
     """Return a router for each strategy; ``llm`` only where there is a model, which is told the conversation itself."""
-    rule = RuleRouter(values.patience_s)
-    semantic = SemanticRouter(encoder, values.semantic_threshold, values.patience_s)
+    rule = RuleRouter(values.max_wait_s)
+    semantic = SemanticRouter(encoder, values.semantic_threshold, values.max_wait_s)
     model = ModelRouter(values.model_for, semantic, values.top_k) if values.model_for else None
     hybrid = HybridRouter(rule, semantic, model if values.asks_model else None, values.rule_threshold)
     known: dict[str, Router] = {

@@ -14,12 +14,12 @@ import structlog
 
 from ekiden.shared.errors import EkidenError, MissingModel
 from ekiden.shared.llm.base import ChatModel
+from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
 from ekiden.shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
 from ekiden.shared.llm.genai import prices as gemini_prices
 from ekiden.shared.llm.genai.access import GeminiAccess
 from ekiden.shared.llm.retrying import RetryingModel
-from ekiden.shared.llm.storing import StorableModel
-from ekiden.shared.llm.windows import DEFAULT_WINDOW
+from ekiden.shared.llm.sanitizing import SanitizingModel
 from ekiden.shared.plugins import load
 from ekiden.shared.redaction import redact
 from ekiden.shared.settings import Settings
@@ -280,7 +280,7 @@ class Models:
         """Return what answers for ``choice``; it is to be asked for ``choice.name``. Raises ``MissingModel``."""
         provider = choice.provider
         if provider.name not in self._made:
-            self._made[provider.name] = StorableModel(_made(provider, self._values, self._env))
+            self._made[provider.name] = SanitizingModel(_made(provider, self._values, self._env))
         return self._made[provider.name]
 
 

@@ -26,14 +26,14 @@ from pydantic import BaseModel
 
 from ekiden.shared.errors import ToolError
 from ekiden.shared.llm.base import ToolSpec
-from ekiden.shared.processes import Lifetime
 from ekiden.shared.schemas import check
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.views import ToolView
+from ekiden.shared.tool_processes import Lifetime
 from ekiden.shared.variables import problem_of
 from ekiden.shared.version import VERSION
 from ekiden.workers.tools.parsing import Parse, by_model, by_schema
-from ekiden.workers.tools.protected import Protected
+from ekiden.workers.tools.protected_paths import Protected
 
 __all__ = ["OWN", "StateView", "Tool", "ToolContext", "ToolOutput", "schema_tool", "tool"]
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from ekiden.dispatcher.cli.agents.found import AgentFile
+from ekiden.dispatcher.cli.agents.discovery import AgentFile
 from ekiden.dispatcher.cli.agents.tools import KnownTools
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.encoding import decode
@@ -16,7 +16,7 @@ from ekiden.shared.definitions.fields import KNOWN_FIELDS, MCP_SERVERS
 from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import Problem
-from ekiden.shared.definitions.toolrules import ALIASES, is_foreign
+from ekiden.shared.definitions.tool_rules import ALIASES, is_foreign
 from ekiden.shared.errors import DefinitionError
 from ekiden.shared.llm.models import provider_of
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ekiden.dispatcher.cli.connection import server_address
-from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
+from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
 from ekiden.shared.errors import EkidenError
 from ekiden.shared.plugins import sources
 from ekiden.shared.settings import Settings
@@ -15,7 +15,7 @@ from ekiden.shared.stores.views import PoolView
 
 __all__ = ["KnownTools", "known_tools", "tools_of"]
 
-_PATIENCE_S = 2.0
+_QUIET_WAIT_S = 2.0
 """How long a server may take to tell: files are checked without one, too."""
 
 
@@ -73,7 +73,7 @@ def _pools() -> list[PoolView]:
 
 
 async def _asked(url: str) -> list[PoolView]:
-    async with asyncio.timeout(_PATIENCE_S):
+    async with asyncio.timeout(_QUIET_WAIT_S):
         stores = open_stores(url, retries=0)
         try:
             return await stores.pools.pools()

@@ -8,7 +8,7 @@ from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.llm.models import SCRIPTED, ModelValues, default_model, learn_providers, usable_models
 from ekiden.shared.settings import load_settings
-from ekiden.shared.visible import note, say
+from ekiden.shared.terminal_text import note, say
 
 __all__ = ["models"]
 

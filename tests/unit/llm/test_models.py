@@ -8,10 +8,10 @@ from structlog.testing import capture_logs
 
 from ekiden.shared.errors import MissingModel
 from ekiden.shared.llm.base import ModelRequest
+from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
 from ekiden.shared.llm.models import Models, ModelValues, choose, learn_providers, providers, usable_models
 from ekiden.shared.llm.retrying import RetryingModel
-from ekiden.shared.llm.storing import StorableModel
-from ekiden.shared.llm.windows import DEFAULT_WINDOW
+from ekiden.shared.llm.sanitizing import SanitizingModel
 from ekiden.shared.messages import Usage
 from ekiden.shared.prices import Prices
 from ekiden.shared.settings import load_settings
@@ -120,7 +120,7 @@ def test_a_provider_is_made_once() -> None:
     models = Models(PLAIN, KEY)
     flash, pro = (models.model(models.choose(name)) for name in ("gemini-2.5-flash", "gemini-2.5-pro"))
     assert flash is pro
-    assert isinstance(flash, StorableModel)
+    assert isinstance(flash, SanitizingModel)
     assert isinstance(flash._model, RetryingModel)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.dispatcher.bootstrap import strategies_of, strategy_in_force
-from ekiden.dispatcher.routing import foreign
+from ekiden.dispatcher.routing import plugin_routers
 from ekiden.dispatcher.routing.base import RoutingResult
 from ekiden.dispatcher.routing.strategies import Strategies
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
@@ -107,7 +107,7 @@ def test_what_goes_wrong_in_a_plug_ins_router_is_no_choice(strategies: Strategie
 def test_a_plug_ins_router_is_not_waited_for_without_end(
     strategies: Strategies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(plugin_routers, "MAX_WAIT_S", 0.01)
     (stage,) = route(strategies, "slow").stages
     assert stage.note.startswith("the router failed: TimeoutError")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import structlog
 
@@ -14,17 +15,22 @@ from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.intake import serve_intake
 from ekiden.dispatcher.publishing import publish_own
 from ekiden.dispatcher.routing.llm import ROUTER_AGENT, RouterModel
+from ekiden.dispatcher.routing.overrides import no_strategy
 from ekiden.dispatcher.routing.strategies import RoutingValues, Strategies, routers
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import layered, shipped_agents_dir
 from ekiden.shared.definitions.trusted import levels_here
-from ekiden.shared.errors import CatalogNotReady, Forged, NoCatalog, UnreadableDefinition
-from ekiden.shared.llm.models import Models, ModelValues
+from ekiden.shared.errors import CatalogNotReady, ConfigurationError, Forged, NoCatalog, UnreadableDefinition
+from ekiden.shared.llm.models import Models, ModelValues, learn_providers
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.relay.pool_components import PoolComponents
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings import Settings, key_of, origin_of
+from ekiden.shared.settings_files import project_file
 from ekiden.shared.stores.opening import Stores
+from ekiden.shared.trust.grants import stands_by
+from ekiden.shared.trust.notices import tell
 
-__all__ = ["build", "load_catalog", "strategies_of"]
+__all__ = ["build", "load_catalog", "strategies_of", "strategy_in_force"]
 
 MAX_WAIT_S = 5.0
 """How long a job waits in its place for a catalog that is still being learned, before it gives up its worker."""
@@ -39,7 +45,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     in_force = CatalogInForce(stores.catalogs, MAX_WAIT_S)
     handler_for = partial(
         DispatchHandler,
-        router=strategies[settings.routing_strategy],
+        router=strategies[strategy_in_force(settings, strategies)],
         fallback=settings.routing_fallback,
         sessions=stores.sessions,
         strategies=strategies,
@@ -63,7 +69,11 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     async def serve(beside: Stores) -> None:
         await serve_intake(beside, settings.wait_replicas)
 
-    return PoolComponents(CurrentCatalogHandler(in_force, handler_for), begin=begin, follow=follow, serve=serve)
+    handler = CurrentCatalogHandler(in_force, handler_for)
+    named = tuple(strategies)
+    return PoolComponents(
+        handler, strategies=named, problems=strategies.problems, begin=begin, follow=follow, serve=serve
+    )
 
 
 def load_catalog(settings: Settings) -> Catalog:
@@ -80,7 +90,10 @@ def load_catalog(settings: Settings) -> Catalog:
 
 
 def strategies_of(settings: Settings, max_wait_s: float | None = None) -> Strategies:
-    """Return the routing strategies as the settings have them; see ``RoutingValues`` for ``max_wait_s``."""
+    """Return the routing strategies as the settings have them; see ``RoutingValues`` for ``max_wait_s``.
+
+    Their ``problems`` are also those of the providers that models of plug-ins come from.
+    """
     values = RoutingValues(
         rule_threshold=settings.routing_rule_threshold,
         semantic_threshold=settings.routing_semantic_threshold,
@@ -89,7 +102,26 @@ def strategies_of(settings: Settings, max_wait_s: float | None = None) -> Strate
         asks_model=settings.routing_llm_model is not None,
         max_wait_s=max_wait_s,
     )
-    return routers(values)
+    strategies = routers(values)
+    strategies.problems += learn_providers(settings)
+    strategies.add(settings.allowed("routers"))
+    return strategies
+
+
+def strategy_in_force(settings: Settings, strategies: Strategies) -> str:
+    """Return the name of the strategy that the settings choose.
+
+    Raises:
+        ConfigurationError: there is no such router; unless a folder says so that nobody trusts, which stops nobody.
+    """
+    name = settings.routing_strategy
+    if name in strategies:
+        return name
+    field, project = "routing_strategy", project_of(Path.cwd())
+    if (where := origin_of(field)) != str(project_file()) or stands_by(project):
+        raise ConfigurationError(f"setting {key_of(field)!r} ({where}): {no_strategy(name, strategies)}")
+    tell(project, f"ignored settings {key_of(field)}, whose values are wrong")
+    return str(Settings.model_fields[field].default)
 
 
 def _router_model(settings: Settings) -> Callable[[Catalog], RouterModel]:

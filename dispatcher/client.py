@@ -106,8 +106,8 @@ class Client(Operations):
         Args:
             prompt: What the user wants.
             agent: Who should take it; None lets the dispatcher route.
-            strategy: How it routes this request: ``rule``, ``semantic``, ``llm``, ``hybrid``, or ``auto``: as it is set
-                up, whatever the session's policy; None: as that has it.
+            strategy: How it routes this request: one of ``strategies``, or ``auto``: as it is set up, whatever the
+                session's policy; None: as that has it.
             cwd: The folder that file tools start in; None: the workers' workspace root.
             session: An existing session to continue; None begins a new one.
             user: Whose session a new one is.

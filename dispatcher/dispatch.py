@@ -8,7 +8,7 @@ import structlog
 
 from ekiden.dispatcher.routing.base import RequestContext, Route, Router, RoutingResult, routable
 from ekiden.dispatcher.routing.followup import SESSION
-from ekiden.dispatcher.routing.overrides import AUTO
+from ekiden.dispatcher.routing.overrides import AUTO, no_strategy
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import UnknownAgent
@@ -71,7 +71,9 @@ class DispatchHandler:
 
     async def _refuse(self, leg: Leg, result: RoutingResult) -> Failed:
         """Record why nobody was chosen, and whom the user may name instead."""
-        is_brief = self.fallback == "none" or leg.request.agent is not None
+        asked = leg.request
+        is_wrong = asked.agent is not None or (asked.strategy or AUTO) not in (AUTO, *self.strategies)
+        is_brief = self.fallback == "none" or is_wrong
         agents = () if is_brief else tuple(agent.name for agent in _listed(self.catalog, result))
         record = Unrouted(leg=leg.number, why=_why(result), stages=result.stages, agents=agents)
         await leg.record(record, is_progress=True)
@@ -88,9 +90,9 @@ class DispatchHandler:
         if not self.enabled and strategy is None:
             return RoutingResult(stages=(RoutingStage(stage="none", note="Routing is disabled in the settings"),))
         router = self.router if strategy is None else self.strategies.get(strategy)
-        if router is None:
-            note = f"the strategy {strategy!r} is not to be had here: no model is set up"
-            return self._fallen_back(RoutingResult(stages=(RoutingStage(stage=str(strategy), note=note),)), leg)
+        if router is None:  # who asked for another one is not to be served by anybody
+            note = no_strategy(str(strategy), self.strategies)
+            return RoutingResult(stages=(RoutingStage(stage="none", note=note),))
         context = RequestContext(_said_by_user(leg.earlier), leg.watch.model)
         return self._fallen_back(await router.route(request.prompt, self.catalog, context), leg)
 

@@ -31,6 +31,10 @@ class Operations:
         """Return the pool processes that are there now."""
         return await self._stores.pools.pools()
 
+    async def strategies(self) -> tuple[str, ...]:
+        """Return how the dispatchers that are there now can route, by name; empty: none has told."""
+        return tuple(sorted({name for pool in await self.pools() for name in pool.strategies}))
+
     async def announced_ms(self) -> dict[str, int]:
         """Return when each pool process last said that it is alive, by its id, in ms of the server's clock."""
         return await self._stores.pools.announced_ms()

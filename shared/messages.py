@@ -41,7 +41,10 @@ class ToolResult(_Frozen):
     call_id: str
     name: str
     content: str
+    """For the model."""
     is_error: bool = False
+    data: Any = None
+    """The same for programs, where the tool gives it: JSON. No model reads it."""
 
 
 Part = Annotated[TextPart | ToolCall | ToolResult, Field(discriminator="kind")]

@@ -160,6 +160,8 @@ class ToolStarted(_Record):
     type: Literal["tool_started"] = "tool_started"
     call_id: str
     name: str
+    package: str = Field(default="", exclude_if=operator.not_)
+    """The distribution that the tool came with, and its version; empty: Ekiden, or nobody said."""
 
 
 class ToolFinished(_Record):

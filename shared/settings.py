@@ -21,6 +21,8 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_folders import data_folder, project_of
 from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
+from ekiden.shared.setting_plugins import KEYS as PLUGIN_KEYS
+from ekiden.shared.setting_plugins import PluginSettings
 from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
@@ -58,7 +60,7 @@ TracingEvent = Literal["route", "llm", "tool", "handoff", "guardrail"]
 TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
 
 
-class Settings(BaseSettings):
+class Settings(PluginSettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True)
@@ -117,7 +119,8 @@ class Settings(BaseSettings):
     """``deny``, ``parent`` or ``limit:<n>``."""
     routing_enabled: bool = True
     """Off: only requests that name their agent, or a strategy, are accepted."""
-    routing_strategy: Literal["rule", "semantic", "llm", "hybrid"] = "hybrid"
+    routing_strategy: str = Field("hybrid", pattern=r"^[a-z][a-z0-9_-]{0,63}$")
+    """The name of a router that the dispatcher has."""
     routing_rule_threshold: float = Field(80.0, ge=0, le=100)
     """How sure (of 100) a rule must be to decide before the meaning of a request is looked at."""
     routing_semantic_threshold: float | None = Field(None, ge=0, le=100)
@@ -184,8 +187,8 @@ class Settings(BaseSettings):
     def _more_than_alone_from(cls, value: int, info: ValidationInfo) -> int:
         if value <= (quarantine_from := info.data.get("quarantine_from", 0)):
             raise ValueError(
-                f"{value} must be more than {key_of('alone_from')} ({quarantine_from}): a job is declared dead only after "
-                "its leg has run alone"
+                f"{value} must be more than {key_of('quarantine_from')} ({quarantine_from}): "
+                "a job is declared dead only after its leg has run alone"
             )
         return value
 
@@ -259,7 +262,7 @@ def load_settings(**options: Any) -> Settings:
 
 def key_of(name: str) -> str:
     """Return the dotted key of field ``name`` in the settings files."""
-    return KEYS.get(name, f"ekiden.{name}")
+    return KEYS.get(name) or PLUGIN_KEYS.get(name, f"ekiden.{name}")
 
 
 def origins() -> dict[str, str]:

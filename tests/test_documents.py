@@ -19,7 +19,8 @@ FILE = re.compile(r"`((?:shared|dispatcher|workers|tests|agents|deploy)/[\w./-]*
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"\bekiden ((?:[a-z]+(?:\\?\|[a-z]+)* ?)+)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-SETTING = re.compile(r"`(ekiden\.[a-z_]+|agents\.(?:routing|tracing)\.[a-z_.]+|tools\.[a-z_]+)`")
+PLUGINS = "tools|models|routers|hooks|guardrails|commands"
+SETTING = re.compile(rf"`(ekiden\.[a-z_]+|agents\.(?:routing|tracing)\.[a-z_.]+|(?:{PLUGINS})\.[a-z_]+)`")
 OF_OTHERS = {
     "--wait-replicas",
     "--build",

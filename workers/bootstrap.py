@@ -4,16 +4,17 @@ import os
 
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
-from ekiden.shared.llm.models import Models, ModelValues
+from ekiden.shared.llm.models import Models, ModelValues, learn_providers
 from ekiden.shared.prices import Prices
 from ekiden.shared.relay.message import queue_for
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.tool_processes import prepare
+from ekiden.workers.completion import CONTROLS
 from ekiden.workers.leg import AgentHandler, Definitions
 from ekiden.workers.tools.protected_paths import Protected
-from ekiden.workers.tools.registry import builtin_registry
+from ekiden.workers.tools.registry import BUILTIN, builtin_registry, plugin_tools
 from ekiden.workers.tools.tool_runner import ToolRunner
 
 __all__ = ["build"]
@@ -23,7 +24,13 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     """Return the handler of agent legs with its tools and models."""
     if settings.workspace_root is not None:
         prepare()  # the first command is not to wait for it
-    registry = builtin_registry(workspace=settings.workspace_root is not None)
+    has_workspace = settings.workspace_root is not None
+    registry = builtin_registry(has_workspace)
+    brought, problems = plugin_tools(settings.allowed("tools"), (*(one.name for one in BUILTIN), *CONTROLS))
+    for tool in brought:
+        if has_workspace or not tool.needs_workspace:
+            registry.add(tool)
+    problems += learn_providers(settings)
     handler = AgentHandler(
         Definitions(stores.catalogs),
         registry,
@@ -36,4 +43,4 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
     )
-    return PoolComponents(handler, registry.names())
+    return PoolComponents(handler, registry.views(), problems=problems)

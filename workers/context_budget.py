@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ekiden.shared.llm.context_windows import tokens_in, tokens_of, window_of
+from ekiden.shared.llm.context_windows import tokens_in, tokens_of
 from ekiden.shared.messages import Message
 from ekiden.workers.prompt import LATER, left_out
 
@@ -44,9 +44,9 @@ class Block:
         return sum(map(_tokens, self.items))
 
 
-def budget_for(model_name: str) -> int:
-    """Return how many tokens of the past an agent with this model reads."""
-    return min(window_of(model_name) // _SHARE, MAX_TOKENS)
+def budget_for(window: int) -> int:
+    """Return how many tokens of the past an agent reads whose model reads ``window`` tokens at once."""
+    return min(window // _SHARE, MAX_TOKENS)
 
 
 def fit_to_budget(blocks: Sequence[Block], budget_tokens: int) -> list[Item]:

@@ -75,7 +75,7 @@ class Executor:
 
     async def _loop(self) -> Outcome:
         await self._summarise()
-        self._messages = opening(self._leg, budget_for(self._model.name))
+        self._messages = opening(self._leg, budget_for(self._model.window))
         while True:
             if self._leg.conversation.open_calls:
                 end = await self._calls.answer()
@@ -86,7 +86,7 @@ class Executor:
 
     async def _summarise(self) -> None:
         """Let a model sum up what other agents said, once, where the handoff asks for it; else all of it is read."""
-        budget = budget_for(self._model.name)
+        budget = budget_for(self._model.window)
         messages = None if self._leg.conversation.turns else summary_request(self._leg, budget)
         if messages is None:
             return

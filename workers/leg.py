@@ -182,7 +182,7 @@ class AgentHandler:
             CompletionCalls(leg, decide, completion),
             TransferCalls(leg, decide, transfers, offered),
         )
-        model = ModelCaller(leg.watch.model(self._models.model(choice)), choice.name, self._prices)
+        model = ModelCaller(leg.watch.model(self._models.model(choice)), choice, self._prices)
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
 
     def _tool_calls(

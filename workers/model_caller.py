@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.models import ModelChoice
 from ekiden.shared.prices import Prices
 
 __all__ = ["ModelAnswer", "ModelCaller"]
@@ -22,9 +23,10 @@ class ModelAnswer:
 class ModelCaller:
     """Asks the model of one leg."""
 
-    def __init__(self, model: ChatModel, name: str, prices: Prices) -> None:
-        """``name``: what requests call the model, and what its window and prices are looked up by."""
-        self.name = name
+    def __init__(self, model: ChatModel, choice: ModelChoice, prices: Prices) -> None:
+        """``choice``: what requests call the model, and how much it reads."""
+        self.name = choice.name
+        self.window = choice.window
         self._model = model
         self._prices = prices
 

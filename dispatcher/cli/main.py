@@ -6,22 +6,18 @@ Importing this costs no more than typer: a command is imported when it is called
 import errno
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, UNREAD
-from ekiden.dispatcher.cli.lazy import LazyGroup, command_of
-from ekiden.shared.errors import ConfigurationError, EkidenError
+from ekiden.dispatcher.cli.lazy import LazyGroup
+from ekiden.dispatcher.cli.plugin_commands import Plugged
+from ekiden.shared.errors import EkidenError
 from ekiden.shared.terminal_text import note, say
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 __all__ = ["COMMANDS", "app", "run"]
 
-PLUGINS = "ekiden.commands"
-"""The entry-point group of commands that other packages bring, such as the workers'."""
 COMMANDS = {
     "run": (
         "ekiden.dispatcher.cli.commands.run:run",
@@ -96,8 +92,11 @@ EPILOG = (
 )
 
 
+_PLUGGED = Plugged(frozenset(COMMANDS))
+
+
 class _Commands(LazyGroup):
-    """The commands of this package, then those of entry points."""
+    """The commands of this package, then those of others."""
 
     lazy = COMMANDS
 
@@ -105,7 +104,7 @@ class _Commands(LazyGroup):
         return "Ask it with `ekiden run`, or talk with `ekiden chat`." if " " in name else super().instead_of(name)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *sorted(_plugins())]
+        return [*super().list_commands(ctx), *_PLUGGED.names()]
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Here help is written; click would take a reader that has gone for a failure."""
@@ -125,10 +124,7 @@ class _Commands(LazyGroup):
             raise typer.Exit(INTERRUPTED) from None
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        known = super().get_command(ctx, cmd_name)
-        if known is not None or (entry := _plugins().get(cmd_name)) is None:
-            return known
-        return _loaded(entry)
+        return super().get_command(ctx, cmd_name) or _PLUGGED.command(cmd_name)
 
 
 app = typer.Typer(
@@ -208,18 +204,3 @@ def _unwritten(error: OSError) -> int:
         return UNREAD
     note(f"ekiden: the output cannot be written: {error.strerror}")
     return 1
-
-
-def _plugins() -> "dict[str, EntryPoint]":
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry for entry in entry_points(group=PLUGINS)}
-
-
-def _loaded(entry: "EntryPoint") -> Any:
-    """Return the command that the entry point names: a function that typer understands."""
-    try:
-        function = entry.load()
-    except ImportError as error:
-        raise ConfigurationError(f"the command {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
-    return command_of(entry.name, function)

@@ -67,7 +67,10 @@ State = Annotated[
     ),
 ]
 Strategy = Annotated[
-    str | None, typer.Option(metavar="NAME", help="How to route: rule, semantic, llm or hybrid. [that of the settings]")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="How to route: rule, semantic, llm, hybrid, or a plug-in's. [that of the settings]"
+    ),
 ]
 Continue = Annotated[
     bool,

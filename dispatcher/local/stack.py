@@ -105,16 +105,16 @@ class Stack:
             await asyncio.sleep(_LOOK_S)
 
     def tell_problems(self, tell: Callable[[str], None]) -> None:
-        """Tell what is wrong with the agent files, or keeps them from being in force, each thing once."""
+        """Tell what is wrong with agent files and plug-ins, or keeps agents from being in force, each thing once."""
         for problem in self._problems():
             if problem not in self._told:
                 self._told.add(problem)
                 tell(problem)
 
     def _problems(self) -> list[str]:
-        """Return what the dispatcher has logged of its agent files; empty before it has."""
+        """Return what the pools have logged of their agent files and plug-ins; empty before they have."""
         found = []
-        for line in self.children["dispatcher"].tail(200).splitlines():
+        for line in (line for child in self.children.values() for line in child.tail(200).splitlines()):
             try:
                 entry = json.loads(line)
             except ValueError:
@@ -136,10 +136,12 @@ class Stack:
 
 
 def _problem(entry: dict[str, Any]) -> str:
-    """Return what a line of the dispatcher's log says of the agent files, if it says anything."""
+    """Return what a line of a pool's log says of agent files and plug-ins, if it says anything."""
     match entry.get("event"), entry.get("level"):
         case "agent_file", "error":
             return f"agent file {entry.get('at')}: {entry.get('problem')}"
+        case "plugin", _:
+            return f"plug-in not loaded: {entry.get('problem')}"
         case "catalog_not_published", _:
             return f"the agent files are not in force: {entry.get('error')}"
         case "catalog_differs", _:

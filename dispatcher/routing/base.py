@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -61,8 +61,9 @@ class RequestContext:
 NO_CONTEXT = RequestContext()
 
 
+@runtime_checkable
 class Router(Protocol):
-    """Chooses the first agent of a job."""
+    """Chooses the first agent of a job. Plug-ins bring such objects, or classes of them (the group ``routers``)."""
 
     async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
         """Choose among the agents of ``catalog``; no choice is an answer too."""

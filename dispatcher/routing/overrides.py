@@ -7,14 +7,12 @@ text or a decorator of a program is none.
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
 from ekiden.shared.suggestions import nearest
 
-__all__ = ["AUTO", "Override", "Strategy", "parse_override", "strategy_of"]
+__all__ = ["AUTO", "Override", "no_strategy", "parse_override", "strategy_of"]
 
-Strategy = Literal["rule", "semantic", "llm", "hybrid"]
 AUTO = "auto"
 """``@auto``: let the router choose, even where something else was set."""
 
@@ -29,16 +27,19 @@ class Override:
 
     prompt: str
     agent: str | None = None
-    strategy: Strategy | None = None
+    strategy: str | None = None
     is_auto: bool = False
 
 
-def parse_override(text: str, agents: Collection[str] | None = None) -> Override:
+def parse_override(
+    text: str, agents: Collection[str] | None = None, strategies: Collection[str] | None = None
+) -> Override:
     """Take the override off ``text``, if it begins with one.
 
     Args:
         text: The request as the user typed it.
         agents: The names that are known; None: not known here, any name is taken.
+        strategies: The routers that there are, by name; None: the dispatcher knows.
 
     Raises:
         UnknownAgent: no agent has the name; the message has the near ones.
@@ -51,28 +52,33 @@ def parse_override(text: str, agents: Collection[str] | None = None) -> Override
     name = named["quoted"] or named["name"]
     rest = stripped[named.end() :]
     if name.casefold() == AUTO and (agents is None or name not in agents):
-        strategy, rest = _strategy(rest)
+        strategy, rest = _strategy(rest, strategies)
         return Override(_unquoted(rest, f"@{name}"), strategy=strategy, is_auto=True)
     return Override(_unquoted(rest, f"@{name}"), _known(name, agents))
 
 
-def strategy_of(text: str) -> Strategy:
-    """Return ``text`` as a strategy. Raises ``InvalidRequest`` naming what there is."""
-    for strategy in get_args(Strategy):
-        if text.casefold() == strategy:
-            return strategy  # type: ignore[no-any-return]  # get_args has no types
-    near = nearest(text.casefold(), get_args(Strategy), n=1)
+def strategy_of(text: str, known: Collection[str] | None = None) -> str:
+    """Return ``text`` as the name of a strategy. Raises ``InvalidRequest`` naming what is ``known``, if that is."""
+    name = text.casefold()
+    if known is not None and name not in known:
+        raise InvalidRequest(no_strategy(text, known))
+    return name
+
+
+def no_strategy(text: str, known: Collection[str]) -> str:
+    """Say that no strategy is called ``text``, and which there are."""
+    near = nearest(text.casefold(), known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InvalidRequest(f"there is no strategy {text!r}: give one of {', '.join(get_args(Strategy))}{hint}")
+    return f"there is no strategy {text!r}: give one of {', '.join(sorted(known))}{hint}"
 
 
-def _strategy(rest: str) -> tuple[Strategy | None, str]:
+def _strategy(rest: str, known: Collection[str] | None) -> tuple[str | None, str]:
     option = _OPTION.match(rest)
     if option is None:
         return None, rest
     if option["option"] != "strategy":
         raise InvalidRequest(f"@auto knows no option {'--' + option['option']!r}: give --strategy=…, or none")
-    return strategy_of(option["value"].strip("\"'")), rest[option.end() :]
+    return strategy_of(option["value"].strip("\"'"), known), rest[option.end() :]
 
 
 def _known(name: str, agents: Collection[str] | None) -> str:

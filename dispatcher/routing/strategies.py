@@ -1,4 +1,7 @@
-"""The strategies by name, as the settings have them; they share what they have learned of a catalog."""
+"""The strategies by name, as the settings have them: our routers, and those of plug-ins.
+
+Ours share what they have learned of a catalog. There is no other list of strategies.
+"""
 
 import asyncio
 from collections import UserDict
@@ -10,9 +13,13 @@ from ekiden.dispatcher.routing.encoder import Encoder
 from ekiden.dispatcher.routing.followup import FollowUpRouter
 from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD, HybridRouter
 from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
+from ekiden.dispatcher.routing.overrides import AUTO
+from ekiden.dispatcher.routing.plugin_routers import ForeignRouter
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.dispatcher.routing.semantic import SemanticRouter
 from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.plugins import load
+from ekiden.shared.setting_plugins import Allowed
 
 __all__ = ["RoutingValues", "Strategies", "routers"]
 
@@ -37,8 +44,17 @@ class Strategies(UserDict[str, Router]):
 
     def __init__(self, known: dict[str, Router], rule: RuleRouter, semantic: SemanticRouter) -> None:
         super().__init__(known)
+        self.problems: tuple[str, ...] = ()
+        """Which routers and models of plug-ins the settings ask for that are not to be had, and why."""
         self._rule = rule
         self._semantic = semantic
+
+    def add(self, allowed: Allowed) -> None:
+        """Take in the routers of plug-ins that the settings allow; what is wrong with one is a problem."""
+        kind: type[Router] = Router  # type: ignore[type-abstract]  # checked while running
+        loaded = load("routers", allowed, kind, own=(*self, AUTO))
+        self.update({name: ForeignRouter(name, router) for name, router in loaded.made.items()})
+        self.problems += loaded.problems
 
     async def prepare(self, catalog: Catalog) -> None:
         """Learn ``catalog`` in the background; returns when that is done, or raises ``CatalogNotReady``."""

@@ -1,6 +1,7 @@
-"""Which adapter serves a model's name, which names are usable here, and why the others are not.
+"""The providers of models: which serves a model's name, which names are usable here, and why the others are not.
 
-To add a provider: a ``ChatModel``, and one ``Adapter`` in ``ADAPTERS``. Nothing else knows the providers.
+All that is known of a provider is one ``Provider``: to add one, make such an object, here or in a plug-in (the group
+``models``). Nothing else lists them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,24 +12,32 @@ from types import MappingProxyType
 
 import structlog
 
-from ekiden.shared.errors import MissingModel
+from ekiden.shared.errors import EkidenError, MissingModel
 from ekiden.shared.llm.base import ChatModel
+from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
 from ekiden.shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
+from ekiden.shared.llm.genai import prices as gemini_prices
 from ekiden.shared.llm.genai.access import GeminiAccess
 from ekiden.shared.llm.retrying import RetryingModel
 from ekiden.shared.llm.sanitizing import SanitizingModel
+from ekiden.shared.plugins import load
+from ekiden.shared.redaction import redact
 from ekiden.shared.settings import Settings
 
 __all__ = [
-    "ADAPTERS",
     "DEFAULT_ALIASES",
-    "Adapter",
+    "GEMINI",
+    "SCRIPTED",
     "ModelChoice",
     "ModelValues",
     "Models",
+    "Provider",
     "UsableModel",
     "choose",
     "default_model",
+    "learn_providers",
+    "provider_of",
+    "providers",
     "unserved_model",
     "usable_models",
 ]
@@ -78,18 +87,42 @@ class ModelValues:
 
 
 @dataclass(frozen=True)
-class Adapter:
-    """A provider: which names it serves, what it lacks, how its ``ChatModel`` is made."""
+class Provider:
+    """All that is known of a provider of models."""
 
     name: str
-    prefix: str
-    known: tuple[str, ...]
-    """Names to list; every other name with the prefix is served as well. The first is the provider's default."""
-    why_not: Callable[[Mapping[str, str]], str]
-    """Of the environment: what is missing and how to mend it; empty when the provider is usable."""
+    serves: tuple[str, ...]
+    """Beginnings of the names of its models."""
     make: Callable[[ModelValues, Mapping[str, str]], ChatModel]
+    """Of the settings and the environment; called once in a process, when a model of it is first asked."""
+    known: tuple[str, ...] = ()
+    """Names to list; every other name that it serves can be used as well. The first is the provider's default."""
+    why_not: Callable[[Mapping[str, str]], str] = lambda env: ""
+    """Of the environment: what is missing and how to mend it; empty when the provider is usable."""
     what_is_broken: Callable[[Mapping[str, str]], str] = lambda env: ""
     """Of the environment: what is set for this provider, and cannot be used; nothing stands in for it then."""
+    windows: Mapping[str, int] = field(default_factory=dict)
+    """The beginning of a model's name -> how many tokens it reads at once; the longest that fits counts."""
+    prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """A model -> US dollars for a million tokens: input, output; for its previews and versions, too. 0 is a fact."""
+    telemetry_name: str = ""
+    """What OpenTelemetry's conventions call it (``gen_ai.provider.name``); empty: its ``name``."""
+    operation: str = "chat"
+    """What they call a call of it (``gen_ai.operation.name``)."""
+    is_remote: bool = True
+    """Whether it may be away for a while: a call that raises ``ModelUnavailable`` is then tried again for it."""
+
+    def lacks(self, env: Mapping[str, str]) -> str:
+        """Return what ``why_not`` says; where that fails, what went wrong: it may be a plug-in's."""
+        try:
+            return self.why_not(env)
+        except Exception as error:
+            return f"it cannot tell what it needs: {type(error).__name__}: {redact(str(error))}"
+
+    def window_of(self, model: str) -> int:
+        """Return how many tokens the model reads at once."""
+        starts = [start for start in self.windows if model.startswith(start)]
+        return self.windows[max(starts, key=len)] if starts else DEFAULT_WINDOW
 
 
 @dataclass(frozen=True)
@@ -97,10 +130,15 @@ class ModelChoice:
     """The answer to "which model?"."""
 
     name: str
-    """What the adapter is to be asked for."""
-    adapter: Adapter
+    """What the provider is to be asked for."""
+    provider: Provider
     note: str = ""
     """Why it is not the model that was named; empty when it is."""
+
+    @property
+    def window(self) -> int:
+        """How many tokens it reads at once."""
+        return self.provider.window_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -108,14 +146,13 @@ class UsableModel:
     """One line of ``ekiden models``."""
 
     name: str
-    adapter: str
+    provider: str
     usable: bool
     why_not: str = ""
 
 
 def _gemini(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
-    model = GeminiModel(GeminiAccess.from_env(env, values.gemini_base_url), timeout_s=values.timeout_s)
-    return RetryingModel(model, attempts=values.attempts, total_s=values.retry_total_s)
+    return GeminiModel(GeminiAccess.from_env(env, values.gemini_base_url), timeout_s=values.timeout_s)
 
 
 def _scripted(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
@@ -124,18 +161,57 @@ def _scripted(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
     return ScriptedModel.from_folder(values.scripts_dir) if values.scripts_dir else ScriptedModel({})
 
 
-ADAPTERS: tuple[Adapter, ...] = (
-    Adapter(
-        name="gemini",
-        prefix="gemini-",
-        known=("gemini-2.5-flash", "gemini-2.5-pro", "gemini-2.5-flash-lite"),
-        why_not=GeminiAccess.why_not,
-        make=_gemini,
-        what_is_broken=GeminiAccess.what_is_broken,
-    ),
-    Adapter(name="scripted", prefix=STAND_IN, known=(STAND_IN,), why_not=lambda env: "", make=_scripted),
+GEMINI = Provider(
+    name="gemini",
+    serves=("gemini-",),
+    make=_gemini,
+    known=("gemini-2.5-flash", "gemini-2.5-pro", "gemini-2.5-flash-lite"),
+    why_not=GeminiAccess.why_not,
+    what_is_broken=GeminiAccess.what_is_broken,
+    windows={"gemini-": 1_048_576},
+    prices=gemini_prices.LISTED,
+    telemetry_name="gcp.gemini",
+    operation="generate_content",
 )
-"""In order of preference: the first usable one has the default model."""
+SCRIPTED = Provider(
+    name="scripted",
+    serves=(STAND_IN,),
+    make=_scripted,
+    known=(STAND_IN,),
+    windows={STAND_IN: 1_048_576},  # it has none
+    prices={STAND_IN: (0.0, 0.0)},
+    telemetry_name="ekiden.scripted",
+    is_remote=False,
+)
+_learned: list[Provider] = []
+
+
+def providers() -> tuple[Provider, ...]:
+    """Return the providers of this process in order of preference: the first usable one has the default model."""
+    return (GEMINI, *_learned, SCRIPTED)
+
+
+def learn_providers(settings: Settings) -> tuple[str, ...]:
+    """Take in the providers that the settings allow, for the whole process; return what is wrong with the others."""
+    loaded = load("models", settings.allowed("models"), Provider, own=(GEMINI.name, SCRIPTED.name))
+    taken, problems = [GEMINI, SCRIPTED], list(loaded.problems)
+    for plugin in loaded.plugins:
+        if other := next((one for one in taken if _overlap(one, plugin.made)), None):
+            names = ", ".join(plugin.made.serves)
+            problems.append(f"models: {plugin.source} serves {names!r}, as {other.name!r} does: it is left out")
+        else:
+            taken.append(plugin.made)
+    _learned[:] = taken[2:]
+    return tuple(problems)
+
+
+def provider_of(model: str) -> Provider | None:
+    """Return who serves the model; None: nobody here."""
+    return next((one for one in providers() if model.startswith(one.serves)), None)
+
+
+def _overlap(one: Provider, other: Provider) -> bool:
+    return any(mine.startswith(other.serves) or their.startswith(mine) for mine in one.serves for their in other.serves)
 
 
 def default_model(values: ModelValues, env: Mapping[str, str]) -> ModelChoice:
@@ -149,11 +225,11 @@ def default_model(values: ModelValues, env: Mapping[str, str]) -> ModelChoice:
         configured = _alias(name, values.aliases, _WORDS) or name
         if configured != _DEFAULT:
             return _configured(values.model, configured, env)
-    for adapter in ADAPTERS:
-        _require_unbroken(adapter, env)
-    best = next(adapter for adapter in ADAPTERS if not adapter.why_not(env))
-    first = ADAPTERS[0]
-    note = "" if best is first else f"{first.known[0]} is not usable here ({first.why_not(env)})"
+    for one in providers():
+        _require_unbroken(one, env)
+    first, *_ = providers()
+    best = next(one for one in providers() if one.known and not one.lacks(env))
+    note = "" if best is first else f"{first.known[0]} is not usable here ({first.lacks(env)})"
     return ModelChoice(best.known[0], best, note)
 
 
@@ -169,35 +245,37 @@ def choose(name: str | None, values: ModelValues, env: Mapping[str, str]) -> Mod
     default = default_model(values, env)
     if wanted in _INHERIT:
         return default
-    alias = _alias(wanted, values.aliases, DEFAULT_ALIASES)
+    # Ours do not stand in the way of a provider that has a model of the name.
+    alias = _alias(wanted, values.aliases, {} if provider_of(wanted) else DEFAULT_ALIASES)
     if alias == _DEFAULT:
         return _instead(wanted, default, "it is no model of a provider here")
     actual = alias or wanted
-    adapter = _adapter_for(actual)
-    if adapter is None:
+    provider = provider_of(actual)
+    if provider is None:
         raise MissingModel(f"No provider here has a model {actual!r}: {_advice()}")
-    _require_unbroken(adapter, env)
-    if why := adapter.why_not(env):
+    _require_unbroken(provider, env)
+    if why := provider.lacks(env):
         return _instead(wanted, default, why)
-    return ModelChoice(actual, adapter, f"{wanted} is an alias of {actual}" if alias else "")
+    return ModelChoice(actual, provider, f"{wanted} is an alias of {actual}" if alias else "")
 
 
 def usable_models(env: Mapping[str, str]) -> list[UsableModel]:
-    """List the models that the adapters know, usable or not. Asks no server."""
+    """List the models that the providers know, usable or not. Asks no server."""
     return [
-        UsableModel(name, adapter.name, usable=not why, why_not=why)
-        for adapter in ADAPTERS
-        for why in [adapter.why_not(env)]
-        for name in adapter.known
+        UsableModel(name, provider.name, usable=not why, why_not=why)
+        for provider in providers()
+        for why in [provider.lacks(env)]
+        for name in provider.known
     ]
 
 
 def unserved_model(settings: Settings) -> str | None:
     """Say which model the settings name that no provider here has, with or without its key; None: there is none."""
+    learn_providers(settings)
     named = map(_without_path, filter(None, (settings.model, settings.routing_llm_model)))
     meant = [_alias(name, settings.model_aliases, _WORDS) or name for name in named]
     for name in (*meant, *settings.model_aliases.values()):
-        if name not in _INHERIT and _adapter_for(name) is None:
+        if name not in _INHERIT and provider_of(name) is None:
             return f"no provider here has a model {name!r}: {_advice()}"
     return None
 
@@ -220,34 +298,43 @@ class Models:
         return choice
 
     def model(self, choice: ModelChoice) -> ChatModel:
-        """Return what answers for ``choice``; it is to be asked for ``choice.name``."""
-        adapter = choice.adapter
-        if adapter.name not in self._made:
-            self._made[adapter.name] = SanitizingModel(adapter.make(self._values, self._env))
-        return self._made[adapter.name]
+        """Return what answers for ``choice``; it is to be asked for ``choice.name``. Raises ``MissingModel``."""
+        provider = choice.provider
+        if provider.name not in self._made:
+            self._made[provider.name] = SanitizingModel(_made(provider, self._values, self._env))
+        return self._made[provider.name]
+
+
+def _made(provider: Provider, values: ModelValues, env: Mapping[str, str]) -> ChatModel:
+    try:
+        model = provider.make(values, env)
+    except EkidenError:
+        raise
+    except Exception as error:  # a plug-in's
+        said = f"{type(error).__name__}: {redact(str(error))}"
+        raise MissingModel(f"The provider {provider.name!r} cannot make its model: {said}") from error
+    if not provider.is_remote:
+        return model
+    return RetryingModel(model, attempts=values.attempts, total_s=values.retry_total_s)
 
 
 def _configured(said: str, name: str, env: Mapping[str, str]) -> ModelChoice:
     """The default that the settings name is meant: nothing stands in for it."""
-    adapter = _adapter_for(name)
-    if adapter is None:
+    provider = provider_of(name)
+    if provider is None:
         raise MissingModel(f"The default model {said!r} belongs to no provider here: {_advice()}")
-    if why := adapter.why_not(env):
+    if why := provider.lacks(env):
         raise MissingModel(f"The default model {said!r} cannot be used: {why}")
-    return ModelChoice(name, adapter)
+    return ModelChoice(name, provider)
 
 
-def _require_unbroken(adapter: Adapter, env: Mapping[str, str]) -> None:
-    if broken := adapter.what_is_broken(env):
-        raise MissingModel(f"{adapter.name.capitalize()} cannot be used: {broken}")
+def _require_unbroken(provider: Provider, env: Mapping[str, str]) -> None:
+    if broken := provider.what_is_broken(env):
+        raise MissingModel(f"{provider.name.capitalize()} cannot be used: {broken}")
 
 
 def _instead(wanted: str, default: ModelChoice, why: str) -> ModelChoice:
-    return ModelChoice(default.name, default.adapter, f"{default.name} answers in place of {wanted}: {why}")
-
-
-def _adapter_for(name: str) -> Adapter | None:
-    return next((adapter for adapter in ADAPTERS if name.startswith(adapter.prefix)), None)
+    return ModelChoice(default.name, default.provider, f"{default.name} answers in place of {wanted}: {why}")
 
 
 def _alias(name: str, *tables: Mapping[str, str]) -> str | None:
@@ -270,5 +357,5 @@ def _without_path(name: str) -> str:
 
 
 def _advice() -> str:
-    prefixes = ", ".join(f"{adapter.prefix}*" if adapter.prefix != STAND_IN else STAND_IN for adapter in ADAPTERS)
-    return f"use {prefixes}, or give the name an alias in the settings (model_aliases)"
+    names = ", ".join(STAND_IN if one is SCRIPTED else f"{start}*" for one in providers() for start in one.serves)
+    return f"use {names}, or give the name an alias in the settings (model_aliases)"

@@ -24,7 +24,7 @@ from ekiden.shared.relay.isolated_app import EkidenApp, refuse_options
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK
 from ekiden.shared.relay.pool import AsyncPool
-from ekiden.shared.relay.pool_components import PoolKind, load_bootstrap
+from ekiden.shared.relay.pool_components import PoolComponents, PoolKind, load_bootstrap
 from ekiden.shared.relay.quarantine import Quarantine
 from ekiden.shared.relay.queue_selection import QueueSelection
 from ekiden.shared.relay.runner import PROCESS, Runner
@@ -114,7 +114,7 @@ class _Relay:
         pool = worker.pool
         self.admission = Admission(pool.loop, self._leases, lambda: pool.in_flight)
         self._quarantine = Quarantine(bootstrap, url)
-        self._tools: tuple[str, ...] = ()
+        self._served: PoolComponents | None = None
         self._agents = QueueSelection()
         self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
         self._beat = Heartbeat(url, settings, self._leases, self.describe)
@@ -129,7 +129,9 @@ class _Relay:
             log.warning("server", advice=advice)
         await self._stores.jobs.clock.passed_ms()  # whose Redis user may not run scripts is told so here, and ends
         served = await load_bootstrap(self._bootstrap)(self._settings, self._stores)
-        self._tools = served.tools
+        self._served = served
+        for problem in served.problems:
+            log.error("plugin", problem=problem)
         if served.begin is not None:
             await served.begin()
         if served.follow is not None:
@@ -163,13 +165,15 @@ class _Relay:
 
     def describe(self) -> PoolView:
         """Say who we are, for ``status`` and for those who look for a consumer."""
-        root = self._settings.workspace_root
+        root, served = self._settings.workspace_root, self._served
         host, pid, _ = PROCESS.rsplit(".", 2)  # a host's name may have dots itself
         return PoolView(
             id=PROCESS,
             kind=self._kind,
             queues=tuple(queue for queue in self._queues() if queue != IDLE_QUEUE),
-            tools=self._tools,
+            tools=served.tools if served else (),
+            strategies=served.strategies if served else (),
+            problems=served.problems if served else (),
             capacity=self._worker.pool.num_processes,
             in_flight=len(self._leases),
             workspace_root=str(root) if root else None,

@@ -8,6 +8,7 @@ from typing import Literal
 from ekiden.shared.relay.leg import Handler
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.views import ToolView
 
 __all__ = ["Bootstrap", "PoolComponents", "PoolKind", "load_bootstrap"]
 
@@ -19,7 +20,11 @@ class PoolComponents:
     """The handler of this kind of pool, and what it can do."""
 
     handler: Handler
-    tools: tuple[str, ...] = ()
+    tools: tuple[ToolView, ...] = ()
+    strategies: tuple[str, ...] = ()
+    """How it can route, by name."""
+    problems: tuple[str, ...] = ()
+    """What the settings ask for and could not be loaded: announced, and logged at the start."""
     begin: Callable[[], Awaitable[None]] | None = None
     """What the pool does once, before its first leg; a process that runs single legs does not."""
     follow: Callable[[Stores], Awaitable[None]] | None = None

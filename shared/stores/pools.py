@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, lists_only, translated
-from ekiden.shared.stores.views import PoolView
+from ekiden.shared.stores.views import PoolView, ToolView
 
 __all__ = ["QueueView", "RedisPoolStore"]
 
@@ -107,6 +107,16 @@ class RedisPoolStore:
 
 
 def _pool(fields: dict[str, Any]) -> PoolView:
-    known = {field.name for field in dataclasses.fields(PoolView)}
-    kept = {key: value for key, value in fields.items() if key in known}
-    return PoolView(**{**kept, "queues": tuple(kept["queues"]), "tools": tuple(kept.get("tools", ()))})
+    kept = _known(PoolView, fields)
+    kept |= {name: tuple(kept.get(name, ())) for name in ("queues", "strategies", "problems")}
+    return PoolView(**{**kept, "tools": tuple(map(_tool, kept.get("tools", ())))})
+
+
+def _tool(announced: Any) -> ToolView:
+    """Return the view of a tool; pools of an earlier version announce names alone."""
+    return ToolView(**_known(ToolView, announced)) if isinstance(announced, dict) else ToolView(str(announced))
+
+
+def _known(view: type[Any], fields: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in dataclasses.fields(view)}
+    return {key: value for key, value in fields.items() if key in names}

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ekiden.shared.errors import StopFlag
 
-__all__ = ["NOTHING", "TERMINAL", "JobStatus", "JobView", "LivePiece", "PoolView", "Spent", "UsedUp"]
+__all__ = ["NOTHING", "TERMINAL", "JobStatus", "JobView", "LivePiece", "PoolView", "Spent", "ToolView", "UsedUp"]
 
 JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
 """``waiting``: in the session's inbox, behind another job."""
@@ -88,13 +88,32 @@ class LivePiece(BaseModel):
 
 
 @dataclass(frozen=True)
+class ToolView:
+    """What a worker announces of one of its tools."""
+
+    name: str
+    digest: str = ""
+    """Of all that a model is told of it: workers whose tools of one name differ in it are of different versions."""
+    package: str = ""
+    """The distribution that it comes with; empty: an attribute that the settings name, or nobody said."""
+    version: str = ""
+    read_only: bool = False
+    idempotent: bool = False
+    untrusted: bool = False
+
+
+@dataclass(frozen=True)
 class PoolView:
     """What a pool process announces of itself."""
 
     id: str
     kind: Literal["dispatcher", "worker"]
     queues: tuple[str, ...]
-    tools: tuple[str, ...] = ()
+    tools: tuple[ToolView, ...] = ()
+    strategies: tuple[str, ...] = ()
+    """How a dispatcher can route, by name."""
+    problems: tuple[str, ...] = ()
+    """What the settings ask for and the pool could not load."""
     capacity: int = 0
     in_flight: int = 0
     workspace_root: str | None = None

@@ -5,8 +5,9 @@ OpenTelemetry's own package are deprecated); ``messaging.*`` and ``error.type`` 
 ``ekiden.*`` is ours.
 """
 
-from functools import lru_cache
 from typing import Final
+
+from ekiden.shared.llm import models
 
 __all__ = [
     "AGENT",
@@ -144,28 +145,14 @@ ROUTE_STAGE: Final = "ekiden.route.stage"
 ROUTE_SCORE: Final = "ekiden.route.score"
 ROUTE_CONFIDENCE: Final = "ekiden.route.confidence"
 
-_PROVIDERS = {
-    "gemini": "gcp.gemini",
-    "gpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "claude": "anthropic",
-    "mistral": "mistral_ai",
-    "deepseek": "deepseek",
-    "grok": "x_ai",
-    "scripted": "ekiden.scripted",
-}
 
-
-@lru_cache
 def provider_of(model: str) -> str:
     """Return the conventions' name of who serves ``model``, by the model's name."""
-    name = model.rpartition("/")[2].lower()
-    return next((provider for prefix, provider in _PROVIDERS.items() if name.startswith(prefix)), OTHER)
+    provider = models.provider_of(model.rpartition("/")[2].lower())
+    return OTHER if provider is None else provider.telemetry_name or provider.name
 
 
-@lru_cache
 def operation_of(model: str) -> str:
     """Return the conventions' name of a call to ``model``."""
-    return "generate_content" if provider_of(model).startswith("gcp.") else "chat"
+    provider = models.provider_of(model.rpartition("/")[2].lower())
+    return "chat" if provider is None else provider.operation

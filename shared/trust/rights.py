@@ -24,6 +24,8 @@ _LARGEST = 4_000_000
 """Bytes of a script. A folder may hold anything under its name, a device that never ends included."""
 _SECTIONS = {"mcpServers": "MCP server", "hooks": "hook"}
 """Parts of a settings file that bring programs or addresses, and what each of their entries is."""
+_SETTINGS_IN = {"hooks": frozenset({"packages", "modules"})}
+"""Entries of these parts that are settings, and rights as such (``setting_rights``)."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ def section_rights(values: Mapping[str, Any]) -> Iterator[tuple[str, str, Right]
     for section, kind in _SECTIONS.items():
         entries = values.get(section)
         for name, value in entries.items() if isinstance(entries, Mapping) else ():
+            if name in _SETTINGS_IN.get(section, ()):
+                continue
             yield section, name, value_right(f"{kind} {name}", value, f"{kind} {name}: {_json(value)}")
 
 

@@ -1,5 +1,7 @@
 """The contract of the catalog and pool stores, on fakeredis and on a real server."""
 
+import json
+
 import pytest
 
 from ekiden.shared.errors import NoCatalog
@@ -7,7 +9,8 @@ from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.pools import QueueView
-from ekiden.shared.stores.views import PoolView
+from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import PoolView, ToolView
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, moved, submitted
 
@@ -15,7 +18,9 @@ POOL = PoolView(
     id="host.7.abc",
     kind="worker",
     queues=(queue_for("debugger"), queue_for("代码修复")),
-    tools=("bash", "grep"),
+    tools=(ToolView("bash", "d1", "ekiden", "1"), ToolView("grep", read_only=True)),
+    strategies=("rule",),
+    problems=("tools: x",),
     capacity=50,
     in_flight=3,
     workspace_root="/srv",
@@ -132,5 +137,17 @@ def test_a_queue_without_a_consumer_is_known_as_soon_as_a_job_is_sent_there(back
         await moved(stores, await submitted(stores), "reviewer")
         [queue] = [queue for queue in await stores.pools.queues() if queue.name == queue_for("reviewer")]
         assert (queue.waiting, queue.pools) == (1, ())
+
+    backend.run(scenario)
+
+
+def test_pools_of_an_earlier_version_announce_their_tools_by_name_alone(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        old = {"id": "h.1", "kind": "worker", "queues": [], "tools": ["bash"], "from_the_future": 1}
+        await as_any(stores.client.set(keys.pool("h.1"), json.dumps(old), ex=60))
+        await as_any(stores.client.zadd(keys.POOLS, {"h.1": 1}))
+        (pool,) = await stores.pools.pools()
+        assert pool.tools == (ToolView("bash"),)
+        assert (pool.strategies, pool.problems) == ((), ())
 
     backend.run(scenario)

@@ -112,7 +112,7 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     models = FlakyModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     tools = ToolRunner(registry)
     handler = AgentHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=None, env={})
-    return PoolComponents(handler, registry.names())
+    return PoolComponents(handler, registry.views())
 
 
 async def build_dispatcher(settings: Settings, stores: Stores) -> PoolComponents:

@@ -129,7 +129,7 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     handler = NotingHandler(
         Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root, env=for_tools(os.environ)
     )
-    return PoolComponents(handler, registry.names())
+    return PoolComponents(handler, registry.views())
 
 
 async def build_dispatcher(settings: Settings, stores: Stores) -> PoolComponents:

@@ -122,10 +122,11 @@ def test_a_request_may_ask_for_a_strategy() -> None:
     assert agent_of(run(Finding("debugger"), request, strategies={"rule": Finding("billing")})[0]) == "billing"
 
 
-def test_a_strategy_that_is_not_to_be_had_chooses_nobody() -> None:
-    outcome, _ = run(Finding("debugger"), JobRequested(prompt="x", strategy="llm"))
+def test_a_strategy_that_nobody_has_is_refused_with_those_that_there_are() -> None:
+    asked = JobRequested(prompt="x", strategy="ruel")
+    outcome, _ = run(Finding("debugger"), asked, strategies={"rule": Finding("billing"), "mine": Finding(None)})
 
-    assert "'llm' is not to be had here" in error_of(outcome)
+    assert error_of(outcome) == "there is no strategy 'ruel': give one of mine, rule; did you mean 'rule'?"
 
 
 def test_with_routing_disabled_only_named_agents_and_strategies_are_accepted() -> None:

@@ -12,8 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from ekiden.shared.handoff import HandoffContext
-from ekiden.shared.messages import Message, TextPart, ToolCall
-from ekiden.shared.records import ModelReplied, Noticed, Record, decode_record, encode_record
+from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
+from ekiden.shared.records import ModelReplied, Noticed, Record, ToolFinished, ToolStarted, decode_record, encode_record
 from ekiden.shared.relay.message import LegMessage
 
 STORED = Path(__file__).parent / "stored"
@@ -101,3 +101,17 @@ def test_a_stored_queue_message_is_read_and_written_as_it_was() -> None:
     message = LegMessage.model_validate(example)
     assert as_then(message.model_dump(mode="json", exclude_none=True), example) == example
     assert LegMessage.model_validate(with_more(example)) == message
+
+
+def test_what_a_tool_gave_as_data_survives_unchanged_and_takes_no_room_where_there_is_none() -> None:
+    data: Any = {"none": None, "deep": [{"none": None}], "n": 1.5}
+    given = ToolFinished(leg=1, result=ToolResult(call_id="c", name="t", content="x", data=data))
+    assert decode_record(encode_record(given)) == given
+    without = ToolFinished(leg=1, result=ToolResult(call_id="c", name="t", content="x"))
+    assert "data" not in encode_record(without)
+
+
+def test_where_a_tool_came_from_is_kept_unless_it_is_ekidens() -> None:
+    theirs = ToolStarted(leg=1, call_id="c", name="t", package="my-tools 1.2")
+    assert decode_record(encode_record(theirs)) == theirs
+    assert "package" not in encode_record(ToolStarted(leg=1, call_id="c", name="t"))

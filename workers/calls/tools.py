@@ -12,7 +12,7 @@ from ekiden.shared.records import StateChanged, ToolFinished, ToolStarted
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.telemetry.base import RunsTools
 from ekiden.workers.calls.base import CallKind, Decide, finish
-from ekiden.workers.tools.base import StateView, Tool, ToolContext
+from ekiden.workers.tools.base import OWN, StateView, Tool, ToolContext
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["ToolCalls"]
@@ -59,8 +59,7 @@ class ToolCalls(CallKind):
             raise ToolError(OUTCOME_UNKNOWN)
 
     async def _carry_out(self, calls: list[ToolCall]) -> None:
-        started = [ToolStarted(leg=self._leg.number, call_id=call.id, name=call.name) for call in calls]
-        await self._leg.record(*started)
+        await self._leg.record(*map(self._started, calls))
         try:
             async with asyncio.TaskGroup() as group:
                 for call in calls:
@@ -70,6 +69,11 @@ class ToolCalls(CallKind):
         # Cancelled from within, as by a library that lost its connection:
         broken_off = [call for call in calls if call.id not in self._turn.answers]
         await finish(self._leg, [error_result(call, BROKEN_OFF) for call in broken_off])
+
+    def _started(self, call: ToolCall) -> ToolStarted:
+        tool = self._tools.get(call.name)
+        package = f"{tool.package} {tool.version}".strip() if tool and tool.package != OWN else ""
+        return ToolStarted(leg=self._leg.number, call_id=call.id, name=call.name, package=package)
 
     async def _execute(self, call: ToolCall) -> None:
         began = time.monotonic()

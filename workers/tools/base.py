@@ -9,12 +9,16 @@
     def count_words(args: CountWords, context: ToolContext) -> str:
         return str(len(args.text.split()))
 
-then name it in ``workers/tools/registry.py``.
+``schema_tool`` makes one of a JSON Schema where there is no such model. A tool of this package is named in
+``workers/tools/registry.py``, one of another package by an entry point or the settings (``shared/plugins.py``).
 """
 
+import hashlib
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,16 +26,23 @@ from pydantic import BaseModel
 
 from ekiden.shared.errors import ToolError
 from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.schemas import check
 from ekiden.shared.storable import storable
+from ekiden.shared.stores.views import ToolView
 from ekiden.shared.tool_processes import Lifetime
 from ekiden.shared.variables import problem_of
+from ekiden.shared.version import VERSION
+from ekiden.workers.tools.parsing import Parse, by_model, by_schema
 from ekiden.workers.tools.protected_paths import Protected
 
-__all__ = ["StateView", "Tool", "ToolContext", "tool"]
+__all__ = ["OWN", "StateView", "Tool", "ToolContext", "ToolOutput", "schema_tool", "tool"]
 
+OWN = "ekiden"
+"""The distribution of the tools that come with Ekiden."""
 _MOST_VARIABLES = 200
 
-A = TypeVar("A", bound=BaseModel)
+A = TypeVar("A")
+M = TypeVar("M", bound=BaseModel)
 
 
 class StateView:
@@ -85,12 +96,26 @@ class ToolContext:
 
 
 @dataclass(frozen=True)
+class ToolOutput:
+    """What a tool gives back that has more than a text."""
+
+    text: str = ""
+    """For the model; empty: it reads the data as JSON."""
+    data: Any = None
+    """The same for programs: JSON, kept in the journal."""
+
+
+Function = Callable[[A, ToolContext], str | ToolOutput | Awaitable[str | ToolOutput]]
+
+
+@dataclass(frozen=True)
 class Tool:
     """A function that a model may call, with what the relay must know of its effects."""
 
     spec: ToolSpec
-    arguments: type[BaseModel]
-    function: Callable[[Any, ToolContext], str | Awaitable[str]]
+    parse: Parse
+    """Makes of a call's arguments what the function takes."""
+    function: Callable[[Any, ToolContext], str | ToolOutput | Awaitable[str | ToolOutput]]
     read_only: bool = False
     """No effects: may run again, may run beside other calls of the turn."""
     idempotent: bool = False
@@ -99,6 +124,9 @@ class Tool:
     """Acts on files: offered only by workers with a workspace root."""
     untrusted: bool = False
     """Returns text whose author nobody vouches for: of the web, of another's server."""
+    package: str = OWN
+    """The distribution that it came with."""
+    version: str = VERSION
 
     @property
     def name(self) -> str:
@@ -115,27 +143,65 @@ class Tool:
         """Whether a call that was started and never answered may be run again."""
         return self.read_only or self.idempotent
 
+    @cached_property
+    def view(self) -> ToolView:
+        """What a worker announces of it."""
+        told = json.dumps(self.spec.model_dump(mode="json"), sort_keys=True).encode()
+        return ToolView(
+            self.name,
+            hashlib.sha256(told).hexdigest()[:16],
+            self.package,
+            self.version,
+            read_only=self.read_only,
+            idempotent=self.idempotent,
+            untrusted=self.untrusted,
+        )
+
 
 def tool(
-    arguments: type[A],
+    arguments: type[M],
     *,
     read_only: bool = False,
     idempotent: bool = False,
     needs_workspace: bool = False,
     untrusted: bool = False,
-) -> Callable[[Callable[[A, ToolContext], str | Awaitable[str]]], Tool]:
+) -> Callable[[Function[M]], Tool]:
     """Turn a function into a tool named after it; ``arguments``' docstring is what the model reads.
 
-    The function returns the text for the model and raises ``ToolError`` with a text that helps the model mend its call.
+    The function returns the text for the model (``ToolOutput``: with data) and raises ``ToolError`` with a text that
+    helps the model mend its call.
     """
 
-    def wrap(function: Callable[[A, ToolContext], str | Awaitable[str]]) -> Tool:
+    def wrap(function: Function[M]) -> Tool:
         schema = arguments.model_json_schema()
+        name = getattr(function, "__name__", "")
         spec = ToolSpec(
-            name=function.__name__,
+            name=name,
             description=inspect.cleandoc(arguments.__doc__ or ""),
             parameters={key: value for key, value in schema.items() if key not in ("title", "description")},
         )
-        return Tool(spec, arguments, function, read_only, idempotent, needs_workspace, untrusted)
+        parse = by_model(name, arguments)
+        return Tool(spec, parse, function, read_only, idempotent, needs_workspace, untrusted)
+
+    return wrap
+
+
+def schema_tool(
+    spec: ToolSpec,
+    *,
+    read_only: bool = False,
+    idempotent: bool = False,
+    needs_workspace: bool = False,
+    untrusted: bool = False,
+) -> Callable[[Function[dict[str, Any]]], Tool]:
+    """Turn a function into the tool that ``spec`` describes: it takes the arguments as JSON, checked by the schema.
+
+    Raises ``DefinitionError`` for a schema that cannot be checked; see ``shared.schemas.check``.
+    """
+    check(spec.parameters)
+
+    def wrap(function: Function[dict[str, Any]]) -> Tool:
+        parse = by_schema(spec.name, spec.parameters)
+        return Tool(spec, parse, function, read_only, idempotent, needs_workspace, untrusted)
 
     return wrap

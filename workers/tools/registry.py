@@ -1,10 +1,16 @@
 """Which tools there are, and which of them an agent gets. A new built-in tool is named here."""
 
+import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.plugins import Plugin, load
+from ekiden.shared.setting_plugins import Allowed
+from ekiden.shared.stores.views import ToolView
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.builtin.editing import edit_file
 from ekiden.workers.tools.builtin.files import ls, read_file
@@ -12,9 +18,13 @@ from ekiden.workers.tools.builtin.searching import glob, grep
 from ekiden.workers.tools.builtin.shell import bash
 from ekiden.workers.tools.builtin.state import set_state
 
-__all__ = ["BUILTIN", "Registry", "builtin_registry"]
+__all__ = ["BUILTIN", "Registry", "builtin_registry", "plugin_tools"]
 
 BUILTIN: tuple[Tool, ...] = (bash, edit_file, glob, grep, ls, read_file, set_state)
+
+_OURS = ("transfer_to_", "delegate_to_", "handoff_to_", "mcp_")
+"""Beginnings of names that stand for other things than tools of a package."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 class Registry:
@@ -49,6 +59,10 @@ class Registry:
         """Return all names, sorted."""
         return tuple(tool.name for tool in self)
 
+    def views(self) -> tuple[ToolView, ...]:
+        """Return what a worker announces of each tool, in the order of ``names``."""
+        return tuple(tool.view for tool in self)
+
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return what a model is told of each tool, in the order of ``names``."""
         return tuple(tool.spec for tool in self)
@@ -66,3 +80,30 @@ class Registry:
 def builtin_registry(workspace: bool) -> Registry:
     """Return the tools that Ekiden ships; those that act on files only for a worker with a ``workspace``."""
     return Registry(tool for tool in BUILTIN if workspace or not tool.needs_workspace)
+
+
+def plugin_tools(allowed: Allowed, taken: Iterable[str]) -> tuple[list[Tool], tuple[str, ...]]:
+    """Return the tools of other packages that the settings allow, and what is wrong with the rest.
+
+    ``taken``: names that are no plug-in's.
+    """
+    loaded = load("tools", allowed, Tool, taken)
+    wrong = {plugin.name: problem for plugin in loaded.plugins if (problem := _problem_of(plugin))}
+    tools = [
+        replace(plugin.made, package=plugin.source.package, version=plugin.source.version)
+        for plugin in loaded.plugins
+        if plugin.name not in wrong
+    ]
+    return tools, (*loaded.problems, *wrong.values())
+
+
+def _problem_of(plugin: Plugin[Tool]) -> str:
+    """Say why nobody could call the tool; empty: it can be called."""
+    why = ""
+    if not _NAME.fullmatch(plugin.name) or plugin.name.startswith(_OURS):
+        why = f"is no name for a tool: use a-z, 0-9 and '_', and begin it with none of {', '.join(_OURS)}"
+    try:
+        inspect.signature(plugin.made.function).bind("args", "context")
+    except (TypeError, ValueError):
+        why = "does not take what a tool is called with: its arguments and a ToolContext"
+    return why and f"tools: {plugin.name!r} of {plugin.source} {why}"

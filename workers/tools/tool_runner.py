@@ -3,25 +3,27 @@
 import asyncio
 import contextvars
 import inspect
+import json
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import structlog
-from pydantic import BaseModel, ValidationError
 
 from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.redaction import redact
-from ekiden.shared.storable import storable
+from ekiden.shared.step_limits import run_limited
+from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, storable
 from ekiden.shared.suggestions import nearest
-from ekiden.workers.tools.base import Tool, ToolContext
+from ekiden.workers.tools.base import Tool, ToolContext, ToolOutput
+from ekiden.workers.tools.parsing import shortened
 
 __all__ = ["ToolRunner"]
 
 _MAX_CHARS = 100_000
-_MAX_PROBLEMS = 10
 _MAX_INPUT_CHARS = 60
 
 _log = structlog.get_logger(__name__)
@@ -59,20 +61,22 @@ class ToolRunner:
         A cancelled synchronous tool goes on in its thread: its outcome is unknown, as after a crash.
         """
         began = time.monotonic()
-        content, is_error = await self._answer(call, context)
+        output, is_error = await self._answer(call, context)
         _log.debug("tool ran", tool=call.name, is_error=is_error, duration_s=round(time.monotonic() - began, 4))
-        return ToolResult(call_id=call.id, name=call.name, content=_shortened(storable(content)), is_error=is_error)
+        text = shortened(storable(output.text), _MAX_CHARS)
+        return ToolResult(call_id=call.id, name=call.name, content=text, is_error=is_error, data=output.data)
 
-    async def _answer(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
+    async def _answer(self, call: ToolCall, context: ToolContext) -> tuple[ToolOutput, bool]:
         try:
             tool = self._tool(call.name)
-            return await self._run(tool, _validated(tool, call.args), context), False
+            args = await run_limited(partial(tool.parse, call.args))
+            return _kept(await self._run(tool, args, context)), False
         except ToolError as error:
-            return str(error), True
+            return ToolOutput(str(error)), True
         except (Exception, SystemExit) as error:
             _log.exception("tool failed unexpectedly", tool=call.name, job=context.job, leg=context.leg)
             said = redact(str(error))  # it may speak of what the worker knows
-            return f"the tool {call.name!r} failed unexpectedly: {type(error).__name__}: {said}", True
+            return ToolOutput(f"the tool {call.name!r} failed unexpectedly: {type(error).__name__}: {said}"), True
 
     def _tool(self, name: str) -> Tool:
         if name in self._tools:
@@ -81,22 +85,19 @@ class ToolRunner:
         near = nearest(name, names)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
         offered = ", ".join(names) or "none"
-        raise ToolError(f"there is no tool {_shortened(name, _MAX_INPUT_CHARS)!r}: {hint}offered are {offered}")
+        raise ToolError(f"there is no tool {shortened(name, _MAX_INPUT_CHARS)!r}: {hint}offered are {offered}")
 
-    async def _run(self, tool: Tool, args: BaseModel, context: ToolContext) -> str:
+    async def _run(self, tool: Tool, args: Any, context: ToolContext) -> Any:
         if tool.is_async:
             outcome = tool.function(args, context)
         else:
             # The caller's context goes along, so that its log fields and its trace span are known in the thread.
             run = contextvars.copy_context().run
             outcome = await asyncio.get_running_loop().run_in_executor(self._threads, run, _call, tool, args, context)
-        text = await outcome if inspect.isawaitable(outcome) else outcome
-        if not isinstance(text, str):
-            raise TypeError(f"a tool must return text, not {type(text).__name__}")
-        return text
+        return await outcome if inspect.isawaitable(outcome) else outcome
 
 
-def _call(tool: Tool, args: BaseModel, context: ToolContext) -> Any:
+def _call(tool: Tool, args: Any, context: ToolContext) -> Any:
     try:
         return tool.function(args, context)
     except StopIteration as error:
@@ -104,31 +105,17 @@ def _call(tool: Tool, args: BaseModel, context: ToolContext) -> Any:
         raise RuntimeError("StopIteration") from error
 
 
-def _validated(tool: Tool, args: Any) -> BaseModel:
-    try:
-        return tool.arguments.model_validate(args)
-    except ValidationError as error:
-        raise ToolError(_explained(tool, args, error)) from error
-
-
-def _explained(tool: Tool, args: Any, error: ValidationError) -> str:
-    fields = tool.arguments.model_fields
-    lines = [f"the arguments of {tool.name!r} are not valid:"]
-    if isinstance(args, dict):
-        lines += [_problem(problem) for problem in error.errors(include_url=False)[:_MAX_PROBLEMS]]
-        lines += [f"- {name}: not an argument of this tool" for name in args if name not in fields][:_MAX_PROBLEMS]
-    else:
-        lines.append(f"- expected an object, got {type(args).__name__}")
-    wanted = [name if field.is_required() else f"{name} (optional)" for name, field in fields.items()]
-    return "\n".join([*lines, f"expected: {', '.join(wanted) or 'no arguments'}"])
-
-
-def _problem(problem: Any) -> str:
-    path = ".".join(map(str, problem["loc"])) or "arguments"
-    if problem["type"] == "missing":
-        return f"- {path}: is required"
-    return f"- {path}: {problem['msg']}, got {_shortened(repr(problem['input']), _MAX_INPUT_CHARS)}"
-
-
-def _shortened(text: str, limit: int = _MAX_CHARS) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} (cut: the first {limit:,} of {len(text):,} characters)"
+def _kept(given: Any) -> ToolOutput:
+    """Return what a tool gave as a journal keeps it. Raises ``TypeError``, ``ValueError``: it cannot."""
+    output = ToolOutput(given) if isinstance(given, str) else given
+    if not isinstance(output, ToolOutput) or not isinstance(output.text, str):
+        raise TypeError(f"a tool must return text, or a ToolOutput, not {type(given).__name__}")
+    if output.data is None:
+        return output
+    written = json.dumps(output.data, ensure_ascii=False, allow_nan=False)
+    if nests_too_deep(output.data):
+        raise ValueError(f"its data has more than {MAX_DEPTH} levels of lists and objects")
+    if len(written) <= _MAX_CHARS:
+        return ToolOutput(output.text or written, storable(json.loads(written)))
+    left_out = f"(its data is left out: {len(written):,} characters of JSON, at most {_MAX_CHARS:,} are kept)"
+    return ToolOutput(f"{shortened(output.text or written, _MAX_CHARS)}\n{left_out}")

@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ekiden.dispatcher.cli.agents.discovery import AgentFile
+from ekiden.dispatcher.cli.agents.tools import KnownTools
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.encoding import decode
 from ekiden.shared.definitions.fields import KNOWN_FIELDS, MCP_SERVERS
 from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import Problem
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, is_foreign, tools_meant
+from ekiden.shared.definitions.tool_names import is_foreign, tools_meant
 from ekiden.shared.errors import DefinitionError
+from ekiden.shared.llm.models import provider_of
 
 __all__ = ["Check", "Checker", "Finding", "Report", "is_kebab"]
 
 MAX_DESCRIPTION = 1024
 """What the other programs that read such files take."""
-_SERVED = ("gemini-*", "scripted*")
 _KINDS = ("agent", "local")
 
 
@@ -99,6 +100,7 @@ class Checker:
         servers: The names of the MCP servers that are configured.
         models: Names, or patterns of names, that the settings give to models.
         default_model: The model of agents that name none.
+        tools: The tools that there are.
     """
 
     def __init__(
@@ -107,11 +109,13 @@ class Checker:
         servers: Iterable[str] = (),
         models: Iterable[str] = (),
         default_model: str = "",
+        tools: KnownTools | None = None,
     ) -> None:
         self.agents = agents
         self.servers = frozenset(servers)
         self.models = frozenset(models)
         self.default_model = default_model
+        self.tools = tools or KnownTools()
         self._references = _references(agents)
 
     def report(self, file: AgentFile) -> Report:
@@ -127,7 +131,7 @@ class Checker:
         lines = _lines_of(file.path)
         checks += [
             Check(_model_title(agent.model or self.default_model), tuple(self._model(agent, lines))),
-            Check(_titled("Tools", agent.allowed), _of(file.problems, "tools") + tuple(_tools(agent, lines))),
+            Check(_titled("Tools", agent.allowed), _of(file.problems, "tools") + tuple(self._tools(agent, lines))),
             Check(_titled("MCP servers", _servers_of(agent), "configured"), tuple(self._unconfigured(agent, lines))),
             Check("System prompt not empty", _of(file.problems, "instructions")),
             Check("Handoffs and sub-agents lead to agents", self._edges(agent, lines)),
@@ -137,10 +141,22 @@ class Checker:
 
     def _model(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
         model = agent.model
-        if model is None or any(fnmatchcase(model, known) for known in (*_SERVED, *self.models)):
+        if model is None or provider_of(model) or any(fnmatchcase(model, known) for known in self.models):
             return
         message = f"model {model!r} is none that Ekiden knows: give it an alias in the settings, or write 'inherit'"
         yield Finding("warning", message, lines.get("model"))
+
+    def _tools(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
+        line, known = lines.get("tools"), self.tools
+        for name in agent.allowed:
+            if not name.startswith("mcp.") and not known.has(name):
+                hint = _near(name, known.names)
+                text = f"{known.whose} the tool {name!r}: the agent works without, until a worker has it{hint}"
+                yield Finding("warning", text, line)
+        for name in agent.tools.deny if agent.tools else ():
+            if not (name.startswith("mcp.") or known.ever_has(name) or tools_meant(name) or is_foreign(name)):
+                text = f"{name!r} is forbidden, and {known.whose} such a tool{_near(name, known.names)}"
+                yield Finding("warning", text, line)
 
     def _unconfigured(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
         for server in _servers_of(agent):
@@ -173,23 +189,6 @@ def _model_title(model: str) -> str:
 def _titled(what: str, names: Iterable[str], state: str = "available") -> str:
     listed = ", ".join(names)
     return f"{what} [{listed}] {state}" if listed else f"{what} {state}"
-
-
-def _tools(agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
-    line = lines.get("tools")
-    for name in agent.allowed:
-        if not name.startswith("mcp.") and not _exists(name):
-            hint = _near(name, BUILTIN_TOOLS)
-            text = f"no worker ships with the tool {name!r}: the agent works without, until a worker has it{hint}"
-            yield Finding("warning", text, line)
-    for name in agent.tools.deny if agent.tools else ():
-        if not (name.startswith("mcp.") or _exists(name) or tools_meant(name) or is_foreign(name)):
-            hint = _near(name, BUILTIN_TOOLS)
-            yield Finding("warning", f"{name!r} is forbidden, and no worker ships with such a tool{hint}", line)
-
-
-def _exists(entry: str) -> bool:
-    return any(fnmatchcase(name, entry) for name in BUILTIN_TOOLS)
 
 
 def _servers_of(agent: AgentDefinition) -> tuple[str, ...]:

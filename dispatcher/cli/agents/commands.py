@@ -27,9 +27,11 @@ from ekiden.dispatcher.cli.agents.show import (
     row_of,
     shown_path,
 )
+from ekiden.dispatcher.cli.agents.tools import known_tools
 from ekiden.dispatcher.cli.options import AgentsDir, AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.llm.models import learn_providers
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
 from ekiden.shared.terminal_text import note, say
@@ -239,7 +241,11 @@ def _checker(agents: Agents, files: Sequence[AgentFile] = ()) -> Checker:
     """Return a checker that knows the agents in force and those of ``files``, wherever they are."""
     settings = load_settings()
     given = {file.name: file.definition for file in files if file.definition and not file.is_shadowed}
-    return Checker({**agents.in_force, **given}, configured_servers(), settings.model_aliases, settings.model or "")
+    tools = known_tools(settings)
+    for problem in (*learn_providers(settings), *tools.problems):
+        note(f"ekiden: {problem}")
+    default = settings.model or ""
+    return Checker({**agents.in_force, **given}, configured_servers(), settings.model_aliases, default, tools)
 
 
 def _files_named(name: str, agents: Agents) -> list[AgentFile]:

@@ -11,14 +11,15 @@ import yaml
 from ekiden.dispatcher.cli.agents.checks import is_kebab
 from ekiden.dispatcher.cli.agents.discovery import Agents, configured_servers, folder_of
 from ekiden.dispatcher.cli.agents.files import create_file
+from ekiden.dispatcher.cli.agents.tools import known_tools
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.encoding import decode
 from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.definitions.parsing import read_definition
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import DefinitionError, InvalidRequest
 from ekiden.shared.project_folders import project_of
+from ekiden.shared.settings import load_settings
 
 __all__ = ["Draft", "ask", "create", "templates"]
 
@@ -68,7 +69,7 @@ def ask(template: str | None, scope: str) -> Draft:
     draft.model = typer.prompt("Model", default="inherit").strip()
     scopes = ["project", "global"]
     draft.scope = typer.prompt("Scope (project, global)", default=scope, value_proc=_one_of(scopes))
-    known = ", ".join(sorted(BUILTIN_TOOLS))
+    known = ", ".join(sorted(known_tools(load_settings()).names))
     tools = ", ".join(fields.get("tools") or ["ls", "read_file", "grep", "glob"])
     draft.tools = typer.prompt(f"Tools (of {known})", default=tools).strip()
     if servers := configured_servers():

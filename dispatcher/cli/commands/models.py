@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.shared.llm.models import ModelValues, default_model, usable_models
+from ekiden.shared.llm.models import SCRIPTED, ModelValues, default_model, learn_providers, usable_models
 from ekiden.shared.settings import load_settings
-from ekiden.shared.terminal_text import say
+from ekiden.shared.terminal_text import note, say
 
 __all__ = ["models"]
 
@@ -16,16 +16,18 @@ __all__ = ["models"]
 def models(as_json: AsJson = False) -> None:
     """Show the models that agents can use here, and why the others cannot be used."""
     settings = load_settings()
+    for problem in learn_providers(settings):
+        note(f"ekiden: {problem}")
     found = usable_models(os.environ)
     output = Output()
     if not as_json:  # also where the default, which comes last, cannot be had
-        rows = [(one.name, one.adapter, "yes" if one.usable else "no", one.why_not) for one in found]
+        rows = [(one.name, one.provider, "yes" if one.usable else "no", one.why_not) for one in found]
         output.table(("model", "provider", "usable", "why not"), rows)
     default = default_model(ModelValues.of(settings), os.environ)
     if as_json:
         say(json.dumps({"default": default.name, "models": [asdict(model) for model in found]}))
         return
-    note = " (a stand-in that plays a script, not a model)" if default.name == "scripted" else ""
-    output.line(f"default: {default.name}{note}")
+    stand_in = " (a stand-in that plays a script, not a model)" if default.provider is SCRIPTED else ""
+    output.line(f"default: {default.name}{stand_in}")
     for alias, model in settings.model_aliases.items():
         output.line(f"alias: {alias} = {model}")

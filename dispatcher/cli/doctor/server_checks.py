@@ -9,6 +9,7 @@ from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.connection import configured, server_address
 from ekiden.dispatcher.cli.doctor.durability_checks import losses
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
+from ekiden.dispatcher.cli.doctor.plugs import loaded_there
 from ekiden.dispatcher.cli.views.jobs import local_time
 from ekiden.dispatcher.cli.views.waterfall import duration
 from ekiden.dispatcher.publishing import difference, published_ago
@@ -69,6 +70,7 @@ async def _examine(stores: Stores) -> list[Finding]:
         *agents_served(agents, pools),
         *queues_served(await stores.pools.queues()),
         *dead_letters(await stores.dead_letters.look()),
+        *loaded_there(pools),
         versions(pools),
     ]
 

@@ -129,8 +129,8 @@ class _Relay:
             asked = asked.instead(agent, session_of(job))
 
     async def _submit(self, client: Client, asked: CliRequest) -> str:
-        if asked.agent is not None:  # the catalog in force must be our dispatcher's, not one from yesterday
-            await self._stack.ready(client)
+        if asked.agent is not None or asked.strategy is not None:
+            await self._stack.ready(client)  # the catalog and the routers must be our dispatcher's, not yesterday's
         return await asked.submit(client, note, is_served=True)
 
     async def _see_through(self, follower: Follower) -> int:

@@ -111,6 +111,8 @@ class CliRequest:
         """
         if self.cwd is not None and not is_served:
             await require_reachable(client, self.cwd)
+        if self.strategy not in (None, AUTO) and (known := await client.strategies()):
+            strategy_of(str(self.strategy), known)
         return await client.submit(
             self.prompt,
             agent=self.agent,

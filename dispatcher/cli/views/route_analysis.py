@@ -5,18 +5,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ekiden.dispatcher.bootstrap import load_catalog, strategies_of
+from ekiden.dispatcher.bootstrap import load_catalog, strategies_of, strategy_in_force
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.dispatch import nobody, with_default
 from ekiden.dispatcher.routing.base import Route, RoutingResult
 from ekiden.dispatcher.routing.evaluation import evaluate, read_cases
 from ekiden.dispatcher.routing.overrides import parse_override, strategy_of
+from ekiden.dispatcher.routing.strategies import Strategies
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import load_folder
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.records import RoutingStage
 from ekiden.shared.settings import Settings, load_settings
-from ekiden.shared.terminal_text import one_line
+from ekiden.shared.terminal_text import note, one_line
 
 __all__ = ["Analysis", "analysed", "measured", "print_analysis", "print_measured"]
 
@@ -62,8 +63,8 @@ async def analysed(prompt: str, strategy: str | None, folder: Path | None, *, ex
     settings = load_settings()
     catalog = _catalog(settings, folder)
     routers = strategies_of(settings)
-    override = parse_override(prompt, catalog.names)
-    name = str(strategy_of(strategy) if strategy else override.strategy or settings.routing_strategy)
+    override = parse_override(prompt, catalog.names, routers)
+    name = _named(strategy, routers) or override.strategy or strategy_in_force(settings, routers)
     is_asked = strategy is not None or override.strategy is not None
     if override.agent is not None:
         route = Route(agent=override.agent, stage="agent", score=0, confidence=100)
@@ -82,9 +83,17 @@ async def measured(lines: Sequence[str], strategy: str | None, folder: Path | No
     """Route the labelled requests of ``lines`` and return the figures."""
     settings = load_settings()
     catalog = _catalog(settings, folder)
-    name = str(strategy_of(strategy)) if strategy else settings.routing_strategy
+    routers = strategies_of(settings)
+    name = _named(strategy, routers) or strategy_in_force(settings, routers)
     cases = read_cases(lines, catalog.names)
-    return {"strategy": name, **await evaluate(strategies_of(settings)[name], catalog, cases)}
+    return {"strategy": name, **await evaluate(routers[name], catalog, cases)}
+
+
+def _named(strategy: str | None, routers: Strategies) -> str | None:
+    """Return the strategy that the command names. What is wrong with plug-ins is told beside its output."""
+    for problem in routers.problems:
+        note(f"ekiden: {problem}")
+    return strategy_of(strategy, routers) if strategy else None
 
 
 def print_analysis(analysis: Analysis, out: Output | None = None) -> None:

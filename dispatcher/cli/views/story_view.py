@@ -8,6 +8,7 @@ from ekiden.dispatcher.cli.terminal.output import Output, speaks_unicode
 from ekiden.dispatcher.cli.views.waterfall import ASCII, UNICODE, waterfall
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.story_reader import job_tree_story
+from ekiden.shared.llm.models import learn_providers
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Entry
 from ekiden.shared.redaction import configure_redaction
@@ -23,6 +24,7 @@ def read_story(job: str, journals: Mapping[str, Sequence[Entry]], now_ms: int | 
     """Read journals with the prices of the settings, and let their patterns mask what is shown of them."""
     settings = load_settings()
     configure_redaction(settings.redact, settings.secrets)
+    learn_providers(settings)  # what their models cost, and what exports call them
     return job_tree_story(job, journals, now_ms, Prices(settings.prices))
 
 

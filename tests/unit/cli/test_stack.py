@@ -43,3 +43,12 @@ def test_what_keeps_agent_files_from_being_in_force_is_told_once(
     for _ in range(2):
         stack.tell_problems(told.append)
     assert told == [text]
+
+
+def test_what_either_pool_could_not_load_is_told_once(tmp_path: Path) -> None:
+    both, tools = ({"event": "plugin", "level": "error", "problem": text} for text in ("models: x", "tools: y"))
+    stack = Stack("unix:///s", tmp_path, tmp_path)
+    stack.children |= {"dispatcher": cast(Any, Dispatcher(both)), "worker": cast(Any, Dispatcher(both, tools))}
+    told: list[str] = []
+    stack.tell_problems(told.append)
+    assert told == ["plug-in not loaded: models: x", "plug-in not loaded: tools: y"]

@@ -124,6 +124,23 @@ def test_what_a_message_says_of_its_routing_comes_before_whom_one_talks_to(
     assert (asked.prompt, asked.agent, asked.strategy) == ("help", agent, strategy)
 
 
+def test_a_strategy_is_one_that_a_dispatcher_has_announced_and_where_none_has_any_is_left_to_it(
+    valkey_url: str,
+) -> None:
+    async def scenario(client: Client, notes: list[str]) -> None:
+        asked = CliRequest("@auto --strategy=nearest x", SessionChoice("ada")).overridden(None)
+        assert await asked.submit(client, notes.append)
+        stores = open_stores(valkey_url)
+        await stores.pools.announce(PoolView("vm.1", "dispatcher", (), strategies=("rule", "nearest-desk")))
+        await stores.close()
+        with pytest.raises(InvalidRequest, match="no strategy 'nearest': give one of nearest-desk, rule; did you mean"):
+            await asked.submit(client, notes.append)
+        there = CliRequest("@auto --strategy=nearest-desk x", SessionChoice("ada")).overridden(None)
+        assert await there.submit(client, notes.append)
+
+    run(valkey_url, scenario)
+
+
 def test_an_agent_named_in_the_message_does_not_choose_the_session(valkey_url: str) -> None:
     async def scenario(client: Client, notes: list[str]) -> None:
         session = await ask(client, notes, SessionChoice("ada"))

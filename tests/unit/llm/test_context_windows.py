@@ -1,15 +1,5 @@
-import pytest
-
-from ekiden.shared.llm.context_windows import DEFAULT_WINDOW, tokens_in, tokens_of, window_of
+from ekiden.shared.llm.context_windows import tokens_in, tokens_of
 from ekiden.shared.messages import Message, TextPart, ToolCall, user_message
-
-
-@pytest.mark.parametrize(
-    ("name", "window"),
-    [("gemini-2.5-flash", 1_048_576), ("gemini-9-ultra", 1_048_576), ("llama3", DEFAULT_WINDOW), ("", DEFAULT_WINDOW)],
-)
-def test_a_models_name_tells_its_window(name: str, window: int) -> None:
-    assert window_of(name) == window
 
 
 def test_a_token_is_four_latin_letters_and_less_than_two_chinese_characters() -> None:

@@ -1,14 +1,24 @@
 """Which model serves which name, with a key and without."""
 
-from dataclasses import replace
+import asyncio
+from collections.abc import Callable, Iterator
 
 import pytest
 from structlog.testing import capture_logs
 
 from ekiden.shared.errors import MissingModel
-from ekiden.shared.llm.models import ADAPTERS, Models, ModelValues, choose, usable_models
+from ekiden.shared.llm.base import ModelRequest
+from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
+from ekiden.shared.llm.models import Models, ModelValues, choose, learn_providers, providers, usable_models
 from ekiden.shared.llm.retrying import RetryingModel
 from ekiden.shared.llm.sanitizing import SanitizingModel
+from ekiden.shared.messages import Usage
+from ekiden.shared.prices import Prices
+from ekiden.shared.settings import load_settings
+from ekiden.shared.telemetry import names
+from tests.unit.conftest import Install
+
+Learn = Callable[..., tuple[str, ...]]
 
 KEY = {"GEMINI_API_KEY": "k"}
 VERTEX = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p"}
@@ -19,12 +29,12 @@ PLAIN = ModelValues()
 @pytest.mark.parametrize("env", [KEY, VERTEX])
 def test_with_a_key_gemini_is_the_default(name: str | None, env: dict[str, str]) -> None:
     choice = choose(name, PLAIN, env)
-    assert (choice.name, choice.adapter.name, choice.note) == ("gemini-2.5-flash", "gemini", "")
+    assert (choice.name, choice.provider.name, choice.note) == ("gemini-2.5-flash", "gemini", "")
 
 
 def test_without_a_key_the_stand_in_answers_and_says_what_to_do() -> None:
     choice = choose(None, PLAIN, {})
-    assert (choice.name, choice.adapter.name) == ("scripted", "scripted")
+    assert (choice.name, choice.provider.name) == ("scripted", "scripted")
     assert "GEMINI_API_KEY" in choice.note
 
 
@@ -33,7 +43,7 @@ def test_without_a_key_the_stand_in_answers_and_says_what_to_do() -> None:
 )
 def test_every_gemini_model_is_served_by_gemini(name: str) -> None:
     choice = choose(name, PLAIN, KEY)
-    assert choice.adapter.name == "gemini"
+    assert choice.provider.name == "gemini"
     assert choice.name == name.strip().removeprefix("models/")
     assert not choice.note
 
@@ -130,8 +140,107 @@ def test_a_provider_is_made_once() -> None:
     assert isinstance(flash._model, RetryingModel)
 
 
-def test_a_second_provider_fits_beside_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = replace(ADAPTERS[1], name="other", prefix="llama-", known=("llama-7b",))
-    monkeypatch.setattr("ekiden.shared.llm.models.ADAPTERS", (*ADAPTERS, other))
-    assert choose("llama-7b", PLAIN, {}).adapter is other
-    assert "llama-7b" in {model.name for model in usable_models({})}
+@pytest.mark.parametrize(("name", "window"), [("gemini-2.5-flash", 1_048_576), ("gemini-9-ultra", 1_048_576)])
+def test_a_models_name_tells_its_window(name: str, window: int) -> None:
+    assert choose(name, PLAIN, KEY).window == window
+
+
+OTHER = """
+from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.llm.base import ModelReply
+from ekiden.shared.llm.models import Provider
+from ekiden.shared.messages import Message, TextPart
+
+
+class Echo:
+    times = 0
+
+    async def reply(self, request, on_delta=None):
+        self.times += 1
+        if self.times == 1:
+            raise ModelUnavailable("not yet", 0.0)
+        message = Message(role="model", parts=(TextPart(text="hm\\ud83d"),))
+        return ModelReply(message=message, model=request.model)
+
+
+def why_not(env):
+    return "" if env["LLAMA"] == "here" else "set LLAMA"
+
+
+llama = Provider(
+    name="llama",
+    serves=("llama-", "gpt-"),
+    make=lambda values, env: Echo() if "BROKEN" not in env else 1 / 0,
+    known=("llama-7b",),
+    why_not=why_not,
+    windows={"llama-": 8_192, "llama-70b": 131_072},
+    prices={"llama-": (1.0, 2.0), "llama-70b": (3.0, 4.0)},
+)
+named = Provider(name="named", serves=("n-",), make=None, telemetry_name="x.named", operation="text_completion")
+gemini_like = Provider(name="mine", serves=("gemini-2.5",), make=None)
+"""
+HERE = {"LLAMA": "here"}
+
+
+@pytest.fixture
+def llama(install: Install, monkeypatch: pytest.MonkeyPatch) -> Iterator[Learn]:
+    """Return what installs the package of a third provider, and allows the plug-ins of it that are named."""
+
+    def learn(*attributes: str) -> tuple[str, ...]:
+        install("my-llama", OTHER, models={name: name for name in attributes})
+        return learn_providers(load_settings(models_packages=["my-llama"]))
+
+    yield learn
+    learn_providers(load_settings(models_packages=[]))
+
+
+def test_a_provider_of_a_plug_in_serves_its_models_wherever_one_is_named(llama: Learn) -> None:
+    assert llama("llama") == ()
+    assert choose("llama-7b", PLAIN, HERE).provider.name == "llama"
+    assert choose("gpt-4", PLAIN, HERE).note == "", "an alias of ours does not stand in its way"
+    assert choose("gpt-4", ModelValues(aliases={"gpt-*": "llama-7b"}), HERE).name == "llama-7b"
+    assert choose(None, ModelValues(model="llama-7b"), HERE).name == "llama-7b"
+    assert {"llama-7b", "gemini-2.5-pro", "scripted"} <= {model.name for model in usable_models(HERE)}
+
+
+def test_the_default_is_gemini_then_a_plug_ins_model_and_the_stand_in_last(llama: Learn) -> None:
+    llama("llama")
+    assert choose(None, PLAIN, {**HERE, **KEY}).name == "gemini-2.5-flash"
+    assert choose(None, PLAIN, HERE).name == "llama-7b"
+    assert choose(None, PLAIN, {"LLAMA": ""}).name == "scripted"
+
+
+def test_a_plug_ins_provider_tells_window_price_and_names_of_its_models(llama: Learn) -> None:
+    llama("llama", "named")
+    assert [choose(name, PLAIN, HERE).window for name in ("llama-7b", "llama-70b-chat")] == [8_192, 131_072]
+    assert choose("n-1", PLAIN, HERE).window == DEFAULT_WINDOW
+    million = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+    assert [Prices().cost_usd(name, million) for name in ("llama-7b", "llama-70b", "n-1")] == [3.0, 7.0, None]
+    assert Prices({"llama-7": (9.0, 0.0)}).cost_usd("llama-7b", million) == 9.0
+    assert [(names.provider_of(one), names.operation_of(one)) for one in ("llama-7b", "models/n-1", "gemini-x")] == [
+        ("llama", "chat"),
+        ("x.named", "text_completion"),
+        ("gcp.gemini", "generate_content"),
+    ]
+    assert names.provider_of("nobody-s") == names.OTHER
+
+
+def test_a_plug_ins_model_is_asked_again_and_its_words_are_storable_like_everybodys(llama: Learn) -> None:
+    llama("llama")
+    models = Models(PLAIN, HERE)
+    reply = asyncio.run(models.model(models.choose("llama-7b")).reply(ModelRequest("a", "llama-7b", "", ())))
+    assert reply.message.text == "hm\ufffd"
+
+
+def test_a_provider_that_serves_what_another_does_is_left_out(llama: Learn) -> None:
+    (problem,) = llama("gemini_like")
+    assert "my-llama 1.2 (my_llama:gemini_like) serves 'gemini-2.5', as 'gemini' does" in problem
+    assert [one.name for one in providers()] == ["gemini", "scripted"]
+
+
+def test_what_goes_wrong_in_a_plug_ins_provider_is_told_as_its_own(llama: Learn) -> None:
+    llama("llama")
+    assert "cannot tell what it needs: KeyError" in choose("llama-7b", PLAIN, {}).note
+    models = Models(PLAIN, {**HERE, "BROKEN": ""})
+    with pytest.raises(MissingModel, match="'llama' cannot make its model: ZeroDivisionError"):
+        models.model(models.choose("llama-7b"))

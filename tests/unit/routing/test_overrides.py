@@ -55,8 +55,14 @@ def test_without_a_catalog_any_name_is_taken() -> None:
 
 
 def test_an_unknown_strategy_names_what_there_is() -> None:
-    with pytest.raises(InvalidRequest, match=r"'rules': give one of rule, semantic, llm, hybrid; did you mean 'rule'"):
-        parse_override("@auto --strategy=rules x", AGENTS)
+    known = ("rule", "semantic", "nearest-desk")
+    with pytest.raises(InvalidRequest, match=r"'rules': give one of nearest-desk, rule, semantic; did you mean 'rule'"):
+        parse_override("@auto --strategy=rules x", AGENTS, known)
+    assert parse_override("@auto --strategy=Nearest-Desk x", AGENTS, known).strategy == "nearest-desk"
+
+
+def test_where_nobody_knows_the_strategies_any_name_is_taken() -> None:
+    assert parse_override("@auto --strategy=mine x").strategy == "mine"
 
 
 @pytest.mark.parametrize("text", ["@debugger", '@debugger ""', "@auto --strategy=rule "])

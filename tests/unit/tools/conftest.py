@@ -33,7 +33,7 @@ def use(context: ToolContext) -> Use:
     """Call a synchronous tool's function with arguments as a model gives them."""
 
     def call(tool: Tool, **args: Any) -> str:
-        result = tool.function(tool.arguments.model_validate(args), context)
+        result = tool.function(tool.parse(args), context)
         assert isinstance(result, str)
         return result
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,12 +19,17 @@ from ekiden.shared.project_folders import state_folder
 from ekiden.shared.settings import load_settings
 from ekiden.shared.settings_files import change_setting, global_file
 from ekiden.shared.trust.store import remember
-from ekiden.workers.tools.base import ToolContext
+from ekiden.workers.tools.base import Tool, ToolContext
 from ekiden.workers.tools.builtin.editing import edit_file
 from ekiden.workers.tools.builtin.files import ls, read_file
 from ekiden.workers.tools.builtin.searching import glob, grep
 from ekiden.workers.tools.protected_paths import BUILTIN_PLACES, Protected
 from tests.unit.tools.conftest import Use
+
+
+def args_of(tool: Tool, **args: Any) -> Any:
+    return tool.parse(args)
+
 
 PLACES = [
     ".git/hooks/pre-commit",
@@ -118,8 +124,8 @@ def test_what_a_read_only_place_is_a_link_to_is_read_only_by_its_own_name_as_wel
         with pytest.raises(ToolError, match="read-only for agents"):
             use(edit_file, path=path, old="old", new="new")
     allowing = replace(context, protected=Protected(writable=[".gemini", ".bashrc"]))
-    edit_file.function(edit_file.arguments(path="dotfiles/agents/a.md", old="", new="x"), allowing)
-    edit_file.function(edit_file.arguments(path=".bashrc", old="old", new="new"), allowing)
+    edit_file.function(args_of(edit_file, path="dotfiles/agents/a.md", old="", new="x"), allowing)
+    edit_file.function(args_of(edit_file, path=".bashrc", old="old", new="new"), allowing)
     assert (cwd / "dotfiles" / "bashrc").read_text() == "new"
     assert (cwd / "dotfiles" / "agents" / "a.md").read_text() == "x"
 
@@ -145,14 +151,14 @@ def test_a_workspace_within_such_a_place_is_in_it(root: str, path: str, cwd: Pat
     (cwd / root).mkdir(parents=True)
     below = replace(context, cwd=cwd / root, root=cwd / root)
     with pytest.raises(ToolError, match="read-only for agents"):
-        edit_file.function(edit_file.arguments(path=path, old="", new="x"), below)
+        edit_file.function(args_of(edit_file, path=path, old="", new="x"), below)
 
 
 def test_a_project_that_lies_below_such_a_place_is_a_project(cwd: Path, context: ToolContext) -> None:
     tree = cwd / ".claude" / "worktrees" / "one"
     tree.mkdir(parents=True)
     (tree / ".git").write_text("gitdir: elsewhere")
-    edit_file.function(edit_file.arguments(path="a.py", old="", new="x"), replace(context, cwd=tree, root=tree))
+    edit_file.function(args_of(edit_file, path="a.py", old="", new="x"), replace(context, cwd=tree, root=tree))
     assert (tree / "a.py").read_text() == "x"
 
 
@@ -177,7 +183,7 @@ def test_a_project_that_lies_below_such_a_place_is_a_project(cwd: Path, context:
 def test_what_the_setting_names_may_be_written_and_nothing_else(
     allowed: str, path: str, is_written: bool, cwd: Path, context: ToolContext
 ) -> None:
-    args = edit_file.arguments(path=path, old="", new="x")
+    args = args_of(edit_file, path=path, old="", new="x")
     allowing = replace(context, protected=Protected(writable=[allowed]))
     if is_written:
         edit_file.function(args, allowing)
@@ -206,7 +212,7 @@ def test_what_the_setting_names_may_be_written_and_nothing_else(
 def test_what_the_setting_adds_is_read_only_and_no_other_setting_lifts_it(
     glob: str, path: str, is_written: bool, cwd: Path, context: ToolContext
 ) -> None:
-    args = edit_file.arguments(path=path, old="", new="x")
+    args = args_of(edit_file, path=path, old="", new="x")
     guarding = replace(context, protected=Protected([glob], path.split("/")))
     if is_written:
         edit_file.function(args, guarding)
@@ -272,11 +278,11 @@ def test_nothing_of_ekidens_is_read_or_written_even_if_the_workspace_is_the_home
     for path in kept:
         for tool, args in ((read_file, {}), (ls, {}), (grep, {"pattern": "x"}), (glob, {"pattern": "*"})):
             with pytest.raises(ToolError, match="closed to agents"):
-                tool.function(tool.arguments(path=str(path), **args), context)
+                tool.function(args_of(tool, path=str(path), **args), context)
         with pytest.raises(ToolError, match="closed to agents"):
-            edit_file.function(edit_file.arguments(path=f"{path}/x", old="", new="x"), context)
-    assert grep.function(grep.arguments(pattern="needle"), context) == "notes.txt:1:needle"
-    found = str(glob.function(glob.arguments(pattern="**"), context)).splitlines()
+            edit_file.function(args_of(edit_file, path=f"{path}/x", old="", new="x"), context)
+    assert grep.function(args_of(grep, pattern="needle"), context) == "notes.txt:1:needle"
+    found = str(glob.function(args_of(glob, pattern="**"), context)).splitlines()
     assert sorted(found) == ["link", "notes.txt"]
 
 
@@ -303,7 +309,7 @@ def test_a_search_of_the_whole_disk_does_not_enter_the_kernels_files(
         paths, "_entries", lambda folder: ([], ["proc", "sys", "dev"]) if is_root(folder) else (["a"], [])
     )
     everything = replace(context, root=Path("/"), cwd=Path("/"))
-    assert str(glob.function(glob.arguments(pattern="**"), everything)).startswith("no file")
+    assert str(glob.function(args_of(glob, pattern="**"), everything)).startswith("no file")
 
 
 def is_root(folder: int) -> bool:

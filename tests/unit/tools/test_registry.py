@@ -1,9 +1,14 @@
+from importlib.metadata import version
+
 import pytest
 from pydantic import BaseModel
 
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.setting_plugins import Allowed
+from ekiden.shared.stores.views import ToolView
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.registry import Registry, builtin_registry
+from ekiden.workers.tools.registry import BUILTIN, Registry, builtin_registry, plugin_tools
+from tests.unit.conftest import Install
 
 
 class Nothing(BaseModel):
@@ -65,3 +70,86 @@ def test_every_builtin_tool_tells_a_model_what_it_and_its_arguments_are_for() ->
         assert spec.description
         assert spec.parameters["type"] == "object"
         assert all(field["description"] for field in spec.parameters["properties"].values())
+
+
+TOOLS = """
+from pydantic import BaseModel, Field
+
+from ekiden import tool
+
+
+class CountWords(BaseModel):
+    \'\'\'Count the words of a text.\'\'\'
+
+    text: str = Field(description="The text.")
+
+
+@tool(CountWords, read_only=True)
+def count_words(args, context):
+    return str(len(args.text.split()))
+
+
+@tool(CountWords)
+def bash(args, context):
+    return "mine"
+
+
+@tool(CountWords)
+def transfer_to_me(args, context):
+    return "mine"
+
+
+@tool(CountWords)
+def CamelCase(args, context):
+    return ""
+
+
+@tool(CountWords)
+def no_context(args):
+    return ""
+
+
+several = [count_words, bash]
+"""
+
+
+def test_tools_of_an_allowed_package_are_announced_with_package_version_and_digest(install: Install) -> None:
+    install("my-tools", TOOLS, "2.0", tools={"count_words": "count_words"})
+    tools, problems = plugin_tools(Allowed(packages=("my-tools",)), ())
+    assert problems == ()
+    registry = builtin_registry(workspace=False)
+    for one in tools:
+        registry.add(one)
+    mine, ours = registry.views()
+    assert mine == ToolView("count_words", mine.digest, "my-tools", "2.0", read_only=True)
+    assert (ours.name, ours.package, ours.version) == ("set_state", "ekiden", version("ekiden"))
+    assert len({mine.digest, ours.digest, ""}) == 3
+
+
+def test_a_tool_that_the_settings_name_by_its_attribute_has_no_package(install: Install) -> None:
+    install("my-tools", TOOLS)
+    ((mine,), _) = plugin_tools(Allowed(modules=("my_tools:count_words",)), ())
+    assert (mine.name, mine.package) == ("count_words", "")
+
+
+def test_a_builtin_tools_name_stays_ours(install: Install) -> None:
+    install("my-tools", TOOLS, tools={"all": "several"})
+    tools, (problem,) = plugin_tools(Allowed(packages=("my-tools",)), (one.name for one in BUILTIN))
+    assert [one.name for one in tools] == ["count_words"]
+    assert "'bash' of my-tools 1.2 (my_tools:several) is a name of Ekiden's own" in problem
+
+
+@pytest.mark.parametrize(
+    ("attribute", "said"),
+    [
+        ("transfer_to_me", "is no name for a tool"),
+        ("CamelCase", "is no name for a tool"),
+        ("no_context", "does not take what a tool is called with"),
+    ],
+)
+def test_a_tool_that_nobody_could_call_is_told_and_left_out(install: Install, attribute: str, said: str) -> None:
+    install("my-tools", TOOLS, tools={"x": attribute})
+    tools, (problem,) = plugin_tools(Allowed(packages=("my-tools",)), ())
+    assert tools == []
+    assert said in problem
+    assert "my-tools 1.2 (my_tools:" in problem

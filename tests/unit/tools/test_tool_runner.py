@@ -9,9 +9,10 @@ import pytest
 from pydantic import BaseModel, Field
 from structlog.testing import capture_logs
 
-from ekiden.shared.errors import ToolError
+from ekiden.shared.errors import DefinitionError, ToolError
+from ekiden.shared.llm.base import ToolSpec
 from ekiden.shared.messages import ToolCall, ToolResult
-from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.base import ToolContext, ToolOutput, schema_tool, tool
 from ekiden.workers.tools.tool_runner import ToolRunner
 from tests.ticking import beside_a_ticking_loop
 
@@ -177,7 +178,7 @@ def test_turns_a_tool_error_into_its_text(tool_runner: ToolRunner, context: Tool
         ("break_down", "SystemExit", "SystemExit: boom"),
         ("break_down", "StopIteration", "RuntimeError: StopIteration"),
         ("break_down_async", "", "TimeoutError: slow"),
-        ("number", "", "TypeError: a tool must return text, not int"),
+        ("number", "", "TypeError: a tool must return text, or a ToolOutput, not int"),
     ],
 )
 def test_survives_a_tool_that_fails_unexpectedly_and_logs_it(
@@ -258,3 +259,93 @@ def test_a_tools_name_without_end_is_answered_in_a_moment(context: ToolContext) 
     result = asyncio.run(beside_a_ticking_loop(lambda: ToolRunner([say]).run(call, context)))
     assert "there is no tool" in result.content
     assert len(result.content) < 500
+
+
+PLACE = ToolSpec(
+    name="place",
+    description="Say where a city is.",
+    parameters={
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}, "zoom": {"type": "integer"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+)
+
+
+@schema_tool(PLACE, read_only=True)
+async def place(args: dict[str, Any], context: ToolContext) -> ToolOutput:
+    return ToolOutput(f"{args['city']} is in the east.", {"city": args["city"], "at": [52.5, None]})
+
+
+def test_a_tool_with_a_schema_alone_takes_its_arguments_as_they_are(context: ToolContext) -> None:
+    result = _run(ToolRunner([place]), context, "place", city="Berlin")
+    assert result.content == "Berlin is in the east."
+    assert result.data == {"city": "Berlin", "at": [52.5, None]}
+    assert place.spec == PLACE
+
+
+def test_arguments_that_do_not_fit_the_schema_are_told_one_by_one(context: ToolContext) -> None:
+    result = _run(ToolRunner([place]), context, "place", zoom="near", town="Berlin")
+    assert result.is_error
+    assert result.data is None
+    first, *problems = result.content.splitlines()
+    assert first == "the arguments of 'place' are not valid:"
+    assert len(problems) == 3
+    assert all(any(word in line for line in problems) for word in ("city", "zoom", "town"))
+
+
+def test_a_schema_that_cannot_be_checked_makes_no_tool() -> None:
+    with pytest.raises(DefinitionError, match="no JSON Schema"):
+        schema_tool(PLACE.model_copy(update={"parameters": {"type": "thing"}}))
+
+
+def test_what_costs_too_much_to_check_holds_no_event_loop(context: ToolContext) -> None:
+    many = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
+
+    @schema_tool(PLACE.model_copy(update={"parameters": many}))
+    def place(args: dict[str, Any], context: ToolContext) -> str:
+        return "fine"
+
+    call = ToolCall(id="c", name="place", args={"x": [{"n": n} for n in range(3_000)]})
+    assert asyncio.run(beside_a_ticking_loop(lambda: ToolRunner([place]).run(call, context))).call_id == "c"
+
+
+def _giving(output: Any, context: ToolContext) -> ToolResult:
+    @tool(Say)
+    def give(args: Say, context: ToolContext) -> ToolOutput:
+        return output  # type: ignore[no-any-return]
+
+    tool_runner = ToolRunner([give])
+    result = _run(tool_runner, context, "give", text="")
+    tool_runner.close()
+    return result
+
+
+def test_data_without_a_text_is_read_by_the_model_as_json(context: ToolContext) -> None:
+    result = _giving(ToolOutput(data={"n": (1, 2), "é": "x\ud800"}), context)
+    assert result.content == '{"n": [1, 2], "é": "x\ufffd"}'
+    assert result.data == {"n": [1, 2], "é": "x\ufffd"}
+
+
+@pytest.mark.parametrize("data", [{"x": object()}, float("nan"), {"x": {1, 2}}])
+def test_data_that_is_no_json_is_an_error(data: Any, context: ToolContext) -> None:
+    with capture_logs():
+        result = _giving(ToolOutput("text", data), context)
+    assert (result.is_error, result.data) == (True, None)
+
+
+def test_data_that_nests_too_deep_for_a_journal_is_an_error(context: ToolContext) -> None:
+    deep: Any = []
+    for _ in range(100):
+        deep = [deep]
+    with capture_logs():
+        result = _giving(ToolOutput("text", deep), context)
+    assert result.is_error
+    assert "more than 64 levels" in result.content
+
+
+def test_data_that_is_too_much_is_left_out_and_the_model_is_told(context: ToolContext) -> None:
+    result = _giving(ToolOutput("a long list", ["x" * 1_000] * 101), context)
+    assert (result.is_error, result.data) == (False, None)
+    assert result.content.startswith("a long list\n(its data is left out: 101,")

@@ -110,7 +110,9 @@ def test_a_folder_of_scripts_that_is_none_has_no_scripts(tmp_path: Path, path: s
 
 
 def test_servers_and_hooks_of_a_settings_file_are_rights_by_name() -> None:
-    values = json.loads('{"mcpServers": {"git": {"command": "x"}}, "hooks": {"BeforeTool": []}, "theme": "dark"}')
+    values = json.loads(
+        '{"mcpServers": {"git": {"command": "x"}}, "hooks": {"BeforeTool": [], "packages": ["x"]}, "theme": "dark"}'
+    )
     found = list(section_rights(values))
     assert [(section, name) for section, name, _ in found] == [("mcpServers", "git"), ("hooks", "BeforeTool")]
     assert found[0][2].shown == 'MCP server git: {"command": "x"}'

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_trust import project_trust_of
+from ekiden.shared.setting_plugins import GROUPS, NOT_YET
 from ekiden.shared.settings import HARMLESS, Settings, key_of, load_settings, origin_of
 from ekiden.shared.settings_files import change_setting, global_file, project_file
 from ekiden.shared.trust.notices import take_over
 from ekiden.shared.trust.store import remember
 
-RISKY = sorted(Settings.model_fields.keys() - HARMLESS)
+REFUSED = {f"{group}_{kind}" for group in NOT_YET for kind in ("packages", "modules")}
+RISKY = sorted(Settings.model_fields.keys() - HARMLESS - REFUSED)
 VALUES: dict[str, Any] = {
     "redis_url": "redis://203.0.113.7:6379/0",
     "gemini_base_url": "http://203.0.113.7",
@@ -35,6 +37,7 @@ VALUES: dict[str, Any] = {
     "routing_fallback": "default_agent",
     "routing_session_policy": "sticky",
     "tracing_sample_rate": 0.5,
+    **{f"{group}_modules": ["a:b"] for group in GROUPS},
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -130,7 +133,7 @@ def test_a_folder_that_is_not_trusted_cannot_say_who_gets_what_nobody_matches(pr
 
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
-@pytest.mark.parametrize("value", [-1, "soon", [[]], {"a": 1}])
+@pytest.mark.parametrize("value", [-1, "not now", [[]], {"a": 1}])
 def test_a_wrong_harmless_value_of_a_folder_is_told_and_stops_nothing_until_it_is_trusted(
     name: str, value: Any, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

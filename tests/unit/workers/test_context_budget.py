@@ -9,8 +9,8 @@ def block(text: str, *, is_pinned: bool = False) -> Block:
 
 
 def test_a_half_of_a_small_window_and_never_more_than_a_limit_is_for_the_past() -> None:
-    assert budget_for("llama3") == 16_384
-    assert budget_for("gemini-2.5-flash") == MAX_TOKENS == 60_000
+    assert budget_for(32_768) == 16_384
+    assert budget_for(1_048_576) == MAX_TOKENS == 60_000
 
 
 def test_what_has_room_is_told_in_its_order() -> None:

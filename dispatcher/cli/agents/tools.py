@@ -1,0 +1,81 @@
+"""Which tools there are, for those who write agent files: what workers that run have, else what workers here would."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from ekiden.dispatcher.cli.connection import server_address
+from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
+from ekiden.shared.errors import EkidenError
+from ekiden.shared.plugins import sources
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import open_stores
+from ekiden.shared.stores.views import PoolView
+
+__all__ = ["KnownTools", "known_tools", "tools_of"]
+
+_QUIET_WAIT_S = 2.0
+"""How long a server may take to tell: files are checked without one, too."""
+
+
+@dataclass(frozen=True)
+class KnownTools:
+    """Tools by name."""
+
+    names: frozenset[str] = BUILTIN_TOOLS
+    """What the workers have that run; where none does, what they come with, and what the settings here add."""
+    is_announced: bool = False
+    """Whether workers that run have told so."""
+    problems: tuple[str, ...] = ()
+    """What those workers were to load and could not."""
+
+    @property
+    def whose(self) -> str:
+        """Who is without a tool that is none of these."""
+        return "no worker that runs has" if self.is_announced else "no worker ships with"
+
+    def has(self, entry: str) -> bool:
+        """Tell whether a tool has this name, or one that the pattern means."""
+        return any(fnmatchcase(name, entry) for name in self.names)
+
+    def ever_has(self, entry: str) -> bool:
+        """Tell whether there is such a tool, or might be in a worker that is set up otherwise."""
+        return self.has(entry) or any(fnmatchcase(name, entry) for name in BUILTIN_TOOLS)
+
+
+def known_tools(settings: Settings) -> KnownTools:
+    """Ask the workers of the configured server, or of the one that runs here; where there are none, look here.
+
+    Code of plug-ins is not loaded for it: their entry points have the names.
+    """
+    pools = _pools()
+    if any(pool.kind == "worker" for pool in pools):
+        return tools_of(pools)
+    added, _ = sources("tools", settings.allowed("tools"))
+    return KnownTools(BUILTIN_TOOLS.union(source.name for source in added))
+
+
+def tools_of(pools: Iterable[PoolView]) -> KnownTools:
+    """Return what these pools have announced."""
+    workers = [pool for pool in pools if pool.kind == "worker"]
+    names = frozenset(tool.name for pool in workers for tool in pool.tools)
+    problems = dict.fromkeys(problem for pool in workers for problem in pool.problems)
+    return KnownTools(names, is_announced=True, problems=tuple(problems))
+
+
+def _pools() -> list[PoolView]:
+    try:
+        with server_address(None, None, may_start=False) as url:
+            return asyncio.run(_asked(url))
+    except (EkidenError, TimeoutError):
+        return []
+
+
+async def _asked(url: str) -> list[PoolView]:
+    async with asyncio.timeout(_QUIET_WAIT_S):
+        stores = open_stores(url, retries=0)
+        try:
+            return await stores.pools.pools()
+        finally:
+            await stores.close()

@@ -1,0 +1,192 @@
+"""Plug-ins: tools, models, routers, hooks and commands of other packages, named by entry points or by the settings.
+
+Only what the settings allow is loaded (``settings.allowed``), by its name, once in a process. What a plug-in does wrong
+is a problem to report, and stops nobody. Importing this loads nothing: not even the metadata of packages.
+"""
+
+import importlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ekiden.shared.terminal_text import one_line
+
+if TYPE_CHECKING:
+    from ekiden.shared.setting_plugins import Allowed, Group
+
+__all__ = ["Loaded", "Plugin", "Source", "clashes", "entry_group", "fetch", "installed", "load", "offers", "sources"]
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
+_MOST_SAID = 300
+"""Characters of what went wrong in somebody else's code."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a plug-in is: an entry point of an installed package, or an attribute of a module."""
+
+    name: str
+    """The entry point's, or the attribute's."""
+    target: str
+    """``module:attribute``."""
+    package: str = ""
+    """The distribution; empty: the settings name the attribute itself."""
+    version: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version} ({self.target})" if self.package else self.target
+
+
+@dataclass(frozen=True)
+class Plugin(Generic[T]):
+    """One object that a plug-in brings."""
+
+    name: str
+    made: T
+    source: Source
+
+
+@dataclass(frozen=True)
+class Loaded(Generic[T]):
+    """What was loaded of one group, in the order of the settings, and why the rest was not."""
+
+    plugins: tuple[Plugin[T], ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def made(self) -> dict[str, T]:
+        """The objects by name."""
+        return {plugin.name: plugin.made for plugin in self.plugins}
+
+
+def entry_group(group: "Group") -> str:
+    """Return what the group of entry points is called in a package's metadata."""
+    return f"ekiden.{group}"
+
+
+def sources(group: "Group", allowed: "Allowed") -> tuple[list[Source], list[str]]:
+    """Return where the allowed plug-ins of a group are, and which of them are nowhere. Runs no code of theirs."""
+    found: list[Source] = []
+    problems: list[str] = []
+    for package in allowed.packages:
+        try:
+            offered = offers(group, package)
+        except Exception as error:  # metadata are a package's, too
+            problems.append(f"{group}: the metadata of {package!r} cannot be read: {_said(error)}")
+            continue
+        found += offered or []
+        if offered is None:
+            problems.append(f"{group}: the package {package!r} is not installed here: install it, or leave it out")
+        elif not offered:
+            problems.append(f"{group}: the package {package!r} has no entry point in the group {entry_group(group)!r}")
+    found += [Source(target.rpartition(":")[2].rpartition(".")[2], target) for target in allowed.modules]
+    return list(dict.fromkeys(found)), list(dict.fromkeys(problems))
+
+
+def installed(group: "Group") -> dict[str, list[str]]:
+    """Return which names installed packages offer of a group, allowed or not, by package. Runs no code of theirs."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[str]] = defaultdict(list)
+    for entry in entry_points(group=entry_group(group)):
+        if entry.dist is not None:
+            found[entry.dist.name].append(entry.name)
+    return found
+
+
+def offers(group: "Group", package: str) -> list[Source] | None:
+    """Return what an installed package offers of a group, by name; None: there is no such package."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        found = distribution(package)
+    except PackageNotFoundError:
+        return None
+    entries = found.entry_points.select(group=entry_group(group))
+    return sorted(
+        (Source(entry.name, f"{entry.module}:{entry.attr}", found.name, found.version) for entry in entries),
+        key=lambda source: source.name,
+    )
+
+
+@cache
+def fetch(source: Source) -> tuple[Any, str]:
+    """Return what the source names, or why it cannot be had: code of others may raise anything, ``SystemExit`` too."""
+    module, _, path = source.target.partition(":")
+    try:
+        made: Any = importlib.import_module(module)
+        for part in filter(None, path.split(".")):
+            made = getattr(made, part)
+        return (made() if isinstance(made, type) else made), ""
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever it is, it is the plug-in's
+        return None, f"cannot be loaded: {_said(error)}"
+
+
+def load(group: "Group", allowed: "Allowed", kind: type[T], own: Iterable[str] = ()) -> Loaded[T]:
+    """Load what the settings allow of a group.
+
+    An entry point, or an attribute, is an object of this ``kind``, a list of such objects, or a class of them, which is
+    made without arguments. The object's own ``name`` counts, else the entry point's. A name that two sources bring
+    counts for neither of them.
+
+    Args:
+        group: The group's name.
+        allowed: What of it may be loaded.
+        kind: The class, or the protocol that can be checked while running, of its objects.
+        own: Names of Ekiden's own, which nobody takes.
+    """
+    found, problems = sources(group, allowed)
+    plugins: list[Plugin[T]] = []
+    for source in found:
+        made, problem = fetch(source)
+        if not problem:
+            one, problem = _objects_in(made, source, kind)
+            plugins += one
+        if problem:
+            problems.append(f"{group}: {source} {problem}")
+    refused = clashes(group, ((plugin.name, plugin.source) for plugin in plugins), own)
+    kept = tuple(plugin for plugin in plugins if plugin.name not in refused)
+    return Loaded(kept, (*problems, *refused.values()))
+
+
+def clashes(group: "Group", named: Iterable[tuple[str, Source]], own: Iterable[str] = ()) -> dict[str, str]:
+    """Return the names that no plug-in gets, each with why: it is one of ours, or several sources bring it."""
+    ours = frozenset(own)
+    by_name: dict[str, list[Source]] = defaultdict(list)
+    for name, source in named:
+        by_name[name].append(source)
+    refused = {}
+    for name, found in by_name.items():
+        places = " and ".join(map(str, found))
+        if name in ours:
+            refused[name] = f"{group}: {name!r} of {places} is a name of Ekiden's own, which stays: rename it"
+        elif len(found) > 1:
+            refused[name] = f"{group}: {name!r} is brought by {places}: none of them counts, allow one or rename it"
+    return refused
+
+
+def _objects_in(made: Any, source: Source, kind: type[T]) -> tuple[list[Plugin[T]], str]:
+    """Return the objects of a source, or none and why not."""
+    several = isinstance(made, list | tuple)
+    plugins = []
+    for one in made if several else (made,):
+        if not isinstance(one, kind):
+            return [], f"is of the type {type(one).__name__}, where a {kind.__name__} is expected"
+        name = getattr(one, "name", None if several else source.name)
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            return [], f"has no usable name ({name!r}): letters, digits, '_', '.' and '-' make one"
+        plugins.append(Plugin(name, one, source))
+    return plugins, ""
+
+
+def _said(error: BaseException) -> str:
+    from ekiden.shared.redaction import redact  # here, for the command line's sake
+
+    return f"{type(error).__name__}: {one_line(redact(str(error)), _MOST_SAID)}"

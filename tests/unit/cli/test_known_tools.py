@@ -1,0 +1,102 @@
+"""Checks of agent files, and the doctor, know the tools that workers have announced."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from ekiden.dispatcher.cli.agents.checks import Checker
+from ekiden.dispatcher.cli.agents.discovery import AgentFile
+from ekiden.dispatcher.cli.agents.tools import KnownTools, known_tools, tools_of
+from ekiden.dispatcher.cli.doctor.plugs import allowed_here, loaded_there
+from ekiden.shared.definitions.loader import load_file
+from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
+from ekiden.shared.settings import load_settings
+from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any, connect
+from ekiden.shared.stores.views import PoolView, ToolView
+from tests.unit.conftest import Install
+
+POOLS = [
+    PoolView("vm.1", "worker", (), tools=(ToolView("count_words", "d1", "my-tools", "1.2"), ToolView("set_state"))),
+    PoolView("vm.2", "worker", (), problems=("tools: broken 0.1 (broken:x) cannot be loaded: ImportError: no",)),
+    PoolView("vm.3", "dispatcher", (), strategies=("rule",)),
+]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def findings(tmp_path: Path, tools: str, known: KnownTools) -> list[str]:
+    path = tmp_path / "mine.md"
+    path.write_text(f"---\nname: mine\ndescription: x\ntools: {tools}\n---\nDo it.\n", "utf-8")
+    definition, problems = load_file(path, "project")
+    file = AgentFile("mine", path, "project", definition, tuple(problems))
+    found = Checker({}, tools=known).report(file)
+    return [finding.message for check in found.checks for finding in check.findings]
+
+
+def test_a_tool_that_a_worker_has_announced_is_there_and_one_that_none_has_is_not(tmp_path: Path) -> None:
+    known = tools_of(POOLS)
+    assert findings(tmp_path, "[count_words, set_state]", known) == []
+    (said,) = findings(tmp_path, "[count_wods]", known)
+    assert said.startswith("no worker that runs has the tool 'count_wods': the agent waits")
+    assert said.endswith("Did you mean 'count_words'?")
+    (said,) = findings(tmp_path, "[bash]", known)
+    assert "no worker that runs has the tool 'bash'" in said, "these workers have no workspace"
+
+
+def test_to_forbid_what_another_worker_may_have_is_no_mistake(tmp_path: Path) -> None:
+    assert findings(tmp_path, "{deny: [bash, count_words]}", tools_of(POOLS)) == []
+
+
+def test_the_workers_of_the_configured_server_are_asked(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def announce(client: Redis) -> None:
+        await as_any(client.flushall())
+        for pool in POOLS:
+            await Stores.on(client).pools.announce(pool)
+        await client.aclose()
+
+    asyncio.run(announce(connect(valkey_url)))
+    monkeypatch.setenv("EKIDEN_REDIS_URL", valkey_url)
+    known = known_tools(load_settings())
+    assert known.is_announced
+    assert known.names == {"count_words", "set_state"}
+    assert known.problems == POOLS[1].problems
+
+
+def test_without_workers_the_names_of_allowed_entry_points_count_and_nothing_is_loaded(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("my-tools", "raise SystemExit('loaded')", tools={"count_words": "x"})
+    monkeypatch.setenv("EKIDEN_REDIS_URL", "redis://127.0.0.1:1")
+    known = known_tools(load_settings(tools_packages=["my-tools"]))
+    assert (known.names, known.is_announced) == (BUILTIN_TOOLS | {"count_words"}, False)
+
+
+def test_the_doctor_tells_what_pools_could_not_load_and_where_they_differ() -> None:
+    newer = PoolView("vm.4", "worker", (), tools=(ToolView("count_words", "d2", "my-tools", "1.3"),))
+    broken, differs = loaded_there([*POOLS, newer])
+    assert (broken.status, broken.text) == ("error", f"vm.2: {POOLS[1].problems[0]}")
+    assert differs.status == "warning"
+    assert "'count_words' is not the same everywhere: my-tools 1.2 at vm.1, my-tools 1.3 at vm.4" in differs.text
+    assert loaded_there(POOLS[:1]) == []
+
+
+def test_the_doctor_says_that_nothing_is_allowed() -> None:
+    assert [(one.status, one.text) for one in allowed_here(load_settings())] == [("ok", "none are allowed")]
+
+
+def test_the_doctor_judges_what_is_allowed_here_and_loads_no_tools_for_it(install: Install) -> None:
+    install("my-tools", "raise SystemExit('loaded')", tools={"count_words": "x"})
+    fine = load_settings(tools_packages=["my-tools"])
+    assert [(one.status, one.text) for one in allowed_here(fine)] == [("ok", "allowed: tools my-tools")]
+    install("broken", "raise ImportError('no')", models={"x": "x"}, routers={"x": "x"}, commands={"x": "x"})
+    named = {f"{group}_packages": ["broken"] for group in ("models", "routers", "commands")}
+    found = allowed_here(load_settings(tools_packages=["elsewhere"], **named))
+    assert [one.status for one in found] == ["error", "error", "error", "warning"]
+    assert {one.text.partition(":")[0] for one in found} == {"models", "routers", "commands", "tools"}

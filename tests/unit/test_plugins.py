@@ -1,0 +1,189 @@
+"""What is loaded of other packages: what the settings allow, by name, and nothing that is broken."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.plugins import load, sources
+from ekiden.shared.setting_plugins import GROUPS, NOT_YET, Allowed
+from ekiden.shared.settings import key_of, load_settings
+from tests.unit.conftest import Install
+
+
+@dataclass
+class Hook:
+    """What a group's objects are, for these tests."""
+
+    name: str = "a-hook"
+
+
+HOOKS = """
+from tests.unit.test_plugins import Hook
+
+one, another = Hook("one"), Hook("another")
+both = [one, another]
+number = 7
+bad_name = Hook("no name")
+
+
+class Made(Hook):
+    def __init__(self):
+        super().__init__("made")
+"""
+
+
+def test_nothing_of_an_installed_package_is_loaded_that_the_settings_do_not_name(install: Install) -> None:
+    install("my-hooks", "raise SystemExit('loaded')", hooks={"one": "one"})
+    assert load("hooks", Allowed(), Hook).plugins == ()
+    assert "my_hooks" not in sys.modules
+
+
+def test_the_entry_points_of_an_allowed_package_are_loaded_with_where_they_come_from(install: Install) -> None:
+    install("my-hooks", HOOKS, hooks={"x": "both", "y": "Made"}, tools={"z": "number"})
+    loaded = load("hooks", Allowed(packages=("My_Hooks",)), Hook)
+    assert not loaded.problems
+    assert list(loaded.made) == ["one", "another", "made"]
+    assert {str(plugin.source) for plugin in loaded.plugins} == {
+        "my-hooks 1.2 (my_hooks:both)",
+        "my-hooks 1.2 (my_hooks:Made)",
+    }
+
+
+def test_an_attribute_of_a_module_needs_no_package(install: Install) -> None:
+    install("my-hooks", HOOKS)
+    loaded = load("hooks", Allowed(modules=("my_hooks:another",)), Hook)
+    assert [(plugin.name, str(plugin.source)) for plugin in loaded.plugins] == [("another", "my_hooks:another")]
+
+
+def test_an_object_without_a_name_has_that_of_its_entry_point(install: Install) -> None:
+    install("my-numbers", "seven = 7", hooks={"lucky": "seven"})
+    assert load("hooks", Allowed(packages=("my-numbers",)), int).made == {"lucky": 7}
+
+
+def test_a_plug_in_is_loaded_once_in_a_process(install: Install) -> None:
+    install("my-hooks", HOOKS, hooks={"y": "Made"})
+    first, second = (load("hooks", Allowed(packages=("my-hooks",)), Hook).made["made"] for _ in range(2))
+    assert first is second
+
+
+@pytest.mark.parametrize(
+    "text", ["import nothing_of_this_name", "raise SystemExit(3)", "raise BaseException('out')", "x =", "1 / 0"]
+)
+def test_a_broken_one_is_a_problem_that_names_it_and_hides_no_other(install: Install, text: str) -> None:
+    install("broken", text, hooks={"one": "one"})
+    install("my-hooks", HOOKS, hooks={"one": "one"})
+    loaded = load("hooks", Allowed(packages=("broken", "my-hooks")), Hook)
+    assert list(loaded.made) == ["one"]
+    (problem,) = loaded.problems
+    assert problem.startswith("hooks: broken 1.2 (broken:one) cannot be loaded: ")
+
+
+def test_an_interruption_while_it_loads_is_no_problem_of_its(install: Install) -> None:
+    install("slow", "raise KeyboardInterrupt", hooks={"one": "one"})
+    with pytest.raises(KeyboardInterrupt):
+        load("hooks", Allowed(packages=("slow",)), Hook)
+
+
+def test_what_a_broken_one_says_is_masked_and_cut(install: Install) -> None:
+    install("broken", "raise ValueError('password=hunter22-hunter22 ' + 'x' * 5_000)", hooks={"one": "one"})
+    (problem,) = load("hooks", Allowed(packages=("broken",)), Hook).problems
+    assert "hunter22" not in problem
+    assert len(problem) < 500
+
+
+@pytest.mark.parametrize(
+    ("attribute", "said"),
+    [("number", "the type int, where a Hook"), ("missing", "AttributeError"), ("bad_name", "no usable name")],
+)
+def test_what_is_no_such_object_is_a_problem(install: Install, attribute: str, said: str) -> None:
+    install("my-hooks", HOOKS, hooks={"x": attribute})
+    loaded = load("hooks", Allowed(packages=("my-hooks",)), Hook)
+    assert loaded.plugins == ()
+    assert said in loaded.problems[0]
+
+
+def test_one_name_in_two_packages_counts_for_neither_and_both_are_named(install: Install) -> None:
+    install("my-hooks", HOOKS, hooks={"x": "both"})
+    install("other-hooks", HOOKS, "7.0", hooks={"x": "one"})
+    loaded = load("hooks", Allowed(packages=("my-hooks", "other-hooks")), Hook)
+    assert list(loaded.made) == ["another"]
+    (problem,) = loaded.problems
+    assert "'one'" in problem
+    assert "my-hooks 1.2 (my_hooks:both) and other-hooks 7.0 (other_hooks:one)" in problem
+
+
+def test_a_name_of_our_own_stays_ours(install: Install) -> None:
+    install("my-hooks", HOOKS, hooks={"x": "both"})
+    loaded = load("hooks", Allowed(packages=("my-hooks",)), Hook, own=["one"])
+    assert list(loaded.made) == ["another"]
+    assert "'one' of my-hooks 1.2 (my_hooks:both) is a name of Ekiden's own" in loaded.problems[0]
+
+
+def test_an_allowed_package_that_is_not_here_or_offers_nothing_is_told_without_loading_it(install: Install) -> None:
+    install("my-hooks", "raise SystemExit", tools={"x": "y"})
+    found, problems = sources("hooks", Allowed(packages=("my-hooks", "no-such-package")))
+    assert found == []
+    assert problems == [
+        "hooks: the package 'my-hooks' has no entry point in the group 'ekiden.hooks'",
+        "hooks: the package 'no-such-package' is not installed here: install it, or leave it out",
+    ]
+
+
+@pytest.mark.parametrize("group", [group for group in GROUPS if group not in NOT_YET])
+def test_every_group_is_allowed_by_the_same_words(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"EKIDEN_{group.upper()}_PACKAGES", "my-tools, other")
+    monkeypatch.setenv(f"EKIDEN_{group.upper()}_MODULES", '["a.b:c"]')
+    assert key_of(f"{group}_packages") == f"{group}.packages"
+    settings = load_settings()
+    assert settings.allowed(group) == Allowed(("my-tools", "other"), ("a.b:c",))  # type: ignore[arg-type]
+    assert sum(bool(settings.allowed(other).packages) for other in GROUPS) == 1
+
+
+@pytest.mark.parametrize("group", NOT_YET)
+@pytest.mark.parametrize("kind", ["packages", "modules"])
+def test_what_nothing_asks_for_yet_is_refused(group: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"EKIDEN_{group.upper()}_{kind.upper()}", "a:b" if kind == "modules" else "a")
+    with pytest.raises(ConfigurationError, match=rf"{group}\.{kind}.*not enforced yet"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PACKAGES", "../x"), ("PACKAGES", "[1"), ("MODULES", "my_tools"), ("MODULES", "a:b()")]
+)
+def test_what_names_no_package_or_attribute_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"EKIDEN_TOOLS_{name}", value)
+    with pytest.raises(ConfigurationError, match=rf"tools\.{name.lower()}"):
+        load_settings()
+
+
+def test_a_folder_that_nobody_trusts_can_name_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("EKIDEN_TRUST")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder = tmp_path / "clone" / ".gemini"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text('{"tools": {"packages": ["evil"], "modules": ["evil:tool"]}}', "utf-8")
+    monkeypatch.chdir(folder.parent)
+    assert load_settings().allowed("tools") == Allowed()
+    assert "ignored settings tools.modules, tools.packages" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["x = ", "no equals sign", "x = my hooks:one"])
+def test_metadata_that_cannot_be_read_are_a_problem(install: Install, tmp_path: Path, line: str) -> None:
+    install("my-hooks", HOOKS, hooks={"one": "one"})
+    install("odd", HOOKS)
+    (tmp_path / "odd-1.2.dist-info" / "entry_points.txt").write_text(f"[ekiden.hooks]\n{line}\n", "utf-8")
+    loaded = load("hooks", Allowed(packages=("odd", "my-hooks")), Hook)
+    assert list(loaded.made) == ["one"]
+    (problem,) = loaded.problems
+    assert "odd" in problem
+
+
+def test_what_is_allowed_twice_is_loaded_once(install: Install) -> None:
+    install("my-hooks", HOOKS, hooks={"one": "one"})
+    loaded = load("hooks", Allowed(packages=("my-hooks", "My_Hooks"), modules=("my_hooks:another",) * 2), Hook)
+    assert (list(loaded.made), loaded.problems) == (["one", "another"], ())

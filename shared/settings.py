@@ -184,7 +184,7 @@ class Settings(PluginSettings):
 
     @field_validator("max_attempts")
     @classmethod
-    def _more_than_alone_from(cls, value: int, info: ValidationInfo) -> int:
+    def _more_than_quarantine_from(cls, value: int, info: ValidationInfo) -> int:
         if value <= (quarantine_from := info.data.get("quarantine_from", 0)):
             raise ValueError(
                 f"{value} must be more than {key_of('quarantine_from')} ({quarantine_from}): "

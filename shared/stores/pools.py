@@ -62,7 +62,7 @@ class RedisPoolStore:
 
     async def tools_on(self, queue: str) -> set[str]:
         """Return the tools that the pools have which consume ``queue`` now."""
-        return {tool for pool in await self.pools() if queue in pool.queues for tool in pool.tools}
+        return {tool.name for pool in await self.pools() if queue in pool.queues for tool in pool.tools}
 
     @translated
     async def oldest(self, queues: Sequence[str]) -> dict[str, str]:

@@ -129,7 +129,7 @@ def test_a_variable_that_is_no_json_is_named_with_the_form_it_should_have(
 
 def test_a_leg_must_get_to_run_alone_before_its_job_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EKIDEN_QUARANTINE_FROM", "5")
-    with pytest.raises(ConfigurationError, match=r"ekiden\.max_attempts.* more than ekiden\.alone_from \(5\)"):
+    with pytest.raises(ConfigurationError, match=r"ekiden\.max_attempts.* more than ekiden\.quarantine_from \(5\)"):
         load_settings()
     assert load_settings(max_attempts=6).quarantine_from == 5
 

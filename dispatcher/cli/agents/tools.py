@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ekiden.dispatcher.cli.connection import server_address
-from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import EkidenError
 from ekiden.shared.plugins import sources
 from ekiden.shared.settings import Settings

@@ -11,7 +11,7 @@ from ekiden.dispatcher.cli.agents.discovery import AgentFile
 from ekiden.dispatcher.cli.agents.tools import KnownTools, known_tools, tools_of
 from ekiden.dispatcher.cli.doctor.plugs import allowed_here, loaded_there
 from ekiden.shared.definitions.loader import load_file
-from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any, connect

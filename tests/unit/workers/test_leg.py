@@ -13,7 +13,7 @@ from ekiden.shared.records import LegSuspended, Noticed
 from ekiden.shared.relay.message import queue_for
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
-from ekiden.shared.stores.views import PoolView
+from ekiden.shared.stores.views import PoolView, ToolView
 from ekiden.workers.leg import Definitions
 from ekiden.workers.tools.base import ToolContext
 from tests.contract.relay_world import claimed
@@ -25,7 +25,7 @@ SOLO = {"name": "solo", "tools": ["look"]}
 
 async def announce(stores: Stores, *tools: str) -> None:
     """Let a pool be there that serves the agent and has these tools."""
-    await stores.pools.announce(PoolView("other", "worker", (queue_for("solo"),), tools))
+    await stores.pools.announce(PoolView("other", "worker", (queue_for("solo"),), tuple(map(ToolView, tools))))
 
 
 def test_a_worker_without_the_tools_gives_the_leg_back_less_and_less_often_until_one_has_them() -> None:

@@ -22,6 +22,7 @@ import tempfile
 import termios
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from inspect import signature
@@ -33,7 +34,7 @@ import pytest
 
 import ekiden
 
-__all__ = ["COLD", "WarmPopen", "take_terminal", "warm"]
+__all__ = ["COLD", "WarmPopen", "end_with_parent", "take_terminal", "warm"]
 
 COLD = subprocess.Popen
 """Starts everything as ever."""
@@ -62,7 +63,7 @@ _IMPORTED = (
 """What is not imported by our own modules when these are imported."""
 _NOT_IMPORTED = ("ekiden.shared._agents", "ekiden.shared.relay", "ekiden.shared.telemetry")
 """Whose modules note which process they are in, or are imported only by who needs them, which tests look at."""
-_SET_CHILD_SUBREAPER = 36
+_SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 _LENGTH_BYTES = 8
 _HIGH = 200
 """Descriptors that arrive are moved here first: their own numbers may be those of others that arrive."""
@@ -104,6 +105,12 @@ def warm() -> Iterator[None]:
         yield
 
 
+def end_with_parent() -> None:
+    """Let the kernel end this process when whoever started it ends; for ``preexec_fn``, where no thread starts it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def take_terminal() -> None:
     """Make standard input the terminal whose Ctrl-C reaches this session; for ``preexec_fn``."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -123,7 +130,7 @@ def _is_warm(how: Mapping[str, Any]) -> bool:
         and argv[0] == sys.executable
         and list(argv[1 : 1 + len(begun)]) == begun
         and argv[1 + len(begun)] in _PROGRAMS
-        and how["preexec_fn"] in (None, take_terminal)
+        and how["preexec_fn"] in (None, end_with_parent, take_terminal)
         and how["uid"] is how["gid"] is None
         and _read_at_start(env) == _read_at_start(os.environ)
     )
@@ -184,12 +191,13 @@ def _read(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def _serve(connection: socket.socket) -> None:
-    """Fork for each request that comes, until whoever asks has ended."""
+def _serve(connection: socket.socket) -> list[int]:
+    """Fork for each request that comes, until whoever asks has ended; return the pids."""
+    forked: list[int] = []
     while True:
         length, descriptors, *_ = socket.recv_fds(connection, _LENGTH_BYTES, 64)
         if not length:
-            return
+            return forked
         request = json.loads(_read(connection, int.from_bytes(length)))
         ours, theirs = os.pipe()
         between = os.fork()
@@ -199,9 +207,19 @@ def _serve(connection: socket.socket) -> None:
         if not between:
             _run(request, descriptors)
         os.waitpid(between, 0)
-        connection.sendall(os.read(ours, _LENGTH_BYTES))
+        pid = os.read(ours, _LENGTH_BYTES)
+        connection.sendall(pid)
+        forked.append(int.from_bytes(pid))
         for descriptor in (ours, theirs, *descriptors):
             os.close(descriptor)
+
+
+def _end_those_left(pids: Sequence[int]) -> None:
+    """Kill what tests that were ended themselves have left; what else has such a pid by now is no child of ours."""
+    for pid in pids:
+        with suppress(OSError):
+            if b"\0-m\0tests.warm\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
 
 def _import_all() -> None:
@@ -317,4 +335,4 @@ def _leave(code: int) -> NoReturn:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_all()
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _end_those_left(_serve(socket.socket(fileno=int(sys.argv[1]))))

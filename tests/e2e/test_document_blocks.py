@@ -20,7 +20,7 @@ BLOCK = re.compile(
     r"(?:<!-- not run: (?P<why>[^>]+) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 SERVER = "redis://10.0.0.5:6379/0"
-JOB = re.compile(r"(?<=\bjob chain |job events |trace show )\S+")
+JOB = re.compile(r"\b(job chain|job events|trace show) \S+")
 SERVERS = ("dispatcher", "worker")
 """Commands that run until they are ended."""
 
@@ -80,7 +80,7 @@ class World:
 
     def here(self, line: str) -> str:
         """Put what there is here in the place of what a reader has."""
-        line = JOB.sub(self.job, line.replace(SERVER, self.url))
+        line = JOB.sub(rf"\1 {self.job}", line.replace(SERVER, self.url))
         return line.replace("/srv/", f"{self.program.folder.parent}/srv/")
 
 

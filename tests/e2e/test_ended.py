@@ -45,7 +45,7 @@ def is_of(process: psutil.Process, mark: Path) -> bool:
 )
 def test_leaves_no_process(tmp_path: Path, processes: str, how: signal.Signals) -> None:
     (tmp_path / "test_long.py").write_text(TEST)
-    options = ["-n", processes, "-p", "no:cacheprovider", "--basetemp", tmp_path / "tests"]
+    options = ["-n", processes, "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "tests")]
     running = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, tmp_path / "test_long.py"],
         env={**os.environ, MARK: str(tmp_path)},

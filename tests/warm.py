@@ -64,10 +64,12 @@ _IMPORTED = (
 _NOT_IMPORTED = ("ekiden.shared._agents", "ekiden.shared.relay", "ekiden.shared.telemetry")
 """Whose modules note which process they are in, or are imported only by who needs them, which tests look at."""
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
+"""Of prctl(2)."""
 _LENGTH_BYTES = 8
 _HIGH = 200
 """Descriptors that arrive are moved here first: their own numbers may be those of others that arrive."""
 _ROOM = "ROOM_FOR_ENVIRONMENTS"
+"""A long variable of the template's: the kernel shows what stands in its place as a program's first environment."""
 _ROOM_BYTES = 60_000
 
 
@@ -270,7 +272,7 @@ def _take_place(request: Mapping[str, Any], arrived: Sequence[int]) -> None:
     os.chdir(request["cwd"])
     moved = [os.dup2(descriptor, _HIGH + index, inheritable=False) for index, descriptor in enumerate(arrived)]
     if kept is not None:
-        number = os.dup2(kept.detach(), 2 * _HIGH, inheritable=False)
+        os.dup2(kept.detach(), 2 * _HIGH, inheritable=False)
     os.closerange(0, _HIGH)
     for number, descriptor in zip(request["descriptors"], moved, strict=True):
         os.dup2(descriptor, number)

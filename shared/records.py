@@ -244,7 +244,7 @@ class LegSuspended(_Record):
 
     type: Literal["suspended"] = "suspended"
     cause: str
-    delay_s: float
+    delay_s: float = Field(ge=0, le=LATEST_MS / 1000)
     detail: str = ""
 
 

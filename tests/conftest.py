@@ -23,6 +23,8 @@ T = TypeVar("T")
 _OURS = ("EKIDEN_", "GEMINI_", "LC_", "COLUMNS", "LINES", "XDG_STATE_HOME")
 for name in [name for name in os.environ if name.startswith(_OURS)]:
     del os.environ[name]  # the tests' settings, language and size of the terminal are their own
+os.environ["LANG"] = "C.UTF-8"
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each program that they start compiles all of Ekiden anew
 os.environ["EKIDEN_TRUST"] = "1"  # so are the folders that they make; the tests of trust take this away
 
 

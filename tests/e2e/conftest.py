@@ -7,14 +7,9 @@ import pytest
 
 from ekiden.shared.embedded import attach
 from tests.e2e.program import Program, program_in
+from tests.warm import warm
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test of real processes that fails is run once more, and the summary names it: machines are shared."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+__all__ = ["ekiden", "redis_url", "warm"]
 
 
 @pytest.fixture

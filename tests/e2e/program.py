@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.warm import end_with_parent
+
 EKIDEN = [sys.executable, "-m", "ekiden.dispatcher"]
 SLOW_SCRIPT = """
 agents:
@@ -102,6 +104,7 @@ class Program:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - also when the tests are killed
             )
         self.started.append(Running(process, log))
         return self.started[-1]

@@ -13,6 +13,7 @@ import time
 from typing import Self
 
 from tests.e2e.program import EKIDEN, Program
+from tests.warm import take_terminal
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
@@ -31,7 +32,7 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - so that Ctrl-C reaches it
+            preexec_fn=take_terminal,  # noqa: PLW1509 - so that Ctrl-C reaches it
         )
         os.close(theirs)
         self.output = ""

@@ -187,6 +187,7 @@ def test_a_repository_that_names_a_server_gets_neither_requests_nor_workers(clon
     with attach(tmp_path / "author") as author:
         settings(clone.folder, {"ekiden": {"redis_url": author.url, "model": "scripted"}})
         done = clone.run("run", "--agent", "debugger", "my private prompt", env=clone.scripts(ANSWER_SCRIPT))
+        clone.wait_until_gone()  # its own server stays for a moment
         worker = clone.run("worker", "--workspace-root", ".")
         submitted = clone.run("submit", "my private prompt")
         told = clone.run("jobs", "--json", "--redis", author.url)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ekiden.shared.embedded import server_program
+from tests.warm import end_with_parent
 
 DEADLINE_S = 10.0
 
@@ -41,7 +42,7 @@ def scratch_server(folder: Path, **options: str) -> Iterator[Scratch]:
     port, path = free_port(), folder / "s.sock"
     given = {"port": port, "bind": "127.0.0.1", "unixsocket": path, "save": "", "dir": folder, **options}
     argv = [str(server_program()), *(text for name, value in given.items() for text in (f"--{name}", str(value)))]
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, preexec_fn=end_with_parent)  # noqa: PLW1509
     try:
         deadline = time.monotonic() + DEADLINE_S
         while not path.exists():

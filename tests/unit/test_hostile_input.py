@@ -3,9 +3,11 @@
 import copy
 import io
 import json
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -55,14 +57,33 @@ NASTY = [
     "é" * 999,
 ]
 NASTY += ["!!python/object/apply:os.system [id]", "{{7*7}}", "((a+)+)+$", "redis://u:p@h:1/0", "transfer_to_x", "名字"]
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(NASTY)
-JSON = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.sampled_from(NASTY), inner, max_size=3)
+SCALARS: list[Callable[[Random], object]] = [
+    lambda chance: chance.choice([None, True, False]),
+    lambda chance: chance.randint(-(2**70), 2**70) >> chance.randrange(71),
+    lambda chance: chance.choice(
+        [math.inf, -math.inf, math.nan, -0.0, chance.random() * 10 ** chance.randint(-9, 300)]
     ),
-    max_leaves=8,
-)
+    lambda chance: "".join(
+        chr(chance.choice([*range(128), chance.randrange(0xD800)])) for _ in range(chance.randrange(9))
+    ),
+    lambda chance: chance.choice(NASTY),
+]
+
+
+def anything(seed: int) -> Any:
+    """A JSON value, always the same for a seed: to have Hypothesis draw each of its parts takes ten times as long."""
+    return _anything(Random(seed), depth=3)
+
+
+def _anything(chance: Random, depth: int) -> Any:
+    kind = chance.randrange(len(SCALARS) + 2 if depth else len(SCALARS))
+    if kind < len(SCALARS):
+        return SCALARS[kind](chance)
+    inner = [_anything(chance, depth - 1) for _ in range(chance.randrange(4))]
+    return inner if kind == len(SCALARS) else {str(chance.choice([*NASTY, chance.random()])): one for one in inner}
+
+
+JSON = st.integers(0, 2**32).map(anything)
 FIELDS = ["name", "description", "title", "tools", "allowedTools", "disallowedTools", "handoffs", "subagents", "agents"]
 FIELDS += [
     "triggers",
@@ -152,7 +173,8 @@ def test_a_settings_file_of_anything_sets_what_is_harmless_or_is_refused_by_its_
     if refusal:
         assert "settings.json" in refusal
         return
-    assert {name: getattr(found, name) for name in UNSAFE} == {name: getattr(Settings(), name) for name in UNSAFE}
+    default = Settings()
+    assert {name: getattr(found, name) for name in UNSAFE} == {name: getattr(default, name) for name in UNSAFE}
 
 
 UNSAFE = Settings.model_fields.keys() - HARMLESS

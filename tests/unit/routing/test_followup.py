@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, RoutingResult
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult
 from ekiden.dispatcher.routing.followup import FollowUpRouter
 from ekiden.dispatcher.routing.strategies import RoutingValues, routers
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
@@ -93,9 +93,9 @@ def test_without_a_conversation_nothing_is_added() -> None:
         ("thanks", "the tests of this project fail: TypeError in cart.total", None),
     ],
 )
-def test_the_shipped_agents_take_follow_ups(shipped: Catalog, prompt: str, before: str, agent: str | None) -> None:
-    hybrid = routers(RoutingValues())["hybrid"]
-
+def test_the_shipped_agents_take_follow_ups(
+    hybrid: Router, shipped: Catalog, prompt: str, before: str, agent: str | None
+) -> None:
     route = asyncio.run(hybrid.route(prompt, shipped, RequestContext((before,)))).route
 
     assert (route.agent if route else None) == agent
@@ -115,6 +115,12 @@ def test_a_matter_is_known_by_the_latest_message_that_tells_it() -> None:
 
     assert result.route is None, "goes on with the parcel"
     assert result.stages[-1].agent == "parcels"
+
+
+@pytest.fixture(scope="module")
+def hybrid() -> Router:
+    """One that has loaded its encoder and learned the catalog once."""
+    return routers(RoutingValues())["hybrid"]
 
 
 @pytest.fixture(scope="module")

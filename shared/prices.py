@@ -9,13 +9,6 @@ from ekiden.shared.messages import Usage
 
 __all__ = ["Prices"]
 
-_SAME_MODEL = re.compile(r"(-(preview|exp|experimental|latest|customtools|\d+))*")
-"""What may stand behind a listed name: its state, the day or number of its version, how it is offered tools.
-
-A model that draws, speaks or listens has a text model's name with a word behind it, and another price: nobody said
-what that is, so it is unknown.
-"""
-
 
 class Prices:
     """The price of a call: by the longest beginning that the settings name, else as listed."""
@@ -35,6 +28,8 @@ class Prices:
             if name.startswith(start) or model == start:
                 return price
         provider = provider_of(name)
-        listed = provider.prices if provider else {}
-        fitting = (one for one in listed if name.startswith(one) and _SAME_MODEL.fullmatch(name, len(one)))
-        return listed.get(max(fitting, key=len, default=""))
+        if provider is None:
+            return None
+        variant = re.compile(provider.variant)
+        fitting = (one for one in provider.prices if name.startswith(one) and variant.fullmatch(name, len(one)))
+        return provider.prices.get(max(fitting, key=len, default=""))

@@ -104,7 +104,9 @@ class Provider:
     windows: Mapping[str, int] = field(default_factory=dict)
     """The beginning of a model's name -> how many tokens it reads at once; the longest that fits counts."""
     prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """A model -> US dollars for a million tokens: input, output; for its previews and versions, too. 0 is a fact."""
+    """The beginning of a model's name -> US dollars for a million tokens: input, output. 0 is a fact, too."""
+    variant: str = ".*"
+    """What may stand behind such a beginning for its price to hold, a regular expression."""
     telemetry_name: str = ""
     """What OpenTelemetry's conventions call it (``gen_ai.provider.name``); empty: its ``name``."""
     operation: str = "chat"
@@ -170,6 +172,7 @@ GEMINI = Provider(
     what_is_broken=GeminiAccess.what_is_broken,
     windows={"gemini-": 1_048_576},
     prices=gemini_prices.LISTED,
+    variant=gemini_prices.VARIANT,
     telemetry_name="gcp.gemini",
     operation="generate_content",
 )

@@ -146,6 +146,10 @@ def team(collector: str, receiver: OtlpReceiver, variables: dict[str, str], work
 async def ready(made: Stack, pools: int) -> None:
     async with Client(made.url) as client:
         await made.ready(client, pools)
+        deadline = time.monotonic() + 20
+        while not await client.agents():  # else the first job is routed in a second attempt
+            assert time.monotonic() < deadline, "no catalog"
+            await asyncio.sleep(0.05)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from ekiden.dispatcher.intake import serve_intake
 from ekiden.dispatcher.publishing import publish_own
 from ekiden.dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from ekiden.dispatcher.routing.strategies import RoutingValues, Strategies, routers
+from ekiden.shared.composition import hooks_for
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import layered, shipped_agents_dir
 from ekiden.shared.definitions.trusted import levels_here
@@ -63,7 +64,8 @@ async def build(settings: Settings, stores: Stores) -> Served:
     async def attend(beside: Stores) -> None:
         await serve_intake(beside, settings.wait_replicas)
 
-    return Served(FollowingHandler(in_force, handler_for), begin=begin, follow=follow, attend=attend)
+    hooks = hooks_for("ekiden-dispatcher", settings, is_host=True)
+    return Served(FollowingHandler(in_force, handler_for), begin=begin, follow=follow, attend=attend, hooks=hooks)
 
 
 def load_catalog(settings: Settings) -> Catalog:

@@ -13,6 +13,7 @@ from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import UnknownAgent
 from ekiden.shared.handoff import History
+from ekiden.shared.hooks import HookedModel
 from ekiden.shared.ids import is_first_of_session, session_of
 from ekiden.shared.outcomes import Budget, Failed, Outcome, Transfer
 from ekiden.shared.records import Routed, RoutingStage, Unrouted
@@ -91,7 +92,7 @@ class DispatchHandler:
         if router is None:
             note = f"the strategy {strategy!r} is not to be had here: no model is set up"
             return self._fallen_back(RoutingResult(stages=(RoutingStage(stage=str(strategy), note=note),)), leg)
-        around = Surroundings(_said_by_user(leg.earlier), leg.watch.model)
+        around = Surroundings(_said_by_user(leg.earlier), lambda model: HookedModel(model, leg.hooks))
         return self._fallen_back(await router.route(request.prompt, self.catalog, around), leg)
 
     def _named(self, name: str) -> RoutingResult:

@@ -160,6 +160,8 @@ class ToolStarted(_Record):
     type: Literal["tool_started"] = "tool_started"
     call_id: str
     name: str
+    is_known: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether the agent has such a tool: else the name is the model's words."""
 
 
 class ToolFinished(_Record):

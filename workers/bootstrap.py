@@ -2,6 +2,7 @@
 
 import os
 
+from ekiden.shared.composition import hooks_for
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues
@@ -34,4 +35,4 @@ async def build(settings: Settings, stores: Stores) -> Served:
         env=for_tools(os.environ, settings.tools_env),
         protected=Protected(settings.tools_read_only, settings.tools_writable),
     )
-    return Served(handler, registry.names())
+    return Served(handler, registry.names(), hooks=hooks_for("ekiden-worker", settings, is_host=True))

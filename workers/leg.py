@@ -7,6 +7,7 @@ import structlog
 
 from ekiden.shared.definitions.model import AfterUntrusted, AgentDefinition
 from ekiden.shared.errors import ModelUnavailable, UnreadableDefinition
+from ekiden.shared.hooks import HookedModel
 from ekiden.shared.llm.models import Models
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
@@ -129,9 +130,9 @@ class AgentHandler:
         targets = await self._all(leg, [rule.to for rule in targets_of(agent, leg)])
         subagents = await self._all(leg, [one.agent for one in agent.subagents])
         choice = self._models.choose(agent.model)
-        leg.watch.equipped(agent, choice.name)
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
         tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg))}
+        leg.hooks.agent_started(agent, choice.name, list(tools))
         delegations = Delegations(agent, leg, subagents, untrusted)
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
@@ -150,11 +151,11 @@ class AgentHandler:
             CompletionCalls(leg, decide, completion),
             TransferCalls(leg, decide, transfers),
         )
-        model = ModelCaller(leg.watch.model(self._models.model(choice)), choice.name, self._prices)
+        model = ModelCaller(HookedModel(self._models.model(choice), leg.hooks), choice.name, self._prices)
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
 
     def _tool_calls(self, leg: Leg, decide: Decide, tools: Mapping[str, Tool], untrusted: Untrusted) -> ToolCalls:
-        gate = leg.watch.gate(self._gate.only(tools.values()), list(tools))
+        gate = self._gate.only(tools.values())
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
         def context(call: ToolCall, state: StateView) -> ToolContext:

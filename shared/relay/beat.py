@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import structlog
 
 from ekiden.shared.errors import EkidenError, IndexOverwritten
+from ekiden.shared.hooks import NO_HOOKS, Hook
 from ekiden.shared.relay.gauges import tell_queues
 from ekiden.shared.relay.known import KnownServer
 from ekiden.shared.relay.leases import Leases
@@ -71,11 +72,19 @@ class Beat:
     Legs on the main loop cannot delay it, a wedged main loop cannot fake it.
     """
 
-    def __init__(self, url: str, settings: Settings, leases: Leases, describe: Callable[[], PoolView] | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        settings: Settings,
+        leases: Leases,
+        describe: Callable[[], PoolView] | None,
+        hooks: Hook = NO_HOOKS,
+    ) -> None:
         self._url = url
         self._leases = leases
         self._describe = describe
         self._settings = settings
+        self._hooks = hooks
         self._outage = _Outage()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._beat()), name="beat", daemon=True)
@@ -91,7 +100,7 @@ class Beat:
                 Chore(TIDY_S, lambda stores: stores.jobs.tidy()),
                 Chore(TIDY_S, lambda stores: stores.catalogs.keep()),
                 Chore(ANNOUNCE_S, lambda stores: stores.pools.announce(describe())),
-                Chore(GAUGES_S, tell_queues),
+                Chore(GAUGES_S, lambda stores: tell_queues(stores, hooks)),
             ]
 
     def also(self, chore: Chore) -> None:
@@ -151,7 +160,9 @@ class Beat:
 
     async def _sweep(self, stores: Stores) -> int:
         settings = self._settings
-        return await sweep(stores.jobs, grace_s=settings.queued_grace_s, max_attempts=settings.max_attempts)
+        return await sweep(
+            stores.jobs, grace_s=settings.queued_grace_s, max_attempts=settings.max_attempts, hooks=self._hooks
+        )
 
 
 async def _put_aside(stores: Stores, key: str) -> None:

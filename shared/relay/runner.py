@@ -7,6 +7,7 @@ import random
 import secrets
 import socket
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
@@ -15,13 +16,14 @@ from pydantic import ValidationError
 
 from ekiden.shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
 from ekiden.shared.graces import GIVE_BACK_S
+from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import is_first_of_session, parent_of, session_of
 from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
-from ekiden.shared.records import Delegated, Ended, Paused, Record, Refused
+from ekiden.shared.records import Delegated, Ended, Entry, Paused, Record, Refused
 from ekiden.shared.relay.believing import Believing
 from ekiden.shared.relay.committing import said_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import Held, Leases
-from ekiden.shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
+from ekiden.shared.relay.leg import Handler, Leg, MadeProgress, closing_records, entries_behind, journal_of
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.message import LegMessage
 from ekiden.shared.relay.moving import GIVEN_BACK, return_of, step_of
@@ -31,8 +33,7 @@ from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
 from ekiden.shared.stores.live import RedisLiveStore
 from ekiden.shared.stores.sessions import RedisSessionStore, Said
-from ekiden.shared.telemetry.base import LegWatch, telemetry
-from ekiden.shared.telemetry.identity import read_traceparent
+from ekiden.shared.tracing.identity import read_traceparent
 
 __all__ = ["PROCESS", "Runner"]
 
@@ -75,6 +76,7 @@ class Runner:
         alone_from: int = 2,
         until_progress: bool = False,
         believing: Believing | None = None,
+        hooks: Hook = NO_HOOKS,
     ) -> None:
         """Make a runner.
 
@@ -89,6 +91,7 @@ class Runner:
             alone_from: Attempts without progress from which on a leg runs alone.
             until_progress: Give a leg back once it has made progress: in quarantine others wait behind it.
             believing: Checks who has written a leg; None: nobody does.
+            hooks: Are told what happens.
         """
         self._store = store
         self._patiently = Patience(leases.lease_s)
@@ -101,6 +104,7 @@ class Runner:
         self._alone_from = alone_from if alone else 1_000_000
         self._until_progress = until_progress
         self._believing = believing or Believing()
+        self._hooks = hooks
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
         """Serve one message; return what became of it, for the log. A leg that is not ours to run is no error."""
@@ -140,11 +144,11 @@ class Runner:
             return claimed
         with (
             self._leases.holding(claimed.lease, claimed.sent_at) as held,
-            telemetry().leg(claimed, queue) as watch,
+            attending(self._hooks, claimed, queue) as hooks,
             structlog.contextvars.bound_contextvars(**_log_fields(claimed)),
         ):
             try:
-                return await self._run_leg(claimed, held, watch)
+                return await self._run_leg(claimed, held, hooks)
             except Forged as error:
                 await self._believing.bury(message, queue, str(error))
                 return await self._refuse(claimed.lease, error)
@@ -153,6 +157,8 @@ class Runner:
         """End a job that this deployment has not written: nothing of it is told in its session."""
         records = [self._believing.end_of(lease.leg, error)]
         verdict, _ = await self._patiently(self._store.finish, lease, f"{lease.fence}.forged", records, ())
+        if verdict == "ok":
+            self._hooks.job_ended(lease.job, [], entries_behind(lease.seq, records), in_leg=False)
         return verdict
 
     async def _claim(self, claim: Claim) -> Claimed | ClaimVerdict:
@@ -161,11 +167,11 @@ class Runner:
             self._store.claim, claim, self._leases.granted_s, alone_from=self._alone_from, aside_s=aside_s
         )
 
-    async def _run_leg(self, claimed: Claimed, held: Held, watch: LegWatch) -> str:
+    async def _run_leg(self, claimed: Claimed, held: Held, hooks: LegHook) -> str:
         leg: Leg | None = None
         flag: StopFlag = "user"
         try:
-            leg = await self._open(claimed, held, watch)
+            leg = await self._open(claimed, held, hooks)
             if claimed.stop is not None:
                 raise JobCancelled("stopped before it was claimed", claimed.stop)
             self._leases.begin(held)
@@ -185,18 +191,18 @@ class Runner:
             if not held.has_begun:
                 await self._take_back(claimed.lease)
             return "lost"
-        leg = leg or await self._open(claimed, held, watch)
+        leg = leg or await self._open(claimed, held, hooks)
         await self._catch_up(leg)
         return await self._commit(leg, _stopped(flag))
 
-    async def _open(self, claimed: Claimed, held: Held, watch: LegWatch) -> Leg:
+    async def _open(self, claimed: Claimed, held: Held, hooks: LegHook) -> Leg:
         try:
-            return await self._read(claimed, held, watch)
+            return await self._read(claimed, held, hooks)
         except StoreUnavailable:
             await self._take_back(claimed.lease)
             raise
 
-    async def _read(self, claimed: Claimed, held: Held, watch: LegWatch) -> Leg:
+    async def _read(self, claimed: Claimed, held: Held, hooks: LegHook) -> Leg:
         """Read what the leg goes on from: once per claim, never per turn."""
         lease = claimed.lease
         entries = await journal_of(self._store, lease.job, lease.seq)
@@ -207,7 +213,7 @@ class Runner:
         earlier = await self._earlier(lease.job)
         sessions = self._sessions if claimed.has_state else None
         state = await sessions.state(session_of(lease.job)) if sessions else {}
-        watch.opened(entries)
+        hooks.opened(entries)
         until_progress = self._until_progress
         return Leg(
             claimed,
@@ -219,7 +225,7 @@ class Runner:
             state=state,
             live=live,
             until_progress=until_progress,
-            watch=watch,
+            hooks=hooks,
             lifetime=held,
         )
 
@@ -288,7 +294,7 @@ class Runner:
         if verdict == "cancelled":  # somebody stopped the job just before
             outcome = _stopped(cast(StopFlag, detail or "user"))
             verdict, _ = await self._commit_end(leg, outcome)
-        leg.watch.committed(outcome, verdict)
+        leg.hooks.committed(outcome, verdict)
         return verdict
 
     async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> tuple[CommitVerdict, str]:
@@ -305,7 +311,7 @@ class Runner:
             self._store.finish, leg.lease, leg.next_write(), records, said_in(leg, end), state=state
         )
         if verdict == "ok":
-            telemetry().ended(leg.job, leg.entries, records)
+            self._hooks.job_ended(leg.job, leg.entries, _told(leg, records), in_leg=True)
         return verdict, detail
 
     async def _commit_suspension(self, leg: Leg, outcome: Suspended) -> tuple[CommitVerdict, str]:
@@ -328,7 +334,7 @@ class Runner:
             state=leg.changes if outcome.children else None,
         )
         if verdict == "ok":
-            leg.watch.delegated([one for one in children if one.child.job not in begun])
+            _told(leg, records)
         return verdict, detail
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
@@ -337,12 +343,18 @@ class Runner:
         step = replace(step, records=(*closing, *step.records), state=leg.changes)
         verdict, code = await self._patiently(self._store.transfer, leg.lease, leg.next_write(), step)
         if verdict == "ok":
-            leg.watch.transferred(transfer, step.outbox.queue)
+            _told(leg, step.records)
         if verdict == "refused":
             text = why_refused(code, transfer)
             name = transfer.tool_name or transfer.context.to_agent
             await leg.record(Refused(leg=leg.number, call_id=transfer.call_id, name=name, code=code, message=text))
         return verdict, code
+
+
+def _told(leg: Leg, records: Sequence[Record]) -> list[Entry]:
+    """Tell of records that a commit has put behind the leg's journal; return them as they stand there."""
+    leg.hooks.recorded(entries := entries_behind(leg.lease.seq, records))
+    return entries
 
 
 def _log_fields(claimed: Claimed) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from opentelemetry.sdk.resources import Resource
 from ekiden.shared.messages import Usage
 from ekiden.shared.telemetry.config import TelemetryConfig
 from ekiden.shared.telemetry.exporting import timeout_s
-from ekiden.shared.telemetry.names import (
+from ekiden.shared.telemetry.presence import Presence
+from ekiden.shared.tracing.names import (
     AGENT,
     ERROR,
     OPERATION,
@@ -33,7 +34,6 @@ from ekiden.shared.telemetry.names import (
     operation_of,
     provider_of,
 )
-from ekiden.shared.telemetry.presence import Presence
 from ekiden.shared.version import VERSION
 
 __all__ = ["Meters"]

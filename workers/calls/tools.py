@@ -10,9 +10,9 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.records import StateChanged, ToolFinished, ToolStarted
 from ekiden.shared.relay.leg import Leg
-from ekiden.shared.telemetry.base import RunsTools
 from ekiden.workers.calls.base import CallKind, Decide, finish
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
+from ekiden.workers.tools.gate import ToolGate
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["ToolCalls"]
@@ -29,7 +29,7 @@ class ToolCalls(CallKind):
         leg: Leg,
         decide: Decide,
         tools: Mapping[str, Tool],
-        gate: RunsTools,
+        gate: ToolGate,
         untrusted: Untrusted,
         context: Callable[[ToolCall, StateView], ToolContext],
     ) -> None:
@@ -59,7 +59,10 @@ class ToolCalls(CallKind):
             raise ToolError(OUTCOME_UNKNOWN)
 
     async def _carry_out(self, calls: list[ToolCall]) -> None:
-        started = [ToolStarted(leg=self._leg.number, call_id=call.id, name=call.name) for call in calls]
+        started = [
+            ToolStarted(leg=self._leg.number, call_id=call.id, name=call.name, is_known=call.name in self._tools)
+            for call in calls
+        ]
         await self._leg.record(*started)
         try:
             async with asyncio.TaskGroup() as group:
@@ -74,8 +77,20 @@ class ToolCalls(CallKind):
     async def _execute(self, call: ToolCall) -> None:
         began = time.monotonic()
         state = StateView(self._leg.state)
-        result = await self._gate.run(call, self._context(call, state))
+        result = await self._run(call, self._context(call, state))
         await self._finish(call, result, began, state.changes)
+
+    async def _run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Run the tool, and tell the hooks when."""
+        hooks = self._leg.hooks
+        hooks.tool_started(call)
+        try:
+            result = await self._gate.run(call, context)
+        except BaseException as error:
+            hooks.tool_interrupted(call, error)
+            raise
+        hooks.tool_finished(call, result)
+        return result
 
     async def _finish(self, call: ToolCall, result: ToolResult, began: float, changes: Mapping[str, Any]) -> None:
         """Record a result, and the session variables that its tool has written, in one step."""

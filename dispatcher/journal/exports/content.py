@@ -9,7 +9,7 @@ from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
 from ekiden.shared.records import ModelReplied, ToolFinished
 from ekiden.shared.redaction import redact, redact_all
-from ekiden.shared.telemetry import names
+from ekiden.shared.tracing import names
 
 __all__ = ["arguments_of", "error_of", "message_parts", "reply_of", "result_of", "tool_of"]
 

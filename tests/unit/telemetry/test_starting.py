@@ -15,10 +15,10 @@ HEAVY = ("ekiden.shared.telemetry.sdk", "opentelemetry.exporter", "opentelemetry
 LOADED = f"print([name for name in {HEAVY} if name in sys.modules])"
 SUBMITTED = """
 import asyncio, sys, time
-from ekiden.shared.telemetry.starting import LateTelemetry
-late = LateTelemetry("test")
+from ekiden.shared.composition import LateHooks
+late = LateHooks("test")
 trace = late.traceparent()
-late.started().submitted("abcdefghij234567.1", trace, "h", "q", time.time_ns())
+late.started().job_submitted("abcdefghij234567.1", trace, "q", time.time_ns())
 asyncio.run(late.close())
 """
 
@@ -53,12 +53,12 @@ def test_a_client_says_once_that_the_collector_is_away_and_not_where_data_goes(t
 
 
 COUNTED = """
+from ekiden.shared.composition import hooks_for
+from ekiden.shared.hooks import Hooks
 from ekiden.shared.settings import load_settings
-from ekiden.shared.telemetry.base import telemetry
-from ekiden.shared.telemetry.starting import start_telemetry
-stop = start_telemetry("test", load_settings())
-telemetry().recovered("abcdefghij234567.1")
-stop()
+hooks = Hooks(*hooks_for("test", load_settings()))
+hooks.leg_requeued("abcdefghij234567.1")
+hooks.close()
 """
 
 

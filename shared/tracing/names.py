@@ -36,6 +36,7 @@ __all__ = [
     "MESSAGING",
     "MESSAGING_NAME",
     "MESSAGING_TYPE",
+    "NOTE",
     "OPERATION",
     "OTHER",
     "OUTCOME",
@@ -99,6 +100,8 @@ OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 RESULT: Final = "gen_ai.tool.call.result"
 
+NOTE: Final = "ekiden.note"
+
 CONTENT: Final = frozenset(
     {
         INSTRUCTIONS,
@@ -106,6 +109,7 @@ CONTENT: Final = frozenset(
         OUTPUT_MESSAGES,
         ARGUMENTS,
         RESULT,
+        NOTE,
         "gen_ai.tool.definitions",
         "exception.message",
         "exception.stacktrace",

@@ -87,8 +87,8 @@ class Leg:
         """Session variables that the next commit of this leg writes; None takes one away."""
         for record in self.records:
             self._note(record)
-        self.may_be_behind = False
-        """Whether a write was broken off: it may have been carried out all the same."""
+        self.in_flight: Sequence[Record] = ()
+        """What a write that is not answered yet puts into the journal: broken off, it may be there all the same."""
         self._until_progress = until_progress
         self._has_progressed = False
         self._began = time.monotonic() - claimed.used_ms / 1000  # as if it had never been interrupted
@@ -148,7 +148,7 @@ class Leg:
         if self._until_progress and self._has_progressed and any(isinstance(one, ToolStarted) for one in records):
             raise MadeProgress
         async with self._appending:
-            self.may_be_behind = True
+            self.in_flight = records
             seq, used_up = await self._patiently(
                 self._store.append,
                 self.lease,
@@ -158,7 +158,7 @@ class Leg:
                 is_progress=is_progress,
                 spent=_spent(records),
             )
-            self.may_be_behind = False
+            self.in_flight = ()
             self.used_up = used_up or self.used_up
             self._has_progressed |= is_progress
             self.take(entries := entries_behind(seq - len(records), records))

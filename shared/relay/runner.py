@@ -19,7 +19,7 @@ from ekiden.shared.graces import GIVE_BACK_S
 from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import is_first_of_session, parent_of, session_of
 from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
-from ekiden.shared.records import Delegated, Ended, Entry, Paused, Record, Refused
+from ekiden.shared.records import Delegated, Ended, Entry, Paused, Record, Refused, encode_record
 from ekiden.shared.relay.believing import Believing
 from ekiden.shared.relay.committing import said_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import Held, Leases
@@ -190,6 +190,9 @@ class Runner:
         if held.stop == "lost":
             if not held.has_begun:
                 await self._take_back(claimed.lease)
+            elif leg is not None:
+                with contextlib.suppress(EkidenError):
+                    await self._catch_up(leg)
             return "lost"
         leg = leg or await self._open(claimed, held, hooks)
         await self._catch_up(leg)
@@ -244,9 +247,12 @@ class Runner:
                 log.info("leg_given_back", verdict=verdict)
 
     async def _catch_up(self, leg: Leg) -> None:
-        """Take in what a write that was broken off has left."""
-        if leg.may_be_behind:
-            leg.take(await self._patiently(self._store.journal, leg.job, after=leg.lease.seq))
+        """Take in what a write that was broken off has left, and tell of it: nobody else does."""
+        if written := [encode_record(record) for record in leg.in_flight]:
+            entries = await self._patiently(self._store.journal, leg.job, after=leg.lease.seq, limit=len(written))
+            if [encode_record(entry.record) for entry in entries] == written:
+                self._tell(leg, entries)
+                leg.take(entries)
 
     async def _take_back(self, lease: Lease) -> None:
         """Give back a leg that was lost before it ran; it costs no attempt, for too much work is no poison."""
@@ -291,11 +297,19 @@ class Runner:
                 verdict, detail = await self._commit_transfer(leg, return_of(leg.context, outcome, len(leg.entries)))
             case _:
                 verdict, detail = await self._commit_end(leg, outcome)
+        leg.in_flight = ()
         if verdict == "cancelled":  # somebody stopped the job just before
             outcome = _stopped(cast(StopFlag, detail or "user"))
             verdict, _ = await self._commit_end(leg, outcome)
         leg.hooks.committed(outcome, verdict)
         return verdict
+
+    def _tell(self, leg: Leg, entries: Sequence[Entry]) -> None:
+        """Tell of what is behind the leg's journal now."""
+        leg.in_flight = ()
+        leg.hooks.recorded(entries)
+        if isinstance(entries[-1].record, Ended):
+            self._hooks.job_ended(leg.job, leg.entries, entries, in_leg=True)
 
     async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> tuple[CommitVerdict, str]:
         match outcome:
@@ -307,11 +321,12 @@ class Runner:
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
         state = {} if isinstance(outcome, Cancelled) else leg.changes
+        leg.in_flight = records
         verdict, detail = await self._patiently(
             self._store.finish, leg.lease, leg.next_write(), records, said_in(leg, end), state=state
         )
         if verdict == "ok":
-            self._hooks.job_ended(leg.job, leg.entries, _told(leg, records), in_leg=True)
+            self._tell(leg, entries_behind(leg.lease.seq, records))
         return verdict, detail
 
     async def _commit_suspension(self, leg: Leg, outcome: Suspended) -> tuple[CommitVerdict, str]:
@@ -323,6 +338,7 @@ class Runner:
         ]
         records.append(Paused(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail))
         children = [submission_of(leg, child) for child in outcome.children]
+        leg.in_flight = records
         verdict, detail = await self._patiently(
             self._store.suspend,
             leg.lease,
@@ -334,27 +350,22 @@ class Runner:
             state=leg.changes if outcome.children else None,
         )
         if verdict == "ok":
-            _told(leg, records)
+            self._tell(leg, entries_behind(leg.lease.seq, records))
         return verdict, detail
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
         step = step_of(leg.job, leg.number, leg.context, transfer, catalog=leg.catalog, cycles=self._cycles)
         closing = closing_records(leg.entries, leg.number, GIVEN_BACK) if transfer.context.returned else []
         step = replace(step, records=(*closing, *step.records), state=leg.changes)
+        leg.in_flight = step.records
         verdict, code = await self._patiently(self._store.transfer, leg.lease, leg.next_write(), step)
         if verdict == "ok":
-            _told(leg, step.records)
+            self._tell(leg, entries_behind(leg.lease.seq, step.records))
         if verdict == "refused":
             text = why_refused(code, transfer)
             name = transfer.tool_name or transfer.context.to_agent
             await leg.record(Refused(leg=leg.number, call_id=transfer.call_id, name=name, code=code, message=text))
         return verdict, code
-
-
-def _told(leg: Leg, records: Sequence[Record]) -> list[Entry]:
-    """Tell of records that a commit has put behind the leg's journal; return them as they stand there."""
-    leg.hooks.recorded(entries := entries_behind(leg.lease.seq, records))
-    return entries
 
 
 def _log_fields(claimed: Claimed) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ekiden.shared import hooks as seam
+from ekiden.shared.errors import LostLease
 from ekiden.shared.handoff import first_context
 from ekiden.shared.hooks import NO_HOOKS, Hook, HookedModel, Hooks, LegHook, attending
 from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
@@ -19,7 +20,7 @@ from ekiden.shared.outcomes import Answer, Outcome, Transfer
 from ekiden.shared.records import Entry
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
-from ekiden.shared.stores.base import Claimed, Lease
+from ekiden.shared.stores.base import Claimed, JobStore, Lease
 from ekiden.shared.stores.opening import Stores
 from tests.conftest import Backend
 from tests.contract.relay_world import submitted
@@ -197,10 +198,14 @@ class Journalist(Hook):
     def __init__(self, *, raises: bool = False) -> None:
         self.entries: list[Entry] = []
         self.outcomes: list[str] = []
+        self.ended = 0
         self.is_broken = raises
 
     def leg_claimed(self, claimed: Claimed, queue: str) -> LegHook:
         return _Page(self)
+
+    def job_ended(self, job: str, entries: Sequence[Entry], records: Sequence[Entry], *, in_leg: bool) -> None:
+        self.ended += in_leg
 
 
 class _Page(LegHook):
@@ -246,3 +251,40 @@ def test_what_a_leg_records_and_commits_is_told_as_it_stands_in_the_journal(back
     for told in (first, broken, second):
         assert [(entry.seq, entry.record) for entry in told.entries] == wanted
         assert told.outcomes == ["Transfer ok", "Answer ok"]
+
+
+class Unheard:
+    """A store whose answer to a commit never comes: the lease is lost before."""
+
+    def __init__(self, store: JobStore, is_written: bool) -> None:
+        self._store = store
+        self._is_written = is_written
+
+    def __getattr__(self, name: str) -> Any:
+        return self._commit(name) if name in ("transfer", "finish") else getattr(self._store, name)
+
+    def _commit(self, name: str) -> Any:
+        async def commit(*args: Any, **kwargs: Any) -> Any:
+            if self._is_written:
+                await getattr(self._store, name)(*args, **kwargs)
+            raise LostLease("before the answer came")
+
+        return commit
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_commit_whose_answer_was_lost_is_told_if_it_was_carried_out(backend: Backend, is_written: bool) -> None:
+    told = Journalist()
+
+    async def scenario(stores: Stores) -> list[Entry]:
+        job = await submitted(stores)
+        store: Any = Unheard(stores.jobs, is_written)
+        for queue in (DISPATCH_QUEUE, queue_for("debugger"))[: 1 + is_written]:
+            runner = runner_of(stores, work, hooks=Hooks(told), store=store)
+            assert await runner.run(await take(stores, queue), queue) == "lost"
+        return await stores.jobs.journal(job)
+
+    journal = backend.run(scenario)
+    assert [entry.record.type for entry in journal][-1] == ("ended" if is_written else "leg_started")
+    assert [(entry.seq, entry.record) for entry in told.entries] == [(entry.seq, entry.record) for entry in journal]
+    assert told.ended == is_written

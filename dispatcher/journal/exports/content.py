@@ -31,7 +31,7 @@ def tool_of(step: Step, *, content: bool) -> str:
     """Return a tool's name; without ``content`` not one that a model made up, which is its word and no name."""
     if step.kind == "delegated":  # as the relay offers it, however the model wrote it
         return f"delegate_to_{transfer_tool_name(step.name).removeprefix(PREFIX)}"
-    is_known = step.name in BUILTIN_TOOLS or step.name.startswith("transfer_to_") or not step.is_error
+    is_known = step.is_known or step.name in BUILTIN_TOOLS or step.name.startswith("transfer_to_") or not step.is_error
     return redact(step.name) if content or is_known else names.OTHER
 
 

@@ -119,6 +119,15 @@ def test_without_content_no_word_of_anybody_is_in_an_export(export: Export) -> N
 
 
 @pytest.mark.parametrize("export", EXPORTS)
+def test_the_name_of_a_tool_that_the_agent_has_is_there_though_it_fails(export: Export) -> None:
+    journals = planted("xyzzy")
+    failing = ToolStarted(leg=1, call_id="c1", name="query_shop", is_known=True)
+    seq = next(entry.seq for entry in journals[JOB] if isinstance(entry.record, ToolStarted))
+    journals[JOB][seq - 1] = journals[JOB][seq - 1].model_copy(update={"record": failing})
+    assert "query_shop" in json.dumps(export(journals, content=False))
+
+
+@pytest.mark.parametrize("export", EXPORTS)
 def test_with_content_words_are_there_and_secrets_are_not(export: Export) -> None:
     text = json.dumps(export(planted("xyzzy"), content=True))
     for words in ("prompt xyzzy", "text xyzzy", "result xyzzy"):

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from ekiden.shared.definitions.model import AgentDefinition
@@ -214,17 +215,21 @@ class HookedModel:
 
 def _fan_out(told: Any, base: type, hooks: Sequence[Any], faulty: set[str]) -> None:
     """Let each event of ``told`` that one of ``hooks`` hears of reach those who do; the others stay what they are."""
-    for event in dict.fromkeys(event for hook in hooks for event in _heard_by(type(hook), base)):
-        hearing = [hook for hook in hooks if event in _heard_by(type(hook), base)]
-        setattr(told, event, _telling(event, hearing, faulty))
+    hearing: dict[str, list[Any]] = {}
+    for hook in hooks:
+        for event in _heard_by(type(hook), base):
+            hearing.setdefault(event, []).append(hook)
+    for event, those in hearing.items():
+        setattr(told, event, _telling(event, those, faulty))
 
 
-def _heard_by(kind: type, base: type) -> frozenset[str]:
+def _events_heard(kind: type, base: type) -> frozenset[str]:
     """Return the events of ``base`` that ``kind`` does something about."""
-    events = (name for name, value in vars(base).items() if not name.startswith("_") and name not in _NO_EVENTS)
+    events = (name for name in vars(base) if not name.startswith("_") and name not in _NO_EVENTS)
     return frozenset(event for event in events if getattr(kind, event) is not getattr(base, event))
 
 
+_heard_by: Callable[[type, type], frozenset[str]] = cache(_events_heard)  # asked for every leg
 _NO_EVENTS = ("hears", "leg_claimed", "close")
 """What is no event that goes to everybody as it is."""
 

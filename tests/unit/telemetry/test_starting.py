@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,9 @@ from ekiden.shared.composition import LateHooks
 late = LateHooks("test")
 trace = late.traceparent()
 late.started().job_submitted("abcdefghij234567.1", trace, "q", time.time_ns())
+began = time.monotonic()
 asyncio.run(late.close())
+assert time.monotonic() - began < 3.0 + 3.0
 """
 
 
@@ -45,9 +46,7 @@ def test_no_sdk_is_loaded_unless_there_is_somewhere_to_send_to(tmp_path: Path) -
 
 
 def test_a_client_says_once_that_the_collector_is_away_and_not_where_data_goes(tmp_path: Path) -> None:
-    began = time.monotonic()
     done = run(SUBMITTED, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{free_port()}")
-    assert time.monotonic() - began < 3.0 + 5.0
     assert done.stdout == ""
     assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["collector_away"]
 

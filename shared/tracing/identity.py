@@ -36,10 +36,15 @@ class Root:
         """The trace id in hexadecimal, as collectors show it."""
         return f"{self.trace_id:032x}"
 
+    @cached_property
+    def _seed(self) -> "hashlib.blake2b":
+        return hashlib.blake2b(f"{self.trace}:{self.span_id}:".encode(), digest_size=8)
+
     def derive(self, *parts: object) -> int:
         """Return the id of the one span of this job that ``parts`` name; a child job shares the trace, not the root."""
-        text = ":".join((self.trace, str(self.span_id), *map(str, parts)))
-        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) or 1
+        derived = self._seed.copy()
+        derived.update(":".join(map(str, parts)).encode())
+        return int.from_bytes(derived.digest()) or 1
 
     def send(self, leg: int) -> int:
         """Return the id of the span that sent the message of a leg: whoever takes it links to that."""

@@ -5,7 +5,7 @@ ended by who goes on: the start of the next attempt, or the end of the job. So a
 on in it tells what an export of the whole journal tells there, and nobody tells anything twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ekiden.shared.ids import parent_of, session_of
 from ekiden.shared.messages import Usage
@@ -25,6 +25,7 @@ from ekiden.shared.records import (
     Refused,
     Retried,
     Routed,
+    RoutingStage,
     StateChanged,
     Summarised,
     ToolFinished,
@@ -89,9 +90,14 @@ class JobSpans:
         self._passed(entry)
         return ended
 
-    def skip(self, entries: Iterable[Entry]) -> None:
+    def skip(self, entries: Sequence[Entry]) -> None:
         """Go on behind ``entries``, whose spans somebody else tells: at a fraction of what it costs to make them."""
-        for entry in entries:
+        moves = [at for at, entry in enumerate(entries) if isinstance(entry.record, HandedOff)]
+        here = moves[-1] if moves else 0
+        for entry in entries[:here]:  # of legs that are over
+            self._sum_up(entry)
+            self._passed(entry)
+        for entry in entries[here:]:
             match entry.record:
                 case ModelReplied() | Summarised() as reply if self._attempt is not None:
                     self._used(self._attempt, reply)
@@ -100,6 +106,20 @@ class JobSpans:
                 case _:
                     list(self._ended_by(entry))
             self._passed(entry)
+
+    def _sum_up(self, entry: Entry) -> None:
+        """Keep what the job's root says of a leg that is over."""
+        match entry.record:
+            case JobRequested() as request:
+                self._begin(request, entry)
+            case HandedOff(context=context):
+                self._chain.append(context.to_agent)
+            case ModelReplied() | Summarised() as reply:
+                self._used(None, reply)
+            case Routed(stages=stages) | Unrouted(stages=stages):
+                self._routed(stages)
+            case Retried():
+                self._retry(entry)
 
     def _passed(self, entry: Entry) -> None:
         self._words.note(entry.record)
@@ -125,10 +145,7 @@ class JobSpans:
             case LegStarted() as started:
                 yield from self._start(started, entry)
             case Retried():
-                self._retries += 1
-                self._is_over = False
-                self._began_ms = entry.at_ms
-                self._ready = Ready(entry.at_ms)
+                self._retry(entry)
             case HandedOff() as moved:
                 yield from self._move(moved, entry)
             case Paused() as paused:
@@ -139,12 +156,25 @@ class JobSpans:
                 yield from self._step(self._attempt, record, entry)
 
     def _request(self, request: JobRequested, entry: Entry) -> Iterator[Span]:
+        self._begin(request, entry)
+        if parent_of(self._job) is None:  # else its parent's delegation has told
+            yield self._sent(0, "router", self._root.span_id, ns(entry.at_ms)).ended(ns(entry.at_ms))
+
+    def _begin(self, request: JobRequested, entry: Entry) -> None:
         if (root := read_traceparent(request.traceparent)) is not None:
             self._root, self._above = root, read_traceparent(request.parent_traceparent)
         self._began_ms = entry.at_ms
         self._ready = Ready(entry.at_ms)
-        if parent_of(self._job) is None:  # else its parent's delegation has told
-            yield self._sent(0, "router", self._root.span_id, ns(entry.at_ms)).ended(ns(entry.at_ms))
+
+    def _retry(self, entry: Entry) -> None:
+        self._retries += 1
+        self._is_over = False
+        self._began_ms = entry.at_ms
+        self._ready = Ready(entry.at_ms)
+
+    def _routed(self, stages: Sequence[RoutingStage]) -> None:
+        """Add up what a routing took; only a stage that asks a model takes anything."""
+        self._usage = sum((stage.usage for stage in stages if stage.model), self._usage)
 
     def _start(self, started: LegStarted, entry: Entry) -> Iterator[Span]:
         if (lost := self._attempt) is not None:
@@ -177,7 +207,7 @@ class JobSpans:
                 self._delegated[call_id] = attempt.caller.delegation(record, entry), record
                 yield self._sent(1, agent, attempt.holder.span_id, ns(self._last_ms), child).ended(ns(entry.at_ms))
             case Routed() | Unrouted():
-                self._usage = sum((stage.usage for stage in record.stages), self._usage)
+                self._routed(record.stages)
                 yield from attempt.caller.stages(record, entry, max(ns(self._last_ms), attempt.delivery.began_ns))
             case Refused():
                 yield attempt.caller.refusal(record, entry, ns(self._last_ms))
@@ -193,12 +223,13 @@ class JobSpans:
         span.attributes |= self._words.of(record)
         return span
 
-    def _used(self, attempt: Attempt, record: ModelReplied | Summarised) -> float | None:
+    def _used(self, attempt: Attempt | None, record: ModelReplied | Summarised) -> float | None:
         """Add up what a model call took; return what it cost, if that is known."""
         cost_usd = record.cost_usd
         if cost_usd is None:
             cost_usd = self._prices.cost_usd(record.model, record.usage)
-        attempt.used(record.usage, cost_usd)
+        if attempt is not None:
+            attempt.used(record.usage, cost_usd)
         self._usage += record.usage
         if cost_usd is not None:
             self._cost_usd = (self._cost_usd or 0.0) + cost_usd

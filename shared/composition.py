@@ -9,7 +9,7 @@ from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.relay.message import queue_of_leg
 from ekiden.shared.settings import Settings, load_settings
 from ekiden.shared.telemetry.config import telemetry_config
-from ekiden.shared.tracing.identity import new_traceparent
+from ekiden.shared.tracing.trace_ids import new_traceparent
 
 __all__ = ["LateHooks", "hooks_for"]
 

@@ -11,8 +11,8 @@ from ekiden.shared.hooks import NO_HOOKS, Hook
 from ekiden.shared.outcomes import Failed
 from ekiden.shared.records import Ended, Entry, HandedOff
 from ekiden.shared.relay.leg import entries_behind, journal_of
-from ekiden.shared.relay.moving import return_of, step_of
-from ekiden.shared.relay.stopping import records_that_close, stop_job
+from ekiden.shared.relay.termination import records_that_close, stop_job
+from ekiden.shared.relay.transitions import return_of, transfer_commit_of
 from ekiden.shared.stores.base import JobStore, Lease
 from ekiden.shared.stores.views import JobView
 
@@ -76,7 +76,7 @@ async def _bury(store: JobStore, job: JobView, leg: int, max_attempts: int, hook
     lease, commit = Lease(job.id, leg, "", seq=job.seq), f"dead.{leg}.{job.seq}"
     if (current := _context_of(entries)) is not None and current.calls:
         back = return_of(current, Failed("ERROR", error), len(entries))
-        step = step_of(job.id, leg, current, back, catalog=job.catalog, cycles="deny")
+        step = transfer_commit_of(job.id, leg, current, back, catalog=job.catalog, cycles="deny")
         step = replace(step, records=(*records[:-1], *step.records))
         if (await store.transfer(lease, commit, step))[0] == "ok":
             hooks.leg_buried(job.id, entries, entries_behind(job.seq, step.records))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.definitions.names import delegation_tool_name
+from ekiden.shared.definitions.transfer_names import delegation_tool_name
 from ekiden.shared.hooks import Hook, LegHook, QueueGauge
 from ekiden.shared.llm.base import ModelReply, ModelRequest
 from ekiden.shared.messages import ToolResult
@@ -17,8 +17,8 @@ from ekiden.shared.records import (
     HandedOff,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
-    Paused,
     Record,
     Refused,
     Retried,
@@ -29,11 +29,11 @@ from ekiden.shared.records import (
 )
 from ekiden.shared.stores.base import Claimed, CommitVerdict
 from ekiden.shared.telemetry.metrics import Meters
-from ekiden.shared.tracing import names
+from ekiden.shared.tracing import semconv
 
 __all__ = ["Counting", "LegCounting"]
 
-_READY = (JobRequested, HandedOff, Paused, Retried)
+_READY = (JobRequested, HandedOff, LegSuspended, Retried)
 """After these a leg waits for a worker; after any other record its worker has died."""
 
 
@@ -102,7 +102,7 @@ class LegCounting(LegHook):
         if not isinstance(before.record, _READY):
             self._meters.count("recoveries", agent=self._agent)
             return
-        paused = before.record if isinstance(before.record, Paused) else None
+        paused = before.record if isinstance(before.record, LegSuspended) else None
         if paused is None or paused.cause != "children":  # whose ends, which wake the leg, are in other journals
             wait_ms = entries[ours].at_ms - before.at_ms - (paused.delay_s * 1000 if paused else 0)
             self._meters.waited(self._agent, max(0.0, wait_ms) / 1000)
@@ -150,7 +150,7 @@ class LegCounting(LegHook):
         if (agent := self._delegated.pop(result.call_id, None)) is not None:
             return delegation_tool_name(agent)
         is_known = result.name in self._offered or result.name.startswith("transfer_to_")
-        return result.name if is_known else names.OTHER
+        return result.name if is_known else semconv.OTHER
 
     def _count(self, record: Record) -> None:
         match record:

@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Link, Status
 
-from ekiden.shared.places import private_folder
+from ekiden.shared.project_folders import private_folder
 from ekiden.shared.redaction import Redactor
+from ekiden.shared.telemetry.collector_status import CollectorStatus
 from ekiden.shared.telemetry.config import TelemetryConfig
-from ekiden.shared.telemetry.presence import Presence
-from ekiden.shared.tracing.names import CONTENT
+from ekiden.shared.tracing.semconv import CONTENT
 from ekiden.shared.version import VERSION
 
 __all__ = [
@@ -99,7 +99,7 @@ class RedactingExporter(SpanExporter):
         self._inner = inner
         self._redactor = redactor
         self._dropped = frozenset() if with_content else CONTENT
-        self._presence = Presence("spans are dropped")
+        self._presence = CollectorStatus("spans are dropped")
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Export the cleaned spans; warn once when the collector is away, and say so when it is back."""

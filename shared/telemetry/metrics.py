@@ -19,10 +19,10 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 
 from ekiden.shared.messages import Usage
+from ekiden.shared.telemetry.collector_status import CollectorStatus
 from ekiden.shared.telemetry.config import TelemetryConfig
 from ekiden.shared.telemetry.exporting import timeout_s
-from ekiden.shared.telemetry.presence import Presence
-from ekiden.shared.tracing.names import (
+from ekiden.shared.tracing.semconv import (
     AGENT,
     ERROR,
     OPERATION,
@@ -215,5 +215,5 @@ def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> MetricExporter
 
     exporter = MetricsOverHttp(endpoint=config.address("metrics"), timeout=timeout_s(env, "METRICS"))
     if config.traces not in ("otlp", "langsmith"):
-        exporter.presence = Presence("metrics come late")
+        exporter.presence = CollectorStatus("metrics come late")
     return exporter

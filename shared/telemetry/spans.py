@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from ekiden.shared.tracing.names import SCOPE
+from ekiden.shared.tracing.semconv import SCOPE
 from ekiden.shared.tracing.spans import Span
 from ekiden.shared.version import VERSION
 

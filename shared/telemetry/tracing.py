@@ -20,12 +20,12 @@ from ekiden.shared.settings import TracingEvent
 from ekiden.shared.stores.base import Claimed
 from ekiden.shared.telemetry.config import events_of
 from ekiden.shared.telemetry.spans import Spans, make_current, take_back
-from ekiden.shared.tracing import names
+from ekiden.shared.tracing import semconv
 from ekiden.shared.tracing.content import Content
-from ekiden.shared.tracing.identity import draw_id, read_traceparent
 from ekiden.shared.tracing.making import send
 from ekiden.shared.tracing.mapping import JobSpans, QueueOf
 from ekiden.shared.tracing.spans import Happened, Span
+from ekiden.shared.tracing.trace_ids import draw_id, read_traceparent
 
 __all__ = ["LegTracing", "Tracing"]
 
@@ -110,9 +110,9 @@ class LegTracing(LegHook):
         """See ``LegHook``: the agent's file may narrow what is told of it."""
         self._events = events_of(definition.extra.get("tracing"), self._allowed)
         if (holder := self._fold.holder) is not None:
-            holder.attributes |= {names.REQUEST_MODEL: model, names.PROVIDER: names.provider_of(model)}
+            holder.attributes |= {semconv.REQUEST_MODEL: model, semconv.PROVIDER: semconv.provider_of(model)}
             if definition.version:
-                holder.attributes[names.AGENT_VERSION] = definition.version
+                holder.attributes[semconv.AGENT_VERSION] = definition.version
 
     def model_called(self, request: ModelRequest, *, is_stream: bool) -> None:
         """See ``LegHook``."""
@@ -120,9 +120,9 @@ class LegTracing(LegHook):
             return
         self._call = span = caller.model_call(draw_id(), request.model, time.time_ns())
         if is_stream:
-            span.attributes[names.STREAM] = True
+            span.attributes[semconv.STREAM] = True
         if request.temperature is not None:
-            span.attributes[names.TEMPERATURE] = request.temperature
+            span.attributes[semconv.TEMPERATURE] = request.temperature
         if self._content:
             span.attributes |= self._content.request(request)
 
@@ -132,8 +132,8 @@ class LegTracing(LegHook):
             return
         if delta.restart:
             span.events.append(Happened("ekiden.retry", time.time_ns(), {}))
-        elif names.FIRST_CHUNK not in span.attributes:
-            span.attributes[names.FIRST_CHUNK] = (time.time_ns() - span.began_ns) / 1e9
+        elif semconv.FIRST_CHUNK not in span.attributes:
+            span.attributes[semconv.FIRST_CHUNK] = (time.time_ns() - span.began_ns) / 1e9
 
     def model_replied(self, request: ModelRequest, reply: ModelReply) -> None:
         """See ``LegHook``: the record that follows tells the rest."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ekiden.shared.messages import Usage
-from ekiden.shared.tracing import names
+from ekiden.shared.tracing import semconv
 from ekiden.shared.tracing.making import Caller
 from ekiden.shared.tracing.spans import Span
 
@@ -38,7 +38,7 @@ class Attempt:
         for tool in self.tools.values():
             tool.fail("worker_lost" if outcome == "lost" else "interrupted")
             yield tool.ended(at_ns)
-        self.delivery.attributes[names.OUTCOME] = outcome
+        self.delivery.attributes[semconv.OUTCOME] = outcome
         if error is not None:
             self.holder.fail(error)
         if self.agent is not None:
@@ -57,5 +57,5 @@ class Ready(NamedTuple):
 
 def used_up(usage: Usage, cost_usd: float | None) -> dict[str, Any]:
     """Return what model calls took together, as attributes."""
-    cost = {} if cost_usd is None else {names.COST: cost_usd}
-    return {names.INPUT_TOKENS: usage.input_tokens, names.OUTPUT_TOKENS: usage.output_tokens, **cost}
+    cost = {} if cost_usd is None else {semconv.COST: cost_usd}
+    return {semconv.INPUT_TOKENS: usage.input_tokens, semconv.OUTPUT_TOKENS: usage.output_tokens, **cost}

@@ -17,7 +17,7 @@ from ekiden.shared.records import (
     Record,
     ToolFinished,
 )
-from ekiden.shared.tracing.names import ARGUMENTS, INPUT_MESSAGES, INSTRUCTIONS, NOTE, OUTPUT_MESSAGES, RESULT
+from ekiden.shared.tracing.semconv import ARGUMENTS, INPUT_MESSAGES, INSTRUCTIONS, NOTE, OUTPUT_MESSAGES, RESULT
 
 __all__ = ["Content", "Words"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ekiden.shared.definitions.names import delegation_tool_name, transfer_tool_name
+from ekiden.shared.definitions.transfer_names import delegation_tool_name, transfer_tool_name
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.ids import session_of
 from ekiden.shared.records import (
@@ -11,8 +11,8 @@ from ekiden.shared.records import (
     Entry,
     HandedOff,
     LegStarted,
+    LegSuspended,
     ModelReplied,
-    Paused,
     Refused,
     Routed,
     RoutingStage,
@@ -20,9 +20,9 @@ from ekiden.shared.records import (
     Unrouted,
 )
 from ekiden.shared.settings import TracingEvent
-from ekiden.shared.tracing import names
-from ekiden.shared.tracing.identity import Root
+from ekiden.shared.tracing import semconv
 from ekiden.shared.tracing.spans import Kind, Link, Span
+from ekiden.shared.tracing.trace_ids import Root
 
 __all__ = ["Caller", "delivery", "delivery_id", "ns", "send", "suspension"]
 
@@ -34,7 +34,7 @@ def ns(at_ms: float) -> int:
 
 def send(root: Root, job: str, leg: int, queue: str, parent_id: int, began_ns: int) -> Span:
     """Return the span of the message that wakes ``leg``."""
-    attributes = {**_messaging("send", queue, job, leg), names.CONVERSATION: session_of(job)}
+    attributes = {**_messaging("send", queue, job, leg), semconv.CONVERSATION: session_of(job)}
     return Span(root, root.send(leg), parent_id, f"send {queue}", began_ns, attributes, kind=Kind.PRODUCER)
 
 
@@ -47,10 +47,10 @@ def delivery(root: Root, job: str, started: LegStarted, entry: Entry, queue: str
     """Return the span of one attempt at a leg: a child of the root wherever and how often the leg is delivered."""
     attributes = {
         **_messaging("process", queue, job, started.leg),
-        names.CONVERSATION: session_of(job),
-        names.LEG: started.leg,
-        names.ATTEMPT: started.attempt,
-        names.WORKER: started.worker,
+        semconv.CONVERSATION: session_of(job),
+        semconv.LEG: started.leg,
+        semconv.ATTEMPT: started.attempt,
+        semconv.WORKER: started.worker,
     }
     span = Span(root, delivery_id(root, entry.seq), root.span_id, f"process {queue}", ns(entry.at_ms), attributes)
     span.kind = Kind.CONSUMER
@@ -58,13 +58,13 @@ def delivery(root: Root, job: str, started: LegStarted, entry: Entry, queue: str
     return span
 
 
-def suspension(root: Root, job: str, paused: Paused, entry: Entry) -> Span:
+def suspension(root: Root, job: str, paused: LegSuspended, entry: Entry) -> Span:
     """Return the span of a pause, which nobody works in."""
     attributes = {
-        names.PAUSE_CAUSE: paused.cause,
-        names.CONVERSATION: session_of(job),
-        names.JOB: job,
-        names.LEG: paused.leg,
+        semconv.SUSPEND_CAUSE: paused.cause,
+        semconv.CONVERSATION: session_of(job),
+        semconv.JOB: job,
+        semconv.LEG: paused.leg,
     }
     return Span(root, root.step(entry.seq), root.span_id, f"suspended {paused.cause}", ns(entry.at_ms), attributes)
 
@@ -75,12 +75,12 @@ class Caller:
     def __init__(self, root: Root, job: str, agent: str, holder_id: int) -> None:
         self._root = root
         self._agent = agent
-        self._about = {names.CONVERSATION: session_of(job), names.AGENT: agent}
+        self._about = {semconv.CONVERSATION: session_of(job), semconv.AGENT: agent}
         self.holder_id = holder_id
 
     def invocation(self, began_ms: int, parent_id: int) -> Span:
         """Return the agent's own span."""
-        attributes = {names.OPERATION: "invoke_agent", **self._about}
+        attributes = {semconv.OPERATION: "invoke_agent", **self._about}
         return Span(self._root, self.holder_id, parent_id, f"invoke_agent {self._agent}", ns(began_ms), attributes)
 
     def model(self, record: ModelReplied | Summarised, entry: Entry, cost_usd: float | None) -> Span:
@@ -88,22 +88,22 @@ class Caller:
         began_ns = ns(entry.at_ms - record.duration_ms)
         span = self.model_call(self._root.step(entry.seq), record.model, began_ns)
         span.attributes |= {
-            names.RESPONSE_MODEL: record.model,
-            names.FINISH_REASONS: (record.finish if isinstance(record, ModelReplied) else "stop",),
-            names.INPUT_TOKENS: record.usage.input_tokens,
-            names.OUTPUT_TOKENS: record.usage.output_tokens,
+            semconv.RESPONSE_MODEL: record.model,
+            semconv.FINISH_REASONS: (record.finish if isinstance(record, ModelReplied) else "stop",),
+            semconv.INPUT_TOKENS: record.usage.input_tokens,
+            semconv.OUTPUT_TOKENS: record.usage.output_tokens,
         }
         if cost_usd is not None:
-            span.attributes[names.COST] = cost_usd
+            span.attributes[semconv.COST] = cost_usd
         return span.ended(ns(entry.at_ms))
 
     def model_call(self, span_id: int, model: str, began_ns: int) -> Span:
         """Return a model call that begins."""
-        operation = names.operation_of(model)
+        operation = semconv.operation_of(model)
         attributes = {
-            names.OPERATION: operation,
-            names.PROVIDER: names.provider_of(model),
-            names.REQUEST_MODEL: model,
+            semconv.OPERATION: operation,
+            semconv.PROVIDER: semconv.provider_of(model),
+            semconv.REQUEST_MODEL: model,
         }
         return self._span(span_id, f"{operation} {model}", began_ns, attributes, "llm", Kind.CLIENT)
 
@@ -115,7 +115,7 @@ class Caller:
     def delegation(self, record: Delegated, entry: Entry) -> Span:
         """Return the call of a child job, which lasts until its result is there."""
         span = self.tool(record.call_id, delegation_tool_name(record.agent), entry)
-        span.attributes[names.CHILD] = record.child
+        span.attributes[semconv.CHILD] = record.child
         span.links.append(Link(self._root.child(record.child), "child"))
         return span
 
@@ -130,8 +130,8 @@ class Caller:
             if stage.model:
                 call = self.model_call(self._root.step(entry.seq, f"model {number}"), stage.model, began_ns)
                 call.attributes |= {
-                    names.INPUT_TOKENS: stage.usage.input_tokens,
-                    names.OUTPUT_TOKENS: stage.usage.output_tokens,
+                    semconv.INPUT_TOKENS: stage.usage.input_tokens,
+                    semconv.OUTPUT_TOKENS: stage.usage.output_tokens,
                 }
                 yield call.ended(ended_ns)
             yield self._stage(self._root.step(entry.seq, f"stage {number}"), stage, began_ns).ended(ended_ns)
@@ -139,8 +139,8 @@ class Caller:
 
     def refusal(self, record: Refused, entry: Entry, began_ns: int) -> Span:
         """Return a handoff that was not carried out."""
-        name = names.OTHER if record.code == "UNKNOWN_AGENT" else record.name
-        attributes = {**_call(name, record.call_id), names.CODE: record.code}
+        name = semconv.OTHER if record.code == "UNKNOWN_AGENT" else record.name
+        attributes = {**_call(name, record.call_id), semconv.CODE: record.code}
         span = self._span(self._root.step(entry.seq), f"execute_tool {name}", began_ns, attributes, "handoff")
         span.fail(record.code)
         return span.ended(ns(entry.at_ms))
@@ -149,15 +149,15 @@ class Caller:
         """Return a handoff: a call of the agent's, what its file asked for, or the return to who waits for it."""
         context = record.context
         attributes = {
-            names.TARGET: context.to_agent,
-            names.HANDOFF_ID: context.metadata.handoff_id,
-            names.DEPTH: context.metadata.chain_depth,
+            semconv.TARGET: context.to_agent,
+            semconv.HANDOFF_ID: context.metadata.handoff_id,
+            semconv.DEPTH: context.metadata.chain_depth,
         }
         name = _move_name(record, context)
         if record.call_id is not None:
             attributes |= _call(transfer_tool_name(context.to_agent), record.call_id)
         if context.returned is None:
-            attributes[names.TRANSFER_MODE] = "pass_control"
+            attributes[semconv.TRANSFER_MODE] = "pass_control"
         span = self._span(self._root.step(entry.seq), name, began_ns, attributes, "handoff")
         if context.returned is not None and context.returned.is_error:
             span.fail("no_result")
@@ -165,12 +165,12 @@ class Caller:
 
     def _stage(self, span_id: int, stage: RoutingStage, began_ns: int) -> Span:
         attributes = {
-            names.ROUTE_STAGE: stage.stage,
-            names.ROUTE_SCORE: stage.score,
-            names.ROUTE_CONFIDENCE: stage.confidence,
-            names.ROUTE_DECIDED: stage.decided,
-            **({names.TARGET: stage.agent} if stage.agent else {}),
-            **({names.REQUEST_MODEL: stage.model} if stage.model else {}),
+            semconv.ROUTE_STAGE: stage.stage,
+            semconv.ROUTE_SCORE: stage.score,
+            semconv.ROUTE_CONFIDENCE: stage.confidence,
+            semconv.ROUTE_DECIDED: stage.decided,
+            **({semconv.TARGET: stage.agent} if stage.agent else {}),
+            **({semconv.REQUEST_MODEL: stage.model} if stage.model else {}),
         }
         return self._span(span_id, f"route {stage.stage}", began_ns, attributes, "route")
 
@@ -196,16 +196,16 @@ def _move_name(record: HandedOff, context: HandoffContext) -> str:
 def _messaging(operation: str, queue: str, job: str, leg: int) -> dict[str, Any]:
     """Return the attributes of a message's way: ``send`` or ``process``."""
     return {
-        names.MESSAGING: "celery",
-        names.MESSAGING_TYPE: operation,
-        names.MESSAGING_NAME: operation,
-        names.DESTINATION: queue,
-        names.MESSAGE: f"{job}:{leg}",
-        names.MESSAGE_CONVERSATION: job,
+        semconv.MESSAGING: "celery",
+        semconv.MESSAGING_TYPE: operation,
+        semconv.MESSAGING_NAME: operation,
+        semconv.DESTINATION: queue,
+        semconv.MESSAGE: f"{job}:{leg}",
+        semconv.MESSAGE_CONVERSATION: job,
     }
 
 
 def _call(tool: str, call_id: str | None) -> dict[str, Any]:
     """Return the attributes of a tool call; ``call_id`` None: the agent's file made it."""
-    attributes = {names.OPERATION: "execute_tool", names.TOOL: tool, names.TOOL_TYPE: "function"}
-    return attributes if call_id is None else {**attributes, names.CALL_ID: call_id}
+    attributes = {semconv.OPERATION: "execute_tool", semconv.TOOL: tool, semconv.TOOL_TYPE: "function"}
+    return attributes if call_id is None else {**attributes, semconv.CALL_ID: call_id}

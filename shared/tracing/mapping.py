@@ -17,10 +17,10 @@ from ekiden.shared.records import (
     HandedOff,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
     Noticed,
     Nudged,
-    Paused,
     Record,
     Refused,
     Retried,
@@ -32,12 +32,12 @@ from ekiden.shared.records import (
     ToolStarted,
     Unrouted,
 )
-from ekiden.shared.tracing import names
+from ekiden.shared.tracing import semconv
 from ekiden.shared.tracing.attempts import Attempt, Ready, used_up
 from ekiden.shared.tracing.content import Content, Words
-from ekiden.shared.tracing.identity import Root, read_traceparent, root_for
 from ekiden.shared.tracing.making import Caller, delivery, ns, send, suspension
 from ekiden.shared.tracing.spans import Happened, Link, Span
+from ekiden.shared.tracing.trace_ids import Root, read_traceparent, root_for
 
 __all__ = ["JobSpans", "QueueOf"]
 
@@ -148,7 +148,7 @@ class JobSpans:
                 self._retry(entry)
             case HandedOff() as moved:
                 yield from self._move(moved, entry)
-            case Paused() as paused:
+            case LegSuspended() as paused:
                 yield from self._pause(paused, entry)
             case Ended() as end:
                 yield from self._end(end, entry)
@@ -185,9 +185,9 @@ class JobSpans:
         if self._last_attempt is not None:
             span.links.append(Link(self._last_attempt.span_id, "takeover" if lost else "resume"))
         if lost is not None:
-            span.events.append(Happened("ekiden.takeover", ns(entry.at_ms), {names.ATTEMPT: started.attempt}))
+            span.events.append(Happened("ekiden.takeover", ns(entry.at_ms), {semconv.ATTEMPT: started.attempt}))
         elif self._ready is not None and self._ready.at_ms is not None:
-            span.attributes[names.QUEUE_WAIT_MS] = round(max(0.0, entry.at_ms - self._ready.at_ms))
+            span.attributes[semconv.QUEUE_WAIT_MS] = round(max(0.0, entry.at_ms - self._ready.at_ms))
         is_agent = started.leg > 0
         holder_id = self._root.step(entry.seq, "agent") if is_agent else span.span_id
         caller = Caller(self._root, self._job, started.agent, holder_id)
@@ -199,7 +199,7 @@ class JobSpans:
             case ModelReplied() | Summarised():
                 yield self._replied(attempt, record, entry)
             case ToolStarted(call_id=call_id):
-                name = self._tools[call_id] = record.name if _may_leave(record) else names.OTHER
+                name = self._tools[call_id] = record.name if _may_leave(record) else semconv.OTHER
                 attempt.tools[call_id] = attempt.caller.tool(call_id, name, entry)
             case ToolFinished():
                 yield self._finished(attempt, record, entry)
@@ -215,7 +215,9 @@ class JobSpans:
                 said = self._words.of(record)
                 attempt.holder.events.append(Happened(f"ekiden.{record.type}", ns(entry.at_ms), said))
             case StateChanged(by=by):
-                attempt.holder.events.append(Happened("ekiden.state", ns(entry.at_ms), {names.TOOL: by} if by else {}))
+                attempt.holder.events.append(
+                    Happened("ekiden.state", ns(entry.at_ms), {semconv.TOOL: by} if by else {})
+                )
 
     def _replied(self, attempt: Attempt, record: ModelReplied | Summarised, entry: Entry) -> Span:
         span = attempt.caller.model(record, entry, self._used(attempt, record))
@@ -237,7 +239,7 @@ class JobSpans:
 
     def _answered(self, attempt: Attempt, call_id: str) -> tuple[Span | None, Delegated | None, str]:
         """Take out a call that has its answer: its span if it was begun, what was delegated, and its tool's name."""
-        name, running = self._tools.pop(call_id, names.OTHER), attempt.tools.pop(call_id, None)
+        name, running = self._tools.pop(call_id, semconv.OTHER), attempt.tools.pop(call_id, None)
         span, delegated = self._delegated.pop(call_id, (running, None))
         return span, delegated, name
 
@@ -245,8 +247,10 @@ class JobSpans:
         result = record.result
         begun, delegated, name = self._answered(attempt, result.call_id)
         span = begun or attempt.caller.tool(result.call_id, name, entry)
-        if span.attributes[names.TOOL] == names.OTHER and not result.is_error:  # who has no such tool answers an error
-            span.name, span.attributes[names.TOOL] = f"execute_tool {result.name}", result.name
+        if (
+            span.attributes[semconv.TOOL] == semconv.OTHER and not result.is_error
+        ):  # who has no such tool answers an error
+            span.name, span.attributes[semconv.TOOL] = f"execute_tool {result.name}", result.name
         if result.is_error:
             span.fail("tool_error")
         span.attributes |= self._words.of(record, delegated)
@@ -271,11 +275,11 @@ class JobSpans:
         self._attempt = None
         yield from attempt.ended(outcome, at_ns, error)
 
-    def _pause(self, paused: Paused, entry: Entry) -> Iterator[Span]:
+    def _pause(self, paused: LegSuspended, entry: Entry) -> Iterator[Span]:
         due_ms = None if paused.cause == "children" else entry.at_ms + paused.delay_s * 1000
         self._ready = Ready(due_ms, suspension(self._root, self._job, paused, entry))
         if (attempt := self._attempt) is not None:
-            about = {names.PAUSE_CAUSE: paused.cause, names.PAUSE_S: paused.delay_s}
+            about = {semconv.SUSPEND_CAUSE: paused.cause, semconv.PAUSE_S: paused.delay_s}
             attempt.holder.events.append(Happened("ekiden.suspended", ns(entry.at_ms), about))
             self._attempt = None
             yield from attempt.ended("suspended", ns(entry.at_ms))
@@ -303,13 +307,13 @@ class JobSpans:
         """Return the root; of a job that was retried, a span below it that begins with the retry."""
         name = self._chain[0] if self._chain else "ekiden"
         attributes = {
-            names.OPERATION: "invoke_workflow",
-            names.WORKFLOW: name,
-            names.CONVERSATION: session_of(self._job),
-            names.JOB: self._job,
-            names.STATUS: status,
-            names.REASON: reason,
-            names.CHAIN: tuple(self._chain),
+            semconv.OPERATION: "invoke_workflow",
+            semconv.WORKFLOW: name,
+            semconv.CONVERSATION: session_of(self._job),
+            semconv.JOB: self._job,
+            semconv.STATUS: status,
+            semconv.REASON: reason,
+            semconv.CHAIN: tuple(self._chain),
             **used_up(self._usage, self._cost_usd),
         }
         root, parent_id = self._root, self._above.span_id if self._above else None

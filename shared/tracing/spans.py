@@ -6,8 +6,8 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ekiden.shared.settings import TracingEvent
-from ekiden.shared.tracing import names
-from ekiden.shared.tracing.identity import Root
+from ekiden.shared.tracing import semconv
+from ekiden.shared.tracing.trace_ids import Root
 
 __all__ = ["Happened", "Kind", "Link", "Span"]
 
@@ -55,11 +55,11 @@ class Span:
     @property
     def error(self) -> str | None:
         """What went wrong, if anything did: a word of ours or a class's name, never a text of anybody's."""
-        return self.attributes.get(names.ERROR)
+        return self.attributes.get(semconv.ERROR)
 
     def fail(self, kind: str) -> None:
         """Mark the span as failed."""
-        self.attributes[names.ERROR] = kind
+        self.attributes[semconv.ERROR] = kind
 
     def ended(self, at_ns: int) -> "Span":
         """End the span, not before it has begun."""

@@ -12,7 +12,7 @@ from ekiden.shared.records import StateChanged, ToolFinished, ToolStarted
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.calls.base import CallKind, Decide, finish
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
-from ekiden.workers.tools.gate import ToolGate
+from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["ToolCalls"]
@@ -29,14 +29,14 @@ class ToolCalls(CallKind):
         leg: Leg,
         decide: Decide,
         tools: Mapping[str, Tool],
-        gate: ToolGate,
+        tool_runner: ToolRunner,
         untrusted: Untrusted,
         context: Callable[[ToolCall, StateView], ToolContext],
     ) -> None:
         """``context``: what a tool may know of the call that it serves."""
         super().__init__(leg, decide)
         self._tools = tools
-        self._gate = gate
+        self._gate = tool_runner
         self._untrusted = untrusted
         self._context = context
 

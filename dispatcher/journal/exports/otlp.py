@@ -11,7 +11,7 @@ from ekiden.shared.prices import Prices
 from ekiden.shared.records import Entry
 from ekiden.shared.redaction import redact_all
 from ekiden.shared.relay.message import queue_of_leg
-from ekiden.shared.tracing import names
+from ekiden.shared.tracing import semconv
 from ekiden.shared.tracing.content import Content
 from ekiden.shared.tracing.mapping import JobSpans
 from ekiden.shared.tracing.spans import Span
@@ -40,7 +40,7 @@ def otlp_trace(
         "resourceSpans": [
             {
                 "resource": {"attributes": _attributes({"service.name": "ekiden", "service.version": VERSION})},
-                "scopeSpans": [{"scope": {"name": names.SCOPE, "version": VERSION}, "spans": spans}],
+                "scopeSpans": [{"scope": {"name": semconv.SCOPE, "version": VERSION}, "spans": spans}],
             }
         ]
     }

@@ -7,10 +7,10 @@ from typing import Any
 
 from ekiden.shared.hooks import NO_HOOKS, Hook
 from ekiden.shared.outcomes import Outcome
-from ekiden.shared.relay.believing import Believing
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.runner import Runner
+from ekiden.shared.relay.verification import MessageVerifier
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import JobStore
 from ekiden.shared.stores.opening import Stores
@@ -40,9 +40,9 @@ def runner_of(
     stores: Stores, *moves: Move, lease_s: float = 30.0, store: JobStore | None = None, hooks: Hook = NO_HOOKS
 ) -> Runner:
     """A runner whose handler makes these moves; ``store`` in the place of the real one."""
-    believing = Believing(stores.signing, stores.dead_letters)
+    verifier = MessageVerifier(stores.signing, stores.dead_letters)
     leases, handler = Leases(lease_s, hooks), Playing(*moves)
-    return Runner(store or stores.jobs, leases, handler, cycles="parent", believing=believing, hooks=hooks)
+    return Runner(store or stores.jobs, leases, handler, cycles="parent", verifier=verifier, hooks=hooks)
 
 
 def handler_of(runner: Runner) -> Playing:

@@ -4,8 +4,8 @@ from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 
-from ekiden.shared.tracing.identity import Root, draw_id
 from ekiden.shared.tracing.spans import Kind, Span
+from ekiden.shared.tracing.trace_ids import Root, draw_id
 
 
 class Kept(SpanProcessor):

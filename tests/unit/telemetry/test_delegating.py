@@ -13,15 +13,15 @@ from ekiden.dispatcher.journal.exports.otlp import otlp_trace
 from ekiden.shared.handoff import first_context
 from ekiden.shared.hooks import attending
 from ekiden.shared.messages import ToolResult, Usage
-from ekiden.shared.outcomes import Answer, Child, Failed, Outcome, Suspended, Transfer
+from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
     Delegated,
     Entry,
     HandedOff,
     JobRequested,
+    LegSuspended,
     Nudged,
-    Paused,
     Refused,
     StateChanged,
     Summarised,
@@ -31,8 +31,8 @@ from ekiden.shared.redaction import Redactor
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE, LegMessage, outbox, queue_for
 from ekiden.shared.relay.runner import Runner
-from ekiden.shared.relay.stopping import stop_job
 from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.relay.termination import stop_job
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.base import Claim, Claimed
 from ekiden.shared.stores.opening import Stores
@@ -75,7 +75,9 @@ def waiting_for(leg: Leg, count: int) -> Suspended:
     children = []
     for n in range(1, count + 1):
         context = leg.context.advance("scout", "look")
-        children.append(Child(f"{leg.job}.{n}", f"c{n}", "scout", "look", context, {"objective": "look"}, (), 5, 60.0))
+        children.append(
+            ChildJob(f"{leg.job}.{n}", f"c{n}", "scout", "look", context, {"objective": "look"}, (), 5, 60.0)
+        )
     return Suspended("children", 0.0, "scout", tuple(children))
 
 
@@ -186,7 +188,7 @@ async def claimed_by_nobody_for_long(stores: Stores, job: str) -> None:
     message = LegMessage.model_validate(await take(stores, SCOUT))
     assert message.job == job
     claim = Claim(job, message.leg, message.handoff.metadata.handoff_id, "scout", "owner", "worker")
-    assert isinstance(await stores.jobs.claim(claim, 30.0, alone_from=9, aside_s=0.0), Claimed)
+    assert isinstance(await stores.jobs.claim(claim, 30.0, quarantine_from=9, defer_s=0.0), Claimed)
     await expire(stores, job)
 
 
@@ -258,7 +260,7 @@ def world() -> World:
 
 DELEGATED = Delegated(leg=1, call_id="c1", child=f"{JOB}.1", agent="Scout Team", objective="find the okapi")
 RESULT = ToolFinished(leg=1, result=ToolResult(call_id="c1", name="delegate to whom?", content="a gazpacho"))
-WAITING = (STARTED, REPLIED, DELEGATED, Paused(leg=1, cause="children", delay_s=0.0))
+WAITING = (STARTED, REPLIED, DELEGATED, LegSuspended(leg=1, cause="children", delay_s=0.0))
 
 
 def calls_of(world: World) -> list[ReadableSpan]:

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 from ekiden.shared.redaction import Redactor
 from ekiden.shared.telemetry.exporting import MAX_TEXT, LineExporter, RedactingExporter, resource_for
 from ekiden.shared.telemetry.spans import Spans
-from ekiden.shared.tracing.identity import Root
 from ekiden.shared.tracing.spans import Happened, Link, Span
+from ekiden.shared.tracing.trace_ids import Root
 from tests.unit.telemetry.spans import Kept, span
 
 ROOT = Root(1, 2, sampled=True)

@@ -3,7 +3,7 @@
 import os
 import random
 
-from ekiden.shared.tracing.identity import child_traceparent, new_traceparent, read_traceparent
+from ekiden.shared.tracing.trace_ids import child_traceparent, new_traceparent, read_traceparent
 
 
 def test_ids_are_drawn_and_read_back() -> None:

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from ekiden.shared.telemetry.otlp import SpansOverHttp
 from ekiden.shared.telemetry.spans import Spans
-from ekiden.shared.tracing.identity import Root
+from ekiden.shared.tracing.trace_ids import Root
 from tests.doubles.otlp import OtlpReceiver
 from tests.unit.telemetry.spans import Kept, span
 

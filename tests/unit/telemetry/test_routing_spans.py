@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from ekiden.dispatcher.routing.base import Surroundings
+from ekiden.dispatcher.routing.base import RequestContext
 from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.definitions.catalog import build_catalog
-from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.handoff import first_context
 from ekiden.shared.hooks import HookedModel, attending
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
@@ -49,7 +49,7 @@ def test_the_routers_model_call_has_a_span_of_its_own_with_its_tokens(world: Wor
     router = ModelRouter(lambda _: RouterModel(Choosing(), "gemini-x"), RuleRouter())
 
     with routing(world) as leg:
-        around = Surroundings(watched=lambda model: HookedModel(model, leg.hook))
+        around = RequestContext(observed=lambda model: HookedModel(model, leg.hook))
         result = asyncio.run(router.route("it fails", CATALOG, around))
         assert result.route is not None
         leg.record(Routed(leg=0, **result.route.model_dump(), stages=result.stages), HandedOff(context=CONTEXT))

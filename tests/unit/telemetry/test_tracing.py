@@ -24,8 +24,8 @@ from ekiden.shared.records import (
     HandedOff,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
-    Paused,
     Record,
     Retried,
     ToolFinished,
@@ -150,7 +150,7 @@ def test_a_job_that_never_was_routed_has_a_root_all_the_same(world: World) -> No
 
 
 def test_a_job_that_ends_while_it_is_paused_shows_the_pause(world: World) -> None:
-    paused = Paused(leg=1, cause="missing_tools", delay_s=30)
+    paused = LegSuspended(leg=1, cause="missing_tools", delay_s=30)
     world.ended(journal(STARTED, paused), Ended(status="cancelled", reason="ABORTED"))
     assert world.names == ["suspended missing_tools", "invoke_workflow first"]
 

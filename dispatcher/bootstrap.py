@@ -17,6 +17,7 @@ from ekiden.dispatcher.publishing import publish_own
 from ekiden.dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from ekiden.dispatcher.routing.overrides import no_strategy
 from ekiden.dispatcher.routing.strategies import RoutingValues, Strategies, routers
+from ekiden.shared.composition import pool_hooks
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import layered, shipped_agents_dir
 from ekiden.shared.definitions.trusted import levels_here
@@ -52,6 +53,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         default_agent=settings.routing_default_agent,
         enabled=settings.routing_enabled,
     )
+    hooks, not_loaded = pool_hooks("ekiden-dispatcher", settings)
     legs = asyncio.get_running_loop()
 
     async def begin() -> None:
@@ -69,10 +71,14 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     async def serve(beside: Stores) -> None:
         await serve_intake(beside, settings.wait_replicas)
 
-    handler = CurrentCatalogHandler(in_force, handler_for)
-    named = tuple(strategies)
     return PoolComponents(
-        handler, strategies=named, problems=strategies.problems, begin=begin, follow=follow, serve=serve
+        CurrentCatalogHandler(in_force, handler_for),
+        strategies=tuple(strategies),
+        problems=(*strategies.problems, *not_loaded),
+        hooks=hooks,
+        begin=begin,
+        follow=follow,
+        serve=serve,
     )
 
 

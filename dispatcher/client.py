@@ -19,6 +19,7 @@ from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
 from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
 from ekiden.dispatcher.submitting import Created, OwnJobs, create_job
+from ekiden.shared.composition import LateHooks
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import NoCatalog, NotConfirmed, NotPermitted, StoreUnavailable, WentBack
 from ekiden.shared.handoff import first_context
@@ -36,7 +37,6 @@ from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.replication import RequireReplicas
 from ekiden.shared.stores.sessions import Forgotten, SessionMessage, SessionView
 from ekiden.shared.stores.views import JobView, LivePiece
-from ekiden.shared.telemetry.starting import LateTelemetry
 
 __all__ = ["Client", "client_of"]
 
@@ -67,7 +67,7 @@ class Client(Operations):
         confirming = RequireReplicas(wait_replicas)
         self._stores = open_stores(url, retries=3, confirming=confirming, signing=signing)
         self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
-        self._telemetry = LateTelemetry("ekiden-client")
+        self._hooks = LateHooks("ekiden-client")
         self._wait_replicas = wait_replicas
         self._by_intake = False
         """Whether the server's rules let this user push requests only: a dispatcher runs the scripts for it."""
@@ -82,7 +82,7 @@ class Client(Operations):
     async def __aexit__(self, *_: object) -> None:
         await self._stores.close()
         await self._waiting.close()
-        await self._telemetry.close()
+        await self._hooks.close()
 
     async def submit(
         self,
@@ -144,12 +144,12 @@ class Client(Operations):
             state=checked_state(state or {}),
         )
         await self._check()
-        request = request.model_copy(update={"traceparent": self._telemetry.traceparent()})
+        request = request.model_copy(update={"traceparent": self._hooks.traceparent()})
         running = (await self._stores.sessions.session(session)).active if session else None
         began_ns = time.time_ns()
-        job, is_new, handoff_id = await self._create(request)
+        job, is_new, _ = await self._create(request)
         if is_new:
-            self._telemetry.started().submitted(job, request.traceparent, handoff_id, DISPATCH_QUEUE, began_ns)
+            self._hooks.started().job_submitted(job, request.traceparent, DISPATCH_QUEUE, began_ns)
         if on_busy == "interrupt" and running not in (None, job):
             await self.cancel(str(running))
         return job
@@ -323,8 +323,7 @@ class Client(Operations):
 
         Raises ``UnknownJob``, ``NotConfirmed``.
         """
-        self._telemetry.started()
-        return await stop_or_wait(self._stores.jobs, job, "user")
+        return await stop_or_wait(self._stores.jobs, job, "user", self._hooks.started())
 
     async def retry(self, job: str, deadline_s: float = JOB_DEADLINE_S) -> None:
         """Let a job that failed or died go on behind its last record.

@@ -13,6 +13,7 @@ from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import UnknownAgent
 from ekiden.shared.handoff import History
+from ekiden.shared.hooks import HookedModel
 from ekiden.shared.ids import is_first_of_session, session_of
 from ekiden.shared.outcomes import Budget, Failed, Outcome, Transfer
 from ekiden.shared.records import Routed, RoutingStage, Unrouted
@@ -93,7 +94,7 @@ class DispatchHandler:
         if router is None:  # who asked for another one is not to be served by anybody
             note = no_strategy(str(strategy), self.strategies)
             return RoutingResult(stages=(RoutingStage(stage="none", note=note),))
-        context = RequestContext(_said_by_user(leg.earlier), leg.watch.model)
+        context = RequestContext(_said_by_user(leg.earlier), lambda model: HookedModel(model, leg.hooks))
         return self._fallen_back(await router.route(request.prompt, self.catalog, context), leg)
 
     def _named(self, name: str) -> RoutingResult:

@@ -19,7 +19,7 @@ Group = Literal["tools", "models", "routers", "hooks", "guardrails", "commands"]
 GROUPS: tuple[Group, ...] = ("tools", "models", "routers", "hooks", "guardrails", "commands")
 KEYS = {f"{group}_{kind}": f"{group}.{kind}" for group in GROUPS for kind in ("packages", "modules")}
 """The dotted key of each field."""
-NOT_YET: tuple[Group, ...] = ("hooks", "guardrails")
+NOT_YET: tuple[Group, ...] = ("guardrails",)
 """Groups that nothing asks for so far."""
 
 _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")

@@ -2,6 +2,7 @@
 
 import os
 
+from ekiden.shared.composition import pool_hooks
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
@@ -30,7 +31,8 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     for tool in brought:
         if has_workspace or not tool.needs_workspace:
             registry.add(tool)
-    problems += learn_providers(settings)
+    hooks, not_loaded = pool_hooks("ekiden-worker", settings)
+    problems += (*learn_providers(settings), *not_loaded)
     handler = AgentHandler(
         Definitions(stores.catalogs),
         registry,
@@ -43,4 +45,4 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
     )
-    return PoolComponents(handler, registry.views(), problems=problems)
+    return PoolComponents(handler, registry.views(), problems=problems, hooks=hooks)

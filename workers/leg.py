@@ -9,6 +9,7 @@ import structlog
 from ekiden.shared.definitions.model import AfterUntrusted, AgentDefinition
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import ModelUnavailable, UnreadableDefinition
+from ekiden.shared.hooks import HookedModel
 from ekiden.shared.llm.models import Models
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
@@ -158,9 +159,9 @@ class AgentHandler:
         targets = await self._all(leg, [rule.to for rule in targets_of(agent, leg)])
         subagents = await self._all(leg, [one.agent for one in agent.subagents])
         choice = self._models.choose(agent.model)
-        leg.watch.equipped(agent, choice.name)
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
         tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg, self._registry))}
+        leg.hooks.agent_started(agent, choice.name, list(tools))
         delegations = Delegations(agent, leg, subagents, untrusted)
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
@@ -182,7 +183,7 @@ class AgentHandler:
             CompletionCalls(leg, decide, completion),
             TransferCalls(leg, decide, transfers, offered),
         )
-        model = ModelCaller(leg.watch.model(self._models.model(choice)), choice, self._prices)
+        model = ModelCaller(HookedModel(self._models.model(choice), leg.hooks), choice, self._prices)
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
 
     def _tool_calls(
@@ -193,7 +194,7 @@ class AgentHandler:
         untrusted: Untrusted,
         offered: Callable[[], Sequence[str]],
     ) -> ToolCalls:
-        tool_runner = leg.watch.tool_runner(self._gate.only(tools.values(), offered), list(tools))
+        tool_runner = self._gate.only(tools.values(), offered)
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
         def context(call: ToolCall, state: StateView) -> ToolContext:

@@ -39,6 +39,7 @@ class Step:
         cost_usd: What a model call cost; None where nobody said.
         is_lost: The worker was lost while it ran.
         child: The job that was delegated.
+        is_known: The agent has such a tool: its name is not the model's words.
     """
 
     kind: StepKind
@@ -54,6 +55,7 @@ class Step:
     call: ToolCall | None = None
     cost_usd: float | None = None
     child: str = ""
+    is_known: bool = False
 
     @property
     def usage(self) -> Usage:

@@ -136,9 +136,9 @@ class _StoryReader:
                 self._model(record, entry)
             case Delegated():
                 self._delegate(record, entry)
-            case ToolStarted(call_id=call_id, name=name):
+            case ToolStarted(call_id=call_id, name=name, is_known=is_known):
                 call = self._calls.get((record.leg, call_id))
-                step = self._add(Step("tool", entry.seq, name, entry.at_ms, None, call=call))
+                step = self._add(Step("tool", entry.seq, name, entry.at_ms, None, call=call, is_known=is_known))
                 self._open[call_id] = step
             case ToolFinished():
                 self._tool(record, entry)

@@ -14,8 +14,10 @@ from celery import bootsteps, signals
 
 from ekiden.shared.errors import ConfigurationError, EkidenError
 from ekiden.shared.grace_periods import DRAIN_S, LEAVE_S, TOOL_S
+from ekiden.shared.hooks import Hooks
 from ekiden.shared.logs import configure_logs
 from ekiden.shared.process_secrets import withdraw
+from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.relay.admission import Admission
 from ekiden.shared.relay.celery_environment import refuse_what_breaks, unused_in
 from ekiden.shared.relay.consumer import AdmittingStep, ReconnectingConsumer
@@ -36,7 +38,6 @@ from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import ms
 from ekiden.shared.stores.replication import ReportReplicas
 from ekiden.shared.stores.views import PoolView
-from ekiden.shared.telemetry.starting import start_telemetry
 from ekiden.shared.version import VERSION
 
 __all__ = ["make_app"]
@@ -110,14 +111,15 @@ class _Relay:
         self._settings = settings
         self._worker = worker
         self._stores = open_stores(url, confirming=ReportReplicas(settings.wait_replicas), signing=settings.signing)
-        self._leases = Leases(settings.lease_s)
+        configure_redaction(settings.redact, settings.secrets)
+        self._hooks = Hooks()
+        self._leases = Leases(settings.lease_s, self._hooks)
         pool = worker.pool
         self.admission = Admission(pool.loop, self._leases, lambda: pool.in_flight)
         self._quarantine = Quarantine(bootstrap, url)
         self._served: PoolComponents | None = None
         self._agents = QueueSelection()
-        self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
-        self._beat = Heartbeat(url, settings, self._leases, self.describe)
+        self._beat = Heartbeat(url, settings, self._leases, self.describe, self._hooks)
         self._beat.also(PeriodicCall(LOOK_S, Watchdog(worker, self._leases, self.admission, self._queues).look))
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
             self._beat.also(PeriodicCall(FOLLOW_S, self._follow_catalog))
@@ -130,6 +132,7 @@ class _Relay:
         await self._stores.jobs.clock.passed_ms()  # whose Redis user may not run scripts is told so here, and ends
         served = await load_bootstrap(self._bootstrap)(self._settings, self._stores)
         self._served = served
+        self._hooks.add(*served.hooks)
         for problem in served.problems:
             log.error("plugin", problem=problem)
         if served.begin is not None:
@@ -148,6 +151,7 @@ class _Relay:
             quarantine=self._quarantine,
             quarantine_from=self._settings.quarantine_from,
             verifier=MessageVerifier(self._stores.signing, self._stores.dead_letters),
+            hooks=self._hooks,
         )
         self._beat.start()
 
@@ -159,9 +163,9 @@ class _Relay:
             self._worker.pool.run(self._quarantine.close(), LEAVE_S + TOOL_S)
 
     def stop(self) -> None:
-        """Stop beating; send what has been traced."""
+        """Stop beating; let hooks send what they have left."""
         self._beat.stop()
-        self._stop_telemetry()
+        self._hooks.close()
 
     def describe(self) -> PoolView:
         """Say who we are, for ``status`` and for those who look for a consumer."""

@@ -10,7 +10,7 @@ from ekiden.shared.redaction import redact
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import outbox, queue_for
 from ekiden.shared.stores.submissions import ChildSubmission
-from ekiden.shared.telemetry.identity import child_traceparent
+from ekiden.shared.tracing.trace_ids import child_traceparent
 
 __all__ = ["messages_in", "submission_of", "without_secrets"]
 

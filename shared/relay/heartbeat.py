@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import structlog
 
 from ekiden.shared.errors import EkidenError, IndexOverwritten
+from ekiden.shared.hooks import NO_HOOKS, Hook
 from ekiden.shared.relay.failover import FailoverDetector
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.queue_gauges import report_queues
@@ -71,11 +72,19 @@ class Heartbeat:
     Legs on the main loop cannot delay it, a wedged main loop cannot fake it.
     """
 
-    def __init__(self, url: str, settings: Settings, leases: Leases, describe: Callable[[], PoolView] | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        settings: Settings,
+        leases: Leases,
+        describe: Callable[[], PoolView] | None,
+        hooks: Hook = NO_HOOKS,
+    ) -> None:
         self._url = url
         self._leases = leases
         self._describe = describe
         self._settings = settings
+        self._hooks = hooks
         self._outage = _Outage()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._beat()), name="heartbeat", daemon=True)
@@ -91,7 +100,7 @@ class Heartbeat:
                 PeriodicCall(TIDY_S, lambda stores: stores.jobs.tidy()),
                 PeriodicCall(TIDY_S, lambda stores: stores.catalogs.keep()),
                 PeriodicCall(ANNOUNCE_S, lambda stores: stores.pools.announce(describe())),
-                PeriodicCall(GAUGES_S, report_queues),
+                PeriodicCall(GAUGES_S, lambda stores: report_queues(stores, hooks)),
             ]
 
     def also(self, call: PeriodicCall) -> None:
@@ -151,7 +160,9 @@ class Heartbeat:
 
     async def _sweep(self, stores: Stores) -> int:
         settings = self._settings
-        return await sweep(stores.jobs, grace_s=settings.queued_grace_s, max_attempts=settings.max_attempts)
+        return await sweep(
+            stores.jobs, grace_s=settings.queued_grace_s, max_attempts=settings.max_attempts, hooks=self._hooks
+        )
 
 
 async def _put_aside(stores: Stores, key: str) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ekiden.shared.grace_periods import TAKEOVER_S
+from ekiden.shared.hooks import NO_HOOKS, Hook
 from ekiden.shared.stores.base import JobStore, Lease
-from ekiden.shared.telemetry.base import telemetry
 
 __all__ = ["HeldLease", "Leases", "StopCause"]
 
@@ -40,8 +40,9 @@ class HeldLease:
 class Leases:
     """The legs that run in this process. ``renew`` is called by the heartbeat, the rest by the legs' event loop."""
 
-    def __init__(self, lease_s: float) -> None:
+    def __init__(self, lease_s: float, hooks: Hook = NO_HOOKS) -> None:
         self.lease_s = lease_s
+        self._hooks = hooks
         self.granted_s = lease_s + TAKEOVER_S
         """What the server is asked for: nobody takes a leg over until our own clock has ended it, tools and all."""
         self._held: dict[str, HeldLease] = {}
@@ -83,7 +84,7 @@ class Leases:
         held = [one for one in list(self._held.values()) if one.stop is None and self._ticks(one.loop)]
         asked_at = time.monotonic()
         if (late_s := asked_at - self._renewed_at - self.lease_s / 2) > 0 and held:  # a third of it would be in time
-            telemetry().renewed_late(late_s)
+            self._hooks.leases_renewed_late(late_s)
         self._renewed_at = asked_at
         stops = await store.renew([one.lease for one in held], self.granted_s)
         for one in held:

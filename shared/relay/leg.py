@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ekiden.shared.conversation import Conversation
 from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.hooks import LegHook
 from ekiden.shared.messages import error_result
 from ekiden.shared.outcomes import Outcome, SuspendCause
 from ekiden.shared.records import (
@@ -28,10 +29,9 @@ from ekiden.shared.relay.write_retries import WriteRetries
 from ekiden.shared.stores.base import Appends, Claimed, JobReader, JobStore, Lease
 from ekiden.shared.stores.sessions import SessionMessage
 from ekiden.shared.stores.views import JobView, Spent
-from ekiden.shared.telemetry.base import LegObserver
 from ekiden.shared.tool_processes import Lifetime
 
-__all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "journal_of"]
+__all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "entries_behind", "journal_of"]
 
 PAGE = 500
 MAX_BACKOFF_S = 30.0
@@ -59,7 +59,7 @@ class Leg:
         state: Mapping[str, Any] | None = None,
         live: Live | None = None,
         until_progress: bool = False,
-        watch: LegObserver | None = None,
+        hooks: LegHook | None = None,
         lifetime: Lifetime | None = None,
     ) -> None:
         self.lease: Lease = claimed.lease
@@ -75,8 +75,8 @@ class Leg:
         """Which budget of the root job is used up, if one is; whether its session has read text of unknown authors."""
         self.live = live
         """Where pieces of an answer go while it is written, if anywhere."""
-        self.watch = watch or LegObserver()
-        """Is told what happens."""
+        self.hooks = hooks or LegHook()
+        """Are told what happens."""
         self.lifetime = lifetime
         """What processes that the leg starts must not outlive; None: only this process."""
         self._store = store
@@ -87,8 +87,8 @@ class Leg:
         """Session variables that the next commit of this leg writes; None takes one away."""
         for record in self.records:
             self._note(record)
-        self.may_be_behind = False
-        """Whether a write was broken off: it may have been carried out all the same."""
+        self.in_flight: Sequence[Record] = ()
+        """What a write that is not answered yet puts into the journal: broken off, it may be there all the same."""
         self._until_progress = until_progress
         self._has_progressed = False
         self._began = time.monotonic() - claimed.used_ms / 1000  # as if it had never been interrupted
@@ -148,7 +148,7 @@ class Leg:
         if self._until_progress and self._has_progressed and any(isinstance(one, ToolStarted) for one in records):
             raise MadeProgress
         async with self._appending:
-            self.may_be_behind = True
+            self.in_flight = records
             seq, used_up = await self._with_retries(
                 self._store.append,
                 self.lease,
@@ -158,13 +158,11 @@ class Leg:
                 is_progress=is_progress,
                 spent=_spent(records),
             )
-            self.may_be_behind = False
+            self.in_flight = ()
             self.used_up = used_up or self.used_up
             self._has_progressed |= is_progress
-            now_ms = round(time.time() * 1000)
-            first = seq - len(records) + 1
-            self.take([Entry(seq=first + i, at_ms=now_ms, record=record) for i, record in enumerate(records)])
-        self.watch.recorded(records)
+            self.take(entries := entries_behind(seq - len(records), records))
+        self.hooks.recorded(entries)
 
     def take(self, entries: Sequence[Entry]) -> None:
         """Go on behind ``entries``, which the journal has got."""
@@ -200,6 +198,12 @@ def backoff_s(leg: Leg, cause: SuspendCause) -> float:
     recent = takewhile(lambda record: not isinstance(record, ModelReplied), reversed(leg.records))
     pauses = sum(isinstance(one, LegSuspended) and one.cause == cause and one.delay_s > 0 for one in recent)
     return min(0.5 * 2.0 ** min(pauses, 10), MAX_BACKOFF_S)
+
+
+def entries_behind(seq: int, records: Sequence[Record]) -> list[Entry]:
+    """Return ``records`` as the journal has them that was as long as ``seq`` before."""
+    now_ms = round(time.time() * 1000)
+    return [Entry(seq=number, at_ms=now_ms, record=record) for number, record in enumerate(records, seq + 1)]
 
 
 def _spent(records: Sequence[Record]) -> Spent:

@@ -11,7 +11,17 @@ from pydantic import BaseModel, ConfigDict
 from ekiden.shared.handoff import VERSION, HandoffContext
 from ekiden.shared.stores.submissions import Outbox
 
-__all__ = ["DISPATCH_QUEUE", "IDLE_QUEUE", "TASK", "LegMessage", "agent_of", "outbox", "queue_for", "queue_of"]
+__all__ = [
+    "DISPATCH_QUEUE",
+    "IDLE_QUEUE",
+    "TASK",
+    "LegMessage",
+    "agent_of",
+    "outbox",
+    "queue_for",
+    "queue_of",
+    "queue_of_leg",
+]
 
 TASK = "ekiden.leg"
 DISPATCH_QUEUE = "ekiden.dispatch"
@@ -42,7 +52,12 @@ def queue_for(agent: str) -> str:
 
 def queue_of(message: LegMessage) -> str:
     """Return the queue that ``message`` belongs into."""
-    return queue_for(message.handoff.to_agent) if message.leg else DISPATCH_QUEUE
+    return queue_of_leg(message.leg, message.handoff.to_agent)
+
+
+def queue_of_leg(leg: int, agent: str) -> str:
+    """Return the queue that the messages of a leg of ``agent`` go into."""
+    return queue_for(agent) if leg else DISPATCH_QUEUE
 
 
 def agent_of(queue: str) -> str | None:

@@ -1,10 +1,11 @@
 """What a bootstrap builds for a pool process, however that process is run."""
 
 import importlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ekiden.shared.hooks import Hook
 from ekiden.shared.relay.leg import Handler
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
@@ -31,6 +32,8 @@ class PoolComponents:
     """What it does every second beside the legs, on another loop and with stores of that one."""
     serve: Callable[[Stores], Awaitable[None]] | None = None
     """The same, over and over: it waits by itself for something to do."""
+    hooks: Sequence[Hook] = ()
+    """Are told of all that happens in the process, and closed at its end."""
 
 
 Bootstrap = Callable[[Settings, Stores], Awaitable[PoolComponents]]

@@ -24,8 +24,10 @@ import structlog
 from ekiden.shared.environments import open_part
 from ekiden.shared.errors import CommandLost
 from ekiden.shared.grace_periods import ALONE_S, LEAVE_S
+from ekiden.shared.hooks import Hooks
 from ekiden.shared.logs import configure_logs
 from ekiden.shared.process_secrets import close_memory, withheld
+from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.relay.heartbeat import Heartbeat, PeriodicCall
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.pool_components import load_bootstrap
@@ -35,7 +37,6 @@ from ekiden.shared.server import server_url
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.replication import ReportReplicas
-from ekiden.shared.telemetry.starting import start_telemetry
 from ekiden.shared.tool_processes import Process, start
 
 __all__ = ["Quarantine"]
@@ -153,11 +154,12 @@ def main() -> None:
 
 
 async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
-    settings = load_settings()
+    settings = load_settings().model_copy(update={"metrics_port": None})  # which its worker has
     url = server_url(settings)
     stores = open_stores(url, confirming=ReportReplicas(settings.wait_replicas), signing=settings.signing)
-    stop_telemetry = start_telemetry("ekiden-worker", settings.model_copy(update={"metrics_port": None}), is_host=True)
-    leases = Leases(settings.lease_s)
+    configure_redaction(settings.redact, settings.secrets)
+    hooks = Hooks()
+    leases = Leases(settings.lease_s, hooks)
     messages: asyncio.Queue[bytes] = asyncio.Queue()
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
@@ -167,6 +169,7 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
     heartbeat.also(PeriodicCall(1.0, lambda _: _end_if_wedged(leases)))
     heartbeat.start()
     served = await load_bootstrap(bootstrap)(settings, stores)
+    hooks.add(*served.hooks)
     runner = Runner(
         stores.jobs,
         leases,
@@ -176,6 +179,7 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
         live=stores.live,
         until_progress=True,
         verifier=MessageVerifier(stores.signing, stores.dead_letters),
+        hooks=hooks,
     )
     try:
         while line := await messages.get():
@@ -185,7 +189,7 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
             answers.write(verdict.encode() + b"\n")
     finally:
         await _close(heartbeat, stores)
-        await asyncio.to_thread(stop_telemetry)
+        await asyncio.to_thread(hooks.close)
 
 
 async def _close(heartbeat: Heartbeat, stores: Stores) -> None:

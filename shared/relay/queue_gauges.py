@@ -5,9 +5,9 @@ Every pool looks; dashboards take the largest of what they say.
 
 import re
 
+from ekiden.shared.hooks import Hook, QueueGauge
 from ekiden.shared.relay.message import agent_of
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.telemetry.base import QueueGauge, telemetry
 
 __all__ = ["report_queues"]
 
@@ -15,15 +15,16 @@ _PUSHED = re.compile(r'"ekiden_ms": ?(\d+)')
 """When a message was pushed, in relay time; it stands before everything that a user wrote."""
 
 
-async def report_queues(stores: Stores) -> None:
-    """Tell whoever listens how full the queues are and how many jobs are suspended; look only if somebody does."""
-    if not telemetry().wants_queues:
+async def report_queues(stores: Stores, hooks: Hook) -> None:
+    """Tell the hooks how full the queues are and how many jobs are suspended; look only for one that wants to know."""
+    if hooks.hears("suspensions_seen"):
+        hooks.suspensions_seen(await stores.pools.suspended())
+    if not hooks.hears("queues_seen"):
         return
-    telemetry().suspended(await stores.pools.suspended())
     queues = [queue for queue in await stores.pools.queues() if queue.name.startswith("ekiden.")]
     oldest = await stores.pools.oldest([queue.name for queue in queues])
     now_ms = await stores.jobs.clock.passed_ms()
-    telemetry().queues(
+    hooks.queues_seen(
         [
             QueueGauge(agent_of(queue.name) or "router", queue.waiting, _age_s(now_ms, oldest.get(queue.name, "")))
             for queue in queues

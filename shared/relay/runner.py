@@ -7,6 +7,7 @@ import random
 import secrets
 import socket
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
@@ -15,12 +16,13 @@ from pydantic import ValidationError
 
 from ekiden.shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
 from ekiden.shared.grace_periods import GIVE_BACK_S
+from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import is_first_of_session, parent_of, session_of
 from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
-from ekiden.shared.records import Delegated, Ended, LegSuspended, Record, Refused
+from ekiden.shared.records import Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
 from ekiden.shared.relay.committing import messages_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import HeldLease, Leases
-from ekiden.shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
+from ekiden.shared.relay.leg import Handler, Leg, MadeProgress, closing_records, entries_behind, journal_of
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.message import LegMessage
 from ekiden.shared.relay.refusals import why_refused
@@ -31,8 +33,7 @@ from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
 from ekiden.shared.stores.live import RedisLiveStore
 from ekiden.shared.stores.sessions import RedisSessionStore, SessionMessage
-from ekiden.shared.telemetry.base import LegObserver, telemetry
-from ekiden.shared.telemetry.identity import read_traceparent
+from ekiden.shared.tracing.trace_ids import read_traceparent
 
 __all__ = ["PROCESS", "Runner"]
 
@@ -75,6 +76,7 @@ class Runner:
         quarantine_from: int = 2,
         until_progress: bool = False,
         verifier: MessageVerifier | None = None,
+        hooks: Hook = NO_HOOKS,
     ) -> None:
         """Make a runner.
 
@@ -89,6 +91,7 @@ class Runner:
             quarantine_from: Attempts without progress from which on a leg runs alone.
             until_progress: Give a leg back once it has made progress: in quarantine others wait behind it.
             verifier: Checks who has written a leg; None: nobody does.
+            hooks: Are told what happens.
         """
         self._store = store
         self._with_retries = WriteRetries(leases.lease_s)
@@ -101,6 +104,7 @@ class Runner:
         self._quarantine_from = quarantine_from if quarantine else 1_000_000
         self._until_progress = until_progress
         self._believing = verifier or MessageVerifier()
+        self._hooks = hooks
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
         """Serve one message; return what became of it, for the log. A leg that is not ours to run is no error."""
@@ -140,11 +144,11 @@ class Runner:
             return claimed
         with (
             self._leases.holding(claimed.lease, claimed.sent_at) as held,
-            telemetry().leg(claimed, queue) as watch,
+            attending(self._hooks, claimed, queue) as hooks,
             structlog.contextvars.bound_contextvars(**_log_fields(claimed)),
         ):
             try:
-                return await self._run_leg(claimed, held, watch)
+                return await self._run_leg(claimed, held, hooks)
             except Forged as error:
                 await self._believing.bury(message, queue, str(error))
                 return await self._refuse(claimed.lease, error)
@@ -153,6 +157,8 @@ class Runner:
         """End a job that this deployment has not written: nothing of it is told in its session."""
         records = [self._believing.end_of(lease.leg, error)]
         verdict, _ = await self._with_retries(self._store.finish, lease, f"{lease.fence}.forged", records, ())
+        if verdict == "ok":
+            self._hooks.job_ended(lease.job, [], entries_behind(lease.seq, records), in_leg=False)
         return verdict
 
     async def _claim(self, claim: Claim) -> Claimed | ClaimVerdict:
@@ -161,11 +167,11 @@ class Runner:
             self._store.claim, claim, self._leases.granted_s, quarantine_from=self._quarantine_from, defer_s=defer_s
         )
 
-    async def _run_leg(self, claimed: Claimed, held: HeldLease, watch: LegObserver) -> str:
+    async def _run_leg(self, claimed: Claimed, held: HeldLease, hooks: LegHook) -> str:
         leg: Leg | None = None
         flag: StopFlag | None = None
         try:
-            leg = await self._open(claimed, held, watch)
+            leg = await self._open(claimed, held, hooks)
             if claimed.stop is not None:
                 raise JobCancelled("stopped before it was claimed", claimed.stop)
             self._leases.begin(held)
@@ -182,23 +188,30 @@ class Runner:
                 await self._give_back(leg or Leg(claimed, [], self._store))
                 raise
         if held.stop == "lost":
-            if not held.has_begun:
-                await self._take_back(claimed.lease)
+            await self._leave(claimed, held, leg)
             return "lost"
-        leg = leg or await self._open(claimed, held, watch)
+        leg = leg or await self._open(claimed, held, hooks)
         await self._catch_up(leg)
         if flag is None:  # told so by a hint, which does not say by whom
             flag = (await self._with_retries(self._store.job, leg.job)).stop or "user"
         return await self._commit(leg, _stopped(flag))
 
-    async def _open(self, claimed: Claimed, held: HeldLease, watch: LegObserver) -> Leg:
+    async def _leave(self, claimed: Claimed, held: HeldLease, leg: Leg | None) -> None:
+        """Leave a leg whose lease is lost: give it back if nothing was done yet, else tell what was committed of it."""
+        if not held.has_begun:
+            await self._take_back(claimed.lease)
+        elif leg is not None:
+            with contextlib.suppress(EkidenError):
+                await self._catch_up(leg)
+
+    async def _open(self, claimed: Claimed, held: HeldLease, hooks: LegHook) -> Leg:
         try:
-            return await self._read(claimed, held, watch)
+            return await self._read(claimed, held, hooks)
         except StoreUnavailable:
             await self._take_back(claimed.lease)
             raise
 
-    async def _read(self, claimed: Claimed, held: HeldLease, watch: LegObserver) -> Leg:
+    async def _read(self, claimed: Claimed, held: HeldLease, hooks: LegHook) -> Leg:
         """Read what the leg goes on from: once per claim, never per turn."""
         lease = claimed.lease
         entries = await journal_of(self._store, lease.job, lease.seq)
@@ -209,7 +222,7 @@ class Runner:
         earlier = await self._earlier(lease.job)
         sessions = self._sessions if claimed.has_state else None
         state = await sessions.state(session_of(lease.job)) if sessions else {}
-        watch.opened(entries)
+        hooks.opened(entries)
         until_progress = self._until_progress
         return Leg(
             claimed,
@@ -221,7 +234,7 @@ class Runner:
             state=state,
             live=live,
             until_progress=until_progress,
-            watch=watch,
+            hooks=hooks,
             lifetime=held,
         )
 
@@ -240,9 +253,12 @@ class Runner:
                 log.info("leg_given_back", verdict=verdict)
 
     async def _catch_up(self, leg: Leg) -> None:
-        """Take in what a write that was broken off has left."""
-        if leg.may_be_behind:
-            leg.take(await self._with_retries(self._store.journal, leg.job, after=leg.lease.seq))
+        """Take in what a write that was broken off has left, and tell of it: nobody else does."""
+        if written := [encode_record(record) for record in leg.in_flight]:
+            entries = await self._with_retries(self._store.journal, leg.job, after=leg.lease.seq, limit=len(written))
+            if [encode_record(entry.record) for entry in entries] == written:
+                self._tell(leg, entries)
+                leg.take(entries)
 
     async def _take_back(self, lease: Lease) -> None:
         """Give back a leg that was lost before it ran; it costs no attempt: too much work is no fault of it."""
@@ -287,11 +303,19 @@ class Runner:
                 verdict, detail = await self._commit_transfer(leg, return_of(leg.context, outcome, len(leg.entries)))
             case _:
                 verdict, detail = await self._commit_end(leg, outcome)
+        leg.in_flight = ()
         if verdict == "cancelled":  # somebody stopped the job just before
             outcome = _stopped(cast(StopFlag, detail or "user"))
             verdict, _ = await self._commit_end(leg, outcome)
-        leg.watch.committed(outcome, verdict)
+        leg.hooks.committed(outcome, verdict)
         return verdict
+
+    def _tell(self, leg: Leg, entries: Sequence[Entry]) -> None:
+        """Tell of what is behind the leg's journal now."""
+        leg.in_flight = ()
+        leg.hooks.recorded(entries)
+        if isinstance(entries[-1].record, Ended):
+            self._hooks.job_ended(leg.job, leg.entries, entries, in_leg=True)
 
     async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> tuple[CommitVerdict, str]:
         match outcome:
@@ -303,11 +327,12 @@ class Runner:
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
         state = {} if isinstance(outcome, Cancelled) else leg.changes
+        leg.in_flight = records
         verdict, detail = await self._with_retries(
             self._store.finish, leg.lease, leg.next_write(), records, messages_in(leg, end), state=state
         )
         if verdict == "ok":
-            telemetry().ended(leg.job, leg.entries, records)
+            self._tell(leg, entries_behind(leg.lease.seq, records))
         return verdict, detail
 
     async def _commit_suspension(self, leg: Leg, outcome: Suspended) -> tuple[CommitVerdict, str]:
@@ -321,6 +346,7 @@ class Runner:
             LegSuspended(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail)
         )
         children = [submission_of(leg, child) for child in outcome.children]
+        leg.in_flight = records
         verdict, detail = await self._with_retries(
             self._store.suspend,
             leg.lease,
@@ -332,16 +358,17 @@ class Runner:
             state=leg.changes if outcome.children else None,
         )
         if verdict == "ok":
-            leg.watch.delegated([one for one in children if one.child.job not in begun])
+            self._tell(leg, entries_behind(leg.lease.seq, records))
         return verdict, detail
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
         step = transfer_commit_of(leg.job, leg.number, leg.context, transfer, catalog=leg.catalog, cycles=self._cycles)
         closing = closing_records(leg.entries, leg.number, GIVEN_BACK) if transfer.context.returned else []
         step = replace(step, records=(*closing, *step.records), state=leg.changes)
+        leg.in_flight = step.records
         verdict, code = await self._with_retries(self._store.transfer, leg.lease, leg.next_write(), step)
         if verdict == "ok":
-            leg.watch.transferred(transfer, step.outbox.queue)
+            self._tell(leg, entries_behind(leg.lease.seq, step.records))
         if verdict == "refused":
             text = why_refused(code, transfer)
             name = transfer.tool_name or transfer.context.to_agent

@@ -4,34 +4,38 @@ import asyncio
 from typing import Literal
 
 from ekiden.shared.errors import StopFlag, UnreadableJournal
+from ekiden.shared.hooks import NO_HOOKS, Hook
 from ekiden.shared.records import Ended, Entry, Record
-from ekiden.shared.relay.leg import closing_records, journal_of
+from ekiden.shared.relay.leg import closing_records, entries_behind, journal_of
 from ekiden.shared.stores.base import JobStore
 from ekiden.shared.stores.clock import TRIAL_S
-from ekiden.shared.telemetry.base import telemetry
 
 __all__ = ["records_that_close", "stop_job", "stop_or_wait"]
 
 
-async def stop_job(store: JobStore, job: str, flag: StopFlag) -> Literal["ok", "flagged", "finished"]:
+async def stop_job(
+    store: JobStore, job: str, flag: StopFlag, hooks: Hook = NO_HOOKS
+) -> Literal["ok", "flagged", "finished"]:
     """Stop ``job``: ended now (``ok``), soon by the worker that runs it (``flagged``), or over before.
 
     Every call in its journal has one answer then. Raises ``UnknownJob``.
     """
-    return await _stop(store, job, flag, None)
+    return await _stop(store, job, flag, None, hooks)
 
 
-async def stop_or_wait(store: JobStore, job: str, flag: StopFlag) -> Literal["ok", "flagged", "finished"]:
+async def stop_or_wait(
+    store: JobStore, job: str, flag: StopFlag, hooks: Hook = NO_HOOKS
+) -> Literal["ok", "flagged", "finished"]:
     """Stop ``job`` as ``stop_job`` does, also where no pool runs, which takes a while to see: not for pools."""
-    verdict = await stop_job(store, job, flag)
+    verdict = await stop_job(store, job, flag, hooks)
     if verdict == "flagged" and (unfollowed_ms := await store.unfollowed_ms()) is not None:
         await asyncio.sleep(TRIAL_S)
-        return await _stop(store, job, flag, unfollowed_ms)
+        return await _stop(store, job, flag, unfollowed_ms, hooks)
     return verdict
 
 
 async def _stop(
-    store: JobStore, job: str, flag: StopFlag, unfollowed_ms: int | None
+    store: JobStore, job: str, flag: StopFlag, unfollowed_ms: int | None, hooks: Hook
 ) -> Literal["ok", "flagged", "finished"]:
     while True:
         view = await store.job(job)
@@ -41,7 +45,7 @@ async def _stop(
         records = records_that_close(entries or [], _end(view.leg, flag))
         verdict = await store.stop(job, flag, records, (), seq=seq, unfollowed_ms=unfollowed_ms)
         if verdict == "ok":
-            telemetry().ended(job, entries or [], records)
+            hooks.job_ended(job, entries or [], entries_behind(len(entries or []), records), in_leg=False)
         if verdict != "moved":  # else it went on while we looked
             return verdict
 

@@ -3,8 +3,6 @@
 import logging
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -19,13 +17,12 @@ from ekiden.shared.project_folders import private_folder
 from ekiden.shared.redaction import Redactor
 from ekiden.shared.telemetry.collector_status import CollectorStatus
 from ekiden.shared.telemetry.config import TelemetryConfig
-from ekiden.shared.telemetry.names import CONTENT
+from ekiden.shared.tracing.semconv import CONTENT
 from ekiden.shared.version import VERSION
 
 __all__ = [
     "LineExporter",
     "RedactingExporter",
-    "close_in_time",
     "processor_for",
     "quiet_opentelemetry",
     "resource_for",
@@ -33,7 +30,6 @@ __all__ = [
 ]
 
 EXPORT_TIMEOUT_S = 2.0
-SHUTDOWN_S = 3.0
 BATCH_DELAY_MS = 1_000.0
 QUEUE_SPANS = 16_384
 """Spans that wait to be sent, at most: what comes on top is dropped."""
@@ -187,20 +183,6 @@ def _texts_in(values: Iterable[Any]) -> list[str]:
         elif isinstance(value, dict):
             texts += [f"{key}={text}" for key, inner in value.items() for text in _texts_in([inner])]
     return texts
-
-
-def close_in_time(closing: Iterable[Callable[[], object]], seconds: float = SHUTDOWN_S) -> bool:
-    """Close things side by side; return whether they were done within ``seconds``, which is all they are given.
-
-    The SDK's own shutdown waits 30 s for a collector that is away.
-    """
-    ends = time.monotonic() + seconds
-    threads = [threading.Thread(target=close, name="telemetry-close", daemon=True) for close in closing]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, ends - time.monotonic()))
-    return not any(thread.is_alive() for thread in threads)
 
 
 class _Below(logging.Filter):

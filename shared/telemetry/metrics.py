@@ -22,7 +22,7 @@ from ekiden.shared.messages import Usage
 from ekiden.shared.telemetry.collector_status import CollectorStatus
 from ekiden.shared.telemetry.config import TelemetryConfig
 from ekiden.shared.telemetry.exporting import timeout_s
-from ekiden.shared.telemetry.names import (
+from ekiden.shared.tracing.semconv import (
     AGENT,
     ERROR,
     OPERATION,

@@ -1,49 +1,49 @@
 """Puts the OpenTelemetry parts of a process together."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 
+from ekiden.shared.hooks import Hook
 from ekiden.shared.prices import Prices
 from ekiden.shared.redaction import Redactor
 from ekiden.shared.telemetry.config import TelemetryConfig
-from ekiden.shared.telemetry.content import Content
+from ekiden.shared.telemetry.counting import Counting
 from ekiden.shared.telemetry.exporting import MAX_TEXT, processor_for, quiet_opentelemetry, resource_for
 from ekiden.shared.telemetry.metrics import Meters
-from ekiden.shared.telemetry.recording import Recorder
 from ekiden.shared.telemetry.spans import Spans
-from ekiden.shared.telemetry.watching import TelemetrySinks
+from ekiden.shared.telemetry.tracing import Tracing
+from ekiden.shared.tracing.content import Content
+from ekiden.shared.tracing.mapping import QueueOf
 
-__all__ = ["recorder_for"]
+__all__ = ["hooks_of"]
 
 
-def recorder_for(
+def hooks_of(
     service: str,
     config: TelemetryConfig,
     prices: Mapping[str, tuple[float, float]],
     redactor: Redactor,
+    queue_of: QueueOf,
     *,
     is_host: bool,
-) -> Recorder:
-    """Return what listens to a process's relay. Call it after any fork: it starts threads."""
+) -> list[Hook]:
+    """Return the hooks that send what ``config`` asks for. Call it after any fork: it starts threads."""
     quiet_opentelemetry()
     resource = resource_for(service, os.environ, redactor)
-    closing: list[Callable[[], object]] = []
-    spans = meters = None
+    hooks: list[Hook] = []
     if config.traces != "none":
         processor = processor_for(config, os.environ, redactor)
-        spans = Spans(processor, resource)
-        closing.append(processor.shutdown)
         if is_host:
             _offer(processor, resource)
+        content = Content(redactor.redact_all) if config.with_content else None
+        hooks.append(Tracing(Spans(processor, resource), config.events, Prices(prices), queue_of, content))
     if config.metrics != "none" or config.metrics_port is not None:
-        meters = Meters(config, os.environ, resource, redactor.redact)
-        closing.append(meters.close)
-    content = Content(redactor) if config.with_content else None
-    return Recorder(TelemetrySinks(config.events, Prices(prices), spans, meters, content), closing)
+        hooks.append(Counting(Meters(config, os.environ, resource, redactor.redact), Prices(prices)))
+    return hooks
 
 
 def _offer(processor: SpanProcessor, resource: Resource) -> None:

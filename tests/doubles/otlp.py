@@ -5,6 +5,8 @@ with OtlpReceiver() as receiver:
     spans = receiver.wait_for(lambda span: span.name == "invoke_workflow first")
 """
 
+import base64
+import copy
 import gzip
 import threading
 import time
@@ -13,10 +15,11 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # ships no types
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-__all__ = ["OtlpReceiver", "SpanSeen"]
+__all__ = ["OtlpReceiver", "SpanSeen", "read_document", "read_spans", "same_trace"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,61 @@ class SpanSeen:
     links: tuple[tuple[str, str, dict[str, Any]], ...]
     events: tuple[tuple[str, dict[str, Any]], ...]
     resource: dict[str, Any]
+
+
+def read_document(document: dict[str, Any]) -> list[SpanSeen]:
+    """Return the spans of OTLP JSON as a collector reads them."""
+    document = copy.deepcopy(document)
+    for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for holder in (span, *span.get("links", [])):
+            for name in ("traceId", "spanId", "parentSpanId"):
+                if name in holder:  # JSON of protocol buffers has base64 where OTLP has hexadecimal
+                    holder[name] = base64.b64encode(bytes.fromhex(holder[name])).decode()
+    return read_spans(ParseDict(document, ExportTraceServiceRequest()).SerializeToString())
+
+
+def read_spans(body: bytes) -> list[SpanSeen]:
+    """Return the spans of what was posted."""
+    return [
+        SpanSeen(
+            name=span.name,
+            kind=span.kind,
+            trace=span.trace_id.hex(),
+            id=span.span_id.hex(),
+            parent=span.parent_span_id.hex(),
+            start=span.start_time_unix_nano,
+            end=span.end_time_unix_nano,
+            attributes=_attributes(span.attributes),
+            failed=span.status.code == 2,
+            status=span.status.message,
+            links=tuple((one.trace_id.hex(), one.span_id.hex(), _attributes(one.attributes)) for one in span.links),
+            events=tuple((event.name, _attributes(event.attributes)) for event in span.events),
+            resource=_attributes(of_resource.resource.attributes),
+        )
+        for of_resource in ExportTraceServiceRequest.FromString(body).resource_spans
+        for of_scope in of_resource.scope_spans
+        for span in of_scope.spans
+    ]
+
+
+def same_trace(exported: Iterable[SpanSeen], live: Iterable[SpanSeen]) -> list[SpanSeen]:
+    """Assert that each exported span is one of ``live``; return those that are live alone.
+
+    Same trace, id, parent, name, kind, error and links, the same attributes but for those that no record holds, and
+    the times of two clocks of one machine.
+    """
+    by_id = {span.id: span for span in live}
+    for span in exported:
+        assert span.id in by_id, f"{span.name} was never live; there were {sorted(one.name for one in by_id.values())}"
+        twin = by_id.pop(span.id)
+        for part in ("trace", "parent", "name", "kind", "failed", "status"):
+            assert getattr(span, part) == getattr(twin, part), f"{part} of {span.name}"
+        assert sorted(link[:2] for link in span.links) == sorted(link[:2] for link in twin.links), span.name
+        assert {name for name, _ in span.events} <= {name for name, _ in twin.events}, span.name
+        assert span.attributes.items() <= twin.attributes.items(), span.name
+        assert abs(span.start - twin.start) < 1e9, span.name
+        assert abs(span.end - twin.end) < 1e9, span.name
+    return list(by_id.values())
 
 
 class OtlpReceiver:
@@ -102,7 +160,7 @@ class OtlpReceiver:
         with self._news:
             self.raw.append(body)
             if path.endswith("/v1/traces"):
-                self.spans += _spans(body)
+                self.spans += read_spans(body)
             elif path.endswith("/v1/metrics"):
                 self.metrics += _metrics(body)
             self._news.notify_all()
@@ -140,27 +198,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Say nothing."""
-
-
-def _spans(body: bytes) -> Iterable[SpanSeen]:
-    for of_resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-        resource = _attributes(of_resource.resource.attributes)
-        for span in (span for of_scope in of_resource.scope_spans for span in of_scope.spans):
-            yield SpanSeen(
-                name=span.name,
-                kind=span.kind,
-                trace=span.trace_id.hex(),
-                id=span.span_id.hex(),
-                parent=span.parent_span_id.hex(),
-                start=span.start_time_unix_nano,
-                end=span.end_time_unix_nano,
-                attributes=_attributes(span.attributes),
-                failed=span.status.code == 2,
-                status=span.status.message,
-                links=tuple((one.trace_id.hex(), one.span_id.hex(), _attributes(one.attributes)) for one in span.links),
-                events=tuple((event.name, _attributes(event.attributes)) for event in span.events),
-                resource=resource,
-            )
 
 
 def _metrics(body: bytes) -> Iterable[Any]:

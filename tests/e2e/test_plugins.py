@@ -40,14 +40,14 @@ def installed(ekiden: Program, tmp_path: Path) -> Program:
     place_distribution(site, "broken", broken, "0.1", {"ekiden.tools": {"x": "broken:x"}})
     paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
     ekiden.env |= {"PYTHONPATH": os.pathsep.join(paths), "PARROT_KEY": "k"}
-    ekiden.env |= {f"EKIDEN_{group}_PACKAGES": "my-plugins" for group in ("MODELS", "ROUTERS", "COMMANDS")}
+    ekiden.env |= {f"EKIDEN_{group}_PACKAGES": "my-plugins" for group in ("MODELS", "ROUTERS", "HOOKS", "COMMANDS")}
     agents = ekiden.folder / ".gemini" / "agents"
     agents.mkdir(parents=True)
     (agents / "counter.md").write_text(AGENT, "utf-8")
     return ekiden
 
 
-def test_a_package_of_ones_own_brings_a_tool_a_model_a_router_and_a_command(installed: Program) -> None:
+def test_a_package_of_ones_own_brings_a_tool_a_model_a_router_a_hook_and_a_command(installed: Program) -> None:
     ekiden = installed
     allowed = ekiden.run("config", "set", "--global", "tools.packages", "my-plugins, broken")
     assert allowed.returncode == 0, allowed.stderr
@@ -60,7 +60,7 @@ def test_a_package_of_ones_own_brings_a_tool_a_model_a_router_and_a_command(inst
     assert by_type["tool_result"]["result"]["content"] == "5"
     assert (by_type["model_reply"]["model"], by_type["model_reply"]["cost_usd"]) == ("parrot-1", 0.0)
     assert by_type["ended"]["answer"] == "5 words"
-    assert "tools: broken 0.1 (broken:x) cannot be loaded: ModuleNotFoundError" in (
-        ekiden.data / "worker.log"
-    ).read_text("utf-8")
+    log = (ekiden.data / "worker.log").read_text("utf-8")
+    assert "tools: broken 0.1 (broken:x) cannot be loaded: ModuleNotFoundError" in log
+    assert re.search(r"audit: \S+ has ended after \d+ records", log)
     assert ekiden.run("greet", "--name", "Ada").stdout == "hello, Ada\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 import ekiden.dispatcher.bootstrap
+from ekiden.shared.composition import hooks_for
 from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
@@ -112,7 +113,7 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     models = FlakyModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     tools = ToolRunner(registry)
     handler = AgentHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=None, env={})
-    return PoolComponents(handler, registry.views())
+    return PoolComponents(handler, registry.views(), hooks=hooks_for("ekiden-worker", settings, is_host=True))
 
 
 async def build_dispatcher(settings: Settings, stores: Stores) -> PoolComponents:

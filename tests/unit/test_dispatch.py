@@ -11,12 +11,13 @@ from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Ro
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.handoff import HandoffContext, first_context
+from ekiden.shared.hooks import LegHook
+from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, TextPart, user_message
 from ekiden.shared.outcomes import Failed, Outcome, Transfer
 from ekiden.shared.records import JobRequested, Record, Routed, RoutingStage, Unrouted, decode_record, encode_record
 from ekiden.shared.settings import SessionPolicy
 from ekiden.shared.stores.sessions import SessionMessage, SessionView
-from ekiden.shared.telemetry.base import LegObserver
 
 
 @dataclass
@@ -28,7 +29,7 @@ class Leg:
     number: int = 0
     job: str = "abcdefghijklmnop.2"
     """Not its session's first."""
-    watch: LegObserver = field(default_factory=LegObserver)
+    hooks: LegHook = field(default_factory=LegHook)
     entries: list[Any] = field(default_factory=list)
     earlier: list[SessionMessage] = field(default_factory=list)
     context: HandoffContext = field(default_factory=lambda: first_context("abcdefghijklmnop.1"))
@@ -78,6 +79,7 @@ CATALOG = catalog_of("billing", "debugger")
 def run(router: Router, request: JobRequested | None = None, **options: Any) -> tuple[Outcome, Leg]:
     leg = Leg(request or JobRequested(prompt="help"), earlier=options.pop("earlier", []))
     leg.job = options.pop("job", leg.job)
+    leg.hooks = options.pop("hooks", leg.hooks)
     options = {"fallback": "prompt_user", "sessions": Session(), **options}
     outcome = asyncio.run(DispatchHandler(CATALOG, router, **options).run(leg))  # type: ignore[arg-type]  # a stand-in
     return outcome, leg
@@ -204,12 +206,22 @@ def test_a_router_is_told_what_the_user_said_last() -> None:
     assert router.context.earlier == ("b", "c", "d")
 
 
-def test_who_watches_the_leg_sees_the_model_that_routes() -> None:
+def test_the_legs_hooks_hear_of_the_model_that_routes() -> None:
+    class Asking(LegHook):
+        def model_called(self, request: ModelRequest, *, is_stream: bool) -> None:
+            asked.append(request.model)
+
+    class Model:
+        async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+            return ModelReply(message=user_message("debugger"))
+
+    asked: list[str] = []
     router = Finding("debugger")
 
-    _, leg = run(router)
+    run(router, hooks=Asking())
+    asyncio.run(router.context.observed(Model()).reply(ModelRequest("router", "m", "", ())))
 
-    assert router.context.observed == leg.watch.model
+    assert asked == ["m"]
 
 
 def test_in_a_conversation_the_agent_that_spoke_last_takes_what_nobody_matches() -> None:

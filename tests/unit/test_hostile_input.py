@@ -32,6 +32,7 @@ from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, load_folder
 from ekiden.shared.definitions.tool_names import SAFE_TOOLS
 from ekiden.shared.definitions.trusted import trusted
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.prices import Prices
 from ekiden.shared.records import LATEST_MS, Entry, decode_record
 from ekiden.shared.settings import HARMLESS, Settings, load_settings
 from ekiden.shared.settings_files import project_file
@@ -183,7 +184,6 @@ VIEWS: list[Callable[[Story], object]] = [
     chain_json,
     flowchart,
     lambda story: list(waterfall(story, 80, ASCII)),
-    lambda story: otlp_trace(story, content=True),
     lambda story: openai_trace(story, content=True),
 ]
 
@@ -214,4 +214,5 @@ def test_a_journal_of_anything_is_shown_to_people_and_programs(entries: list[Ent
     story = story_of("abc.1", entries, 0)
     for show in VIEWS:
         show(story)
+    otlp_trace({"abc.1": entries}, story.now_ms, Prices(), content=True)
     assert not set(text.getvalue()) & set("\x00\x1b\x9b\u202e")

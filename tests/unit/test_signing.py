@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
+from ekiden.shared.composition import hooks_for
 from ekiden.shared.errors import ConfigurationError, Forged
 from ekiden.shared.redaction import configure_redaction, redact
 from ekiden.shared.settings import load_settings
 from ekiden.shared.signing import OFF, signing_of, split
-from ekiden.shared.telemetry.starting import start_telemetry
 
 SECRET = "c2VjcmV0LW9mLXRoaXMtdGVzdC1hbmQtbm8tb3RoZXI="
 KEY = f"k1:{SECRET}"
@@ -112,7 +112,7 @@ def test_a_process_that_has_started_masks_the_keys_of_its_settings(tmp_path: Pat
     (tmp_path / "keys").write_text(KEY)
     settings = load_settings(signing_key=f"@{tmp_path / 'keys'}", tracing_backend="none")
     try:
-        start_telemetry("ekiden-worker", settings)
+        hooks_for("ekiden-worker", settings)
         assert redact(f"it says {SECRET}") == "it says [redacted]"
     finally:
         configure_redaction(())

@@ -10,9 +10,9 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.records import StateChanged, ToolFinished, ToolStarted
 from ekiden.shared.relay.leg import Leg
-from ekiden.shared.telemetry.base import RunsTools
 from ekiden.workers.calls.base import CallKind, Decide, finish
 from ekiden.workers.tools.base import OWN, StateView, Tool, ToolContext
+from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["ToolCalls"]
@@ -29,7 +29,7 @@ class ToolCalls(CallKind):
         leg: Leg,
         decide: Decide,
         tools: Mapping[str, Tool],
-        tool_runner: RunsTools,
+        tool_runner: ToolRunner,
         untrusted: Untrusted,
         context: Callable[[ToolCall, StateView], ToolContext],
     ) -> None:
@@ -73,13 +73,27 @@ class ToolCalls(CallKind):
     def _started(self, call: ToolCall) -> ToolStarted:
         tool = self._tools.get(call.name)
         package = f"{tool.package} {tool.version}".strip() if tool and tool.package != OWN else ""
-        return ToolStarted(leg=self._leg.number, call_id=call.id, name=call.name, package=package)
+        return ToolStarted(
+            leg=self._leg.number, call_id=call.id, name=call.name, is_known=tool is not None, package=package
+        )
 
     async def _execute(self, call: ToolCall) -> None:
         began = time.monotonic()
         state = StateView(self._leg.state)
-        result = await self._gate.run(call, self._context(call, state))
+        result = await self._run(call, self._context(call, state))
         await self._finish(call, result, began, {} if result.is_error else state.changes)
+
+    async def _run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Run the tool, and tell the hooks when."""
+        hooks = self._leg.hooks
+        hooks.tool_started(call)
+        try:
+            result = await self._gate.run(call, context)
+        except BaseException as error:
+            hooks.tool_interrupted(call, error)
+            raise
+        hooks.tool_finished(call, result)
+        return result
 
     async def _finish(self, call: ToolCall, result: ToolResult, began: float, changes: Mapping[str, Any]) -> None:
         """Record a result, and the session variables that its tool has written, in one step."""

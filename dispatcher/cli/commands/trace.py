@@ -21,7 +21,9 @@ from ekiden.dispatcher.journal.replay import totals
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.prices import Prices
 from ekiden.shared.records import Entry
+from ekiden.shared.settings import load_settings
 from ekiden.shared.terminal_text import say
 
 __all__ = ["app"]
@@ -66,8 +68,8 @@ def export(
     data_dir: DataDir = None,
 ) -> None:
     """Write a job's trace for other tools. Without --content, no word of a prompt or an answer is in it."""
-    story, _ = _run(_read(job, redis, data_dir))
-    text = json.dumps(_exported(story, form, content=content), ensure_ascii=False, indent=2)
+    story, journals = _run(_read(job, redis, data_dir))
+    text = json.dumps(_exported(story, journals, form, content=content), ensure_ascii=False, indent=2)
     if output is None or str(output) == "-":
         say(text)
         return
@@ -97,12 +99,11 @@ def replay(
         view.note(f"Total: {totals(story)}")
 
 
-def _exported(story: Story, form: str, *, content: bool) -> Any:
+def _exported(story: Story, journals: dict[str, list[Entry]], form: str, *, content: bool) -> Any:
     if form == "otlp":
-        return otlp_trace(story, content=content)
+        return otlp_trace(journals, story.now_ms, Prices(load_settings().prices), content=content)
     if form == "openai":
         return openai_trace(story, content=content)
-
     return trace_events(story, content=content)
 
 

@@ -9,7 +9,7 @@ from ekiden.shared.definitions.transfer_names import PREFIX, transfer_tool_name
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
 from ekiden.shared.records import ModelReplied, ToolFinished
 from ekiden.shared.redaction import redact, redact_all
-from ekiden.shared.telemetry import names
+from ekiden.shared.tracing import semconv
 
 __all__ = ["arguments_of", "error_of", "message_parts", "reply_of", "result_of", "tool_of"]
 
@@ -31,8 +31,8 @@ def tool_of(step: Step, *, content: bool) -> str:
     """Return a tool's name; without ``content`` not one that a model made up, which is its word and no name."""
     if step.kind == "delegated":  # as the relay offers it, however the model wrote it
         return f"delegate_to_{transfer_tool_name(step.name).removeprefix(PREFIX)}"
-    is_known = step.name in BUILTIN_TOOLS or step.name.startswith("transfer_to_") or not step.is_error
-    return redact(step.name) if content or is_known else names.OTHER
+    is_known = step.is_known or step.name in BUILTIN_TOOLS or step.name.startswith("transfer_to_") or not step.is_error
+    return redact(step.name) if content or is_known else semconv.OTHER
 
 
 def reply_of(step: Step) -> Message | None:

@@ -66,7 +66,7 @@ def test_json_is_one_object() -> None:
     ],
 )
 def test_each_form_is_written_to_standard_output(form: str, of: Any) -> None:
-    expected = {"json": "route", "otlp": "ekiden.journal", "openai": "trace"}
+    expected = {"json": "route", "otlp": "ekiden", "openai": "trace"}
     assert of(json.loads(invoked("export", JOB, "--format", form).stdout)) == expected[form]
 
 

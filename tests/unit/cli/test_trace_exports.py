@@ -1,6 +1,5 @@
 """A journal exported for other tools: their shapes, the same ids every time, and no word that nobody asked for."""
 
-import base64
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -9,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # ships no types
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ekiden.dispatcher.cli.views.story_view import read_story
 from ekiden.dispatcher.journal.exports.events import trace_events
@@ -21,6 +18,7 @@ from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.story_reader import job_tree_story, story_of
 from ekiden.shared.handoff import Frame, first_context
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
+from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
     Delegated,
     Ended,
@@ -41,11 +39,22 @@ from ekiden.shared.records import (
     ToolStarted,
 )
 from ekiden.shared.redaction import configure_redaction
+from tests.doubles.otlp import SpanSeen, read_document
 from tests.unit.cli.families import DIGGER, ROOT, SCOUT, TESTER, family
 from tests.unit.cli.journals import JOB, stored_journal
 
 Export = Callable[..., Any]
-EXPORTS = [trace_events, otlp_trace, openai_trace]
+
+
+def otlp(journals: dict[str, list[Entry]], **options: Any) -> Any:
+    return otlp_trace(journals, 0, Prices(), **options)
+
+
+def of_story(export: Callable[..., Any]) -> Export:
+    return lambda journals, **options: export(job_tree_story(JOB, journals), **options)
+
+
+EXPORTS: list[Export] = [of_story(trace_events), otlp, of_story(openai_trace)]
 KEY = "AIzaSyA-0123456789abcdefghijklmnopqrst"
 TYPES = {"llm_call", "tool_call", "handoff", "guardrail", "route"}
 
@@ -54,8 +63,8 @@ def story() -> Story:
     return story_of(JOB, stored_journal())
 
 
-def planted(word: str) -> Story:
-    """A story with ``word`` in every place that holds what people, models or tools said."""
+def planted(word: str) -> dict[str, list[Entry]]:
+    """A journal with ``word`` in every place that holds what people, models or tools said."""
     said = Message(
         role="model",
         parts=(
@@ -101,12 +110,21 @@ def planted(word: str) -> Story:
         LegStarted(leg=4, agent="fixer", attempt=1, worker="w"),
         Ended(leg=4, status="failed", reason="ERROR", answer=word, error=f"error {word}"),
     ]
-    return story_of(JOB, [Entry(seq=seq, at_ms=1_000 * seq, record=one) for seq, one in enumerate(records, 1)])
+    return {JOB: [Entry(seq=seq, at_ms=1_000 * seq, record=one) for seq, one in enumerate(records, 1)]}
 
 
 @pytest.mark.parametrize("export", EXPORTS)
 def test_without_content_no_word_of_anybody_is_in_an_export(export: Export) -> None:
     assert "xyzzy" not in json.dumps(export(planted("xyzzy"), content=False))
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_the_name_of_a_tool_that_the_agent_has_is_there_though_it_fails(export: Export) -> None:
+    journals = planted("xyzzy")
+    failing = ToolStarted(leg=1, call_id="c1", name="query_shop", is_known=True)
+    seq = next(entry.seq for entry in journals[JOB] if isinstance(entry.record, ToolStarted))
+    journals[JOB][seq - 1] = journals[JOB][seq - 1].model_copy(update={"record": failing})
+    assert "query_shop" in json.dumps(export(journals, content=False))
 
 
 @pytest.mark.parametrize("export", EXPORTS)
@@ -121,11 +139,11 @@ def test_with_content_words_are_there_and_secrets_are_not(export: Export) -> Non
 
 @pytest.mark.parametrize("export", EXPORTS)
 def test_the_same_journal_gives_the_same_export(export: Export) -> None:
-    assert export(story(), content=True) == export(story(), content=True)
+    assert export({JOB: stored_journal()}, content=True) == export({JOB: stored_journal()}, content=True)
 
 
 def test_the_summary_masks_secrets() -> None:
-    assert KEY not in json.dumps(story_json(planted(KEY)))
+    assert KEY not in json.dumps(story_json(job_tree_story(JOB, planted(KEY))))
 
 
 def test_the_summary_has_the_whole_story() -> None:
@@ -162,67 +180,74 @@ def test_events_have_the_fields_that_their_readers_know() -> None:
     assert [event["error"] for event in events if "error" in event] == ["UNKNOWN_TARGET", "worker_lost", "tool_error"]
 
 
-def spans() -> list[dict[str, Any]]:
-    (resource,) = otlp_trace(story(), content=False)["resourceSpans"]
-    (scope,) = resource["scopeSpans"]
-    found: list[dict[str, Any]] = scope["spans"]
-    return found
-
-
-def attributes(span: dict[str, Any]) -> dict[str, Any]:
-    return {one["key"]: next(iter(one["value"].values())) for one in span["attributes"]}
-
-
-def test_otlp_is_what_a_collector_reads() -> None:
-    document = otlp_trace(story(), content=True)
-    for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
-        for holder in (span, *span.get("links", [])):
-            for name in ("traceId", "spanId", "parentSpanId"):
-                if name in holder:  # JSON of protocol buffers has base64 where OTLP has hexadecimal
-                    holder[name] = base64.b64encode(bytes.fromhex(holder[name])).decode()
-    request = ParseDict(document, ExportTraceServiceRequest())
-    found = request.resource_spans[0].scope_spans[0].spans
-    assert {len(span.trace_id) for span in found} == {16}
-    assert {len(span.span_id) for span in found} == {8}
-    assert all(span.end_time_unix_nano >= span.start_time_unix_nano > 0 for span in found)
+def spans() -> list[SpanSeen]:
+    return read_document(otlp({JOB: stored_journal()}, content=False))
 
 
 def test_otlp_is_one_tree_with_one_root() -> None:
     found = spans()
-    ids = [span["spanId"] for span in found]
+    ids = [span.id for span in found]
     assert len(set(ids)) == len(ids)
-    assert len({span["traceId"] for span in found}) == 1
-    roots = [span for span in found if not span["parentSpanId"]]
-    assert [span["name"] for span in roots] == ["invoke_workflow debugger"]
-    assert {span["parentSpanId"] for span in found if span["parentSpanId"]} <= set(ids)
-    assert {link["spanId"] for span in found for link in span.get("links", [])} <= set(ids)
+    assert len({span.trace for span in found}) == 1
+    assert {len(span.trace) for span in found} == {32}
+    roots = [span for span in found if not span.parent]
+    assert [span.name for span in roots] == ["invoke_workflow debugger"]
+    assert {span.parent for span in found if span.parent} <= set(ids)
+    assert {id_ for span in found for _, id_, _ in span.links} <= set(ids)
+    assert all(span.end >= span.start > 0 for span in found)
 
 
 def test_otlp_names_are_those_of_the_genai_conventions() -> None:
-    names = Counter(span["name"] for span in spans())
+    names = Counter(span.name for span in spans())
     assert names["invoke_agent code-fixer"] == 3
     assert names["generate_content gemini-2.5-flash"] == 8
     assert names["execute_tool transfer_to_code_fixer code-fixer"] == 1
-    handoff = next(span for span in spans() if span["name"].endswith("transfer_to_code_fixer code-fixer"))
-    assert attributes(handoff)["gen_ai.transfer.mode"] == "pass_control"
-    assert attributes(handoff)["gen_ai.transfer.target.name"] == "code-fixer"
-    model = next(span for span in spans() if span["name"].startswith("generate_content"))
-    assert model["kind"] == 3
-    assert attributes(model)["gen_ai.usage.input_tokens"] == "675"
-    assert attributes(model)["gen_ai.provider.name"] == "gcp.gemini"
+    handoff = next(span for span in spans() if span.name.endswith("transfer_to_code_fixer code-fixer"))
+    assert handoff.attributes["gen_ai.transfer.mode"] == "pass_control"
+    assert handoff.attributes["gen_ai.transfer.target.name"] == "code-fixer"
+    model = next(span for span in spans() if span.name.startswith("generate_content"))
+    assert model.kind == 3
+    assert model.attributes["gen_ai.usage.input_tokens"] == 675
+    assert model.attributes["gen_ai.provider.name"] == "gcp.gemini"
 
 
 def test_otlp_links_each_attempt_to_what_caused_it_and_marks_what_failed() -> None:
-    found = {span["spanId"]: span for span in spans()}
-    fixer = [span for span in found.values() if span["name"] == "invoke_agent code-fixer"]
-    causes = [found[span["links"][0]["spanId"]]["name"] for span in fixer]
-    assert causes == ["execute_tool transfer_to_code_fixer code-fixer", *["invoke_agent code-fixer"] * 2]
-    assert attributes(fixer[0])["error.type"] == "worker_lost"
-    assert [event["name"] for event in fixer[1]["events"]] == ["ekiden.suspended"]
-    pause = next(span for span in found.values() if span["name"] == "suspended retry")
-    assert int(pause["endTimeUnixNano"]) - int(pause["startTimeUnixNano"]) == 2_000_000_000
-    refused = next(span for span in found.values() if span["name"] == "execute_tool transfer_to_tester")
-    assert refused["status"] == {"code": 2, "message": "UNKNOWN_TARGET"}
+    found = {span.id: span for span in spans()}
+    tries = [span for span in found.values() if span.name == "process ekiden.agent.code-fixer"]
+    tries.sort(key=lambda span: span.start)
+    causes = [[about["ekiden.link"] for _, _, about in span.links] for span in tries]
+    assert causes == [["send"], ["send", "takeover"], ["send", "resume"]]
+    (sent,) = {span.links[0][1] for span in tries}
+    assert found[found[sent].parent].name == "execute_tool transfer_to_code_fixer code-fixer"
+    assert [span.attributes["ekiden.outcome"] for span in tries] == ["lost", "suspended", "transfer"]
+    agents = [span for span in found.values() if span.parent in {one.id for one in tries}]
+    agents.sort(key=lambda span: span.start)
+    assert [span.status for span in agents] == ["worker_lost", "", ""]
+    assert [name for name, _ in agents[1].events] == ["ekiden.suspended"]
+    pause = next(span for span in found.values() if span.name == "suspended retry")
+    assert pause.end - pause.start == 2_150_000_000, "until somebody goes on, not only until its timer rings"
+    refused = next(span for span in found.values() if span.name == "execute_tool transfer_to_tester")
+    assert refused.status == "UNKNOWN_TARGET"
+
+
+def test_otlp_has_the_ids_that_were_drawn_at_submit_where_the_journal_has_them() -> None:
+    first, *others = stored_journal()
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    request = first.record.model_copy(update={"traceparent": f"00-{trace}-b7ad6b7169203331-00"})
+    journal = [first.model_copy(update={"record": request}), *others]
+    found = read_document(otlp({JOB: journal}, content=False))
+    assert {span.trace for span in found} == {trace}
+    assert [span.id for span in found if not span.parent] == ["b7ad6b7169203331"]
+
+
+@pytest.mark.parametrize("upto", range(1, len(stored_journal()) + 1))
+def test_otlp_of_a_job_that_goes_on_has_every_span_that_it_will_have_later(upto: int) -> None:
+    journal, now_ms = stored_journal(), stored_journal()[upto - 1].at_ms + 5
+    found = read_document(otlp_trace({JOB: journal[:upto]}, now_ms, Prices(), content=False))
+    ids = {span.id for span in found}
+    assert {span.parent for span in found if span.parent} <= ids, "no orphans, whenever it is exported"
+    assert ids <= {span.id for span in spans()}
+    assert max(span.end for span in found) <= now_ms * 1_000_000
 
 
 def test_openai_has_a_trace_and_spans_of_the_kinds_that_its_readers_know() -> None:
@@ -304,22 +329,24 @@ def test_events_of_a_child_stand_behind_its_delegation() -> None:
     assert {event["correlation_id"] for event in events} == {ROOT}
 
 
-def test_otlp_of_a_family_is_one_trace_with_the_children_below_their_calls() -> None:
-    (resource,) = otlp_trace(family_told(), content=False)["resourceSpans"]
-    found = resource["scopeSpans"][0]["spans"]
-    by_id = {span["spanId"]: span for span in found}
+def test_otlp_of_a_family_is_one_trace_in_which_calls_link_to_their_children() -> None:
+    found = read_document(otlp(family(), content=False))
+    by_id = {span.id: span for span in found}
     assert len(by_id) == len(found)
-    assert len({span["traceId"] for span in found}) == 1
-    assert sum(not span["parentSpanId"] for span in found) == 1
-    assert {span["parentSpanId"] for span in found if span["parentSpanId"]} <= by_id.keys()
-    assert {link["spanId"] for span in found for link in span.get("links", [])} <= by_id.keys()
-    roots = {attributes(span)["ekiden.job.id"]: span for span in found if span["name"].startswith("invoke_workflow")}
+    assert len({span.trace for span in found}) == 1
+    assert [span.name for span in found if not span.parent] == ["invoke_workflow lead"]
+    assert {span.parent for span in found if span.parent} <= by_id.keys()
+    assert {id_ for span in found for _, id_, _ in span.links} <= by_id.keys()
+    roots = {span.attributes["ekiden.job.id"]: span for span in found if span.name.startswith("invoke_workflow")}
     assert set(roots) == {ROOT, SCOUT, TESTER, DIGGER}
-    call = by_id[roots[DIGGER]["parentSpanId"]]
-    assert (call["name"], attributes(call)["ekiden.child.id"]) == ("execute_tool delegate_to_digger", DIGGER)
-    alone = otlp_trace(family_told().children[SCOUT], content=False)["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    assert {span["spanId"] for span in alone} < by_id.keys(), "imported twice, a span is one"
-    assert {span["traceId"] for span in alone} == {found[0]["traceId"]}
+    assert {job: roots[job].parent for job in (SCOUT, TESTER, DIGGER)} == {
+        SCOUT: roots[ROOT].id, TESTER: roots[ROOT].id, DIGGER: roots[SCOUT].id
+    }  # fmt: skip
+    calls = [span for span in found if span.attributes.get("ekiden.child.id") == DIGGER]
+    assert [(call.name, call.links[0][1]) for call in calls] == [("execute_tool delegate_to_digger", roots[DIGGER].id)]
+    alone = read_document(otlp({job: entries for job, entries in family().items() if job == SCOUT}, content=False))
+    assert {span.id for span in alone} < by_id.keys(), "imported twice, a span is one"
+    assert {span.trace for span in alone} == {found[0].trace}
 
 
 def test_openai_of_a_family_has_the_children_below_their_calls() -> None:

@@ -15,7 +15,7 @@ from ekiden.shared.llm.sanitizing import SanitizingModel
 from ekiden.shared.messages import Usage
 from ekiden.shared.prices import Prices
 from ekiden.shared.settings import load_settings
-from ekiden.shared.telemetry import names
+from ekiden.shared.tracing import semconv
 from tests.unit.conftest import Install
 
 Learn = Callable[..., tuple[str, ...]]
@@ -217,12 +217,14 @@ def test_a_plug_ins_provider_tells_window_price_and_names_of_its_models(llama: L
     million = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
     assert [Prices().cost_usd(name, million) for name in ("llama-7b", "llama-70b", "n-1")] == [3.0, 7.0, None]
     assert Prices({"llama-7": (9.0, 0.0)}).cost_usd("llama-7b", million) == 9.0
-    assert [(names.provider_of(one), names.operation_of(one)) for one in ("llama-7b", "models/n-1", "gemini-x")] == [
+    assert [
+        (semconv.provider_of(one), semconv.operation_of(one)) for one in ("llama-7b", "models/n-1", "gemini-x")
+    ] == [
         ("llama", "chat"),
         ("x.named", "text_completion"),
         ("gcp.gemini", "generate_content"),
     ]
-    assert names.provider_of("nobody-s") == names.OTHER
+    assert semconv.provider_of("nobody-s") == semconv.OTHER
 
 
 def test_a_plug_ins_model_is_asked_again_and_its_words_are_storable_like_everybodys(llama: Learn) -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ekiden.shared.hooks import NO_HOOKS, Hook
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg
@@ -35,10 +36,13 @@ class Playing:
         return await move(leg) if callable(move) else move
 
 
-def runner_of(stores: Stores, *moves: Move, lease_s: float = 30.0, store: JobStore | None = None) -> Runner:
+def runner_of(
+    stores: Stores, *moves: Move, lease_s: float = 30.0, store: JobStore | None = None, hooks: Hook = NO_HOOKS
+) -> Runner:
     """A runner whose handler makes these moves; ``store`` in the place of the real one."""
     verifier = MessageVerifier(stores.signing, stores.dead_letters)
-    return Runner(store or stores.jobs, Leases(lease_s), Playing(*moves), cycles="parent", verifier=verifier)
+    leases, handler = Leases(lease_s, hooks), Playing(*moves)
+    return Runner(store or stores.jobs, leases, handler, cycles="parent", verifier=verifier, hooks=hooks)
 
 
 def handler_of(runner: Runner) -> Playing:

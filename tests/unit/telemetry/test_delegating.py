@@ -1,21 +1,25 @@
 """Delegated jobs: in the trace of the job that delegates, each below its root and with its call."""
 
 import json
-from collections.abc import Iterator
+import time
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
+from ekiden.dispatcher.journal.exports.otlp import otlp_trace
 from ekiden.shared.handoff import first_context
+from ekiden.shared.hooks import attending
 from ekiden.shared.messages import ToolResult, Usage
 from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
     Delegated,
+    Entry,
+    HandedOff,
     JobRequested,
-    LegStarted,
     LegSuspended,
     Nudged,
     Refused,
@@ -25,31 +29,32 @@ from ekiden.shared.records import (
 )
 from ekiden.shared.redaction import Redactor
 from ekiden.shared.relay.leg import Leg
-from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
+from ekiden.shared.relay.message import DISPATCH_QUEUE, LegMessage, outbox, queue_for
 from ekiden.shared.relay.runner import Runner
+from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.relay.termination import stop_job
 from ekiden.shared.settings import load_settings
+from ekiden.shared.stores.base import Claim, Claimed
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.submissions import Submission
-from ekiden.shared.telemetry.base import install
-from ekiden.shared.telemetry.config import EVENTS, telemetry_config
-from ekiden.shared.telemetry.content import Content
+from ekiden.shared.telemetry.config import telemetry_config
+from ekiden.shared.telemetry.counting import Counting
 from ekiden.shared.telemetry.metrics import Meters
-from ekiden.shared.telemetry.recording import Recorder
-from ekiden.shared.telemetry.spans import Spans
-from ekiden.shared.telemetry.watching import TelemetrySinks
+from ekiden.shared.tracing.content import Content
 from tests.conftest import Backend
-from tests.unit.relay.legs import runner_of, take
+from tests.doubles.otlp import read_document, read_spans, same_trace
+from tests.unit.relay.legs import expire, runner_of, take
 from tests.unit.telemetry.test_metrics import fetched, free_port
-from tests.unit.telemetry.test_recording import (
+from tests.unit.telemetry.test_tracing import (
     DONE,
     JOB,
     REPLIED,
     ROOT_ID,
     STARTED,
     TRACE,
-    Kept,
     World,
     attributes,
+    behind,
     claimed,
     journal,
 )
@@ -103,12 +108,9 @@ LEAD, SCOUT = queue_for("lead"), queue_for("scout")
 
 
 @pytest.fixture
-def told() -> Iterator[World]:
-    """A recorder that hears of everything that the relay does."""
-    world = World()
-    remove = install(world.recorder)
-    yield world
-    remove()
+def told() -> World:
+    """What hears of everything that the relay does."""
+    return World()
 
 
 @pytest.fixture
@@ -117,8 +119,8 @@ def spans(valkey: Backend, told: World) -> list[ReadableSpan]:
 
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
-        told.recorder.submitted(job, TRACE, (await stores.jobs.job(job)).handoff_id, DISPATCH_QUEUE, 1)
-        runner = runner_of(stores, route, delegate, Answer("here"), Failed("ERROR", "gone"), conclude)
+        told.hook.job_submitted(job, TRACE, DISPATCH_QUEUE, 1)
+        runner = runner_of(stores, route, delegate, Answer("here"), Failed("ERROR", "gone"), conclude, hooks=told.hook)
         await play(runner, stores, DISPATCH_QUEUE, LEAD, SCOUT, SCOUT, LEAD)
         assert (await stores.jobs.job(job)).status == "done"
 
@@ -144,6 +146,50 @@ def test_a_job_and_those_that_it_delegates_are_one_trace_with_one_root(spans: li
     children = named(spans, "invoke_workflow scout")
     assert [span.parent.span_id for span in children if span.parent] == [ROOT_ID, ROOT_ID]
     assert [attributes(span)["ekiden.job.status"] for span in children] == ["done", "failed"]
+
+
+def test_the_journals_of_a_family_export_to_what_was_live(valkey: Backend, told: World) -> None:
+    async def scenario(stores: Stores) -> dict[str, list[Entry]]:
+        job = await submitted(stores)
+        told.hook.job_submitted(job, TRACE, DISPATCH_QUEUE, time.time_ns())
+        runner = runner_of(stores, route, delegate, Answer("here"), Failed("ERROR", "gone"), conclude, hooks=told.hook)
+        await play(runner, stores, DISPATCH_QUEUE, LEAD, SCOUT, SCOUT, LEAD)
+        return {one: await stores.jobs.journal(one) for one in (job, f"{job}.1", f"{job}.2")}
+
+    journals = valkey.run(scenario)
+    exported = read_document(otlp_trace(journals, 0, Prices(), content=False))
+    live = read_spans(encode_spans(told.kept.spans).SerializeToString())
+    assert len(exported) > 15
+    assert same_trace(exported, live) == []
+
+
+def test_a_job_that_was_buried_and_one_that_was_cancelled_export_to_what_was_live(valkey: Backend, told: World) -> None:
+    async def scenario(stores: Stores) -> dict[str, list[Entry]]:
+        job = await submitted(stores)
+        told.hook.job_submitted(job, TRACE, DISPATCH_QUEUE, time.time_ns())
+        runner = runner_of(stores, route, delegate, hooks=told.hook)
+        await play(runner, stores, DISPATCH_QUEUE, LEAD)
+        await claimed_by_nobody_for_long(stores, f"{job}.1")
+        await sweep(stores.jobs, grace_s=0.0, max_attempts=1, hooks=told.hook)
+        await stop_job(stores.jobs, job, "user", told.hook)
+        await sweep(stores.jobs, grace_s=0.0, max_attempts=1, hooks=told.hook)
+        return {one: await stores.jobs.journal(one) for one in (job, f"{job}.1", f"{job}.2")}
+
+    journals = valkey.run(scenario)
+    exported = read_document(otlp_trace(journals, 0, Prices(), content=False))
+    live = read_spans(encode_spans(told.kept.spans).SerializeToString())
+    assert [one.attributes["ekiden.job.status"] for one in live if one.name == "invoke_workflow scout"][:1] == ["dead"]
+    assert [one.attributes["ekiden.job.status"] for one in live if one.name == "invoke_workflow lead"] == ["cancelled"]
+    assert same_trace(exported, live) == []
+
+
+async def claimed_by_nobody_for_long(stores: Stores, job: str) -> None:
+    """Let a worker take the job's leg and die."""
+    message = LegMessage.model_validate(await take(stores, SCOUT))
+    assert message.job == job
+    claim = Claim(job, message.leg, message.handoff.metadata.handoff_id, "scout", "owner", "worker")
+    assert isinstance(await stores.jobs.claim(claim, 30.0, quarantine_from=9, defer_s=0.0), Claimed)
+    await expire(stores, job)
 
 
 def test_every_delivery_of_a_delegated_job_links_to_its_send(spans: list[ReadableSpan]) -> None:
@@ -189,7 +235,7 @@ def test_the_wait_for_children_is_a_suspension_and_no_wait_in_a_queue(spans: lis
 def test_a_leg_that_waits_again_sends_its_children_once(valkey: Backend, told: World) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
-        runner = runner_of(stores, route, delegate, Answer("1"), Answer("2"), delegate, conclude)
+        runner = runner_of(stores, route, delegate, Answer("1"), Answer("2"), delegate, conclude, hooks=told.hook)
         await play(runner, stores, DISPATCH_QUEUE, LEAD, SCOUT, SCOUT, LEAD, LEAD)
         assert (await stores.jobs.job(job)).status == "done"
 
@@ -203,7 +249,7 @@ def test_a_leg_that_waits_again_sends_its_children_once(valkey: Backend, told: W
 def test_a_job_that_nobody_delegated_is_a_root(world: World, above: str | None) -> None:
     entries = journal(STARTED)
     request = JobRequested(prompt="go", traceparent=TRACE, parent_traceparent=above)
-    world.recorder.ended(JOB, [entries[0].model_copy(update={"record": request}), *entries[1:]], [DONE])
+    world.ended([entries[0].model_copy(update={"record": request}), *entries[1:]], DONE)
     assert world.one("invoke_workflow first").parent is None
 
 
@@ -214,39 +260,36 @@ def world() -> World:
 
 DELEGATED = Delegated(leg=1, call_id="c1", child=f"{JOB}.1", agent="Scout Team", objective="find the okapi")
 RESULT = ToolFinished(leg=1, result=ToolResult(call_id="c1", name="delegate to whom?", content="a gazpacho"))
-RESUMED = (STARTED, REPLIED, DELEGATED, LegSuspended(leg=1, cause="children", delay_s=0.0), STARTED)
+WAITING = (STARTED, REPLIED, DELEGATED, LegSuspended(leg=1, cause="children", delay_s=0.0))
 
 
-def calls_of(recorder: Recorder, kept: Kept) -> list[ReadableSpan]:
+def calls_of(world: World) -> list[ReadableSpan]:
     """The delegations of a leg that goes on behind its children's ends."""
-    with recorder.leg(claimed(), "q") as watch:
-        watch.opened(journal(*RESUMED))
-        watch.recorded([RESULT])
-    return named(kept.spans, "execute_tool delegate_to_scout_team")
+    with world.leg(*WAITING) as leg:
+        leg.record(RESULT)
+    return named(world.kept.spans, "execute_tool delegate_to_scout_team")
 
 
 def test_what_a_model_calls_a_delegation_does_not_leave(world: World) -> None:
-    (call,) = calls_of(world.recorder, world.kept)
+    (call,) = calls_of(world)
     assert not [word for word in ("whom?", "okapi", "gazpacho") if word in str(call.to_json())]
 
 
-def test_objective_and_result_are_content(world: World) -> None:
-    outlets = TelemetrySinks(EVENTS, Prices(), Spans(world.kept, Resource({})), content=Content(Redactor()))
-    (call,) = calls_of(Recorder(outlets), world.kept)
+def test_objective_and_result_are_content() -> None:
+    (call,) = calls_of(World(content=Content(Redactor().redact_all)))
     assert json.loads(attributes(call)["gen_ai.tool.call.arguments"]) == {"objective": "find the okapi"}
     assert attributes(call)["gen_ai.tool.call.result"] == "a gazpacho"
 
 
 def test_a_result_that_is_there_already_is_not_told_again(world: World) -> None:
-    with world.recorder.leg(claimed(), "q") as watch:
-        watch.opened(journal(*RESUMED, RESULT, LegStarted(leg=1, agent="first", attempt=2, worker="v")))
-        watch.recorded([ToolFinished(leg=1, result=ToolResult(call_id="c1", name="look", content=""))])
+    with world.leg(*WAITING, STARTED, RESULT) as leg:
+        leg.record(ToolFinished(leg=1, result=ToolResult(call_id="c1", name="look", content="")))
     assert named(world.kept.spans, "execute_tool delegate_to_scout_team") == []
 
 
 def test_a_refused_handoff_of_the_agents_file_has_no_call(world: World) -> None:
-    with world.recorder.leg(claimed(), "q") as watch:
-        watch.recorded([Refused(leg=1, call_id=None, name="transfer_to_second", code="MAX_DEPTH", message="no")])
+    with world.leg() as leg:
+        leg.record(Refused(leg=1, call_id=None, name="transfer_to_second", code="MAX_DEPTH", message="no"))
     assert "gen_ai.tool.call.id" not in attributes(world.one("execute_tool transfer_to_second"))
 
 
@@ -254,29 +297,27 @@ SUMMARY = Summarised(leg=1, text="so far", model="m", usage=Usage(input_tokens=4
 
 
 def test_a_summary_counts_as_a_model_call(world: World) -> None:
-    with world.recorder.leg(claimed(), "q") as watch:
-        watch.recorded([REPLIED, SUMMARY, Nudged(leg=1, text="go on"), StateChanged(leg=1, changes={"a": 1})])
-    world.recorder.ended(JOB, journal(STARTED, REPLIED, SUMMARY), [DONE])
+    with world.leg() as leg:
+        leg.record(REPLIED, SUMMARY, Nudged(leg=1, text="go on"), StateChanged(leg=1, changes={"a": 1}), DONE)
     for name in ("invoke_agent first", "invoke_workflow first"):
         assert attributes(world.one(name))["gen_ai.usage.input_tokens"] == 14
         assert attributes(world.one(name))["ekiden.cost_usd"] == pytest.approx(21e-6)
 
 
-def test_metrics_know_what_is_suspended_and_who_hands_over(world: World) -> None:
+def test_metrics_know_what_is_suspended_and_who_hands_over() -> None:
     port = free_port()
     meters = Meters(telemetry_config(load_settings(metrics_port=port), {}), {}, Resource({}), str)
-    recorder = Recorder(TelemetrySinks(EVENTS, Prices(), Spans(world.kept, Resource({})), meters))
-    automatic = Transfer(claimed().context.advance("second", "on completion"))
+    counting = Counting(meters, Prices())
+    automatic = HandedOff(leg=1, context=claimed().context.advance("second", "on completion"))
     try:
-        with recorder.leg(claimed(), "q") as watch:
-            watch.opened(journal(*RESUMED))
-            watch.recorded([RESULT, SUMMARY])
-            watch.transferred(automatic, "r")
-            watch.committed(Suspended("children", 0.0), "ok")
-        recorder.suspended({"children": 2, "retry": 0})
+        with attending(counting, claimed(), "q") as told:
+            told.opened(entries := journal(*WAITING, STARTED))
+            told.recorded(behind(entries, RESULT, SUMMARY, automatic))
+            told.committed(Suspended("children", 0.0), "ok")
+        counting.suspensions_seen({"children": 2, "retry": 0})
         seen: dict[str, Any] = fetched(f"http://127.0.0.1:{port}/metrics")
     finally:
-        meters.close()
+        counting.close()
     assert seen['ekiden_legs_suspended_total{cause="children"}'] == 1
     assert (seen['ekiden_jobs_suspended{cause="children"}'], seen['ekiden_jobs_suspended{cause="retry"}']) == (2, 0)
     assert seen['ekiden_handoffs_total{source="first",target="second"}'] == 1

@@ -1,12 +1,13 @@
 """Whoever ends a job tells of it, once: the worker, a client, the sweeper, the deadline."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
+from ekiden.shared.hooks import Hook, QueueGauge
 from ekiden.shared.outcomes import Answer, Outcome, Transfer
-from ekiden.shared.records import Ended, Entry, JobRequested, LegSuspended, Record
+from ekiden.shared.records import Ended, Entry, JobRequested, LegSuspended
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
 from ekiden.shared.relay.queue_gauges import report_queues
@@ -14,40 +15,35 @@ from ekiden.shared.relay.sweeper import end_overdue, sweep
 from ekiden.shared.relay.termination import stop_job
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.telemetry.base import QueueGauge, Telemetry, install
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, submitted
 from tests.doubles.clocks import let_clock_be_set, set_clock
 from tests.unit.relay.legs import expire, runner_of, take
 
 
-class Listening(Telemetry):
+class Listening(Hook):
     """Remembers what it is told."""
-
-    wants_queues = True
 
     def __init__(self) -> None:
         self.ends: list[tuple[str, str]] = []
         self.gauges: Sequence[QueueGauge] = ()
         self.jobs: list[Mapping[str, int]] = []
 
-    def ended(self, job: str, entries: Sequence[Entry], records: Sequence[Record]) -> None:
+    def job_ended(self, job: str, entries: Sequence[Entry], records: Sequence[Entry], *, in_leg: bool) -> None:
         assert isinstance(entries[0].record, JobRequested)
-        self.ends += [(job, record.status) for record in records if isinstance(record, Ended)]
+        assert [entry.seq for entry in (*entries, *records)] == list(range(1, len(entries) + len(records) + 1))
+        self.ends += [(job, entry.record.status) for entry in records if isinstance(entry.record, Ended)]
 
-    def queues(self, gauges: Sequence[QueueGauge]) -> None:
+    def queues_seen(self, gauges: Sequence[QueueGauge]) -> None:
         self.gauges = gauges
 
-    def suspended(self, jobs: Mapping[str, int]) -> None:
+    def suspensions_seen(self, jobs: Mapping[str, int]) -> None:
         self.jobs.append(jobs)
 
 
 @pytest.fixture
-def listening() -> Iterator[Listening]:
-    listener = Listening()
-    remove = install(listener)
-    yield listener
-    remove()
+def listening() -> Listening:
+    return Listening()
 
 
 async def work(leg: Leg) -> Outcome:
@@ -56,27 +52,27 @@ async def work(leg: Leg) -> Outcome:
     return Answer("42")
 
 
-async def by_the_worker(stores: Stores, job: str) -> None:
-    runner = runner_of(stores, work, work)
+async def by_the_worker(stores: Stores, job: str, hooks: Hook) -> None:
+    runner = runner_of(stores, work, work, hooks=hooks)
     for queue in (DISPATCH_QUEUE, queue_for("debugger")):
         await runner.run(await take(stores, queue), queue)
 
 
-async def by_a_client(stores: Stores, job: str) -> None:
-    assert [await stop_job(stores.jobs, job, "user") for _ in range(2)] == ["ok", "finished"]
+async def by_a_client(stores: Stores, job: str, hooks: Hook) -> None:
+    assert [await stop_job(stores.jobs, job, "user", hooks) for _ in range(2)] == ["ok", "finished"]
 
 
-async def by_the_sweeper(stores: Stores, job: str) -> None:
+async def by_the_sweeper(stores: Stores, job: str, hooks: Hook) -> None:
     await claimed(stores, job)
     await expire(stores, job)
     for _ in range(2):
-        await sweep(stores.jobs, grace_s=0.0, max_attempts=1)
+        await sweep(stores.jobs, grace_s=0.0, max_attempts=1, hooks=hooks)
 
 
-async def by_the_deadline(stores: Stores, job: str) -> None:
+async def by_the_deadline(stores: Stores, job: str, hooks: Hook) -> None:
     await stores.client.zadd(keys.DEADLINES, {job: 1})
     for _ in range(2):
-        await end_overdue(stores.jobs)
+        await end_overdue(stores.jobs, hooks=hooks)
 
 
 @pytest.mark.parametrize(
@@ -84,11 +80,11 @@ async def by_the_deadline(stores: Stores, job: str) -> None:
     [(by_the_worker, "done"), (by_a_client, "cancelled"), (by_the_sweeper, "dead"), (by_the_deadline, "failed")],
 )
 def test_whoever_ends_a_job_tells_of_it_once(
-    valkey: Backend, listening: Listening, end: Callable[[Stores, str], Awaitable[None]], status: str
+    valkey: Backend, listening: Listening, end: Callable[[Stores, str, Hook], Awaitable[None]], status: str
 ) -> None:
     async def scenario(stores: Stores) -> str:
         job = await submitted(stores)
-        await end(stores, job)
+        await end(stores, job, listening)
         assert (await stores.jobs.job(job)).status == status
         return job
 
@@ -100,7 +96,7 @@ def test_queues_are_told_with_the_age_of_their_oldest_message(valkey: Backend, l
         await submitted(stores, request_id="a")
         await asyncio.sleep(0.05)
         await submitted(stores, request_id="b")
-        await report_queues(stores)
+        await report_queues(stores, listening)
 
     valkey.run(scenario)
     (gauge,) = listening.gauges
@@ -117,7 +113,7 @@ def test_a_queues_age_takes_no_notice_of_a_clock_that_jumped(
         await stores.jobs.clock.passed_ms()
         await submitted(stores)
         await set_clock(stores, 8 * 86_400)
-        await report_queues(stores)
+        await report_queues(stores, listening)
 
     valkey.run(scenario)
     (gauge,) = listening.gauges
@@ -129,14 +125,14 @@ def test_a_job_counts_as_suspended_for_as_long_as_it_is(valkey: Backend, listeni
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         lease = (await claimed(stores, job)).lease
-        await report_queues(stores)
+        await report_queues(stores, listening)
         await stores.jobs.suspend(lease, "c1", [LegSuspended(leg=0, cause="retry", delay_s=0.0)], 0.0)
-        await report_queues(stores)
+        await report_queues(stores, listening)
         if way_out == "its end":
             await stop_job(stores.jobs, job, "user")
         else:
             assert await sweep(stores.jobs, grace_s=30.0, max_attempts=5) == 1
-        await report_queues(stores)
+        await report_queues(stores, listening)
 
     valkey.run(scenario)
     assert [jobs["retry"] for jobs in listening.jobs] == [0, 1, 0]

@@ -3,7 +3,7 @@
 import os
 import random
 
-from ekiden.shared.telemetry.identity import child_traceparent, new_traceparent, read_traceparent
+from ekiden.shared.tracing.trace_ids import child_traceparent, new_traceparent, read_traceparent
 
 
 def test_ids_are_drawn_and_read_back() -> None:
@@ -31,9 +31,9 @@ def test_a_program_that_seeds_its_chance_or_forks_draws_other_ids_each_time() ->
 def test_derived_ids_are_the_same_for_whoever_derives_them() -> None:
     root = read_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
     assert root is not None
-    assert root.send("a") == read_traceparent(f"00-{root.trace}-b7ad6b7169203331-01").send("a")  # type: ignore[union-attr]  # it is one
-    assert len({root.send("a"), root.send("b"), root.process(1), root.process(2), root.span_id}) == 5
-    assert 0 < root.process(1) < 2**64
+    assert root.send(1) == read_traceparent(f"00-{root.trace}-b7ad6b7169203331-01").send(1)  # type: ignore[union-attr]  # it is one
+    assert len({root.send(1), root.send(2), root.step(1), root.step(2), root.step(2, "agent"), root.span_id}) == 6
+    assert 0 < root.step(1) < 2**64
 
 
 def test_what_is_no_traceparent_names_no_trace() -> None:
@@ -56,7 +56,7 @@ def test_a_delegated_job_has_a_root_of_its_own_in_its_parents_trace() -> None:
     assert child is not None
     assert (child.trace_id, child.span_id, child.sampled) == (root.trace_id, root.child("abcdefghij234567.1.1"), True)
     assert len({root.span_id, child.span_id, root.child("abcdefghij234567.1.2")}) == 3
-    assert root.process(1) != child.process(1), "both count their attempts from one"
+    assert root.step(1) != child.step(1), "both count their records from one"
 
 
 def test_the_child_of_a_job_that_is_not_traced_is_not_traced() -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
+from ekiden.shared.composition import hooks_for
+from ekiden.shared.hooks import Hooks, QueueGauge
 from ekiden.shared.messages import Usage
 from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.settings import load_settings
-from ekiden.shared.telemetry.base import QueueGauge, telemetry
 from ekiden.shared.telemetry.config import telemetry_config
 from ekiden.shared.telemetry.exporting import resource_for
 from ekiden.shared.telemetry.metrics import Meters
-from ekiden.shared.telemetry.starting import start_telemetry
 
 
 @pytest.fixture
@@ -80,14 +80,13 @@ def test_no_secret_is_a_label(meters: tuple[Meters, str]) -> None:
 
 def test_a_process_offers_its_metrics_until_it_stops() -> None:
     port = free_port()
-    stop = start_telemetry("ekiden-worker", load_settings(metrics_port=port))
+    hooks = Hooks(*hooks_for("ekiden-worker", load_settings(metrics_port=port)))
     try:
-        assert telemetry().wants_queues
-        telemetry().queues([QueueGauge("a", 3, 0.0)])
+        assert hooks.hears("queues_seen")
+        hooks.queues_seen([QueueGauge("a", 3, 0.0)])
         assert fetched(f"http://127.0.0.1:{port}/metrics")['ekiden_queue_depth{agent="a"}'] == 3
     finally:
-        stop()
-    stop()
+        hooks.close()
     with pytest.raises(OSError):  # noqa: PT011  # nobody listens any more
         fetched(f"http://127.0.0.1:{port}/metrics")
 
@@ -96,5 +95,5 @@ def test_a_port_that_is_taken_stops_nobody() -> None:
     with socket.socket() as taken, capture_logs() as logs:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        start_telemetry("ekiden-worker", load_settings(metrics_port=taken.getsockname()[1]))()
+        Hooks(*hooks_for("ekiden-worker", load_settings(metrics_port=taken.getsockname()[1]))).close()
     assert [log["event"] for log in logs] == ["metrics_not_offered"]

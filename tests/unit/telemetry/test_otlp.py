@@ -8,11 +8,11 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from ekiden.shared.telemetry.identity import Root
 from ekiden.shared.telemetry.otlp import SpansOverHttp
-from ekiden.shared.telemetry.spans import Span, Spans
+from ekiden.shared.telemetry.spans import Spans
+from ekiden.shared.tracing.trace_ids import Root
 from tests.doubles.otlp import OtlpReceiver
-from tests.unit.telemetry.test_recording import Kept
+from tests.unit.telemetry.spans import Kept, span
 
 ROOT = Root(5, 6, sampled=True)
 
@@ -25,7 +25,7 @@ def receiver() -> Iterator[OtlpReceiver]:
 
 def spans() -> list[ReadableSpan]:
     kept = Kept()
-    Spans(kept, Resource({"service.name": "test"})).write(Span(ROOT, "chat m", 7, {"gen_ai.agent.name": "a"}))
+    Spans(kept, Resource({"service.name": "test"})).write(span(ROOT, "chat m", 7, {"gen_ai.agent.name": "a"}))
     return kept.spans
 
 

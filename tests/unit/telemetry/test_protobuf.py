@@ -7,12 +7,13 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.trace import SpanContext, SpanKind, TraceFlags, TraceState
+from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
-from ekiden.shared.telemetry.identity import Root
 from ekiden.shared.telemetry.protobuf import encoded
-from ekiden.shared.telemetry.spans import Span, Spans
-from tests.unit.telemetry.test_recording import Kept
+from ekiden.shared.telemetry.spans import Spans
+from ekiden.shared.tracing.spans import Happened, Kind, Link, Span
+from ekiden.shared.tracing.trace_ids import Root
+from tests.unit.telemetry.spans import Kept, span
 
 ROOT = Root(2**127 + 5, 2**63 + 3, sampled=True)
 
@@ -21,8 +22,8 @@ def ours(*spans: Span, resource: Resource | None = None) -> list[ReadableSpan]:
     """The spans as they leave."""
     kept = Kept()
     writer = Spans(kept, resource or Resource({"service.name": "ekiden", "n": 3}, "https://schema"))
-    for span in spans:
-        writer.write(span)
+    for one in spans:
+        writer.write(one)
     return kept.spans
 
 
@@ -40,33 +41,33 @@ def assert_same(spans: list[ReadableSpan]) -> None:
     ],
 )
 def test_every_kind_of_value_is_encoded_alike(value: Any) -> None:
-    assert_same(ours(Span(ROOT, "chat", None, {"value": value, "again": value})))
+    assert_same(ours(span(ROOT, "chat", None, {"value": value, "again": value})))
 
 
 def test_equal_values_of_different_kinds_are_told_apart() -> None:
     for _ in range(2):  # the second time they are remembered
-        assert_same(ours(Span(ROOT, "chat", None, {"a": True, "b": 1, "c": 1.0, "d": 0, "e": False, "f": 0.0})))
-        assert_same(ours(Span(ROOT, "chat", None, {"a": 1, "b": 1.0, "c": True, "d": False, "e": 0.0, "f": 0})))
+        assert_same(ours(span(ROOT, "chat", None, {"a": True, "b": 1, "c": 1.0, "d": 0, "e": False, "f": 0.0})))
+        assert_same(ours(span(ROOT, "chat", None, {"a": 1, "b": 1.0, "c": True, "d": False, "e": 0.0, "f": 0})))
 
 
-@pytest.mark.parametrize("kind", list(SpanKind))
-def test_events_links_errors_and_parents_are_encoded_alike(kind: SpanKind) -> None:
-    whole = Span(ROOT, "process q", 2**63, {"a": 1}, kind)
-    whole.link(7, "send")
-    whole.event("ekiden.retry", {})
-    whole.raised(ValueError("no"))
-    assert_same(ours(whole, Span(ROOT, "", None, {}, kind), Span(ROOT, "again", 1, {}, kind)))
+@pytest.mark.parametrize("kind", list(Kind))
+def test_events_links_errors_and_parents_are_encoded_alike(kind: Kind) -> None:
+    whole = span(ROOT, "process q", 2**63, {"a": 1}, kind)
+    whole.links.append(Link(7, "send"))
+    whole.events.append(Happened("ekiden.retry", 5, {"exception.message": "no"}))
+    whole.fail("ValueError")
+    assert_same(ours(whole, span(ROOT, "", None, {}, kind), span(ROOT, "again", 1, {}, kind)))
 
 
 def test_spans_of_several_resources_and_scopes_are_grouped_alike() -> None:
-    other = ours(Span(ROOT, "b", None, {}), resource=Resource({"service.name": "other"}))
+    other = ours(span(ROOT, "b", None, {}), resource=Resource({"service.name": "other"}))
     kept = Kept()
     provider = TracerProvider(resource=Resource({"service.name": "tool"}))
     provider.add_span_processor(kept)
     tracer = provider.get_tracer("mcp", "1.2", "https://schema", {"a": "b"})
     with tracer.start_as_current_span("outer"), tracer.start_as_current_span("inner", attributes={"n": 1}):
         pass
-    assert_same([*ours(Span(ROOT, "a", None, {})), *other, *kept.spans])
+    assert_same([*ours(span(ROOT, "a", None, {})), *other, *kept.spans])
 
 
 def test_what_others_put_into_a_trace_is_encoded_alike() -> None:
@@ -76,6 +77,6 @@ def test_what_others_put_into_a_trace_is_encoded_alike() -> None:
 
 
 def test_half_a_surrogate_pair_does_not_stop_the_batch() -> None:
-    request = ExportTraceServiceRequest.FromString(encoded(ours(Span(ROOT, "chat", None, {"said": "half \ud83d"}))))
-    (span,) = request.resource_spans[0].scope_spans[0].spans
-    assert span.attributes[0].value.string_value == "half ?"
+    request = ExportTraceServiceRequest.FromString(encoded(ours(span(ROOT, "chat", None, {"said": "half \ud83d"}))))
+    (sent,) = request.resource_spans[0].scope_spans[0].spans
+    assert sent.attributes[0].value.string_value == "half ?"

@@ -37,11 +37,13 @@ __all__ = [
     "MESSAGING",
     "MESSAGING_NAME",
     "MESSAGING_TYPE",
+    "NOTE",
     "OPERATION",
     "OTHER",
     "OUTCOME",
     "OUTPUT_MESSAGES",
     "OUTPUT_TOKENS",
+    "PAUSE_S",
     "PROVIDER",
     "QUEUE_WAIT_MS",
     "REASON",
@@ -56,7 +58,6 @@ __all__ = [
     "STATUS",
     "STREAM",
     "SUSPEND_CAUSE",
-    "SUSPEND_S",
     "TARGET",
     "TEMPERATURE",
     "TOKEN_TYPE",
@@ -100,6 +101,8 @@ OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 RESULT: Final = "gen_ai.tool.call.result"
 
+NOTE: Final = "ekiden.note"
+
 CONTENT: Final = frozenset(
     {
         INSTRUCTIONS,
@@ -107,6 +110,7 @@ CONTENT: Final = frozenset(
         OUTPUT_MESSAGES,
         ARGUMENTS,
         RESULT,
+        NOTE,
         "gen_ai.tool.definitions",
         "exception.message",
         "exception.stacktrace",
@@ -136,7 +140,7 @@ WORKER: Final = "ekiden.worker"
 OUTCOME: Final = "ekiden.outcome"
 QUEUE_WAIT_MS: Final = "ekiden.queue.wait_ms"
 SUSPEND_CAUSE: Final = "ekiden.suspended.cause"
-SUSPEND_S: Final = "ekiden.suspended.delay_s"
+PAUSE_S: Final = "ekiden.suspended.delay_s"
 HANDOFF_ID: Final = "ekiden.handoff.id"
 DEPTH: Final = "ekiden.handoff.depth"
 CODE: Final = "ekiden.handoff.refused"

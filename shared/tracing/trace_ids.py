@@ -1,8 +1,9 @@
 """The ids of a job's spans: chosen or derived, never asked of an SDK, so that every process knows them.
 
 A job's trace id and the id of its root span are drawn at submit and travel as W3C ``traceparent`` in the handoff's
-metadata and in the job's first record. The ids of sends and of legs are derived from them: whoever takes a leg can link
-to the send that caused it, and to the attempt that died, without having been told.
+metadata and in the job's first record. All others are derived from them and from places in the journal: whoever takes a
+leg can link to the send that caused it, and tell of the attempt that died, without having been told; and an export has
+the ids that a collector got.
 """
 
 import hashlib
@@ -12,7 +13,9 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-__all__ = ["Root", "child_traceparent", "draw_id", "new_traceparent", "read_traceparent"]
+from ekiden.shared.ids import parent_of
+
+__all__ = ["Root", "child_traceparent", "draw_id", "new_traceparent", "read_traceparent", "root_for"]
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _SAMPLED = 1
@@ -33,18 +36,26 @@ class Root:
         """The trace id in hexadecimal, as collectors show it."""
         return f"{self.trace_id:032x}"
 
+    @cached_property
+    def _seed(self) -> "hashlib.blake2b":
+        return hashlib.blake2b(f"{self.trace}:{self.span_id}:".encode(), digest_size=8)
+
     def derive(self, *parts: object) -> int:
         """Return the id of the one span of this job that ``parts`` name; a child job shares the trace, not the root."""
-        text = ":".join((self.trace, str(self.span_id), *map(str, parts)))
-        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) or 1
+        derived = self._seed.copy()
+        derived.update(":".join(map(str, parts)).encode())
+        return int.from_bytes(derived.digest()) or 1
 
-    def send(self, handoff_id: str) -> int:
-        """Return the id of the span that sent this handoff."""
-        return self.derive("send", handoff_id)
+    def send(self, leg: int) -> int:
+        """Return the id of the span that sent the message of a leg: whoever takes it links to that."""
+        return self.derive("send", leg)
 
-    def process(self, fence: int) -> int:
-        """Return the id of the span of one attempt at a leg: a job's fences are never used twice."""
-        return self.derive("process", fence)
+    def step(self, seq: int, part: str = "") -> int:
+        """Return the id of a span that a record begins, by the record's place in the journal.
+
+        ``part``: which, where a record begins several.
+        """
+        return self.derive("seq", seq, part)
 
     def child(self, job: str) -> int:
         """Return the id of the root span of a job that this one delegated."""
@@ -65,6 +76,15 @@ def new_traceparent(rate: float) -> str:
     trace_id, span_id = draw_id(128), draw_id()
     sampled = Root(trace_id, span_id, sampled=True).is_below(rate)
     return f"00-{trace_id:032x}-{span_id:016x}-{int(sampled):02x}"
+
+
+def root_for(job: str) -> Root:
+    """Return the ids of a job whose journal has none: the same whenever they are asked for."""
+    if (parent := parent_of(job)) is not None:
+        above = root_for(parent)
+        return Root(above.trace_id, above.child(job), sampled=True)
+    drawn = hashlib.blake2b(job.encode(), digest_size=24).digest()
+    return Root(int.from_bytes(drawn[:16]) or 1, int.from_bytes(drawn[16:]) or 1, sampled=True)
 
 
 def child_traceparent(traceparent: str, child: str) -> str:

@@ -1,7 +1,6 @@
 """The Lua scripts: loaded from ``lua/``, each behind the prelude, called by SHA-1."""
 
 import functools
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,10 +11,10 @@ from redis.commands.core import AsyncScript
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.confirming import Confirming, Insisting
 from ekiden.shared.stores.redis import Redis, ms
+from ekiden.shared.stores.signatures import Arg, Signature, signature_of
 
 __all__ = ["VOUCHED_MS", "Scripts", "source_of"]
 
-_Arg = str | int | float
 _FOLDER = Path(__file__).parent / "lua"
 _CHANGED = ("ok", "waiting", "exists", "flagged")
 """What a script says that has changed a job, now or when it ran before."""
@@ -51,13 +50,28 @@ VOUCHED_MS = 5_000
 
 @functools.cache
 def source_of(name: str) -> str:
-    """Return the text of script ``name`` behind the names of the indexes and the prelude."""
+    """Return the text of script ``name`` behind the names of the indexes, the prelude and its arguments' names."""
+    return _prelude() + signature(name).locals + _text(name)
+
+
+@functools.cache
+def signature(name: str) -> Signature:
+    """Return what script ``name`` takes."""
+    return signature_of(name, _text(name), _prelude())
+
+
+def _text(name: str) -> str:
+    return (_FOLDER / f"{name}.lua").read_text()
+
+
+@functools.cache
+def _prelude() -> str:
     names = "".join(f"local {name} = '{key}'\n" for name, key in _NAMES.items())
     names += f"local TTL_S, POOL_TTL_S, VOUCHED_MS = {keys.SESSION_TTL_S}, {keys.POOL_TTL_S}, {VOUCHED_MS}\n"
     names += f"local DEAD_LETTERS_TTL_S, MAX_DEAD_LETTERS = {keys.DEAD_LETTERS_TTL_S}, {keys.MAX_DEAD_LETTERS}\n"
     indexes = ", ".join(f"['{key}'] = '{kind}'" for key, kind in keys.KINDS.items())
     names += f"local INDEXES = {{{indexes}}}\n"
-    return names + "\n".join((_FOLDER / f"{part}.lua").read_text() for part in ("_prelude", name))
+    return names + _text("_prelude")
 
 
 class Scripts:
@@ -68,13 +82,17 @@ class Scripts:
         self._confirming = confirming or Insisting()
         self._scripts: dict[str, AsyncScript] = {}
 
-    async def run(self, name: str, keys: Sequence[str], args: Sequence[_Arg], *, changes: str = "") -> list[str]:
+    async def run(self, name: str, /, *, changes: str = "", **given: Any) -> list[str]:
         """Run ``name`` atomically; every script answers a list of strings.
 
-        ``changes``: the job whose change must not be lost, so that replicas are waited for where that is wanted.
+        Args:
+            name: Which script.
+            changes: The job whose change must not be lost, so that replicas are waited for where that is wanted.
+            given: What the script's head declares, by name: a text or a number; for a list a sequence of them.
         """
+        keys, args = signature(name).lay_out(given)
         if not (changes and self._confirming.wanted):
-            return cast(list[str], await self._script(name)(keys=list(keys), args=list(args)))
+            return cast(list[str], await self._script(name)(keys=keys, args=args))
         verdict, had = await self._run_and_wait(self._script(name), keys, args)
         if verdict[0] in _CHANGED:
             self._confirming.heard(changes, *((0, str(had)) if isinstance(had, Exception) else (had, "")))
@@ -86,7 +104,7 @@ class Scripts:
         return self._scripts[name]
 
     async def _run_and_wait(
-        self, script: AsyncScript, keys: Sequence[str], args: Sequence[_Arg]
+        self, script: AsyncScript, keys: list[str], args: list[Arg]
     ) -> tuple[list[str], int | Exception]:
         """Run ``script``, then wait for replicas; return its verdict, and how many have what it wrote, or an error.
 

@@ -70,7 +70,7 @@ MUTATIONS = [
     ),
     Mutation(
         "append's token",
-        "local again = h[2] == ARGV[4]",
+        "local again = h[2] == token",
         "local again = false",
         contract.test_appends_are_numbered_and_a_repeated_one_is_recognised,
     ),
@@ -82,7 +82,7 @@ MUTATIONS = [
     ),
     Mutation(
         "finish's cancel check",
-        "if cancel and ARGV[6] ~= fits[cancel]",
+        "if cancel and status ~= fits[cancel]",
         "if false",
         contract.test_a_running_job_that_was_cancelled_can_only_end_as_cancelled,
     ),
@@ -94,7 +94,7 @@ MUTATIONS = [
     ),
     Mutation(
         "finish's waking of the parent",
-        "  report(id, k.job, ARGV[at])\n",
+        "  report(id, k.job, status)\n",
         "",
         children.test_the_last_child_that_ends_wakes_its_parent_once,
     ),
@@ -112,13 +112,13 @@ MUTATIONS = [
     ),
     Mutation(
         "claim's lease check",
-        "if h[1] == 'running' and not mine and is_leased(ARGV[1]) then return {'busy'} end",
+        "if h[1] == 'running' and not mine and is_leased(id) then return {'busy'} end",
         "",
         contract.test_only_one_of_two_claims_succeeds,
     ),
     Mutation(
         "depth check",
-        "if depth + 1 > tonumber(ARGV[9]) then",
+        "if depth + 1 > tonumber(max_depth) then",
         "if false then",
         contract.test_n_handoffs_are_allowed_and_one_more_is_refused,
     ),
@@ -150,14 +150,14 @@ MUTATIONS = [
     ),
     Mutation(
         "a jump's being taken out once",
-        "if ARGV[1] ~= jumps then return {'known'} end",
+        "if known ~= jumps then return {'known'} end",
         "",
         with_a_clock_that_is_set(clock.test_pools_that_notice_at_the_same_time_take_a_jump_out_once, clock.HOUR_S),
     ),
     Mutation(
         "a jump's respect for what others have followed",
-        "now = math.max(ticked - ARGV[2], followed)",
-        "now = ticked - ARGV[2]",
+        "now = math.max(ticked - by_ms, followed)",
+        "now = ticked - by_ms",
         with_a_clock_that_is_set(clock.test_a_pool_whose_own_clock_stood_still_holds_up_nobody),
     ),
     Mutation(
@@ -170,7 +170,7 @@ MUTATIONS = [
     ),
     Mutation(
         "publish's comparison",
-        "if current ~= ARGV[2] then return {'moved', current} end\n",
+        "if current ~= replaced then return {'moved', current} end\n",
         "",
         publishing.test_of_many_that_publish_at_once_one_succeeds,
     ),

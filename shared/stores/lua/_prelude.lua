@@ -72,10 +72,10 @@ local function keep(ttl, ...)
   end
 end
 
--- Record the entries ARGV[from .. to] in the journal; ids count from 1 within the job.
-local function record(job, journal, from, to)
+-- Record entries (a list of ARGV) in the journal; ids count from 1 within the job.
+local function record(job, journal, entries)
   local seq = tonumber(redis.call('HGET', job, 'seq') or '0')
-  for i = from, to do
+  for i = entries.from, entries.to do
     seq = seq + 1
     redis.call('XADD', journal, seq .. '-0', 't', whole(wall), 'r', ARGV[i])
   end
@@ -182,14 +182,12 @@ local function report(id, job, status)
   join(parent, parent_job)
 end
 
--- Write session variables: ARGV[at] says how many, then name and JSON of each ('': away with it). Answers the next place.
-local function set_state(state, at)
-  local behind = at + 1 + 2 * tonumber(ARGV[at])
-  for i = at + 1, behind - 2, 2 do
+-- Write session variables: a list of ARGV, name and JSON of each ('': away with it).
+local function set_state(state, variables)
+  for i = variables.from, variables.to, 2 do
     if ARGV[i + 1] == '' then redis.call('HDEL', state, ARGV[i]) else redis.call('HSET', state, ARGV[i], ARGV[i + 1]) end
   end
-  if behind > at + 1 then keep(TTL_S, state) end
-  return behind
+  if variables.to > variables.from then keep(TTL_S, state) end
 end
 
 -- Which budget of the root job is used up, if one is.
@@ -229,30 +227,23 @@ local function settle(job, leg, commit, verdict)
   return {verdict}
 end
 
--- The one end of every job, whoever causes it. k holds its session's keys; ARGV[at] is the status, +1 the reason, +2 the
--- result, +3 the session variables; then how many session messages follow, those, and the journal's records to the end.
--- The first message is the request: a job that is retried after it ended does not say it again.
-local function finish(id, k, at)
-  local said = set_state(k.state, at + 3)
-  local first = said + 1 + tonumber(ARGV[said])
-  record(k.job, k.journal, first, #ARGV)
-  local new = redis.call('HEXISTS', k.job, 'said') == 1 and said + 2 or said + 1
-  for i = new, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
-  if first > said + 1 then redis.call('HSET', k.job, 'said', 1) end
+-- The one end of every job, whoever causes it. k holds its session's keys; last come the session variables, what is said
+-- in the session, and the journal's records, lists of ARGV. What is said first is the request: a job that is retried after
+-- it ended does not say it again.
+local function finish(id, k, status, reason, result, variables, said, records)
+  set_state(k.state, variables)
+  record(k.job, k.journal, records)
+  local new = redis.call('HEXISTS', k.job, 'said') == 1 and said.from + 1 or said.from
+  for i = new, said.to do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i]) end
+  if said.to >= said.from then redis.call('HSET', k.job, 'said', 1) end
   forget(id, k.job)
   resume(id, k.job)
   redis.call('ZREM', DEADLINES, id)
   if redis.call('HGET', k.job, 'status') == 'waiting' then redis.call('LREM', k.inbox, 1, id) end
-  redis.call('HSET', k.job, 'status', ARGV[at], 'reason', ARGV[at + 1], 'result', ARGV[at + 2], 'ended_ms', whole(wall))
+  redis.call('HSET', k.job, 'status', status, 'reason', reason, 'result', result, 'ended_ms', whole(wall))
   redis.call('HDEL', k.job, 'message', 'owner')
   keep(TTL_S, k.session, k.messages, k.job, k.journal, k.blobs, k.state)
   abandon(id, k.job)
-  report(id, k.job, ARGV[at])
+  report(id, k.job, status)
   leave(id, k.job, k.session, k.inbox)
-end
-
--- The keys of the scripts that end a job.
-local function ending_keys()
-  return {job = KEYS[1], journal = KEYS[2], blobs = KEYS[3], session = KEYS[4], messages = KEYS[5], inbox = KEYS[6],
-    state = KEYS[7]}
 end

@@ -1,14 +1,15 @@
 -- A job number in a session; the same number again for the same request id.
--- KEYS session, request  ARGV session id, is new, user, request ttl, policy
-local known = redis.call('GET', KEYS[2])
+-- KEYS session, request
+-- ARGV id, is_new, user, request_ttl, policy
+local known = redis.call('GET', request)
 if known then return {'ok', known} end
-local exists = redis.call('EXISTS', KEYS[1]) == 1
-if ARGV[2] == '1' and exists then return {'taken'} end
-if ARGV[2] == '0' and not exists then return {'gone'} end
-if not exists then redis.call('HSET', KEYS[1], 'created_ms', whole(wall), 'user', ARGV[3], 'policy', ARGV[5]) end
-redis.call('HSET', KEYS[1], 'used_ms', whole(wall))
-enlist(SESSIONS, ARGV[1], 0)
-local n = redis.call('HINCRBY', KEYS[1], 'jobs', 1)
-keep(TTL_S, KEYS[1])
-redis.call('SET', KEYS[2], n, 'EX', ARGV[4])
+local exists = redis.call('EXISTS', session) == 1
+if is_new == '1' and exists then return {'taken'} end
+if is_new == '0' and not exists then return {'gone'} end
+if not exists then redis.call('HSET', session, 'created_ms', whole(wall), 'user', user, 'policy', policy) end
+redis.call('HSET', session, 'used_ms', whole(wall))
+enlist(SESSIONS, id, 0)
+local n = redis.call('HINCRBY', session, 'jobs', 1)
+keep(TTL_S, session)
+redis.call('SET', request, n, 'EX', request_ttl)
 return {'ok', tostring(n)}

@@ -18,6 +18,7 @@ __all__ = [
     "INTAKE_TEXTS",
     "JOBS",
     "JOB_IDS",
+    "KEEP_EVERY_S",
     "KINDS",
     "LEASES",
     "LIVE_TTL_S",
@@ -57,6 +58,8 @@ __all__ = [
 DAY_S = 86_400
 SESSION_TTL_S = 30 * DAY_S
 """A session, its jobs, journals and messages, since last use."""
+KEEP_EVERY_S = 3_600
+"""How often a job's keys are given their time to live again: to do so at every step would cost more than the step."""
 CATALOG_TTL_S = 60 * DAY_S
 """A catalog, since any pool last looked after those of the last publications, or it was published.
 

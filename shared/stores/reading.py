@@ -165,6 +165,7 @@ class RedisJobReader:
         pipeline = self._redis.pipeline(transaction=True)
         pipeline.hset(keys.blobs(job), mapping={name[1:]: text for name, text in large.items()})
         pipeline.expire(keys.blobs(job), keys.SESSION_TTL_S, nx=True)
+        pipeline.hdel(keys.job(job), "kept_ms")  # so that the next claim looks after a key that may be new
         await pipeline.execute()
         names = {text: name for name, text in large.items()}
         return [names.get(text, text) for text in texts]

@@ -2,32 +2,33 @@
 -- worker needs.
 -- KEYS job, journal, blobs, session, messages, inbox, state, root
 -- ARGV id, leg, handoff, owner, lease_ms, version, alone_from, aside_ms, records...
-local h = redis.call('HMGET', job, 'status', 'leg', 'handoff', 'owner', 'v', 'attempts', 'ttl', 'cancel', 'given_back')
-if not h[1] then return {'gone'} end
-if tonumber(h[5]) > tonumber(version) then return {'too_new'} end
-if TERMINAL[h[1]] then return {'finished'} end
-if h[2] ~= leg or h[3] ~= handoff then return {'stale'} end
-if h[1] == 'suspended' or h[1] == 'waiting' then return {h[1]} end
-local mine = h[1] == 'running' and h[4] == owner   -- the reply to this very claim was lost
-if h[1] == 'running' and not mine and is_leased(id) then return {'busy'} end
-if h[6] - (h[9] or 0) >= tonumber(alone_from) and not mine and not h[8] then
+local this = read(id, job, FENCED, BUDGET, 'handoff', 'v', 'attempts', 'ttl', 'kept_ms', 'given_back', 'context', 'used_ms',
+  'catalog', 'cwd', 'queue')
+if not this.status then return {'gone'} end
+if tonumber(this.v) > tonumber(version) then return {'too_new'} end
+if TERMINAL[this.status] then return {'finished'} end
+if this.leg ~= leg or this.handoff ~= handoff then return {'stale'} end
+if this.status == 'suspended' or this.status == 'waiting' then return {this.status} end
+local mine = this.status == 'running' and this.owner == owner   -- the reply to this very claim was lost
+if this.status == 'running' and not mine and is_leased(id) then return {'busy'} end
+if this.attempts - (this.given_back or 0) >= tonumber(alone_from) and not mine and not this.cancel then
   if aside_ms == '0' then return {'poisonous'} end
-  forget(id, job)   -- nobody has room to run it alone: it waits where it costs nothing
-  suspend(id, job, 'quarantine')
+  forget(this)   -- nobody has room to run it alone: it waits where it costs nothing
+  suspend(this, 'quarantine')
+  save(this)
   enlist(TIMERS, id, aside_ms)
   return {'aside'}
 end
 if not mine then
-  redis.call('HINCRBY', job, 'fence', 1)
-  local attempt = redis.call('HINCRBY', job, 'attempts', 1)
-  ARGV[records.from] = string.gsub(ARGV[records.from], '\1', tostring(attempt))
-  record(job, journal, records)
+  put(this, 'fence', this.fence + 1, 'attempts', this.attempts + 1)
+  ARGV[records.from] = filled(ARGV[records.from], '\1', tostring(this.attempts))
+  record(this, journal, records)
 end
-forget(id, job)
-redis.call('HSET', job, 'status', 'running', 'owner', owner, 'v', version)
+forget(this)
+put(this, 'status', 'running', 'owner', owner, 'v', version)
+keep_if_due(this, this.ttl, unpack(KEYS))
+save(this)
 enlist(LEASES, id, lease_ms)
-keep(h[7], unpack(KEYS))
-local f = redis.call('HMGET', job, 'fence', 'attempts', 'context', 'seq', 'used_ms', 'catalog', 'cwd', 'cancel')
-local variables = tostring(redis.call('HLEN', state))
-local untrusted = redis.call('HGET', session, 'untrusted') or ''
-return {'ok', fence_of(f[1], owner), f[2], f[3], f[4], f[5], f[6] or '', f[7] or '', f[8] or '', variables, used_up(root), untrusted}
+return {'ok', fence_of(this.fence, owner), tostring(this.attempts), this.context, tostring(this.seq), this.used_ms,
+  this.catalog or '', this.cwd or '', this.cancel or '', tostring(call('HLEN', state)), used_up(purse_of(this, root)),
+  call('HGET', session, 'untrusted') or ''}

@@ -4,9 +4,9 @@
 -- ARGV digest, replaced, ttl, kept, agents, by, source, rollback, fields...
 local prefix = string.sub(catalog, 1, #catalog - #digest)
 local current = redis.call('GET', in_force) or ''
-if redis.call('EXISTS', prefix .. current) == 0 then current = '' end   -- expired: nothing is in force
+if call('EXISTS', prefix .. current) == 0 then current = '' end   -- expired: nothing is in force
 local function store()
-  for i = fields.from, fields.to, 2 do redis.call('HSET', catalog, ARGV[i], ARGV[i + 1]) end
+  for i = fields.from, fields.to, 2 do call('HSET', catalog, ARGV[i], ARGV[i + 1]) end
 end
 
 if current == digest then
@@ -15,11 +15,11 @@ if current == digest then
   return {'same'}
 end
 if current ~= replaced then return {'moved', current} end
-if rollback == '1' and redis.call('EXISTS', catalog) == 0 then return {'gone'} end
+if rollback == '1' and call('EXISTS', catalog) == 0 then return {'gone'} end
 
 store()
 redis.call('SET', in_force, digest)
 redis.call('XADD', publications, 'MAXLEN', kept, '*', 'digest', digest, 'replaced', current, 'agents', agents, 'by', by,
-  'source', source, 'rollback', rollback, 'at_ms', whole(wall))
+  'source', source, 'rollback', rollback, 'at_ms', stamp)
 keep(ttl, catalog)
 return {'ok'}

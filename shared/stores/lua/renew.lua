@@ -6,7 +6,7 @@ local stop = {}
 for i = jobs.from, jobs.to do
   local at = leases.from + 3 * (i - jobs.from)
   local id, fence, seq = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
-  local h = redis.call('HMGET', KEYS[i], 'status', 'fence', 'owner', 'cancel', 'seq')
+  local h = call('HMGET', KEYS[i], 'status', 'fence', 'owner', 'cancel', 'seq')
   if h[1] == 'running' and fence_of(h[2], h[3]) == fence and tonumber(h[5]) >= seq then
     enlist(LEASES, id, lease_ms)
     if h[4] then stop[#stop + 1] = 'cancelled ' .. id end

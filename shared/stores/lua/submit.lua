@@ -3,26 +3,24 @@
 -- KEYS job, journal, blobs, session, messages, inbox, state
 -- ARGV id, handoff, context, queue, message, summary, cwd, version, agent, on_busy, deadline_s, request, asked,
 --      records...
-if redis.call('EXISTS', job) == 1 then
+local this = read(id, job, 'v', 'request', 'asked', 'seq', PUSHED)
+if this.v then
   -- A server that went back in time has forgotten whom it gave the number to, and gave it to another.
-  local h = redis.call('HMGET', job, 'request', 'asked')
-  if (h[1] or request) ~= request then return {'taken'} end
-  return {(h[2] or asked) == asked and 'exists' or 'another'}
+  if (this.request or request) ~= request then return {'taken'} end
+  return {(this.asked or asked) == asked and 'exists' or 'another'}
 end
-local active = redis.call('HGET', session, 'active')
+local its = read('', session, 'active', 'title')
+local active = its.active
 if active and on_busy == 'reject' then return {'busy', active} end
 local ttl = TTL_S + tonumber(deadline_s)
-redis.call('HSET', job, 'v', version, 'leg', 0, 'handoff', handoff, 'context', context, 'queue', queue, 'message', message,
-  'summary', summary, 'cwd', cwd, 'agent', 'router', 'entry', agent, 'fence', 0, 'attempts', 0, 'seq', 0, 'depth', 0,
-  'used_ms', 0, 'ttl', ttl, 'created_ms', whole(wall), 'request', request,
-  'asked', asked)
-if redis.call('HGET', session, 'title') == false then
-  redis.call('HSET', session, 'title', summary, 'entry', agent)
-end
-record(job, journal, records)
+put(this, 'v', version, 'leg', 0, 'handoff', handoff, 'context', context, 'queue', queue, 'message', message, 'summary', summary,
+  'cwd', cwd, 'agent', 'router', 'entry', agent, 'fence', 0, 'attempts', 0, 'depth', 0, 'used_ms', 0, 'ttl', ttl,
+  'kept_ms', stamp, 'created_ms', stamp, 'request', request, 'asked', asked)
+if not its.title then put(its, 'title', summary, 'entry', agent) end
+record(this, journal, records)
 enlist(JOBS, id, 0)
 redis.call('ZADD', JOB_IDS, 0, id)
 enlist(DEADLINES, id, deadline_s * 1000)
-local verdict = enter(id, job, session, inbox, on_busy == 'interrupt')
+local verdict = enter(this, its, inbox, on_busy == 'interrupt')
 keep(ttl, unpack(KEYS))
 return {verdict, active or ''}

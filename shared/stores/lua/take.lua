@@ -16,7 +16,6 @@ for _, digest in ipairs(redis.call('ZRANGEBYSCORE', INTAKE_TAKEN, '-inf', whole(
   local text = redis.call('HGET', INTAKE_TEXTS, digest) or ''
   take(digest, text, #text)
 end
-clear_the_way(intake)
 while not is_full() do
   local text = redis.call('RPOP', intake)
   if not text then break end

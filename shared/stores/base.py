@@ -183,9 +183,10 @@ class JobStore(Appends, ReadsJobs, Protocol):
     async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:
         """Create the job, and queue it or let it wait in its session's inbox; False when it exists already.
 
+        With ``begins`` its session is made by the same step, and its number 1 reserved.
         Raises ``SessionBusy`` with ``on_busy="reject"``, ``InvalidRequest`` when it exists and was asked for something
-        else (prompt, agent, folder, strategy, variables), and ``WentBack`` when its number was forgotten and is that of
-        another request now: reserve one again.
+        else (prompt, agent, folder, strategy, variables), and ``WentBack`` when its number is that of another request
+        (the server forgot it, or the session to begin is there already): reserve one again.
         """
         ...
 

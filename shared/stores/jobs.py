@@ -27,7 +27,7 @@ from ekiden.shared.stores.base import (
 )
 from ekiden.shared.stores.chaining import CONTEXT, signed_start
 from ekiden.shared.stores.redis import ms, sent_at, translated
-from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission, digest_of, summary_of
+from ekiden.shared.stores.submissions import ChildSubmission, NewSession, Outbox, Submission, digest_of, summary_of
 from ekiden.shared.stores.sweeping import RedisJobSweeper
 from ekiden.shared.stores.views import NOTHING, Spent, UsedUp
 
@@ -58,8 +58,8 @@ class RedisJobStore(RedisJobSweeper):
         return await self._scripts.run(
             "reserve",
             session=keys.session(session),
-            request=keys.request(session, request_id),
-            id=session,
+            number=keys.request(session, request_id),
+            session_id=session,
             is_new=int(is_new),
             user=user,
             request_ttl=keys.REQUEST_TTL_S,
@@ -70,10 +70,17 @@ class RedisJobStore(RedisJobSweeper):
     async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:
         """See ``JobStore``."""
         job, box, context = submission.job, submission.outbox, submission.context
+        request_id, begun = submission.request.request_id or "", submission.begins or NewSession()
         verdict = await self._scripts.run(
             "submit",
             **session_keys(job),
+            number=keys.request(session_of(job), request_id),
             id=job,
+            session_id=session_of(job),
+            begins=int(submission.begins is not None),
+            user=begun.user,
+            request_ttl=keys.REQUEST_TTL_S,
+            policy=begun.policy,
             handoff=context.metadata.handoff_id,
             context=self._signing.sign(CONTEXT, (job, 0, ""), context.encode()),
             queue=box.queue,
@@ -84,7 +91,7 @@ class RedisJobStore(RedisJobSweeper):
             agent=submission.request.agent or "",
             on_busy=on_busy,
             deadline_s=submission.deadline_s,
-            request=submission.request.request_id or "",
+            request=request_id,
             asked=digest_of(submission.request),
             records=await self._stored(job, [submission.request]),
             changes=job,
@@ -92,7 +99,9 @@ class RedisJobStore(RedisJobSweeper):
         if verdict[0] == "busy":
             raise SessionBusy(f"job {verdict[1]!r} of this session still runs: wait for it, cancel it, or let it queue")
         if verdict[0] == "taken":
-            raise WentBack(f"the server went back in time: job {job!r} is another request's now")
+            raise WentBack(
+                f"job {job!r} is another request's now: the server went back in time, or its session is another's"
+            )
         if verdict[0] == "another":
             raise InvalidRequest(
                 f"request id {submission.request.request_id!r} is that of job {job!r}, which was asked for something "

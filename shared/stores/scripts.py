@@ -50,10 +50,12 @@ _NAMES = {
 _FIELDS = {
     "BUDGET": ("max_tokens", "spent_tokens", "max_micro", "spent_micro"),
     "ENDED": ("queue", "cause", "need", "parent", "said", "kept_ms"),
+    "NUMBERED": ("created_ms", "jobs"),
     "FENCED": ("status", "leg", "fence", "owner", "seq", "cancel"),
     "PUSHED": ("status", "queue", "sends", "cause"),
 }
-"""Which fields of a job the functions of the prelude go by: ``used_up``, ``finish``, ``refusal``, ``push``."""
+"""Which fields of a job the functions of the prelude go by: ``used_up``, ``finish``, ``refusal``, ``push``; or of a
+session: ``reserve``."""
 _CONSTANTS = {
     **{name: ", ".join(f"'{field}'" for field in fields) for name, fields in _FIELDS.items()},
     **{name: f"'{key}'" for name, key in _NAMES.items()},

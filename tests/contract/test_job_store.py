@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ekiden.shared.errors import (
     WentBack,
 )
 from ekiden.shared.handoff import first_context
+from ekiden.shared.ids import first_job_for
 from ekiden.shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.stores import keys
@@ -24,6 +26,7 @@ from ekiden.shared.stores.base import Claim, Claimed
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.scripts import source_of
+from ekiden.shared.stores.submissions import NewSession
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted, sweepers
 
@@ -74,6 +77,34 @@ def test_a_request_id_gets_the_same_job_number_again(backend: Backend) -> None:
         assert second == f"{session}.2"
         assert await stores.jobs.reserve(session, "second") == second
         assert await stores.jobs.reserve(session, "first") == job
+
+    backend.run(scenario)
+
+
+def test_the_first_job_of_a_session_makes_it_in_one_step_however_often_it_is_submitted(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = first_job_for("r1")
+        first = replace(submission(job), begins=NewSession("ann", "sticky"))
+        assert [await stores.jobs.submit(first), await stores.jobs.submit(first)] == [True, False]
+        assert await stores.jobs.reserve(None, "r1") == job, "whoever reserves it is told the same"
+        view = await stores.sessions.session(job.partition(".")[0])
+        assert (view.user, view.policy, view.jobs, view.title, view.active) == ("ann", "sticky", 1, "fix it", job)
+        assert len(await queue_of(stores, DISPATCH_QUEUE)) == 1
+        with pytest.raises(InvalidRequest, match="asked for something else"):
+            await stores.jobs.submit(replace(submission(job, "another"), begins=NewSession()))
+
+    backend.run(scenario)
+
+
+def test_a_session_that_is_another_requests_is_not_begun_again(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        session = job.partition(".")[0]
+        await stores.client.delete(keys.request(session, "r1"))  # a day later
+        with pytest.raises(WentBack):
+            await stores.jobs.submit(replace(submission(job), begins=NewSession()))
+        assert (await stores.sessions.session(session)).jobs == 1
+        assert (await stores.jobs.reserve(None, "r1")).partition(".")[0] != session
 
     backend.run(scenario)
 

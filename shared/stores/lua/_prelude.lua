@@ -178,6 +178,20 @@ local function forget(job)
   if index then redis.call('ZREM', index, job.id) end
 end
 
+-- Give a request a job number in its session, which is made if it is to be new; the same number again for the same request.
+-- number: the key that remembers it.
+local function reserve(its, number, is_new, user, request_ttl, policy)
+  local known = call('GET', number)
+  if known then return {'ok', known} end
+  if is_new and its.created_ms then return {'taken'} end
+  if not is_new and not its.created_ms then return {'gone'} end
+  if is_new then put(its, 'created_ms', stamp, 'user', user, 'policy', policy) end
+  put(its, 'used_ms', stamp, 'jobs', (its.jobs or 0) + 1)
+  enlist(SESSIONS, its.id, 0)
+  call('SET', number, its.jobs, 'EX', request_ttl)
+  return {'ok', tostring(its.jobs)}
+end
+
 -- Let the job run, or wait in the session's inbox while another one does: one root job of a session at a time. Saves both.
 local function enter(job, session, inbox, in_front)
   if not session.active or session.active == job.id then

@@ -1,15 +1,20 @@
--- Create a job and push its first message, or put it into the session's inbox: one step. The same job again changes
--- nothing, and answers whether it was asked for the same.
--- KEYS job, journal, blobs, session, messages, inbox, state
--- ARGV id, handoff, context, queue, message, summary, cwd, version, agent, on_busy, deadline_s, request, asked,
---      records...
+-- Create a job and push its first message, or put it into the session's inbox: one step, which makes the session too where
+-- the job is its first (begins). The same job again changes nothing, and answers whether it was asked for the same.
+-- KEYS job, journal, blobs, session, messages, inbox, state, number
+-- ARGV id, session_id, begins, user, request_ttl, policy, handoff, context, queue, message, summary, cwd, version, agent,
+--      on_busy, deadline_s, request, asked, records...
+local its = read(session_id, session, NUMBERED, 'active', 'title')
+if begins == '1' then
+  local verdict = reserve(its, number, true, user, request_ttl, policy)
+  if verdict[2] ~= '1' then return {'taken'} end
+end
 local this = read(id, job, 'v', 'request', 'asked', 'seq', PUSHED)
 if this.v then
+  save(its)
   -- A server that went back in time has forgotten whom it gave the number to, and gave it to another.
   if (this.request or request) ~= request then return {'taken'} end
   return {(this.asked or asked) == asked and 'exists' or 'another'}
 end
-local its = read('', session, 'active', 'title')
 local active = its.active
 if active and on_busy == 'reject' then return {'busy', active} end
 local ttl = TTL_S + tonumber(deadline_s)
@@ -22,5 +27,7 @@ enlist(JOBS, id, 0)
 redis.call('ZADD', JOB_IDS, 0, id)
 enlist(DEADLINES, id, deadline_s * 1000)
 local verdict = enter(this, its, inbox, on_busy == 'interrupt')
-keep(ttl, unpack(KEYS))
+for _, key in ipairs({job, journal}) do call('EXPIRE', key, ttl) end
+keep(ttl, session, blobs)
+if begins ~= '1' then keep(ttl, messages, inbox, state) end
 return {verdict, active or ''}

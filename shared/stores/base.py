@@ -23,6 +23,7 @@ __all__ = [
     "Lease",
     "OnBusy",
     "ReadsJobs",
+    "Row",
     "SignedContext",
     "Step",
     "StopFlag",
@@ -90,6 +91,10 @@ class SignedContext(NamedTuple):
 _UNSIGNED = SignedContext(None, "", "")
 
 
+Row = tuple[str, list[str]]
+"""An entry of a journal as it is stored: its place, names and values."""
+
+
 @dataclass(frozen=True)
 class Claimed:
     """A leg that is now ours."""
@@ -111,6 +116,8 @@ class Claimed:
     sent_at: float = 0.0
     """The monotonic time just before the claim was sent: the lease lasts from here at least."""
     signed: SignedContext = _UNSIGNED
+    rows: list[Row] = field(default_factory=list)
+    """The first page of the journal, as it is stored: what ``JobStore.page`` has not read yet."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +205,10 @@ class JobStore(Appends, ReadsJobs, Protocol):
         From ``alone_from`` attempts without progress on, the leg is ``poisonous`` to others in this process; with
         ``aside_s`` it is put aside for so long instead.
         """
+        ...
+
+    async def page(self, claimed: Claimed) -> list[Entry]:
+        """Return the entries that came with a claim, once: the first of its journal, at most 500 of them."""
         ...
 
     async def give_back(self, lease: Lease) -> Literal["ok", "refunded", "stale"]:

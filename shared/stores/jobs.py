@@ -21,6 +21,7 @@ from ekiden.shared.stores.base import (
     CommitVerdict,
     Lease,
     OnBusy,
+    Row,
     SignedContext,
     Step,
     StopFlag,
@@ -132,7 +133,7 @@ class RedisJobStore(RedisJobSweeper):
         )
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])
-        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up, untrusted = verdict
+        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up, untrusted, rows = verdict
         seal, text = split(context)
         return Claimed(
             lease=Lease(claim.job, claim.leg, fence, catalog, int(seq)),
@@ -147,6 +148,7 @@ class RedisJobStore(RedisJobSweeper):
             is_untrusted=bool(untrusted),
             used_up=cast(UsedUp, used_up),
             sent_at=max(asked_at, sent_at()),
+            rows=cast("list[Row]", rows),
         )
 
     @translated

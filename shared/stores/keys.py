@@ -74,7 +74,8 @@ REPLY_TTL_S = 3_600
 DEAD_LETTERS_TTL_S = 30 * DAY_S
 """What came through a queue and was no message of ours, since the last of it."""
 MAX_DEAD_LETTERS = 1_000
-LIVE_TTL_S = 3_600
+LIVE_TTL_S = 300
+"""What models write while they write it, since its last piece: once an answer is whole its record has it."""
 POOL_TTL_S = 15
 STOPPED = "ekiden:stopped"
 """Pub/sub channel: ids of running jobs that are to stop."""

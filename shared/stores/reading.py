@@ -8,6 +8,7 @@ from ekiden.shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob,
 from ekiden.shared.records import Entry, Record, decode_record, encode_record
 from ekiden.shared.signing import OFF, Seal, Signing, split
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Claimed
 from ekiden.shared.stores.chaining import chained, is_start
 from ekiden.shared.stores.redis import Redis, as_any, ms, translated
 from ekiden.shared.stores.views import TERMINAL, JobStatus, JobView, Spent
@@ -112,7 +113,17 @@ class RedisJobReader:
         *seen, streams = await pipeline.execute()
         if seen_ms is not None and [int(fields["t"]) for _, fields in seen[0]] != [seen_ms]:
             raise WentBack(f"the journal of job {job!r} has no longer the entry {after} that was read")
-        rows = rows_of(streams)
+        return await self._entries(job, rows_of(streams))
+
+    @translated
+    async def page(self, claimed: Claimed) -> list[Entry]:
+        """See ``JobStore``."""
+        rows = [(row, dict(zip(fields[::2], fields[1::2], strict=True))) for row, fields in claimed.rows]
+        claimed.rows.clear()
+        return await self._entries(claimed.lease.job, rows)
+
+    async def _entries(self, job: str, rows: Sequence[tuple[str, Mapping[str, str]]]) -> list[Entry]:
+        """Read entries of a journal, with the large values that they name."""
         signed = [split(fields.get("r", "")) for _, fields in rows]
         texts = await self._whole(job, [text for _, text in signed])
         return [

@@ -14,7 +14,7 @@ from ekiden.shared.stores.confirming import Confirming, Insisting
 from ekiden.shared.stores.redis import Redis, ms
 from ekiden.shared.stores.signatures import Arg, Signature, signature_of
 
-__all__ = ["VOUCHED_MS", "Scripts", "source_of"]
+__all__ = ["PAGE_BYTES", "VOUCHED_MS", "Scripts", "source_of"]
 
 _FOLDER = Path(__file__).parent / "lua"
 _CHANGED = ("ok", "waiting", "exists", "flagged")
@@ -23,6 +23,8 @@ _WORD = keys.WRITTEN
 """A script that is repeated writes nothing, and WAIT would then wait for nothing, though replicas may lack what was
 written the first time: they get this word behind it."""
 
+PAGE_BYTES = 262_144
+"""How much of a journal comes with a claim; what is behind that is read by itself."""
 VOUCHED_MS = 5_000
 """How far relay time may be ahead of what pools have followed before nobody vouches for it: they look every second."""
 
@@ -63,6 +65,8 @@ _CONSTANTS = {
     "INDEXES": "{" + ", ".join(f"['{key}'] = '{kind}'" for key, kind in keys.KINDS.items()) + "}",
     "KEEP_EVERY_MS": str(keys.KEEP_EVERY_S * 1000),
     "MAX_DEAD_LETTERS": str(keys.MAX_DEAD_LETTERS),
+    "PAGE": "500",
+    "PAGE_BYTES": str(PAGE_BYTES),
     "POOL_TTL_S": str(keys.POOL_TTL_S),
     "TTL_S": str(keys.SESSION_TTL_S),
     "VOUCHED_MS": str(VOUCHED_MS),

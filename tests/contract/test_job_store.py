@@ -20,6 +20,7 @@ from ekiden.shared.errors import (
 from ekiden.shared.handoff import first_context
 from ekiden.shared.ids import first_job_for
 from ekiden.shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
+from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claim, Claimed
@@ -841,5 +842,40 @@ def test_an_entry_that_is_none_of_ours_is_named(backend: Backend, entry: dict[An
         await stores.client.xadd(keys.journal(job), entry, id="2-0")
         with pytest.raises(UnreadableJournal, match=f"entry 2 of the journal of job '{job}' cannot be read"):
             await stores.jobs.journal(job)
+
+    backend.run(scenario)
+
+
+def test_a_claim_brings_the_journal_along_also_when_it_is_repeated(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg, again = await claimed(stores, job), await claimed(stores, job)
+        for one in (leg, again):
+            assert [entry.record.type for entry in await stores.jobs.page(one)] == ["request", "leg_started"]
+            assert await stores.jobs.page(one) == [], "once: it is not kept as it was stored"
+        moved_on = await stores.jobs.transfer(leg.lease, "t", step_to(leg, "a"))
+        assert moved_on[0] == "ok"
+        third = await claimed(stores, job)
+        assert await stores.jobs.page(third) == await stores.jobs.journal(job)
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize(("text", "brought"), [("x", 500), ("x" * 20_000, 14)])
+def test_of_a_long_journal_a_page_comes_with_the_claim_and_the_rest_is_read(
+    backend: Backend, text: str, brought: int
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a")
+        for n in range(6):
+            await stores.jobs.append(leg.lease, f"t{n}", [reply(text)] * 100, used_ms=1, is_progress=True)
+        await stores.jobs.suspend(leg.lease, "s", [Paused(leg=1, cause="retry", delay_s=0.0)], 0.0)
+        await stores.jobs.requeue(job, 60, 5)
+        again = await claimed(stores, job)
+        page = await stores.jobs.page(again)
+        assert abs(len(page) - brought) <= 4
+        entries = await journal_of(stores.jobs, job, again.lease.seq, begun=page)
+        assert [entry.seq for entry in entries] == list(range(1, again.lease.seq + 1))
 
     backend.run(scenario)

@@ -1,5 +1,5 @@
 -- Take the leg: count an attempt, take the lease, record the start (in which \1 stands for the attempt), return what the
--- worker needs.
+-- worker needs; last the first page of the journal.
 -- KEYS job, journal, blobs, session, messages, inbox, state, root
 -- ARGV id, leg, handoff, owner, lease_ms, version, alone_from, aside_ms, records...
 local this = read(id, job, FENCED, BUDGET, 'handoff', 'v', 'attempts', 'ttl', 'kept_ms', 'given_back', 'context', 'used_ms',
@@ -19,6 +19,22 @@ if this.attempts - (this.given_back or 0) >= tonumber(alone_from) and not mine a
   enlist(TIMERS, id, aside_ms)
   return {'aside'}
 end
+-- At most PAGE entries, and no more behind PAGE_BYTES: who else is answered on this connection waits for them.
+local function page()
+  local rows, bytes, from = {}, 0, '-'
+  while #rows < PAGE and bytes < PAGE_BYTES do
+    local more = call('XRANGE', journal, from, '+', 'COUNT', 50)
+    for _, row in ipairs(more) do
+      if bytes >= PAGE_BYTES then break end
+      rows[#rows + 1] = row
+      bytes = bytes + #row[2][4]
+    end
+    if #more < 50 then break end
+    from = '(' .. more[50][1]
+  end
+  return rows
+end
+
 if not mine then
   put(this, 'fence', this.fence + 1, 'attempts', this.attempts + 1)
   ARGV[records.from] = filled(ARGV[records.from], '\1', tostring(this.attempts))
@@ -31,4 +47,4 @@ save(this)
 enlist(LEASES, id, lease_ms)
 return {'ok', fence_of(this.fence, owner), tostring(this.attempts), this.context, tostring(this.seq), this.used_ms,
   this.catalog or '', this.cwd or '', this.cancel or '', tostring(call('HLEN', state)), used_up(purse_of(this, root)),
-  call('HGET', session, 'untrusted') or ''}
+  call('HGET', session, 'untrusted') or '', page()}

@@ -23,7 +23,6 @@ __all__ = [
     "Lease",
     "OnBusy",
     "ReadsJobs",
-    "Row",
     "SignedContext",
     "Step",
     "StopFlag",
@@ -91,10 +90,6 @@ class SignedContext(NamedTuple):
 _UNSIGNED = SignedContext(None, "", "")
 
 
-Row = tuple[str, list[str]]
-"""An entry of a journal as it is stored: its place, names and values."""
-
-
 @dataclass(frozen=True)
 class Claimed:
     """A leg that is now ours."""
@@ -116,8 +111,8 @@ class Claimed:
     sent_at: float = 0.0
     """The monotonic time just before the claim was sent: the lease lasts from here at least."""
     signed: SignedContext = _UNSIGNED
-    rows: list[Row] = field(default_factory=list)
-    """The first page of the journal, as it is stored: what ``JobStore.page`` has not read yet."""
+    rows: list[str] = field(default_factory=list)
+    """The first page of the journal, place, time and text of each entry: what ``JobStore.page`` has not read yet."""
 
 
 @dataclass(frozen=True)

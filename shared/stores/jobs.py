@@ -21,7 +21,6 @@ from ekiden.shared.stores.base import (
     CommitVerdict,
     Lease,
     OnBusy,
-    Row,
     SignedContext,
     Step,
     StopFlag,
@@ -148,7 +147,7 @@ class RedisJobStore(RedisJobSweeper):
             is_untrusted=bool(untrusted),
             used_up=cast(UsedUp, used_up),
             sent_at=max(asked_at, sent_at()),
-            rows=cast("list[Row]", rows),
+            rows=cast("list[str]", rows),
         )
 
     @translated

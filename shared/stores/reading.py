@@ -118,7 +118,8 @@ class RedisJobReader:
     @translated
     async def page(self, claimed: Claimed) -> list[Entry]:
         """See ``JobStore``."""
-        rows = [(row, dict(zip(fields[::2], fields[1::2], strict=True))) for row, fields in claimed.rows]
+        flat = claimed.rows
+        rows = [(row, {"t": at, "r": text}) for row, at, text in zip(flat[::3], flat[1::3], flat[2::3], strict=True)]
         claimed.rows.clear()
         return await self._entries(claimed.lease.job, rows)
 

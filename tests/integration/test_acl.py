@@ -145,9 +145,7 @@ def test_who_runs_scripts_may_use_our_channels_only(root: Any, role: str) -> Non
 
 
 def test_every_command_of_our_scripts_is_one_of_those_who_run_them() -> None:
-    calls = [
-        call for path in sorted(LUA.glob("*.lua")) for call in re.findall(r"\bp?call\(([^,)]*)", path.read_text())
-    ]
+    calls = [call for path in sorted(LUA.glob("*.lua")) for call in re.findall(r"\bp?call\(([^,)]*)", path.read_text())]
     used = {name.lower() for call in calls for name in re.findall(r"'([A-Z]+)'", call)}
     assert len(used) > 30
     assert used <= set(ROLES["pool"].commands)

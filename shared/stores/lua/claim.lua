@@ -19,20 +19,22 @@ if this.attempts - (this.given_back or 0) >= tonumber(alone_from) and not mine a
   enlist(TIMERS, id, aside_ms)
   return {'aside'}
 end
--- At most PAGE entries, and no more behind PAGE_BYTES: who else is answered on this connection waits for them.
+-- At most PAGE entries, each as its place, time and text, and no more behind PAGE_BYTES: who else is answered on this
+-- connection waits for them.
 local function page()
-  local rows, bytes, from = {}, 0, '-'
-  while #rows < PAGE and bytes < PAGE_BYTES do
-    local more = call('XRANGE', journal, from, '+', 'COUNT', 50)
-    for _, row in ipairs(more) do
+  local found, bytes, from = {}, 0, '-'
+  repeat
+    local rows = call('XRANGE', journal, from, '+', 'COUNT', 50)
+    for i = 1, #rows do
       if bytes >= PAGE_BYTES then break end
-      rows[#rows + 1] = row
-      bytes = bytes + #row[2][4]
+      local fields, count = rows[i][2], #found
+      local text = fields[4] or ''   -- which another program may have written
+      found[count + 1], found[count + 2], found[count + 3] = rows[i][1], fields[2], text
+      bytes = bytes + #text
     end
-    if #more < 50 then break end
-    from = '(' .. more[50][1]
-  end
-  return rows
+    from = #rows == 50 and '(' .. rows[50][1]
+  until not from or bytes >= PAGE_BYTES or #found >= 3 * PAGE
+  return found
 end
 
 if not mine then

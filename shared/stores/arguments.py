@@ -22,6 +22,7 @@ def session_keys(job: str) -> dict[str, str]:
         "blobs": keys.blobs(job),
         "session": keys.session(session),
         "messages": keys.messages(session),
+        "older_messages": keys.older_messages(session),
         "inbox": keys.inbox(session),
         "state": keys.state(session),
     }

@@ -45,6 +45,7 @@ __all__ = [
     "journal",
     "live",
     "messages",
+    "older_messages",
     "pending",
     "pool",
     "queued",
@@ -139,7 +140,15 @@ def session(session_id: str) -> str:
 
 
 def messages(session_id: str) -> str:
-    """Stream: what the user and the agents said to each other, over all jobs."""
+    """Sorted set: what the user and the agents said to each other, over all jobs: ``<number> <ms> <job> <JSON>``.
+
+    No stream: an empty one takes 4 KB.
+    """
+    return f"ekiden:{{{session_id}}}:said"
+
+
+def older_messages(session_id: str) -> str:
+    """Stream: what versions before wrote of it."""
     return f"ekiden:{{{session_id}}}:messages"
 
 

@@ -51,7 +51,7 @@ _NAMES = {
 }
 _FIELDS = {
     "BUDGET": ("max_tokens", "spent_tokens", "max_micro", "spent_micro"),
-    "ENDED": ("queue", "cause", "need", "parent", "said", "kept_ms"),
+    "FINISHED": ("queue", "cause", "need", "parent", "said", "kept_ms"),
     "NUMBERED": ("created_ms", "jobs"),
     "FENCED": ("status", "leg", "fence", "owner", "seq", "cancel"),
     "PUSHED": ("status", "queue", "sends", "cause"),

@@ -60,9 +60,12 @@ class RedisSessionStore:
         self, session: str, *, before_job: str | None = None, limit: int | None = MAX_MESSAGES
     ) -> list[Said]:
         """Return the session's newest messages (None: all), oldest first, without those of ``before_job`` itself."""
-        rows = await as_any(self._redis.xrevrange(keys.messages(session), count=limit))
-        found = [_said(row, fields) for row, fields in reversed(rows)]
-        return [one for one in found if one.job != before_job]
+        pipeline = self._redis.pipeline(transaction=False)
+        pipeline.xrevrange(keys.older_messages(session), count=limit)
+        pipeline.zrevrange(keys.messages(session), 0, -1 if limit is None else limit - 1)
+        older, newer = await pipeline.execute()
+        found = [_older(row, fields) for row, fields in reversed(older)] + [_said(text) for text in reversed(newer)]
+        return [one for one in found[-limit if limit else None :] if one.job != before_job]
 
     @translated
     async def state(self, session: str) -> dict[str, Any]:
@@ -129,17 +132,29 @@ class RedisSessionStore:
         view = await self.session(session)
         if view.active is not None:
             raise InvalidRequest(f"job {view.active!r} of session {session!r} still runs: wait for it, or cancel it")
-        count = await as_any(self._redis.xlen(keys.messages(session)))
-        await as_any(self._redis.delete(keys.messages(session)))
+        pipeline = self._redis.pipeline(transaction=True)
+        pipeline.xlen(keys.older_messages(session))
+        pipeline.zcard(keys.messages(session))
+        pipeline.delete(keys.older_messages(session), keys.messages(session))
+        older, newer, _ = await pipeline.execute()
         if not await as_any(self._redis.exists(keys.state(session))):  # its variables may say what was said
             await as_any(self._redis.hdel(keys.session(session), "untrusted"))
-        return int(count)
+        return int(older) + int(newer)
 
 
-def _said(row: str, fields: Mapping[str, str]) -> Said:
-    message = Message.model_validate_json(fields["m"])
+def _said(text: str) -> Said:
+    _, at_ms, job, message = text.split(" ", 3)
+    return _said_at(int(at_ms), job, message)
+
+
+def _older(row: str, fields: Mapping[str, str]) -> Said:
+    return _said_at(int(row.partition("-")[0]), fields["job"], fields["m"])
+
+
+def _said_at(at_ms: int, job: str, text: str) -> Said:
+    message = Message.model_validate_json(text)
     author = (message.model or "") if message.role == "model" else ""
-    return Said(fields["job"], author, message, int(row.partition("-")[0]))
+    return Said(job, author, message, at_ms)
 
 
 def _view(session: str, fields: Mapping[str, str], waiting: int) -> SessionView:

@@ -316,7 +316,7 @@ def test_finishing_clears_every_index_and_stores_result_and_messages(backend: Ba
         assert (view.status, view.result, view.reason, view.is_over) == ("done", "好的", "GOAL", True)
         for index in (keys.LEASES, keys.TIMERS, keys.queued(queue_for("debugger"))):
             assert await stores.client.zcard(index) == 0
-        assert await stores.client.xlen(keys.messages(job.partition(".")[0])) == 2
+        assert await stores.client.zcard(keys.messages(job.partition(".")[0])) == 2
 
     backend.run(scenario)
 

@@ -115,6 +115,28 @@ def test_the_newest_messages_are_kept_when_there_are_more_than_asked_for(backend
     backend.run(scenario)
 
 
+def test_what_a_version_before_wrote_of_a_session_comes_first_and_counts(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        session = await talked(stores, "three", "3")
+        older = user_message("one"), Message(role="model", parts=(TextPart(text="1"),), model="debugger")
+        for message in older:
+            fields: dict[Any, Any] = {"job": f"{session}.9", "m": message.model_dump_json()}
+            await stores.client.xadd(keys.older_messages(session), fields)
+        await stores.client.expire(keys.older_messages(session), 1_000)
+        said = await stores.sessions.said(session)
+        assert [(one.agent, one.message.text) for one in said[:2]] == [("", "one"), ("debugger", "1")]
+        assert [one.message.text for one in said[2:]] == ["three", "3"]
+        assert [one.message.text for one in await stores.sessions.said(session, limit=3)] == ["1", "three", "3"]
+        assert said[0].at_ms > 1_600_000_000_000
+        await begun(stores, "four", session=session)
+        assert await stores.client.ttl(keys.older_messages(session)) >= keys.SESSION_TTL_S
+        await answered(stores, f"{session}.2", "four", "4")
+        assert await stores.sessions.clear(session) == 6
+        assert await stores.sessions.said(session) == []
+
+    backend.run(scenario)
+
+
 def test_a_job_is_not_told_its_own_messages(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         session = await talked(stores, "one", "1")

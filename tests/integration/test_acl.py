@@ -22,7 +22,7 @@ from tests.integration.roles import RoleServer, server_with_roles
 LUA = Path(scripts.__file__).parent / "lua"
 S, J = "abcdefghijklmnop", "abcdefghijklmnop.1"
 OUR_KEYS = [
-    *(keys.session(S), keys.messages(S), keys.request(S, "r"), keys.state(S), keys.inbox(S)),
+    *(keys.session(S), keys.messages(S), keys.older_messages(S), keys.request(S, "r"), keys.state(S), keys.inbox(S)),
     *(keys.job(J), keys.journal(J), keys.blobs(J), keys.pending(J), keys.live(J)),
     *(keys.queued("ekiden.dispatch"), keys.suspended("retry"), keys.catalog("d"), keys.pool("p"), keys.reply("t")),
     *(keys.CATALOG, keys.CLOCK, keys.DEAD_LETTERS, keys.DEADLINES, keys.INTAKE_TAKEN, keys.INTAKE_TEXTS, keys.JOBS),

@@ -305,24 +305,37 @@ local function repeated(job, leg, commit)
   if told and string.sub(told, 1, #commit + 1) == commit .. ' ' then return {string.sub(told, #commit + 2)} end
 end
 
+-- Say ARGV[from .. to] in the session, behind what was said: numbered, with time and job.
+local function tell(messages, job, from, to)
+  local count, args = call('ZCARD', messages), {}
+  for i = from, to do
+    count = count + 1
+    args[#args + 1], args[#args + 2] = count, count .. ' ' .. stamp .. ' ' .. job.id .. ' ' .. ARGV[i]
+  end
+  if #args > 0 then call('ZADD', messages, unpack(args)) end
+  keep(TTL_S, messages)
+end
+
 -- The one end of every job, whoever causes it. k holds its session's keys; last come the session variables, what is said
 -- in the session, and the journal's records, lists of ARGV. What is said first is the request: a job that is retried after
 -- it ended does not say it again.
 local function finish(job, k, status, reason, result, variables, said, records)
   set_state(k.state, variables, TTL_S)
   record(job, k.journal, records)
-  for i = job.said and said.from + 1 or said.from, said.to do call('XADD', k.messages, '*', 'job', job.id, 'm', ARGV[i]) end
   if said.to >= said.from then
+    tell(k.messages, job, job.said and said.from + 1 or said.from, said.to)
     put(job, 'said', 1)
-    keep(TTL_S, k.messages)
   end
   forget(job)
   resume(job)
   redis.call('ZREM', DEADLINES, job.id)
   if job.status == 'waiting' then call('LREM', k.inbox, 1, job.id) end
   put(job, 'status', status, 'reason', reason, 'result', result, 'ended_ms', stamp)
+  keep_if_due(job, TTL_S, k.session, k.messages, k.older_messages, k.job, k.journal, k.blobs, k.state)
   drop(job, 'message', 'owner')
-  keep_if_due(job, TTL_S, k.session, k.messages, k.job, k.journal, k.blobs, k.state)
+  if status == 'done' or status == 'cancelled' then   -- nobody can retry it: no leg will be claimed again
+    drop(job, 'context', 'token', 'used_ms', 'given_back', 'kept_ms')
+  end
   save(job)
   abandon(job)
   report(job, status)

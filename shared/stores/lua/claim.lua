@@ -1,6 +1,6 @@
 -- Take the leg: count an attempt, take the lease, record the start (in which \1 stands for the attempt), return what the
 -- worker needs; last the first page of the journal.
--- KEYS job, journal, blobs, session, messages, inbox, state, root
+-- KEYS job, journal, blobs, session, messages, older_messages, inbox, state, root
 -- ARGV id, leg, handoff, owner, lease_ms, version, alone_from, aside_ms, records...
 local this = read(id, job, FENCED, BUDGET, 'handoff', 'v', 'attempts', 'ttl', 'kept_ms', 'given_back', 'context', 'used_ms',
   'catalog', 'cwd', 'queue')

@@ -1,6 +1,6 @@
 -- Let a job that failed or died go on behind its last record, as the session's next. The same retry again (same token)
 -- changes nothing.
--- KEYS job, journal, blobs, session, messages, inbox, state
+-- KEYS job, journal, blobs, session, messages, older_messages, inbox, state
 -- ARGV id, message, deadline_s, token, records...
 local this = read(id, job, 'parent', 'catalog', 'retried', 'seq', PUSHED)
 if not this.status then return {'gone'} end

@@ -1,9 +1,9 @@
 -- Stop a job from outside (a user, its deadline): end it at once unless a worker runs it, which then sees the flag at its
 -- next step. Who ended it and asks again (same token) is told so again.
 -- seq: '' for any; unfollowed_ms: '' for nobody knows.
--- KEYS job, journal, blobs, session, messages, inbox, state
+-- KEYS job, journal, blobs, session, messages, older_messages, inbox, state
 -- ARGV id, flag, seq, token, unfollowed_ms, status, reason, result, variables..., said..., records...
-local this = read(id, job, 'status', 'seq', 'cancel', 'stopped', ENDED)
+local this = read(id, job, 'status', 'seq', 'cancel', 'stopped', FINISHED)
 if not this.status then return {'gone'} end
 if TERMINAL[this.status] then return {this.stopped == token and 'ok' or 'finished'} end
 local already = this.cancel
@@ -22,6 +22,6 @@ end
 -- The records close what was open in the journal that the caller read, for the reason that it knows: both must be so still.
 if (seq ~= '' and seq ~= this.seq) or (already and already ~= flag) then return {'moved'} end
 put(this, 'stopped', token)
-finish(this, {job = job, journal = journal, blobs = blobs, session = session, messages = messages, inbox = inbox, state = state},
-  status, reason, result, variables, said, records)
+finish(this, {job = job, journal = journal, blobs = blobs, session = session, messages = messages,
+  older_messages = older_messages, inbox = inbox, state = state}, status, reason, result, variables, said, records)
 return {'ok'}

@@ -1,6 +1,6 @@
 -- Create a job and push its first message, or put it into the session's inbox: one step, which makes the session too where
 -- the job is its first (begins). The same job again changes nothing, and answers whether it was asked for the same.
--- KEYS job, journal, blobs, session, messages, inbox, state, number
+-- KEYS job, journal, blobs, session, messages, older_messages, inbox, state, number
 -- ARGV id, session_id, begins, user, request_ttl, policy, handoff, context, queue, message, summary, cwd, version, agent,
 --      on_busy, deadline_s, request, asked, records...
 local its = read(session_id, session, NUMBERED, 'active', 'title')
@@ -29,5 +29,5 @@ enlist(DEADLINES, id, deadline_s * 1000)
 local verdict = enter(this, its, inbox, on_busy == 'interrupt')
 for _, key in ipairs({job, journal}) do call('EXPIRE', key, ttl) end
 keep(ttl, session, blobs)
-if begins ~= '1' then keep(ttl, messages, inbox, state) end
+if begins ~= '1' then keep(ttl, messages, older_messages, inbox, state) end
 return {verdict, active or ''}

@@ -1,6 +1,6 @@
 -- Give the lease up until a timer wakes the leg, or its children, which are begun here: one step. A child that exists is
 -- only waited for. Waiting is no failed attempt: it is refunded.
--- KEYS job, journal, blobs, session, messages, inbox, state, catalog
+-- KEYS job, journal, blobs, session, messages, older_messages, inbox, state, catalog
 -- ARGV id, fence, leg, seq, commit, cause, delay_ms, need, variables..., children..., records...
 local this = read(id, job, FENCED, PUSHED, 'v', 'ttl', 'attempts', 'cwd', 'catalog', 'depth', 'agent', 'need', 'joined',
   'commit:' .. leg)

@@ -21,7 +21,6 @@ from ekiden.shared.relay.runner import Runner
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import JobStore, Lease
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.stores.redis import as_any
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.unit.relay.legs import Playing, expire, handler_of, runner_of, take, types_of
@@ -64,8 +63,8 @@ def test_an_answer_ends_the_job_and_goes_into_the_session(backend: Backend) -> N
         view = await stores.jobs.job(job)
         assert (view.status, view.result) == ("done", "42")
         assert await types_of(stores, job) == ["request", "leg_started", "ended"]
-        said = await as_any(stores.client.xrange(keys.messages(job.partition(".")[0])))
-        assert ["what is it?" in said[0][1]["m"], "42" in said[1][1]["m"]] == [True, True]
+        said = await stores.sessions.said(job.partition(".")[0])
+        assert [one.message.text for one in said] == ["what is it?", "42"]
 
     backend.run(scenario)
 

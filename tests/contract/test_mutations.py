@@ -64,8 +64,8 @@ MUTATIONS = [
     ),
     Mutation(
         "stored verdict",
-        "if told and string.sub",
-        "if false and string.sub",
+        "if commit ~= '' and told and",
+        "if false and told and",
         contract.test_a_repeated_commit_gets_the_stored_verdict,
     ),
     Mutation(

@@ -302,7 +302,7 @@ end
 -- A commit that was carried out already (its reply was lost) is told its verdict again, from a field of the leg.
 local function repeated(job, leg, commit)
   local told = job['commit:' .. leg]
-  if told and string.sub(told, 1, #commit + 1) == commit .. ' ' then return {string.sub(told, #commit + 2)} end
+  if commit ~= '' and told and string.sub(told, 1, #commit + 1) == commit .. ' ' then return {string.sub(told, #commit + 2)} end
 end
 
 -- Say ARGV[from .. to] in the session, behind what was said: numbered, with time and job.
@@ -334,7 +334,7 @@ local function finish(job, k, status, reason, result, variables, said, records)
   keep_if_due(job, TTL_S, k.session, k.messages, k.older_messages, k.job, k.journal, k.blobs, k.state)
   drop(job, 'message', 'owner')
   if status == 'done' or status == 'cancelled' then   -- nobody can retry it: no leg will be claimed again
-    drop(job, 'context', 'token', 'used_ms', 'given_back', 'kept_ms')
+    drop(job, 'context', 'token', 'used_ms', 'kept_ms')
   end
   save(job)
   abandon(job)

@@ -10,8 +10,8 @@ from redis.asyncio.client import Pipeline
 from redis.commands.core import AsyncScript
 
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.confirming import Confirming, Insisting
 from ekiden.shared.stores.redis import Redis, ms
+from ekiden.shared.stores.replication import ReplicaWait, RequireReplicas
 from ekiden.shared.stores.signatures import Arg, Signature, signature_of
 
 __all__ = ["PAGE_BYTES", "VOUCHED_MS", "Scripts", "source_of"]
@@ -116,9 +116,9 @@ def _text(name: str) -> str:
 class Scripts:
     """Runs scripts on one client. A server that lost them (a restart) gets them again by itself."""
 
-    def __init__(self, client: Redis, confirming: Confirming | None = None) -> None:
+    def __init__(self, client: Redis, confirming: ReplicaWait | None = None) -> None:
         self._client = client
-        self._confirming = confirming or Insisting()
+        self._confirming = confirming or RequireReplicas()
         self._scripts: dict[str, AsyncScript] = {}
 
     async def run(self, name: str, /, *, changes: str = "", **given: Any) -> list[str]:

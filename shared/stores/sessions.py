@@ -11,14 +11,14 @@ from ekiden.shared.settings import SessionPolicy
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, translated
 
-__all__ = ["RedisSessionStore", "Said", "SessionView"]
+__all__ = ["RedisSessionStore", "SessionMessage", "SessionView"]
 
 MAX_MESSAGES = 400
 """How much of a session an agent is told, newest kept."""
 
 
 @dataclass(frozen=True)
-class Said:
+class SessionMessage:
     """A message of a session: which job it belongs to, and which agent wrote it (empty: the user)."""
 
     job: str
@@ -56,9 +56,9 @@ class RedisSessionStore:
         self._redis = client
 
     @translated
-    async def said(
+    async def messages(
         self, session: str, *, before_job: str | None = None, limit: int | None = MAX_MESSAGES
-    ) -> list[Said]:
+    ) -> list[SessionMessage]:
         """Return the session's newest messages (None: all), oldest first, without those of ``before_job`` itself."""
         pipeline = self._redis.pipeline(transaction=False)
         pipeline.xrevrange(keys.older_messages(session), count=limit)
@@ -142,19 +142,19 @@ class RedisSessionStore:
         return int(older) + int(newer)
 
 
-def _said(text: str) -> Said:
+def _said(text: str) -> SessionMessage:
     _, at_ms, job, message = text.split(" ", 3)
     return _said_at(int(at_ms), job, message)
 
 
-def _older(row: str, fields: Mapping[str, str]) -> Said:
+def _older(row: str, fields: Mapping[str, str]) -> SessionMessage:
     return _said_at(int(row.partition("-")[0]), fields["job"], fields["m"])
 
 
-def _said_at(at_ms: int, job: str, text: str) -> Said:
+def _said_at(at_ms: int, job: str, text: str) -> SessionMessage:
     message = Message.model_validate_json(text)
     author = (message.model or "") if message.role == "model" else ""
-    return Said(job, author, message, at_ms)
+    return SessionMessage(job, author, message, at_ms)
 
 
 def _view(session: str, fields: Mapping[str, str], waiting: int) -> SessionView:

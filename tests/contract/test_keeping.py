@@ -1,9 +1,9 @@
 """What a job needs outlives it, without being looked at in every step; what an ended one holds no more is gone."""
 
-from ekiden.shared.records import Paused
+from ekiden.shared.records import LegSuspended
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.job_reader import LARGEST_INLINE
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.stores.reading import LARGEST_INLINE
 from ekiden.shared.stores.redis import as_any
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, done, moved, reply, step_to, submitted
@@ -71,7 +71,7 @@ def test_an_ended_job_holds_nothing_that_only_a_living_one_needs(backend: Backen
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await claimed(stores, job)
-        pause = Paused(cause="retry", delay_s=3600.0)
+        pause = LegSuspended(cause="retry", delay_s=3600.0)
         await stores.jobs.suspend(leg.lease, "s", [pause], 3600.0)
         assert await stores.jobs.stop(job, "user", [done(leg=0)], []) == "ok"
         fields = await as_any(stores.client.hgetall(keys.job(job)))

@@ -12,12 +12,12 @@ if this.status == 'suspended' or this.status == 'waiting' then return {this.stat
 local mine = this.status == 'running' and this.owner == owner   -- the reply to this very claim was lost
 if this.status == 'running' and not mine and is_leased(id) then return {'busy'} end
 if this.attempts - (this.given_back or 0) >= tonumber(alone_from) and not mine and not this.cancel then
-  if aside_ms == '0' then return {'poisonous'} end
+  if aside_ms == '0' then return {'quarantined'} end
   forget(this)   -- nobody has room to run it alone: it waits where it costs nothing
   suspend(this, 'quarantine')
   save(this)
   enlist(TIMERS, id, aside_ms)
-  return {'aside'}
+  return {'deferred'}
 end
 -- At most PAGE entries, each as its place, time and text, and no more behind PAGE_BYTES: who else is answered on this
 -- connection waits for them.

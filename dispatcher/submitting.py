@@ -6,11 +6,11 @@ from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.requests import SubmitRequest, require_agent
 from ekiden.shared.errors import NotConfirmed, UnknownJob, WentBack
 from ekiden.shared.handoff import first_context
-from ekiden.shared.ids import is_session_id
+from ekiden.shared.ids import first_job_for, is_session_id
 from ekiden.shared.records import JobRequested
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.stores.submissions import Submission
+from ekiden.shared.stores.submissions import NewSession, Submission
 
 __all__ = ["Created", "OwnJobs", "create_job", "unconfirmed"]
 
@@ -38,14 +38,19 @@ async def create_job(stores: Stores, request: SubmitRequest) -> Created:
     in_force = await stores.catalogs.in_force() if request.agent is not None else None
     if request.agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
         require_agent(request.agent, in_force.manifest)
+    begins = NewSession(request.user, request.policy) if request.session is None else None
     while True:
-        job = await stores.jobs.reserve(request.session, request.request_id, request.user, request.policy)
+        if begins is not None:
+            job = first_job_for(request.request_id)
+        else:
+            job = await stores.jobs.reserve(request.session, request.request_id, request.user, request.policy)
         context = first_context(job, request.traceparent)
         box = outbox(job, 0, DISPATCH_QUEUE, context)
-        submission = Submission(job, _record_of(request), context, box, request.deadline_s)
+        submission = Submission(job, _record_of(request), context, box, request.deadline_s, begins)
         try:
             is_new = await stores.jobs.submit(submission, request.on_busy)
-        except WentBack:  # the server has forgotten that the number is ours, and so will not tell us the same again
+        except WentBack:  # the number is another's: whoever reserves it gets the next
+            begins = None
             continue
         except NotConfirmed as error:
             raise unconfirmed(error, job, request.request_id) from error

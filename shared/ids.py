@@ -10,6 +10,7 @@ import re
 
 __all__ = [
     "ancestors_of",
+    "first_job_for",
     "is_first_of_session",
     "is_job_id",
     "is_session_id",
@@ -33,6 +34,11 @@ def new_session_id() -> str:
 def session_id_for(request_id: str) -> str:
     """Return the session id of a request: the same one when its submission is repeated."""
     return base64.b32encode(hashlib.sha256(request_id.encode()).digest()[:10]).decode().lower()
+
+
+def first_job_for(request_id: str) -> str:
+    """Return the id of the first job of the session that ``session_id_for`` names."""
+    return f"{session_id_for(request_id)}.1"
 
 
 def is_session_id(text: str) -> bool:

@@ -57,6 +57,8 @@ class Message(_Frozen):
     parts: tuple[Part, ...]
     model: str | None = None
     """The model that wrote it: signatures are only valid there."""
+    agent: str | None = None
+    """The agent whose answer it is; of what was said in a session only."""
 
     @property
     def text(self) -> str:

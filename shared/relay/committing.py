@@ -52,5 +52,5 @@ def messages_in(leg: Leg, end: Ended) -> list[str]:
         return []
     said = [user_message(leg.request.prompt)]
     if end.answer is not None:
-        said.append(Message(role="model", parts=(TextPart(text=end.answer),), model=leg.agent))
+        said.append(Message(role="model", parts=(TextPart(text=end.answer),), agent=leg.agent))
     return [message.model_dump_json(exclude_none=True) for message in said]

@@ -215,9 +215,9 @@ def _spent(records: Sequence[Record]) -> Spent:
     return Spent(tokens, micro_usd)
 
 
-async def journal_of(store: JobStore, job: str, upto: int | None = None) -> list[Entry]:
-    """Return a job's journal as far as ``upto``, read in pages."""
-    entries: list[Entry] = []
+async def journal_of(store: JobStore, job: str, upto: int | None = None, *, begun: Sequence[Entry] = ()) -> list[Entry]:
+    """Return a job's journal as far as ``upto``, read in pages behind what of it is there already."""
+    entries = list(begun)
     while upto is None or len(entries) < upto:
         page = await store.journal(job, after=len(entries), limit=PAGE)
         if not page:

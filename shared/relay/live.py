@@ -10,10 +10,11 @@ from ekiden.shared.stores.base import Lease
 from ekiden.shared.stores.live import RedisLiveStore
 from ekiden.shared.stores.views import LivePiece
 
-__all__ = ["Live"]
+__all__ = ["FLUSH_S", "Live"]
 
 FLUSH_S = 0.05
-"""Pieces of an answer are sent together, at most this often: a word at a time would cost a round trip each."""
+"""Pieces of an answer are sent together, at most this often and first so long after the first of them: a word at a time
+would cost a round trip each, and an answer that is whole by then needs none, its record says it all."""
 
 log = structlog.get_logger(__name__)
 
@@ -29,12 +30,15 @@ class Live:
         self._lease = lease
         self._turn = 0
         self._pending: list[LivePiece] = []
+        self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
+        self._is_shown = False
+        """Whether any of this turn has been sent."""
         self._has_told = False
 
     def begin(self, turn: int) -> None:
         """Say which turn the next pieces belong to."""
-        self._turn = turn
+        self._turn, self._is_shown = turn, False
 
     def write(self, delta: Delta) -> None:
         """Take a piece; returns at once."""
@@ -44,7 +48,14 @@ class Live:
             self._tell(error)
 
     async def finish(self) -> None:
-        """Wait until everything is sent: the record of the whole answer comes next."""
+        """Wait until what is shown already is whole: the record of the whole answer comes next."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            if self._is_shown:
+                self._begin_sending()
+            else:
+                self._pending.clear()
         if self._sending is not None:
             await asyncio.wait({self._sending})  # awaited itself, it would pass on how it ends
 
@@ -62,8 +73,12 @@ class Live:
             self._pending[-1] = last.with_more(fresh.text)
         else:
             self._pending.append(fresh)
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.get_running_loop().create_task(self._send())
+        if self._timer is None and (self._sending is None or self._sending.done()):
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._begin_sending)
+
+    def _begin_sending(self) -> None:
+        self._timer, self._is_shown = None, True
+        self._sending = asyncio.get_running_loop().create_task(self._send())
 
     async def _send(self) -> None:
         while self._pending:

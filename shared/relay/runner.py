@@ -214,7 +214,7 @@ class Runner:
     async def _read(self, claimed: Claimed, held: HeldLease, hooks: LegHook) -> Leg:
         """Read what the leg goes on from: once per claim, never per turn."""
         lease = claimed.lease
-        entries = await journal_of(self._store, lease.job, lease.seq)
+        entries = await journal_of(self._store, lease.job, lease.seq, begun=await self._store.page(claimed))
         if len(entries) < lease.seq:
             raise LostLease(f"the server has forgotten steps of job {lease.job!r} since it was claimed")
         self._believing.check(claimed, entries)

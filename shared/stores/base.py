@@ -113,6 +113,8 @@ class Claimed:
     sent_at: float = 0.0
     """The monotonic time just before the claim was sent: the lease lasts from here at least."""
     signed: SignedContext = _UNSIGNED
+    rows: list[str] = field(default_factory=list)
+    """The first page of the journal, place, time and text of each entry: what ``JobStore.page`` has not read yet."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +187,10 @@ class JobStore(Appends, JobReader, Protocol):
     async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:
         """Create the job, and queue it or let it wait in its session's inbox; False when it exists already.
 
+        With ``begins`` its session is made by the same step, and its number 1 reserved.
         Raises ``SessionBusy`` with ``on_busy="reject"``, ``InvalidRequest`` when it exists and was asked for something
-        else (prompt, agent, folder, strategy, variables), and ``WentBack`` when its number was forgotten and is that of
-        another request now: reserve one again.
+        else (prompt, agent, folder, strategy, variables), and ``WentBack`` when its number is that of another request
+        (the server forgot it, or the session to begin is there already): reserve one again.
         """
         ...
 
@@ -199,6 +202,10 @@ class JobStore(Appends, JobReader, Protocol):
         From ``quarantine_from`` attempts without progress on, the leg is ``quarantined`` for others here; with
         ``defer_s`` it is put aside for so long instead.
         """
+        ...
+
+    async def page(self, claimed: Claimed) -> list[Entry]:
+        """Return the entries that came with a claim, once: the first of its journal, at most 500 of them."""
         ...
 
     async def give_back(self, lease: Lease) -> Literal["ok", "refunded", "stale"]:

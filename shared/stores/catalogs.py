@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -218,11 +218,20 @@ class RedisCatalogStore:
         if self._signing:
             number = str(await self._next_number(replaces))
             fields = {**fields, _NUMBER: self._signing.sign(_TURN, (digest,), number)}
-        about: list[Any] = [keys.CATALOG_TTL_S, keys.PUBLICATIONS_KEPT, agents, by, source, int(is_rollback)]
         verdict, *detail = await self._scripts.run(
             "publish",
-            [keys.CATALOG, keys.catalog(digest), keys.PUBLICATIONS],
-            [digest, replaces or "", *about, *(part for field in fields.items() for part in field)],
+            in_force=keys.CATALOG,
+            catalog=keys.catalog(digest),
+            publications=keys.PUBLICATIONS,
+            digest=digest,
+            replaced=replaces or "",
+            ttl=keys.CATALOG_TTL_S,
+            kept=keys.PUBLICATIONS_KEPT,
+            agents=agents,
+            by=by,
+            source=source,
+            rollback=int(is_rollback),
+            fields=[part for field in fields.items() for part in field],
         )
         if verdict == "gone":
             raise _gone(digest)

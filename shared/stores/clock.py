@@ -101,7 +101,7 @@ class RelayClock:
     @translated
     async def unfollowed_ms(self) -> int | None:
         """See ``JobStore``: how far it was followed, where nobody vouches for it now; this is no following."""
-        at, followed, _ = map(int, await self._scripts.run("tick", [], ["", 0]))
+        at, followed, _ = map(int, await self._scripts.run("tick", known="", followed_ms=0))
         return followed if followed and not 0 <= at - followed <= VOUCHED_MS else None
 
     @translated
@@ -118,14 +118,15 @@ class RelayClock:
         """Read relay time, and tell the others up to when we have followed it."""
         told = None if self._is_on_trial else self._followed
         asked_s = time.monotonic()
-        at, followed, jumps = await self._scripts.run("tick", [], [told.jumps, told.at_ms] if told else ["", 0])
+        known, followed_ms = (told.jumps, told.at_ms) if told else ("", 0)
+        at, followed, jumps = await self._scripts.run("tick", known=known, followed_ms=followed_ms)
         return _Reading(int(at), int(followed), int(jumps), asked_s, time.monotonic())
 
     async def _take_out(self, jump_ms: int, before: _Reading | None, reading: _Reading) -> None:
         """Take a jump out of relay time, unless another pool was quicker."""
         self._followed = None
         since_ms = reading.at_ms - (ms(reading.answered_s - before.asked_s) if before else 0)
-        verdict, *taken_out = await self._scripts.run("jump", [], [reading.jumps, jump_ms, since_ms])
+        verdict, *taken_out = await self._scripts.run("jump", known=reading.jumps, by_ms=jump_ms, since_ms=since_ms)
         if verdict == "ok":
             log.warning(
                 "server_clock_jumped", by_s=int(taken_out[0]) / 1000, action="taken out of leases, timers and deadlines"

@@ -50,12 +50,12 @@ class RedisDeadLetterStore:
     @translated
     async def bury(self, queue: str, reason: str, raw: bytes) -> None:
         """Keep what was in ``queue``."""
-        await self._scripts.run("bury", [], [queue, reason, base64.b64encode(raw[:MAX_RAW]).decode()])
+        await self._scripts.run("bury", queue=queue, reason=reason, raw=base64.b64encode(raw[:MAX_RAW]).decode())
 
     @translated
     async def move_misplaced(self, names: Sequence[str]) -> list[str]:
         """Put aside what stands under the names of queues and indexes and is none; return which they were."""
-        return await self._scripts.run("clear", names, [])
+        return await self._scripts.run("clear", names=names)
 
     @translated
     async def look(self) -> DeadLetters:

@@ -59,7 +59,14 @@ class RedisIntakeStore:
     @translated
     async def take(self) -> list[Taken]:
         """Take the oldest requests, to be served within ``SERVE_S``."""
-        found = await self._scripts.run("take", [keys.INTAKE], [AT_ONCE, ms(SERVE_S), MAX_BYTES, BYTES_AT_ONCE])
+        found = await self._scripts.run(
+            "take",
+            intake=keys.INTAKE,
+            count=AT_ONCE,
+            serve_ms=ms(SERVE_S),
+            max_bytes=MAX_BYTES,
+            max_bytes_at_once=BYTES_AT_ONCE,
+        )
         return [Taken(*pair) for pair in zip(found[::2], found[1::2], strict=True)]
 
     @translated

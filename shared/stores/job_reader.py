@@ -8,6 +8,7 @@ from ekiden.shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob,
 from ekiden.shared.records import Entry, Record, decode_record, encode_record
 from ekiden.shared.signing import OFF, Seal, Signing, split
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Claimed
 from ekiden.shared.stores.journal_signatures import chained, is_start
 from ekiden.shared.stores.redis import Redis, as_any, ms, translated
 from ekiden.shared.stores.views import TERMINAL, JobStatus, JobView, Spent
@@ -112,7 +113,18 @@ class RedisJobReader:
         *seen, streams = await pipeline.execute()
         if seen_ms is not None and [int(fields["t"]) for _, fields in seen[0]] != [seen_ms]:
             raise WentBack(f"the journal of job {job!r} has no longer the entry {after} that was read")
-        rows = rows_of(streams)
+        return await self._entries(job, rows_of(streams))
+
+    @translated
+    async def page(self, claimed: Claimed) -> list[Entry]:
+        """See ``JobStore``."""
+        flat = claimed.rows
+        rows = [(row, {"t": at, "r": text}) for row, at, text in zip(flat[::3], flat[1::3], flat[2::3], strict=True)]
+        claimed.rows.clear()
+        return await self._entries(claimed.lease.job, rows)
+
+    async def _entries(self, job: str, rows: Sequence[tuple[str, Mapping[str, str]]]) -> list[Entry]:
+        """Read entries of a journal, with the large values that they name."""
         signed = [split(fields.get("r", "")) for _, fields in rows]
         texts = await self._whole(job, [text for _, text in signed])
         return [
@@ -165,6 +177,7 @@ class RedisJobReader:
         pipeline = self._redis.pipeline(transaction=True)
         pipeline.hset(keys.blobs(job), mapping={name[1:]: text for name, text in large.items()})
         pipeline.expire(keys.blobs(job), keys.SESSION_TTL_S, nx=True)
+        pipeline.hdel(keys.job(job), "kept_ms")  # so that the next claim looks after a key that may be new
         await pipeline.execute()
         names = {text: name for name, text in large.items()}
         return [names.get(text, text) for text in texts]

@@ -54,8 +54,15 @@ class RedisJobSweeper(RedisJobReader):
         if queue is None:
             await self.forget(job)
             return "gone"
-        limits = (ms(grace_s), max_attempts, await self._at(at_ms))
-        verdict = await self._scripts.run("requeue", [keys.job(job), queue], [job, queue, *limits])
+        verdict = await self._scripts.run(
+            "requeue",
+            job=keys.job(job),
+            queue=queue,
+            id=job,
+            grace_ms=ms(grace_s),
+            max_attempts=max_attempts,
+            passed_ms=await self._at(at_ms),
+        )
         return " ".join(verdict)
 
     @translated

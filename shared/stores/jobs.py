@@ -1,7 +1,5 @@
 """Jobs on Redis: every change of state is one script (``lua/``)."""
 
-import hashlib
-import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -14,6 +12,7 @@ from ekiden.shared.outcomes import Budget
 from ekiden.shared.records import Ended, LegStarted, LegSuspended, Record, ToolStarted, untrusted_in
 from ekiden.shared.signing import split
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.arguments import commit_of, identity_of, session_keys, variables_of
 from ekiden.shared.stores.base import (
     Appended,
     Claim,
@@ -29,7 +28,7 @@ from ekiden.shared.stores.base import (
 from ekiden.shared.stores.job_sweeper import RedisJobSweeper
 from ekiden.shared.stores.journal_signatures import CONTEXT, signed_start
 from ekiden.shared.stores.redis import ms, sent_at, translated
-from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission, digest_of, summary_of
+from ekiden.shared.stores.submissions import ChildSubmission, NewSession, Outbox, Submission, digest_of, summary_of
 from ekiden.shared.stores.views import NOTHING, Spent, UsedUp
 
 __all__ = ["RedisJobStore"]
@@ -58,39 +57,51 @@ class RedisJobStore(RedisJobSweeper):
     async def _reserve_in(self, session: str, request_id: str, user: str, policy: str, *, is_new: bool) -> list[str]:
         return await self._scripts.run(
             "reserve",
-            [keys.session(session), keys.request(session, request_id)],
-            [session, int(is_new), user, keys.REQUEST_TTL_S, policy],
+            session=keys.session(session),
+            number=keys.request(session, request_id),
+            session_id=session,
+            is_new=int(is_new),
+            user=user,
+            request_ttl=keys.REQUEST_TTL_S,
+            policy=policy,
         )
 
     @translated
     async def submit(self, submission: Submission, on_busy: OnBusy = "queue") -> bool:
         """See ``JobStore``."""
         job, box, context = submission.job, submission.outbox, submission.context
+        request_id, begun = submission.request.request_id or "", submission.begins or NewSession()
         verdict = await self._scripts.run(
             "submit",
-            _session_keys(job),
-            [
-                job,
-                context.metadata.handoff_id,
-                self._signing.sign(CONTEXT, (job, 0, ""), context.encode()),
-                box.queue,
-                box.message,
-                summary_of(submission.request.prompt),
-                submission.request.cwd or "",
-                VERSION,
-                submission.request.agent or "",
-                on_busy,
-                submission.deadline_s,
-                submission.request.request_id or "",
-                digest_of(submission.request),
-                *await self._stored(job, [submission.request]),
-            ],
+            **session_keys(job),
+            number=keys.request(session_of(job), request_id),
+            id=job,
+            session_id=session_of(job),
+            begins=int(submission.begins is not None),
+            user=begun.user,
+            request_ttl=keys.REQUEST_TTL_S,
+            policy=begun.policy,
+            handoff=context.metadata.handoff_id,
+            context=self._signing.sign(CONTEXT, (job, 0, ""), context.encode()),
+            queue=box.queue,
+            message=box.message,
+            summary=summary_of(submission.request.prompt),
+            cwd=submission.request.cwd or "",
+            version=VERSION,
+            agent=submission.request.agent or "",
+            on_busy=on_busy,
+            deadline_s=submission.deadline_s,
+            request=request_id,
+            asked=digest_of(submission.request),
+            records=await self._stored(job, [submission.request]),
             changes=job,
         )
         if verdict[0] == "busy":
             raise SessionBusy(f"job {verdict[1]!r} of this session still runs: wait for it, cancel it, or let it queue")
         if verdict[0] == "taken":
-            raise WentBack(f"the server went back in time: job {job!r} is another request's now")
+            raise WentBack(
+                f"job {job!r} is another request's now: the server went back in time, or its session is another's"
+            )
         if verdict[0] == "another":
             raise InvalidRequest(
                 f"request id {submission.request.request_id!r} is that of job {job!r}, which was asked for something "
@@ -104,17 +115,24 @@ class RedisJobStore(RedisJobSweeper):
     ) -> Claimed | ClaimVerdict:
         """See ``JobStore``."""
         started = LegStarted(leg=claim.leg, agent=claim.agent, attempt=0, worker=claim.worker)
-        record = signed_start(self._signing, claim.job, started)
-        owner, times = claim.owner, (quarantine_from, ms(defer_s))
         asked_at = time.monotonic()
         verdict = await self._scripts.run(
             "claim",
-            [*_session_keys(claim.job), keys.job(root_of(claim.job))],
-            [claim.job, claim.leg, claim.handoff_id, owner, ms(lease_s), VERSION, *times, record],
+            **session_keys(claim.job),
+            root=keys.job(root_of(claim.job)),
+            id=claim.job,
+            leg=claim.leg,
+            handoff=claim.handoff_id,
+            owner=claim.owner,
+            lease_ms=ms(lease_s),
+            version=VERSION,
+            quarantine_from=quarantine_from,
+            aside_ms=ms(defer_s),
+            records=[signed_start(self._signing, claim.job, started)],
         )
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])
-        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up, untrusted = verdict
+        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up, untrusted, rows = verdict
         seal, text = split(context)
         return Claimed(
             lease=Lease(claim.job, claim.leg, fence, catalog, int(seq)),
@@ -129,12 +147,15 @@ class RedisJobStore(RedisJobSweeper):
             is_untrusted=bool(untrusted),
             used_up=cast(UsedUp, used_up),
             sent_at=max(asked_at, sent_at()),
+            rows=cast("list[str]", rows),
         )
 
     @translated
     async def give_back(self, lease: Lease) -> Literal["ok", "refunded", "stale"]:
         """See ``JobStore``."""
-        verdict = await self._scripts.run("give_back", [keys.job(lease.job)], [lease.job, lease.fence, lease.leg])
+        verdict = await self._scripts.run(
+            "give_back", job=keys.job(lease.job), id=lease.job, fence=lease.fence, leg=lease.leg
+        )
         return cast(Literal["ok", "refunded", "stale"], verdict[0])
 
     @translated
@@ -152,18 +173,21 @@ class RedisJobStore(RedisJobSweeper):
         stored, head = await self._signed(lease.job, records, lease.seq, lease.head)
         verdict = await self._scripts.run(
             "append",
-            [keys.job(lease.job), keys.journal(lease.job), keys.job(root_of(lease.job))],
-            [
-                lease.fence,
-                lease.leg,
-                lease.seq,
-                token,
-                int(is_progress),
-                int(bool(untrusted_in(records))),
-                used_ms,
-                *spent,
-                *stored,
-            ],
+            job=keys.job(lease.job),
+            journal=keys.journal(lease.job),
+            session=keys.session(session_of(lease.job)),
+            root=keys.job(root_of(lease.job)),
+            id=lease.job,
+            fence=lease.fence,
+            leg=lease.leg,
+            seq=lease.seq,
+            token=token,
+            is_progress=int(is_progress),
+            is_untrusted=int(bool(untrusted_in(records))),
+            used_ms=used_ms,
+            tokens=spent.tokens,
+            micro_usd=spent.micro_usd,
+            records=stored,
             changes=lease.job if _has_effects(records) else "",
         )
         if verdict[0] == "cancelled":
@@ -180,36 +204,31 @@ class RedisJobStore(RedisJobSweeper):
         job = lease.job
         verdict = await self._scripts.run(
             "transfer",
-            [
-                keys.job(job),
-                keys.journal(job),
-                keys.catalog(step.catalog),
-                keys.job(root_of(job)),
-                keys.state(session_of(job)),
-                keys.session(session_of(job)),
-            ],
-            [
-                *_commit(lease, commit_id),
-                step.kind,
-                context.from_agent,
-                context.to_agent,
-                step.max_depth,
-                step.cycles,
-                int(step.may_return),
-                context.metadata.handoff_id,
-                self._signing.sign(CONTEXT, (job, lease.leg + 1, step.catalog), context.encode()),
-                box.queue,
-                box.message,
-                step.catalog,
-                step.definition,
-                _identity(context),
-                "" if budget.tokens is None else budget.tokens,
-                "" if budget.micro_usd is None else budget.micro_usd,
-                *_variables(step.state),
-                len(step.left),
-                *step.left,
-                *await self._stored(job, step.records, lease.seq, lease.head),
-            ],
+            job=keys.job(job),
+            journal=keys.journal(job),
+            catalog=keys.catalog(step.catalog),
+            root=keys.job(root_of(job)),
+            state=keys.state(session_of(job)),
+            session=keys.session(session_of(job)),
+            **commit_of(lease, commit_id),
+            kind=step.kind,
+            origin=context.from_agent,
+            to=context.to_agent,
+            max_depth=step.max_depth,
+            cycles=step.cycles,
+            may_return=int(step.may_return),
+            handoff=context.metadata.handoff_id,
+            context=self._signing.sign(CONTEXT, (job, lease.leg + 1, step.catalog), context.encode()),
+            queue=box.queue,
+            message=box.message,
+            digest=step.catalog,
+            definition=step.definition,
+            identity=identity_of(context),
+            max_tokens="" if budget.tokens is None else budget.tokens,
+            max_micro="" if budget.micro_usd is None else budget.micro_usd,
+            variables=variables_of(step.state),
+            left=step.left,
+            records=await self._stored(job, step.records, lease.seq, lease.head),
             changes=job,
         )
         return _verdict(verdict)
@@ -232,17 +251,15 @@ class RedisJobStore(RedisJobSweeper):
         begun = [field for child in children for field in await self._begun(child, lease.catalog)]
         verdict = await self._scripts.run(
             "suspend",
-            [*_session_keys(lease.job), keys.catalog(lease.catalog)],
-            [
-                *_commit(lease, commit_id),
-                pause.cause,
-                ms(delay_s),
-                need,
-                *_variables(state or {}),
-                len(children),
-                *begun,
-                *await self._stored(lease.job, records, lease.seq, lease.head),
-            ],
+            **session_keys(lease.job),
+            catalog=keys.catalog(lease.catalog),
+            **commit_of(lease, commit_id),
+            cause=pause.cause,
+            delay_ms=ms(delay_s),
+            need=need,
+            variables=variables_of(state or {}),
+            children=begun,
+            records=await self._stored(lease.job, records, lease.seq, lease.head),
             changes=lease.job,
         )
         return _verdict(verdict)
@@ -275,8 +292,9 @@ class RedisJobStore(RedisJobSweeper):
         """See ``JobStore``."""
         verdict = await self._scripts.run(
             "finish",
-            _session_keys(lease.job),
-            [*_commit(lease, commit_id), *await self._ending(lease, records, messages, state or {})],
+            **session_keys(lease.job),
+            **commit_of(lease, commit_id),
+            **await self._ending(lease, records, messages, state or {}),
             changes=lease.job,
         )
         return _verdict(verdict)
@@ -295,15 +313,13 @@ class RedisJobStore(RedisJobSweeper):
         """See ``JobStore``. Raises ``UnknownJob``."""
         verdict = await self._scripts.run(
             "stop",
-            _session_keys(job),
-            [
-                job,
-                flag,
-                "" if seq is None else seq,
-                secrets.token_hex(8),
-                "" if unfollowed_ms is None else unfollowed_ms,
-                *await self._ending(Lease(job, 0, "", seq=seq or 0), records, messages, {}),
-            ],
+            **session_keys(job),
+            id=job,
+            flag=flag,
+            seq="" if seq is None else seq,
+            token=secrets.token_hex(8),
+            unfollowed_ms="" if unfollowed_ms is None else unfollowed_ms,
+            **await self._ending(Lease(job, 0, "", seq=seq or 0), records, messages, {}),
             changes=job,
         )
         if verdict[0] == "gone":
@@ -316,8 +332,12 @@ class RedisJobStore(RedisJobSweeper):
         seq = (await self.job(job)).seq if self._signing else 0
         verdict = await self._scripts.run(
             "retry",
-            _session_keys(job),
-            [job, outbox.message, deadline_s, secrets.token_hex(8), *await self._stored(job, [record], seq, None)],
+            **session_keys(job),
+            id=job,
+            message=outbox.message,
+            deadline_s=deadline_s,
+            token=secrets.token_hex(8),
+            records=await self._stored(job, [record], seq, None),
             changes=job,
         )
         if verdict[0] == "gone":
@@ -336,8 +356,9 @@ class RedisJobStore(RedisJobSweeper):
             return {}
         stop = await self._scripts.run(
             "renew",
-            [keys.job(lease.job) for lease in leases],
-            [ms(lease_s), *(field for lease in leases for field in (lease.job, lease.fence, lease.seq))],
+            jobs=[keys.job(lease.job) for lease in leases],
+            lease_ms=ms(lease_s),
+            leases=[field for lease in leases for field in (lease.job, lease.fence, lease.seq)],
         )
         found = (line.split(" ", 1) for line in stop)
         return {job: cast(Literal["lost", "cancelled"], why) for why, job in found}
@@ -353,41 +374,23 @@ class RedisJobStore(RedisJobSweeper):
 
     async def _ending(
         self, lease: Lease, records: Sequence[Record], messages: Iterable[str], state: Mapping[str, Any]
-    ) -> list[str | int]:
+    ) -> dict[str, Any]:
         """Return status, reason, result, state, messages and records as the scripts that end a job take them."""
         end = records[-1]
         assert isinstance(end, Ended), "the last record of a job is its end"
-        said = list(messages)
-        result = end.answer if end.answer is not None else end.error or ""
-        stored = await self._stored(lease.job, records, lease.seq, lease.head)
-        return [end.status, end.reason, result, *_variables(state), len(said), *said, *stored]
+        return {
+            "status": end.status,
+            "reason": end.reason,
+            "result": end.answer if end.answer is not None else end.error or "",
+            "variables": variables_of(state),
+            "said": list(messages),
+            "records": await self._stored(lease.job, records, lease.seq, lease.head),
+        }
 
 
 def _has_effects(records: Sequence[Record]) -> bool:
     """Tell whether a tool is about to begin: were that forgotten, it would begin again."""
     return any(isinstance(record, ToolStarted) for record in records)
-
-
-def _session_keys(job: str) -> list[str]:
-    """Return the keys that most scripts share, in their order."""
-    of_session = (keys.session, keys.messages, keys.inbox, keys.state)
-    return [keys.job(job), keys.journal(job), keys.blobs(job), *(key(session_of(job)) for key in of_session)]
-
-
-def _commit(lease: Lease, commit_id: str) -> list[str | int]:
-    return [lease.job, lease.fence, lease.leg, lease.seq, commit_id]
-
-
-def _variables(state: Mapping[str, Any]) -> list[str | int]:
-    """Return session variables as the scripts take them: how many, then name and JSON; an empty text takes one away."""
-    pairs = [(name, "" if value is None else json.dumps(value, ensure_ascii=False)) for name, value in state.items()]
-    return [len(pairs), *(text for pair in pairs for text in pair)]
-
-
-def _identity(context: HandoffContext) -> str:
-    """Name what a handoff says: an identical one, said again in the same job, is refused."""
-    said = context.model_dump_json(include={"from_agent", "to_agent", "reason", "context", "summary", "payload"})
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 def _verdict(verdict: list[str]) -> tuple[CommitVerdict, str]:

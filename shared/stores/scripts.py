@@ -1,7 +1,7 @@
 """The Lua scripts: loaded from ``lua/``, each behind the prelude, called by SHA-1."""
 
 import functools
-from collections.abc import Sequence
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,16 +12,21 @@ from redis.commands.core import AsyncScript
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, ms
 from ekiden.shared.stores.replication import ReplicaWait, RequireReplicas
+from ekiden.shared.stores.signatures import Arg, Signature, signature_of
 
-__all__ = ["VOUCHED_MS", "Scripts", "source_of"]
+__all__ = ["PAGE_BYTES", "VOUCHED_MS", "Scripts", "source_of"]
 
-_Arg = str | int | float
 _FOLDER = Path(__file__).parent / "lua"
 _CHANGED = ("ok", "waiting", "exists", "flagged")
 """What a script says that has changed a job, now or when it ran before."""
 _WORD = keys.WRITTEN
 """A script that is repeated writes nothing, and WAIT would then wait for nothing, though replicas may lack what was
 written the first time: they get this word behind it."""
+
+PAGE_BYTES = 262_144
+"""How much of a journal comes with a claim; what is behind that is read by itself."""
+VOUCHED_MS = 5_000
+"""How far relay time may be ahead of what pools have followed before nobody vouches for it: they look every second."""
 
 _NAMES = {
     "CATALOGS": keys.catalog(""),
@@ -44,20 +49,68 @@ _NAMES = {
     "TIMERS": keys.TIMERS,
     "UNVOUCHED": keys.UNVOUCHED,
 }
-"""The indexes and the like, which are no session's own: scripts know them by these names."""
-VOUCHED_MS = 5_000
-"""How far relay time may be ahead of what pools have followed before nobody vouches for it: they look every second."""
+_FIELDS = {
+    "BUDGET": ("max_tokens", "spent_tokens", "max_micro", "spent_micro"),
+    "FINISHED": ("queue", "cause", "need", "parent", "said", "kept_ms"),
+    "NUMBERED": ("created_ms", "jobs"),
+    "FENCED": ("status", "leg", "fence", "owner", "seq", "cancel"),
+    "PUSHED": ("status", "queue", "sends", "cause"),
+}
+"""Which fields of a job the functions of the prelude go by: ``used_up``, ``finish``, ``refusal``, ``push``; or of a
+session: ``reserve``."""
+_CONSTANTS = {
+    **{name: ", ".join(f"'{field}'" for field in fields) for name, fields in _FIELDS.items()},
+    **{name: f"'{key}'" for name, key in _NAMES.items()},
+    "DEAD_LETTERS_TTL_S": str(keys.DEAD_LETTERS_TTL_S),
+    "INDEXES": "{" + ", ".join(f"['{key}'] = '{kind}'" for key, kind in keys.KINDS.items()) + "}",
+    "KEEP_EVERY_MS": str(keys.KEEP_EVERY_S * 1000),
+    "MAX_DEAD_LETTERS": str(keys.MAX_DEAD_LETTERS),
+    "PAGE": "500",
+    "PAGE_BYTES": str(PAGE_BYTES),
+    "POOL_TTL_S": str(keys.POOL_TTL_S),
+    "TTL_S": str(keys.SESSION_TTL_S),
+    "VOUCHED_MS": str(VOUCHED_MS),
+}
+"""What is no session's own, and how long things live: scripts know it by these names."""
+_COMMENT = re.compile(r"--.*")
+_DEFINES = re.compile(r"^local (?:function )?(\w+(?:, \w+)*)", re.MULTILINE)
+_WORD_OF_LUA = re.compile(r"\w+")
 
 
 @functools.cache
 def source_of(name: str) -> str:
-    """Return the text of script ``name`` behind the names of the indexes and the prelude."""
-    names = "".join(f"local {name} = '{key}'\n" for name, key in _NAMES.items())
-    names += f"local TTL_S, POOL_TTL_S, VOUCHED_MS = {keys.SESSION_TTL_S}, {keys.POOL_TTL_S}, {VOUCHED_MS}\n"
-    names += f"local DEAD_LETTERS_TTL_S, MAX_DEAD_LETTERS = {keys.DEAD_LETTERS_TTL_S}, {keys.MAX_DEAD_LETTERS}\n"
-    indexes = ", ".join(f"['{key}'] = '{kind}'" for key, kind in keys.KINDS.items())
-    names += f"local INDEXES = {{{indexes}}}\n"
-    return names + "\n".join((_FOLDER / f"{part}.lua").read_text() for part in ("_prelude", name))
+    """Return the text of script ``name`` behind what it uses of the prelude, and its arguments' names."""
+    body = signature(name).locals + _text(name)
+    return _with_constants(_used(_text("_prelude"), body) + body)
+
+
+@functools.cache
+def signature(name: str) -> Signature:
+    """Return what script ``name`` takes."""
+    return signature_of(name, _text(name), _text("_prelude"))
+
+
+def _used(prelude: str, body: str) -> str:
+    """Return the paragraphs of the prelude that ``body`` needs, directly or not.
+
+    All of them would cost each call more than most scripts do: Lua makes its functions anew every time.
+    """
+    kept: list[str] = []
+    for paragraph in reversed(prelude.split("\n\n")):
+        names = {name for names in _DEFINES.findall(paragraph) for name in names.split(", ")}
+        if names & set(_WORD_OF_LUA.findall(_COMMENT.sub("", body))):
+            kept.insert(0, paragraph)
+            body += paragraph
+    return "\n\n".join(kept) + "\n\n"
+
+
+def _with_constants(text: str) -> str:
+    """Put the names of the indexes and the like where the scripts name them."""
+    return _WORD_OF_LUA.sub(lambda word: _CONSTANTS.get(word[0], word[0]), text)
+
+
+def _text(name: str) -> str:
+    return (_FOLDER / f"{name}.lua").read_text()
 
 
 class Scripts:
@@ -68,13 +121,17 @@ class Scripts:
         self._confirming = confirming or RequireReplicas()
         self._scripts: dict[str, AsyncScript] = {}
 
-    async def run(self, name: str, keys: Sequence[str], args: Sequence[_Arg], *, changes: str = "") -> list[str]:
+    async def run(self, name: str, /, *, changes: str = "", **given: Any) -> list[str]:
         """Run ``name`` atomically; every script answers a list of strings.
 
-        ``changes``: the job whose change must not be lost, so that replicas are waited for where that is wanted.
+        Args:
+            name: Which script.
+            changes: The job whose change must not be lost, so that replicas are waited for where that is wanted.
+            given: What the script's head declares, by name: a text or a number; for a list a sequence of them.
         """
+        keys, args = signature(name).lay_out(given)
         if not (changes and self._confirming.wanted):
-            return cast(list[str], await self._script(name)(keys=list(keys), args=list(args)))
+            return cast(list[str], await self._script(name)(keys=keys, args=args))
         verdict, had = await self._run_and_wait(self._script(name), keys, args)
         if verdict[0] in _CHANGED:
             self._confirming.heard(changes, *((0, str(had)) if isinstance(had, Exception) else (had, "")))
@@ -86,7 +143,7 @@ class Scripts:
         return self._scripts[name]
 
     async def _run_and_wait(
-        self, script: AsyncScript, keys: Sequence[str], args: Sequence[_Arg]
+        self, script: AsyncScript, keys: list[str], args: list[Arg]
     ) -> tuple[list[str], int | Exception]:
         """Run ``script``, then wait for replicas; return its verdict, and how many have what it wrote, or an error.
 

@@ -1,7 +1,7 @@
 """Sessions on Redis: what was said in them, and which there are."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -71,9 +71,12 @@ class RedisSessionStore:
         self, session: str, *, before_job: str | None = None, limit: int | None = MAX_MESSAGES
     ) -> list[SessionMessage]:
         """Return the session's newest messages (None: all), oldest first, without those of ``before_job`` itself."""
-        rows = await as_any(self._redis.xrevrange(keys.messages(session), count=limit))
-        found = [_said(row, fields) for row, fields in reversed(rows)]
-        return [one for one in found if one.job != before_job]
+        pipeline = self._redis.pipeline(transaction=False)
+        pipeline.xrevrange(keys.older_messages(session), count=limit)
+        pipeline.zrevrange(keys.messages(session), 0, -1 if limit is None else limit - 1)
+        older, newer = await pipeline.execute()
+        found = [_older(row, fields) for row, fields in reversed(older)] + [_said(text) for text in reversed(newer)]
+        return [one for one in found[-limit if limit else None :] if one.job != before_job]
 
     @translated
     async def state(self, session: str) -> dict[str, Any]:
@@ -141,19 +144,29 @@ class RedisSessionStore:
         if view.active is not None:
             raise InvalidRequest(f"job {view.active!r} of session {session!r} still runs: wait for it, or cancel it")
         pipeline = self._redis.pipeline(transaction=True)
-        pipeline.xlen(keys.messages(session))
+        pipeline.xlen(keys.older_messages(session))
+        pipeline.zcard(keys.messages(session))
         pipeline.hlen(keys.state(session))
-        pipeline.delete(keys.messages(session), keys.state(session))
+        pipeline.delete(keys.older_messages(session), keys.messages(session), keys.state(session))
         pipeline.hdel(keys.session(session), "untrusted")
-        messages, variables, *_ = await pipeline.execute()
-        return Forgotten(messages, variables)
+        older, newer, variables, *_ = await pipeline.execute()
+        return Forgotten(older + newer, variables)
 
 
-def _said(row: str, fields: Mapping[str, str]) -> SessionMessage:
-    message = Message.model_validate_json(fields["m"])
-    author = (message.model or "") if message.role == "model" else ""
-    agents = tuple(filter(None, fields.get("agents", "").split("\n")))
-    return SessionMessage(fields["job"], author, message, int(row.partition("-")[0]), fields.get("to", ""), agents)
+def _said(text: str) -> SessionMessage:
+    head, to, *agents, message = text.split("\n")
+    _, at_ms, job = head.split(" ")
+    return _said_at(int(at_ms), job, message, to, agents)
+
+
+def _older(row: str, fields: Mapping[str, str]) -> SessionMessage:
+    return _said_at(int(row.partition("-")[0]), fields["job"], fields["m"])
+
+
+def _said_at(at_ms: int, job: str, text: str, to: str = "", agents: Iterable[str] = ()) -> SessionMessage:
+    message = Message.model_validate_json(text)
+    by = (message.agent or message.model or "") if message.role == "model" else ""  # older ones say it as the model
+    return SessionMessage(job, by, message, at_ms, to, tuple(agents))
 
 
 def _view(session: str, fields: Mapping[str, str], waiting: int) -> SessionView:

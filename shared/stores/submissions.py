@@ -8,7 +8,7 @@ from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.outcomes import ChildJob
 from ekiden.shared.records import JobRequested, Record
 
-__all__ = ["ChildSubmission", "Outbox", "Submission", "digest_of", "summary_of"]
+__all__ = ["ChildSubmission", "NewSession", "Outbox", "Submission", "digest_of", "summary_of"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,14 @@ class Outbox:
 
 
 @dataclass(frozen=True)
+class NewSession:
+    """What a session is made with."""
+
+    user: str = ""
+    policy: str = "route"
+
+
+@dataclass(frozen=True)
 class Submission:
     """A job to create: its request, the context of leg 0 and the message that wakes the dispatcher."""
 
@@ -28,6 +36,8 @@ class Submission:
     context: HandoffContext
     outbox: Outbox
     deadline_s: float
+    begins: NewSession | None = None
+    """The session whose first job it is, to be made with it; None: the job's number was reserved."""
 
 
 @dataclass(frozen=True)

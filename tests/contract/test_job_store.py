@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,13 +18,16 @@ from ekiden.shared.errors import (
     WentBack,
 )
 from ekiden.shared.handoff import first_context
+from ekiden.shared.ids import first_job_for
 from ekiden.shared.records import Ended, JobRequested, LegStarted, LegSuspended, Noticed, Retried
+from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claim, Claimed
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.scripts import source_of
+from ekiden.shared.stores.submissions import NewSession
 from tests.conftest import Backend
 from tests.contract.relay_world import claim_of, claimed, done, moved, reply, step_to, submission, submitted, sweepers
 
@@ -74,6 +78,34 @@ def test_a_request_id_gets_the_same_job_number_again(backend: Backend) -> None:
         assert second == f"{session}.2"
         assert await stores.jobs.reserve(session, "second") == second
         assert await stores.jobs.reserve(session, "first") == job
+
+    backend.run(scenario)
+
+
+def test_the_first_job_of_a_session_makes_it_in_one_step_however_often_it_is_submitted(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = first_job_for("r1")
+        first = replace(submission(job), begins=NewSession("ann", "sticky"))
+        assert [await stores.jobs.submit(first), await stores.jobs.submit(first)] == [True, False]
+        assert await stores.jobs.reserve(None, "r1") == job, "whoever reserves it is told the same"
+        view = await stores.sessions.session(job.partition(".")[0])
+        assert (view.user, view.policy, view.jobs, view.title, view.active) == ("ann", "sticky", 1, "fix it", job)
+        assert len(await queue_of(stores, DISPATCH_QUEUE)) == 1
+        with pytest.raises(InvalidRequest, match="asked for something else"):
+            await stores.jobs.submit(replace(submission(job, "another"), begins=NewSession()))
+
+    backend.run(scenario)
+
+
+def test_a_session_that_is_another_requests_is_not_begun_again(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        session = job.partition(".")[0]
+        await stores.client.delete(keys.request(session, "r1"))  # a day later
+        with pytest.raises(WentBack):
+            await stores.jobs.submit(replace(submission(job), begins=NewSession()))
+        assert (await stores.sessions.session(session)).jobs == 1
+        assert (await stores.jobs.reserve(None, "r1")).partition(".")[0] != session
 
     backend.run(scenario)
 
@@ -284,7 +316,7 @@ def test_finishing_clears_every_index_and_stores_result_and_messages(backend: Ba
         assert (view.status, view.result, view.reason, view.is_over) == ("done", "好的", "GOAL", True)
         for index in (keys.LEASES, keys.TIMERS, keys.queued(queue_for("debugger"))):
             assert await stores.client.zcard(index) == 0
-        assert await stores.client.xlen(keys.messages(job.partition(".")[0])) == 2
+        assert await stores.client.zcard(keys.messages(job.partition(".")[0])) == 2
 
     backend.run(scenario)
 
@@ -813,5 +845,40 @@ def test_an_entry_that_is_none_of_ours_is_named(backend: Backend, entry: dict[An
         await stores.client.xadd(keys.journal(job), entry, id="2-0")
         with pytest.raises(UnreadableJournal, match=f"entry 2 of the journal of job '{job}' cannot be read"):
             await stores.jobs.journal(job)
+
+    backend.run(scenario)
+
+
+def test_a_claim_brings_the_journal_along_also_when_it_is_repeated(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg, again = await claimed(stores, job), await claimed(stores, job)
+        for one in (leg, again):
+            assert [entry.record.type for entry in await stores.jobs.page(one)] == ["request", "leg_started"]
+            assert await stores.jobs.page(one) == [], "once: it is not kept as it was stored"
+        moved_on = await stores.jobs.transfer(leg.lease, "t", step_to(leg, "a"))
+        assert moved_on[0] == "ok"
+        third = await claimed(stores, job)
+        assert await stores.jobs.page(third) == await stores.jobs.journal(job)
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize(("text", "brought"), [("x", 500), ("x" * 20_000, 14)])
+def test_of_a_long_journal_a_page_comes_with_the_claim_and_the_rest_is_read(
+    backend: Backend, text: str, brought: int
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        leg = await moved(stores, job, "a")
+        for n in range(6):
+            await stores.jobs.append(leg.lease, f"t{n}", [reply(text)] * 100, used_ms=1, is_progress=True)
+        await stores.jobs.suspend(leg.lease, "s", [LegSuspended(leg=1, cause="retry", delay_s=0.0)], 0.0)
+        await stores.jobs.requeue(job, 60, 5)
+        again = await claimed(stores, job)
+        page = await stores.jobs.page(again)
+        assert abs(len(page) - brought) <= 4
+        entries = await journal_of(stores.jobs, job, again.lease.seq, begun=page)
+        assert [entry.seq for entry in entries] == list(range(1, again.lease.seq + 1))
 
     backend.run(scenario)

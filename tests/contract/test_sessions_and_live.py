@@ -12,7 +12,7 @@ from ekiden.shared.ids import session_of
 from ekiden.shared.llm.base import Delta
 from ekiden.shared.messages import Message, TextPart, user_message
 from ekiden.shared.records import JobRequested
-from ekiden.shared.relay.live import Live
+from ekiden.shared.relay.live import FLUSH_S, Live
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Lease
@@ -34,6 +34,13 @@ async def begun(
     box = outbox(job, 0, DISPATCH_QUEUE, context)
     await stores.jobs.submit(Submission(job, JobRequested(prompt=prompt, agent=agent), context, box, 60.0))
     return job
+
+
+async def shown(stores: Stores) -> None:
+    """Wait until followers see something of the answer in the making."""
+    async with asyncio.timeout(20):
+        while not (await stores.live.read(JOB, "0", wait_s=0.01))[1]:  # noqa: ASYNC110 - fakeredis does not wait
+            await asyncio.sleep(0.01)
 
 
 async def answered(stores: Stores, job: str, prompt: str, answer: str, agent: str = "debugger") -> None:
@@ -104,6 +111,28 @@ def test_the_newest_messages_are_kept_when_there_are_more_than_asked_for(backend
         await talked(stores, "two", "2", session=session)
         assert [one.message.text for one in await stores.sessions.messages(session, limit=3)] == ["1", "two", "2"]
         assert len(await stores.sessions.messages(session, limit=None)) == 4
+
+    backend.run(scenario)
+
+
+def test_what_a_version_before_wrote_of_a_session_comes_first_and_counts(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        session = await talked(stores, "three", "3")
+        older = user_message("one"), Message(role="model", parts=(TextPart(text="1"),), model="debugger")
+        for message in older:
+            fields: dict[Any, Any] = {"job": f"{session}.9", "m": message.model_dump_json()}
+            await stores.client.xadd(keys.older_messages(session), fields)
+        await stores.client.expire(keys.older_messages(session), 1_000)
+        said = await stores.sessions.messages(session)
+        assert [(one.agent, one.message.text) for one in said[:2]] == [("", "one"), ("debugger", "1")]
+        assert [one.message.text for one in said[2:]] == ["three", "3"]
+        assert [one.message.text for one in await stores.sessions.messages(session, limit=3)] == ["1", "three", "3"]
+        assert said[0].at_ms > 1_600_000_000_000
+        await begun(stores, "four", session=session)
+        assert await stores.client.ttl(keys.older_messages(session)) >= keys.SESSION_TTL_S
+        await answered(stores, f"{session}.2", "four", "4")
+        assert (await stores.sessions.clear(session)).messages == 6
+        assert await stores.sessions.messages(session) == []
 
     backend.run(scenario)
 
@@ -264,18 +293,33 @@ def test_what_a_model_writes_reaches_the_stream_in_order_with_few_pieces(backend
         live.write(Delta("hm", thought=True))
         live.write(Delta("", restart=True))
         live.write(Delta("again"))
-        await live.finish()
-        live.begin(2)
-        live.write(Delta("next"))
+        await shown(stores)
+        live.write(Delta(" and again"))
         await live.finish()
         _, pieces = await stores.live.read(JOB, "0", wait_s=0.01)
         assert [(one.turn, one.text, one.thought, one.restart) for one in pieces] == [
             (1, "one two three", False, False),
             (1, "hm", True, False),
             (1, "again", False, True),
-            (2, "next", False, False),
+            (1, " and again", False, False),
         ]
         assert {one.fence for one in pieces} == {"7"}
+
+    backend.run(scenario)
+
+
+def test_an_answer_that_is_whole_at_once_is_in_its_record_alone(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        live = Live(stores.live, Lease(JOB, 1, "7"))
+        live.begin(1)
+        live.write(Delta("slow"))
+        await shown(stores)
+        await live.finish()
+        live.begin(2)
+        live.write(Delta("quick"))
+        await live.finish()
+        await asyncio.sleep(0)
+        assert [one.text for one in (await stores.live.read(JOB, "0", wait_s=2 * FLUSH_S))[1]] == ["slow"]
 
     backend.run(scenario)
 
@@ -289,6 +333,7 @@ def test_a_server_that_is_away_costs_the_model_nothing() -> None:
         client = redis.asyncio.Redis(unix_socket_path="/nowhere/socket", decode_responses=True)
         live = Live(RedisLiveStore(client), Lease(JOB, 1, "7"))
         live.write(Delta("lost"))
+        await asyncio.sleep(2 * FLUSH_S)  # until it is on its way
         await live.finish()
         await client.aclose()
 
@@ -307,6 +352,7 @@ def test_nothing_that_goes_wrong_with_the_live_stream_costs_the_model_anything()
             live = Live(store, Lease(JOB, 1, "7"))
             for _ in range(3):
                 live.write(Delta(text))
+                await asyncio.sleep(2 * FLUSH_S)  # until it is on its way
                 await live.finish()
         return [entry["event"] for entry in logs]
 

@@ -137,12 +137,12 @@ async def build_dispatcher(settings: Settings, stores: Stores) -> PoolComponents
     return await ekiden.dispatcher.bootstrap.build(settings, stores)
 
 
-POSITION = ("append", "if h[5] ~= seq then", "if false then")
+POSITION = ("append", "if job.seq ~= seq then", "if false then")
 CHECKS = {
     "fence": [
         (
             "append",
-            "elseif h[1] ~= 'running' or fence_of(h[2], h[6]) ~= fence or h[3] ~= leg then",
+            "elseif job.status ~= 'running' or fence_of(job.fence, job.owner) ~= fence or job.leg ~= leg then",
             "elseif false then",
         ),
         POSITION,

@@ -22,7 +22,7 @@ from tests.integration.roles import RoleServer, server_with_roles
 LUA = Path(scripts.__file__).parent / "lua"
 S, J = "abcdefghijklmnop", "abcdefghijklmnop.1"
 OUR_KEYS = [
-    *(keys.session(S), keys.messages(S), keys.request(S, "r"), keys.state(S), keys.inbox(S)),
+    *(keys.session(S), keys.messages(S), keys.older_messages(S), keys.request(S, "r"), keys.state(S), keys.inbox(S)),
     *(keys.job(J), keys.journal(J), keys.blobs(J), keys.pending(J), keys.live(J)),
     *(keys.queued("ekiden.dispatch"), keys.suspended("retry"), keys.catalog("d"), keys.pool("p"), keys.reply("t")),
     *(keys.CATALOG, keys.CLOCK, keys.DEAD_LETTERS, keys.DEADLINES, keys.INTAKE_TAKEN, keys.INTAKE_TEXTS, keys.JOBS),
@@ -145,9 +145,7 @@ def test_who_runs_scripts_may_use_our_channels_only(root: Any, role: str) -> Non
 
 
 def test_every_command_of_our_scripts_is_one_of_those_who_run_them() -> None:
-    calls = [
-        call for path in sorted(LUA.glob("*.lua")) for call in re.findall(r"redis\.p?call\(([^,)]*)", path.read_text())
-    ]
+    calls = [call for path in sorted(LUA.glob("*.lua")) for call in re.findall(r"\bp?call\(([^,)]*)", path.read_text())]
     used = {name.lower() for call in calls for name in re.findall(r"'([A-Z]+)'", call)}
     assert len(used) > 30
     assert used <= set(ROLES["pool"].commands)

@@ -1,5 +1,6 @@
--- Put before every script, behind the names of the indexes (scripts.py writes them from keys.py). JSON is opaque: what a
--- script decides by is a hash field or the score of an index.
+-- Put before each script: those of these paragraphs that it uses, with the names of the indexes in them (scripts.py takes
+-- them from keys.py). JSON is opaque: what a script decides by is a hash field or the score of an index.
+
 -- Keep what was in a queue and is no message of ours, for people to look at; where that cannot be, nothing fails by it.
 local function bury(queue, reason, raw)
   redis.pcall('XADD', DEAD_LETTERS, 'MAXLEN', MAX_DEAD_LETTERS, '*', 'queue', queue, 'reason', reason, 'raw', raw)
@@ -9,7 +10,7 @@ end
 -- What an index holds; nil for any other key.
 local function kind_of(key)
   local is_listed = string.sub(key, 1, #QUEUED) == QUEUED or string.sub(key, 1, #SUSPENDED) == SUSPENDED
-  return INDEXES[key] or (is_listed and 'zset' or nil)
+  return (INDEXES)[key] or (is_listed and 'zset' or nil)
 end
 
 -- Make sure that the name of a queue or of an index stands for what it should, or for nothing: what else stands there
@@ -25,15 +26,17 @@ local function clear_the_way(key)
   return kind
 end
 
--- A script that breaks off in the middle has done half of it. Where that would be for what another program has written over
--- an index, the way is cleared, and it goes on.
+-- `call` is for what is one job's or session's own. `redis.call` is for indexes and queues: a script that breaks off in the
+-- middle has done half of it, so where that would be for what another program has written over one, the way is cleared, and
+-- it goes on.
+local call = redis.call
 local server = redis
 local redis = {pcall = server.pcall, call = function(...)
   local reply = server.pcall(...)
   if type(reply) == 'table' and reply.err then
     local _, key = ...
-    if string.find(tostring(reply.err), 'WRONGTYPE') and kind_of(key) then clear_the_way(key) end
-    return server.call(...)
+    if string.find(tostring(reply.err), 'WRONGTYPE') then clear_the_way(key) end
+    return call(...)
   end
   return reply
 end}
@@ -54,6 +57,44 @@ local TERMINAL = {done = true, failed = true, cancelled = true, dead = true}
 
 local function whole(number) return string.format('%.0f', number) end
 
+local stamp = whole(wall)
+
+-- A job (or a session) in the hands of a script: its hash is read once (`read`), decided by, and written once (`save`). What
+-- it does not have is false; what was not read is an error, and never taken for what is not there.
+local Hash = {__index = function(_, name) error('not read: ' .. name) end}
+
+local function read(id, key, ...)
+  local names, values = {...}, call('HMGET', key, ...)
+  local hash = {id = id, key = key, changes = false, dropped = false}
+  for i = 1, #names do hash[names[i]] = values[i] end
+  return setmetatable(hash, Hash)
+end
+
+local function put(hash, ...)
+  local given, changes = {...}, hash.changes
+  for i = 1, #given, 2 do hash[given[i]] = given[i + 1] end
+  if not changes then
+    hash.changes = given
+    return
+  end
+  local count = #changes
+  for i = 1, #given do changes[count + i] = given[i] end
+end
+
+local function drop(hash, ...)
+  hash.dropped = hash.dropped or {}
+  for _, name in ipairs({...}) do
+    hash[name] = false
+    table.insert(hash.dropped, name)
+  end
+end
+
+local function save(hash)
+  if hash.changes then call('HSET', hash.key, unpack(hash.changes)) end
+  if hash.dropped then call('HDEL', hash.key, unpack(hash.dropped)) end
+  hash.changes, hash.dropped = false, false
+end
+
 -- List id in an index that is read by time, so many ms from now; and remember it, should that time turn out to be wrong.
 local function enlist(index, id, ms)
   redis.call('ZADD', index, now + ms, id)
@@ -68,135 +109,174 @@ local function is_leased(id) return not is_vouched_for or listed_at(LEASES, id) 
 -- Keep everything that an unfinished job needs for at least ttl seconds more; never shorten.
 local function keep(ttl, ...)
   for _, key in ipairs({...}) do
-    if redis.call('TTL', key) < tonumber(ttl) then redis.call('EXPIRE', key, ttl) end
+    local left = call('TTL', key)
+    if left ~= -2 and left < tonumber(ttl) then call('EXPIRE', key, ttl) end
   end
 end
 
--- Record the entries ARGV[from .. to] in the journal; ids count from 1 within the job.
-local function record(job, journal, from, to)
-  local seq = tonumber(redis.call('HGET', job, 'seq') or '0')
-  for i = from, to do
+-- Times to live are weeks, and looked at once an hour; earlier where a key has come since that nobody has given its own.
+local function is_due(job) return math.abs(wall - (job.kept_ms or 0)) > KEEP_EVERY_MS end
+
+local function keep_if_due(job, ttl, ...)
+  if not is_due(job) then return end
+  keep(ttl, ...)
+  put(job, 'kept_ms', stamp)
+end
+
+-- Record entries (a list of ARGV) in the journal; ids count from 1 within the job.
+local function record(job, journal, entries)
+  local seq = tonumber(job.seq or 0)
+  for i = entries.from, entries.to do
     seq = seq + 1
-    redis.call('XADD', journal, seq .. '-0', 't', whole(wall), 'r', ARGV[i])
+    call('XADD', journal, seq .. '-0', 't', stamp, 'r', ARGV[i])
   end
-  redis.call('HSET', job, 'seq', seq)
+  put(job, 'seq', seq)
   return seq
 end
 
 -- Let the job wait without a worker, listed with its cause; resume takes it off that list, whatever comes next.
-local function suspend(id, job, cause)
-  redis.call('HSET', job, 'status', 'suspended', 'cause', cause)
-  redis.call('HDEL', job, 'owner')
-  enlist(SUSPENDED .. cause, id, 0)
+local function suspend(job, cause)
+  put(job, 'status', 'suspended', 'cause', cause)
+  enlist(SUSPENDED .. cause, job.id, 0)
 end
 
-local function resume(id, job)
-  local cause = redis.call('HGET', job, 'cause')
-  if not cause then return end
-  redis.call('ZREM', SUSPENDED .. cause, id)
-  redis.call('HDEL', job, 'cause')
+local function resume(job)
+  if not job.cause then return end
+  redis.call('ZREM', SUSPENDED .. job.cause, job.id)
+  drop(job, 'cause')
 end
 
--- Push the job's Celery message and note when. \1 and \2 stand for what must be new at each push: JSON never holds raw
--- control characters, so they cannot be in the text itself.
-local function push(id, job)
-  resume(id, job)
-  local sends = redis.call('HINCRBY', job, 'sends', 1)
-  local h = redis.call('HMGET', job, 'message', 'queue')
-  local message = string.gsub(string.gsub(h[1], '\1', tostring(sends)), '\2', whole(now))
-  redis.call('HSET', job, 'status', 'queued')
-  enlist(QUEUED .. h[2], id, 0)
-  redis.call('SADD', QUEUES, h[2])
-  clear_the_way(h[2])
-  redis.call('LPUSH', h[2], message)
+-- Text with every mark replaced. No pattern: that looks at each character of a long text.
+local function filled(text, mark, value)
+  local parts, from = {}, 1
+  local at = string.find(text, mark, from, true)
+  while at do
+    parts[#parts + 1] = string.sub(text, from, at - 1)
+    parts[#parts + 1] = value
+    from = at + 1
+    at = string.find(text, mark, from, true)
+  end
+  parts[#parts + 1] = string.sub(text, from)
+  return table.concat(parts)
 end
 
--- Take the job out of every index that would wake it.
-local function forget(id, job)
-  redis.call('ZREM', LEASES, id)
-  redis.call('ZREM', TIMERS, id)
-  redis.call('ZREM', QUEUED .. (redis.call('HGET', job, 'queue') or ''), id)
+-- Save the job, push its Celery message and note when. \1 and \2 stand for what must be new at each push: JSON never holds
+-- raw control characters, so they cannot be in the text itself.
+local function push(job)
+  resume(job)
+  put(job, 'status', 'queued', 'sends', (job.sends or 0) + 1)
+  save(job)
+  enlist(QUEUED .. job.queue, job.id, 0)
+  redis.call('SADD', QUEUES, job.queue)
+  local message = rawget(job, 'message') or call('HGET', job.key, 'message')
+  redis.call('LPUSH', job.queue, filled(filled(message, '\1', tostring(job.sends)), '\2', whole(now)))
 end
 
--- Let the job run, or wait in the session's inbox while another one does: one root job of a session at a time.
-local function enter(id, job, session, inbox, in_front)
-  local active = redis.call('HGET', session, 'active')
-  if not active or active == id then
-    redis.call('HSET', session, 'active', id)
-    push(id, job)
+-- Take the job out of the index that would wake it: its status says which.
+local function forget(job)
+  local index = ({running = LEASES, suspended = TIMERS, queued = QUEUED .. (job.queue or '')})[job.status]
+  if index then redis.call('ZREM', index, job.id) end
+end
+
+-- Give a request a job number in its session, which is made if it is to be new; the same number again for the same request.
+-- number: the key that remembers it.
+local function reserve(its, number, is_new, user, request_ttl, policy)
+  local known = call('GET', number)
+  if known then return {'ok', known} end
+  if is_new and its.created_ms then return {'taken'} end
+  if not is_new and not its.created_ms then return {'gone'} end
+  if is_new then put(its, 'created_ms', stamp, 'user', user, 'policy', policy) end
+  put(its, 'used_ms', stamp, 'jobs', (its.jobs or 0) + 1)
+  enlist(SESSIONS, its.id, 0)
+  call('SET', number, its.jobs, 'EX', request_ttl)
+  return {'ok', tostring(its.jobs)}
+end
+
+-- Let the job run, or wait in the session's inbox while another one does: one root job of a session at a time. Saves both.
+local function enter(job, session, inbox, in_front)
+  if not session.active or session.active == job.id then
+    put(session, 'active', job.id)
+    save(session)
+    push(job)
     return 'ok'
   end
-  redis.call('HSET', job, 'status', 'waiting')
-  redis.call(in_front and 'LPUSH' or 'RPUSH', inbox, id)
+  save(session)
+  put(job, 'status', 'waiting')
+  save(job)
+  call(in_front and 'LPUSH' or 'RPUSH', inbox, job.id)
   return 'waiting'
 end
 
--- Start the session's next waiting job, now that id no longer runs. Jobs that were cancelled in the inbox are passed over.
-local function leave(id, job, session, inbox)
-  if redis.call('HGET', session, 'active') ~= id then return end
-  redis.call('HDEL', session, 'active')
-  local prefix = string.sub(job, 1, #job - #id)
+-- The key of a job in the same session.
+local function relative(job, id) return string.sub(job.key, 1, #job.key - #job.id) .. id end
+
+-- Start the session's next waiting job, now that this one no longer runs. Jobs that were cancelled in the inbox are passed
+-- over.
+local function leave(job, session, inbox)
+  if call('HGET', session, 'active') ~= job.id then return end
   for _ = 1, 1000 do
-    local next_id = redis.call('LPOP', inbox)
-    if not next_id then return end
-    if redis.call('HGET', prefix .. next_id, 'status') == 'waiting' then
-      redis.call('HSET', session, 'active', next_id)
-      push(next_id, prefix .. next_id)
+    local next_id = call('LPOP', inbox)
+    if not next_id then break end
+    local next_job = read(next_id, relative(job, next_id), PUSHED)
+    if next_job.status == 'waiting' then
+      call('HSET', session, 'active', next_id)
+      push(next_job)
       return
     end
   end
+  call('HDEL', session, 'active')
 end
 
 -- The key of the jobs that a suspended job waits for.
-local function pending_of(job) return (string.gsub(job, ':job:', ':pending:', 1)) end
+local function pending_of(job) return (string.gsub(job.key, ':job:', ':pending:', 1)) end
 
 -- Stop the children that nobody waits for any more: who runs one sees the flag, the sweeper ends the others.
-local function abandon(id, job)
-  local pending, prefix = pending_of(job), string.sub(job, 1, #job - #id)
-  for _, child in ipairs(redis.call('SMEMBERS', pending)) do
-    local status = redis.call('HGET', prefix .. child, 'status')
+local function abandon(job)
+  if not job.need then return end   -- it never had any
+  local pending = pending_of(job)
+  for _, child in ipairs(call('SMEMBERS', pending)) do
+    local key = relative(job, child)
+    local status = call('HGET', key, 'status')
     if status and not TERMINAL[status] then
-      redis.call('HSETNX', prefix .. child, 'cancel', 'parent')
-      if status == 'running' then redis.call('PUBLISH', STOPPED, child) else enlist(DEADLINES, child, 0) end
+      call('HSETNX', key, 'cancel', 'parent')
+      if status == 'running' then call('PUBLISH', STOPPED, child) else enlist(DEADLINES, child, 0) end
     end
   end
-  redis.call('DEL', pending)
+  call('DEL', pending)
 end
 
--- Wake the job if what it waits for has come: all its children have ended, or as many as it needs with success.
-local function join(id, job)
-  local h = redis.call('HMGET', job, 'need', 'joined')
-  local need, joined = tonumber(h[1] or '0'), tonumber(h[2] or '0')
-  if redis.call('SCARD', pending_of(job)) > 0 and (need == 0 or joined < need) then return end
-  abandon(id, job)
-  push(id, job)
+-- Save the job; wake it if what it waits for has come: all its children have ended, or as many as it needs with success.
+local function join(job)
+  local need, joined = tonumber(job.need or 0), tonumber(job.joined or 0)
+  if call('SCARD', pending_of(job)) > 0 and (need == 0 or joined < need) then return save(job) end
+  abandon(job)
+  push(job)
 end
 
 -- Tell the job that waits for this one, if one does, that it has ended.
-local function report(id, job, status)
-  local parent = redis.call('HGET', job, 'parent')
-  if not parent then return end
-  local parent_job = string.sub(job, 1, #job - #id) .. parent
-  if redis.call('SREM', pending_of(parent_job), id) == 0 then return end
-  if status == 'done' then redis.call('HINCRBY', parent_job, 'joined', 1) end
-  join(parent, parent_job)
+local function report(job, status)
+  if not job.parent then return end
+  local parent = read(job.parent, relative(job, job.parent), 'need', 'joined', PUSHED)
+  if call('SREM', pending_of(parent), job.id) == 0 then return end
+  if status == 'done' then put(parent, 'joined', (parent.joined or 0) + 1) end
+  join(parent)
 end
 
--- Write session variables: ARGV[at] says how many, then name and JSON of each ('': away with it). Answers the next place.
-local function set_state(state, at)
-  local behind = at + 1 + 2 * tonumber(ARGV[at])
-  for i = at + 1, behind - 2, 2 do
-    if ARGV[i + 1] == '' then redis.call('HDEL', state, ARGV[i]) else redis.call('HSET', state, ARGV[i], ARGV[i + 1]) end
+-- Write session variables: a list of ARGV, name and JSON of each ('': away with it).
+local function set_state(state, variables, ttl)
+  for i = variables.from, variables.to, 2 do
+    if ARGV[i + 1] == '' then call('HDEL', state, ARGV[i]) else call('HSET', state, ARGV[i], ARGV[i + 1]) end
   end
-  if behind > at + 1 then keep(TTL_S, state) end
-  return behind
+  if variables.to > variables.from then keep(ttl, state) end
 end
+
+-- The job that counts what all jobs below one root use up: this one itself, if it is the root.
+local function purse_of(job, root) return root == job.key and job or read('', root, 'status', BUDGET) end
 
 -- Which budget of the root job is used up, if one is.
-local function used_up(root)
-  local h = redis.call('HMGET', root, 'max_tokens', 'spent_tokens', 'max_micro', 'spent_micro')
-  if h[1] and tonumber(h[2] or '0') >= tonumber(h[1]) then return 'tokens' end
-  if h[3] and tonumber(h[4] or '0') >= tonumber(h[3]) then return 'cost' end
+local function used_up(purse)
+  if purse.max_tokens and tonumber(purse.spent_tokens or 0) >= tonumber(purse.max_tokens) then return 'tokens' end
+  if purse.max_micro and tonumber(purse.spent_micro or 0) >= tonumber(purse.max_micro) then return 'cost' end
   return ''
 end
 
@@ -205,62 +285,63 @@ end
 local function fence_of(count, owner) return (count or '') .. '.' .. (owner or '') end
 
 -- Does this fence still own the running leg (the sweeper's '': has its lease run out), and is the journal where the writer
--- believes that it is? Answers nil when both are so, else what the caller is told. A commit that was carried out already
--- (its reply was lost) is told its verdict again. The position matters because a server can go back in time: a writer that
--- remembers more than the server does would leave a hole.
-local function refusal(job, fence, leg, seq, commit)
-  local h = redis.call('HMGET', job, 'status', 'fence', 'leg', 'commit:' .. leg, 'seq', 'owner')
-  if commit ~= '' and h[4] and string.sub(h[4], 1, #commit + 1) == commit .. ' ' then
-    return {string.sub(h[4], #commit + 2)}
-  end
-  if not h[1] then return {'gone'} end
+-- believes that it is? Answers nil when both are so, else what the caller is told. The position matters because a server can
+-- go back in time: a writer that remembers more than the server does would leave a hole.
+local function refusal(job, fence, leg, seq)
+  if not job.status then return {'gone'} end
   if fence == '' then
-    if TERMINAL[h[1]] then return {'finished'} end
-    if h[3] ~= leg or h[1] ~= 'running' or is_leased(string.match(job, '[^:]+$')) then return {'stale'} end
-  elseif h[1] ~= 'running' or fence_of(h[2], h[6]) ~= fence or h[3] ~= leg then
+    if TERMINAL[job.status] then return {'finished'} end
+    if job.leg ~= leg or job.status ~= 'running' or is_leased(job.id) then return {'stale'} end
+  elseif job.status ~= 'running' or fence_of(job.fence, job.owner) ~= fence or job.leg ~= leg then
     return {'fenced'}
   end
-  if h[5] ~= seq then return {'moved'} end
+  if job.seq ~= seq then return {'moved'} end
   return nil
 end
 
-local function settle(job, leg, commit, verdict)
-  redis.call('HSET', job, 'commit:' .. leg, commit .. ' ' .. verdict)
-  return {verdict}
+-- A commit that was carried out already (its reply was lost) is told its verdict again, from a field of the leg.
+local function repeated(job, leg, commit)
+  local told = job['commit:' .. leg]
+  if commit ~= '' and told and string.sub(told, 1, #commit + 1) == commit .. ' ' then return {string.sub(told, #commit + 2)} end
 end
 
--- The agents that had control of a job, one a line.
-local function agents_of(job)
-  local found, fields = {}, redis.call('HGETALL', job)
-  for i = 1, #fields, 2 do found[#found + 1] = string.match(fields[i], '^visits:(.+)$') end
-  return table.concat(found, '\n')
+-- Say ARGV[from .. to] in the session, behind what was said. A row is lines: its number, time and job; the agent that the
+-- user named, or nothing; each agent that had control of the job; the message, whose JSON is one line.
+local function tell(messages, job, from, to)
+  local agents, fields = {}, call('HKEYS', job.key)
+  for i = 1, #fields do agents[#agents + 1] = string.match(fields[i], '^visits:(.+)$') end
+  local about = {stamp .. ' ' .. job.id, call('HGET', job.key, 'entry') or '', unpack(agents)}
+  local count, args = call('ZCARD', messages), {}
+  for i = from, to do
+    count = count + 1
+    args[#args + 1], args[#args + 2] = count, count .. ' ' .. table.concat(about, '\n') .. '\n' .. ARGV[i]
+  end
+  if #args > 0 then call('ZADD', messages, unpack(args)) end
+  keep(TTL_S, messages)
 end
 
--- The one end of every job, whoever causes it. k holds its session's keys; ARGV[at] is the status, +1 the reason, +2 the
--- result, +3 the session variables; then how many session messages follow, those, and the journal's records to the end.
--- The first message is the request: a job that is retried after it ended does not say it again.
-local function finish(id, k, at)
-  local said = set_state(k.state, at + 3)
-  local first = said + 1 + tonumber(ARGV[said])
-  record(k.job, k.journal, first, #ARGV)
-  local new = redis.call('HEXISTS', k.job, 'said') == 1 and said + 2 or said + 1
-  local to, agents = redis.call('HGET', k.job, 'entry') or '', agents_of(k.job)
-  for i = new, first - 1 do redis.call('XADD', k.messages, '*', 'job', id, 'm', ARGV[i], 'to', to, 'agents', agents) end
-  if first > said + 1 then redis.call('HSET', k.job, 'said', 1) end
-  forget(id, k.job)
-  resume(id, k.job)
-  redis.call('ZREM', DEADLINES, id)
-  if redis.call('HGET', k.job, 'status') == 'waiting' then redis.call('LREM', k.inbox, 1, id) end
-  redis.call('HSET', k.job, 'status', ARGV[at], 'reason', ARGV[at + 1], 'result', ARGV[at + 2], 'ended_ms', whole(wall))
-  redis.call('HDEL', k.job, 'message', 'owner')
-  keep(TTL_S, k.session, k.messages, k.job, k.journal, k.blobs, k.state)
-  abandon(id, k.job)
-  report(id, k.job, ARGV[at])
-  leave(id, k.job, k.session, k.inbox)
-end
-
--- The keys of the scripts that end a job.
-local function ending_keys()
-  return {job = KEYS[1], journal = KEYS[2], blobs = KEYS[3], session = KEYS[4], messages = KEYS[5], inbox = KEYS[6],
-    state = KEYS[7]}
+-- The one end of every job, whoever causes it. k holds its session's keys; last come the session variables, what is said
+-- in the session, and the journal's records, lists of ARGV. What is said first is the request: a job that is retried after
+-- it ended does not say it again.
+local function finish(job, k, status, reason, result, variables, said, records)
+  set_state(k.state, variables, TTL_S)
+  record(job, k.journal, records)
+  if said.to >= said.from then
+    tell(k.messages, job, job.said and said.from + 1 or said.from, said.to)
+    put(job, 'said', 1)
+  end
+  forget(job)
+  resume(job)
+  redis.call('ZREM', DEADLINES, job.id)
+  if job.status == 'waiting' then call('LREM', k.inbox, 1, job.id) end
+  put(job, 'status', status, 'reason', reason, 'result', result, 'ended_ms', stamp)
+  keep_if_due(job, TTL_S, k.session, k.messages, k.older_messages, k.job, k.journal, k.blobs, k.state)
+  drop(job, 'message', 'owner')
+  if status == 'done' or status == 'cancelled' then   -- nobody can retry it: no leg will be claimed again
+    drop(job, 'context', 'token', 'used_ms', 'kept_ms')
+  end
+  save(job)
+  abandon(job)
+  report(job, status)
+  leave(job, k.session, k.inbox)
 end

@@ -1,33 +1,52 @@
--- Take the leg: count an attempt, take the lease, record the start, return what the worker needs.
--- KEYS job, journal, blobs, session, messages, inbox, state, root job
--- ARGV id, leg, handoff id, owner, lease ms, version, quarantine from, defer ms, record (\1: the attempt)
-local job = KEYS[1]
-local h = redis.call('HMGET', job, 'status', 'leg', 'handoff', 'owner', 'v', 'attempts', 'ttl', 'cancel', 'given_back')
-if not h[1] then return {'gone'} end
-if tonumber(h[5]) > tonumber(ARGV[6]) then return {'too_new'} end
-if TERMINAL[h[1]] then return {'finished'} end
-if h[2] ~= ARGV[2] or h[3] ~= ARGV[3] then return {'stale'} end
-if h[1] == 'suspended' or h[1] == 'waiting' then return {h[1]} end
-local mine = h[1] == 'running' and h[4] == ARGV[4]   -- the reply to this very claim was lost
-if h[1] == 'running' and not mine and is_leased(ARGV[1]) then return {'busy'} end
-if h[6] - (h[9] or 0) >= tonumber(ARGV[7]) and not mine and not h[8] then
-  if ARGV[8] == '0' then return {'quarantined'} end
-  forget(ARGV[1], job)   -- nobody has room to run it alone: it waits where it costs nothing
-  suspend(ARGV[1], job, 'quarantine')
-  enlist(TIMERS, ARGV[1], ARGV[8])
+-- Take the leg: count an attempt, take the lease, record the start (in which \1 stands for the attempt), return what the
+-- worker needs; last the first page of the journal.
+-- KEYS job, journal, blobs, session, messages, older_messages, inbox, state, root
+-- ARGV id, leg, handoff, owner, lease_ms, version, quarantine_from, defer_ms, records...
+local this = read(id, job, FENCED, BUDGET, 'handoff', 'v', 'attempts', 'ttl', 'kept_ms', 'given_back', 'context', 'used_ms',
+  'catalog', 'cwd', 'queue')
+if not this.status then return {'gone'} end
+if tonumber(this.v) > tonumber(version) then return {'too_new'} end
+if TERMINAL[this.status] then return {'finished'} end
+if this.leg ~= leg or this.handoff ~= handoff then return {'stale'} end
+if this.status == 'suspended' or this.status == 'waiting' then return {this.status} end
+local mine = this.status == 'running' and this.owner == owner   -- the reply to this very claim was lost
+if this.status == 'running' and not mine and is_leased(id) then return {'busy'} end
+if this.attempts - (this.given_back or 0) >= tonumber(quarantine_from) and not mine and not this.cancel then
+  if defer_ms == '0' then return {'quarantined'} end
+  forget(this)   -- nobody has room to run it alone: it waits where it costs nothing
+  suspend(this, 'quarantine')
+  save(this)
+  enlist(TIMERS, id, defer_ms)
   return {'deferred'}
 end
-if not mine then
-  redis.call('HINCRBY', job, 'fence', 1)
-  local attempt = redis.call('HINCRBY', job, 'attempts', 1)
-  ARGV[9] = string.gsub(ARGV[9], '\1', tostring(attempt))
-  record(job, KEYS[2], 9, 9)
+-- At most PAGE entries, each as its place, time and text, and no more behind PAGE_BYTES: who else is answered on this
+-- connection waits for them.
+local function page()
+  local found, bytes, from = {}, 0, '-'
+  repeat
+    local rows = call('XRANGE', journal, from, '+', 'COUNT', 50)
+    for i = 1, #rows do
+      if bytes >= PAGE_BYTES then break end
+      local fields, count = rows[i][2], #found
+      local text = fields[4] or ''   -- which another program may have written
+      found[count + 1], found[count + 2], found[count + 3] = rows[i][1], fields[2], text
+      bytes = bytes + #text
+    end
+    from = #rows == 50 and '(' .. rows[50][1]
+  until not from or bytes >= PAGE_BYTES or #found >= 3 * PAGE
+  return found
 end
-forget(ARGV[1], job)
-redis.call('HSET', job, 'status', 'running', 'owner', ARGV[4], 'v', ARGV[6])
-enlist(LEASES, ARGV[1], ARGV[5])
-keep(h[7], unpack(KEYS))
-local f = redis.call('HMGET', job, 'fence', 'attempts', 'context', 'seq', 'used_ms', 'catalog', 'cwd', 'cancel')
-local variables = tostring(redis.call('HLEN', KEYS[7]))
-local untrusted = redis.call('HGET', KEYS[4], 'untrusted') or ''
-return {'ok', fence_of(f[1], ARGV[4]), f[2], f[3], f[4], f[5], f[6] or '', f[7] or '', f[8] or '', variables, used_up(KEYS[8]), untrusted}
+
+if not mine then
+  put(this, 'fence', this.fence + 1, 'attempts', this.attempts + 1)
+  ARGV[records.from] = filled(ARGV[records.from], '\1', tostring(this.attempts))
+  record(this, journal, records)
+end
+forget(this)
+put(this, 'status', 'running', 'owner', owner, 'v', version)
+keep_if_due(this, this.ttl, unpack(KEYS))
+save(this)
+enlist(LEASES, id, lease_ms)
+return {'ok', fence_of(this.fence, owner), tostring(this.attempts), this.context, tostring(this.seq), this.used_ms,
+  this.catalog or '', this.cwd or '', this.cancel or '', tostring(call('HLEN', state)), used_up(purse_of(this, root)),
+  call('HGET', session, 'untrusted') or '', page()}

@@ -1,7 +1,8 @@
 -- Put aside what stands under the names of queues and indexes and is none; answers the names.
--- KEYS queues and indexes
+-- KEYS names...
 local cleared = {}
-for _, key in ipairs(KEYS) do
+for i = names.from, names.to do
+  local key = KEYS[i]
   if clear_the_way(key) then cleared[#cleared + 1] = key end
 end
 return cleared

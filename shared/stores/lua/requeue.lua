@@ -1,38 +1,36 @@
 -- Make a leg ready again whose worker died, whose timer rang or whose message was lost. Harmless when there was no need:
--- the claim decides.
--- KEYS job, queue  ARGV id, queue, grace ms, max attempts, passed ms: the relay time that the sweeper has followed
-local passed = tonumber(ARGV[5])
-local id, job = ARGV[1], KEYS[1]
-local h = redis.call('HMGET', job, 'status', 'queue', 'attempts', 'leg', 'cancel', 'given_back')
-if not h[1] or TERMINAL[h[1]] then
-  redis.call('ZREM', QUEUED .. ARGV[2], id)
-  forget(id, job)
+-- the claim decides. passed_ms: the relay time that the sweeper has followed.
+-- KEYS job, queue
+-- ARGV id, grace_ms, max_attempts, passed_ms
+local passed = tonumber(passed_ms)
+local this = read(id, job, 'attempts', 'leg', 'cancel', 'given_back', PUSHED)
+if not this.status or TERMINAL[this.status] then
+  for _, index in ipairs({LEASES, TIMERS, QUEUED .. queue, QUEUED .. (this.queue or '')}) do redis.call('ZREM', index, id) end
   return {'finished'}
 end
-if h[2] ~= ARGV[2] then
-  redis.call('ZREM', QUEUED .. ARGV[2], id)
+if this.queue ~= queue then
+  redis.call('ZREM', QUEUED .. queue, id)
   return {'moved'}
 end
-if h[1] == 'running' and listed_at(LEASES, id) > passed then return {'busy'} end
-if h[5] then return {'stopped', h[5]} end   -- who was to see the flag is gone: the sweeper ends the job
-if h[1] == 'running' then
-  if h[3] - (h[6] or 0) >= tonumber(ARGV[4]) then return {'dead', h[4]} end
-elseif h[1] == 'suspended' then
+if this.status == 'running' and listed_at(LEASES, id) > passed then return {'busy'} end
+if this.cancel then return {'stopped', this.cancel} end   -- who was to see the flag is gone: the sweeper ends the job
+if this.status == 'running' then
+  if this.attempts - (this.given_back or 0) >= tonumber(max_attempts) then return {'dead', this.leg} end
+elseif this.status == 'suspended' then
   local due = redis.call('ZSCORE', TIMERS, id)
   if not due then return {'waiting'} end   -- for its children: the last of them wakes it
   if tonumber(due) > passed then return {'busy'} end
-elseif h[1] == 'waiting' then
+elseif this.status == 'waiting' then
   return {'waiting'}
 else
-  local since = listed_at(QUEUED .. ARGV[2], id)
-  if since + ARGV[3] > passed then return {'busy'} end
+  local since = listed_at(QUEUED .. queue, id)
+  if since + grace_ms > passed then return {'busy'} end
   -- Lists are first in, first out: while the oldest message is not younger than ours, ours may still be in the list. One
   -- from a time that has not come yet (pushed just when the clock jumped) tells nothing.
-  clear_the_way(KEYS[2])
-  local oldest = redis.call('LINDEX', KEYS[2], -1)
-  local stamp = oldest and tonumber(string.match(oldest, '"ekiden_ms": ?(%d+)'))
-  if oldest and (not stamp or stamp <= since or stamp > now) then return {'waiting'} end
+  local oldest = redis.call('LINDEX', queue, -1)
+  local sent_ms = oldest and tonumber(string.match(oldest, '"ekiden_ms": ?(%d+)'))
+  if oldest and (not sent_ms or sent_ms <= since or sent_ms > now) then return {'waiting'} end
 end
-forget(id, job)
-push(id, job)
+forget(this)
+push(this)
 return {'ok'}

@@ -21,7 +21,6 @@ from ekiden.shared.relay.runner import Runner
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import JobStore, Lease
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.stores.redis import as_any
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.unit.relay.legs import Playing, expire, handler_of, runner_of, take, types_of
@@ -64,8 +63,8 @@ def test_an_answer_ends_the_job_and_goes_into_the_session(backend: Backend) -> N
         view = await stores.jobs.job(job)
         assert (view.status, view.result) == ("done", "42")
         assert await types_of(stores, job) == ["request", "leg_started", "ended"]
-        said = await as_any(stores.client.xrange(keys.messages(job.partition(".")[0])))
-        assert ["what is it?" in said[0][1]["m"], "42" in said[1][1]["m"]] == [True, True]
+        said = await stores.sessions.messages(job.partition(".")[0])
+        assert [one.message.text for one in said] == ["what is it?", "42"]
 
     backend.run(scenario)
 
@@ -268,7 +267,7 @@ def test_a_stopping_pool_gives_back_a_leg_whose_journal_it_still_reads(backend: 
 
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
-        runner = runner_of(stores, store=Instead(stores.jobs, journal=slow))
+        runner = runner_of(stores, store=Instead(stores.jobs, page=slow))
         running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
         await asyncio.wait_for(reading.wait(), 5)
         running.cancel()
@@ -375,10 +374,10 @@ def test_a_job_cancelled_while_its_journal_is_read_ends_as_cancelled(backend: Ba
             if not reading.is_set():
                 reading.set()
                 await asyncio.sleep(60)
-            return await stores.jobs.journal(*args, **kwargs)
+            return await stores.jobs.page(*args, **kwargs)
 
         job = await submitted(stores)
-        runner = runner_of(stores, store=Instead(stores.jobs, journal=slow_once))
+        runner = runner_of(stores, store=Instead(stores.jobs, page=slow_once))
         running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
         await asyncio.wait_for(reading.wait(), 5)
         await stores.jobs.stop(job, "user", [CANCEL], [])
@@ -431,12 +430,15 @@ def test_a_write_that_was_broken_off_is_looked_for_before_the_leg_ends(backend: 
 def test_a_leg_whose_steps_the_server_has_forgotten_is_lost(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
-        real = stores.jobs.journal
+        real = stores.jobs.page
 
-        async def forgetful(*args: Any, **kwargs: Any) -> Any:
-            return (await real(*args, **kwargs))[:-1]
+        async def forgetful(*args: Any) -> Any:
+            return (await real(*args))[:-1]
 
-        runner = runner_of(stores, Answer("42"), store=Instead(stores.jobs, journal=forgetful))
+        async def nothing(*_: Any, **__: Any) -> Any:
+            return []
+
+        runner = runner_of(stores, Answer("42"), store=Instead(stores.jobs, page=forgetful, journal=nothing))
         assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "lost"
         assert await types_of(stores, job) == ["request", "leg_started"]
 
@@ -477,10 +479,10 @@ def test_a_leg_whose_lease_ran_out_before_its_handler_began_costs_no_attempt(bac
         async def slow(*args: Any, **kwargs: Any) -> Any:
             reading.set()
             await go.wait()
-            return await stores.jobs.journal(*args, **kwargs)
+            return await stores.jobs.page(*args, **kwargs)
 
         job = await submitted(stores)
-        runner = runner_of(stores, store=Instead(stores.jobs, journal=slow))
+        runner = runner_of(stores, store=Instead(stores.jobs, page=slow))
         running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
         await asyncio.wait_for(reading.wait(), 5)
         [held] = runner._leases._held.values()
@@ -503,10 +505,10 @@ def test_a_server_that_goes_away_before_the_handler_began_costs_no_attempt(backe
 
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
-        runner = runner_of(stores, store=Instead(stores.jobs, journal=gone))
+        runner = runner_of(stores, store=Instead(stores.jobs, page=gone))
         assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "interrupted"
         assert (await stores.jobs.job(job)).attempts == 0
-        runner = runner_of(stores, store=Instead(stores.jobs, journal=gone, give_back=gone), lease_s=0.1)
+        runner = runner_of(stores, store=Instead(stores.jobs, page=gone, give_back=gone), lease_s=0.1)
         assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "interrupted"
         view = await stores.jobs.job(job)
         assert (view.status, view.attempts) == ("running", 1), "nobody could tell it: it stays as it was"

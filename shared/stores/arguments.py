@@ -1,0 +1,45 @@
+"""What several scripts are given alike, by the names in their heads."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.ids import session_of
+from ekiden.shared.stores import keys
+from ekiden.shared.stores.base import Lease
+
+__all__ = ["commit_of", "identity_of", "session_keys", "variables_of"]
+
+
+def session_keys(job: str) -> dict[str, str]:
+    """Return the keys that most scripts share."""
+    session = session_of(job)
+    return {
+        "job": keys.job(job),
+        "journal": keys.journal(job),
+        "blobs": keys.blobs(job),
+        "session": keys.session(session),
+        "messages": keys.messages(session),
+        "older_messages": keys.older_messages(session),
+        "inbox": keys.inbox(session),
+        "state": keys.state(session),
+    }
+
+
+def commit_of(lease: Lease, commit_id: str) -> dict[str, str | int]:
+    """Return what fences a commit of a running leg, and makes it known when it is repeated."""
+    return {"id": lease.job, "fence": lease.fence, "leg": lease.leg, "seq": lease.seq, "commit": commit_id}
+
+
+def variables_of(state: Mapping[str, Any]) -> list[str]:
+    """Return session variables as the scripts take them: name and JSON of each; an empty text takes one away."""
+    pairs = [(name, "" if value is None else json.dumps(value, ensure_ascii=False)) for name, value in state.items()]
+    return [text for pair in pairs for text in pair]
+
+
+def identity_of(context: HandoffContext) -> str:
+    """Name what a handoff says: an identical one, said again in the same job, is refused."""
+    said = context.model_dump_json(include={"from_agent", "to_agent", "reason", "context", "summary", "payload"})
+    return hashlib.sha256(said.encode()).hexdigest()[:16]

@@ -222,8 +222,8 @@ def print_table(title: str, rounds: dict[str, list[Round]]) -> None:
         cpu = ratios([one.total_ms for one in rounds[name]], [one.total_ms for one in rounds["Ekiden"]])
         print(f"jobs per CPU second, Ekiden / {name}: {median(cpu):.2f} (rounds from {min(cpu):.2f} to {max(cpu):.2f})")
         if all(one.took_ms for one in rounds[name]):
-            took = ratios([one.took_ms for one in rounds["Ekiden"]], [one.took_ms for one in rounds[name]])
-            print(f"latency, Ekiden / {name}: {median(took):.2f}")
+            times = ratios([one.took_ms for one in rounds["Ekiden"]], [one.took_ms for one in rounds[name]])
+            print(f"latency, Ekiden / {name}: {median(times):.2f}")
 
 
 def ratios(above: list[float], below: list[float]) -> list[float]:

@@ -219,10 +219,17 @@ class Client(Operations):
         return isinstance(last.record, Ended) and (await self.job(job)).is_over
 
     async def wait(self, job: str) -> JobView:
-        """Return the job once it has ended."""
-        async for _ in self.follow(job):
-            pass
-        return await self.job(job)
+        """Return the job once it has ended, whoever submitted it: on one connection for all. Raises as ``follow``."""
+        place = self.place(job)
+        while True:
+            try:
+                async with self._stores.ends.news_of(job) as news:
+                    while not place.checked(view := await self.job(job)).is_over:
+                        await news.wait()
+                        news.clear()
+                    return view
+            except StoreUnavailable:
+                await self._stores.ping()  # reconnects, or says for good that nobody answers
 
     async def entries(self, job: str) -> list[Entry]:
         """Return the whole journal as it is now. Raises ``UnknownJob``."""

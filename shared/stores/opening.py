@@ -8,6 +8,7 @@ from ekiden.shared.stores.checks import ailment, check, ping
 from ekiden.shared.stores.confirming import Confirming
 from ekiden.shared.stores.dead_letters import RedisDeadLetterStore
 from ekiden.shared.stores.durability import Durability, Identity, durability_of, identity_of
+from ekiden.shared.stores.ends import RedisEnds
 from ekiden.shared.stores.intake import RedisIntakeStore
 from ekiden.shared.stores.jobs import RedisJobStore
 from ekiden.shared.stores.live import RedisLiveStore
@@ -31,6 +32,7 @@ class Stores:
     pools: RedisPoolStore
     dead_letters: RedisDeadLetterStore
     intake: RedisIntakeStore
+    ends: RedisEnds
     signing: Signing
 
     @classmethod
@@ -46,6 +48,7 @@ class Stores:
             RedisPoolStore(client),
             RedisDeadLetterStore(client),
             RedisIntakeStore(client),
+            RedisEnds(client),
             signing,
         )
 
@@ -80,6 +83,7 @@ class Stores:
 
     async def close(self) -> None:
         """Close the connections."""
+        self.ends.close()
         await self.client.aclose()
 
 

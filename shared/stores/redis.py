@@ -26,14 +26,14 @@ from ekiden.shared.errors import (
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.wire import Wire, packed
 
-__all__ = ["Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
+__all__ = ["PipelinedRedis", "Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
 
 Redis = redis.Redis
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_SHORT = ("EVALSHA", "GET", "HGET", "EXISTS")
+_SHORT = ("EVALSHA", "GET", "HGET", "HGETALL", "EXISTS")
 _PAUSES = ExponentialBackoff(cap=0.5, base=0.02)
 _SENT_AGAIN = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.ReadOnlyError)
 """READONLY: after a failover the name stands for another server, which a new connection finds."""
@@ -82,6 +82,10 @@ class PipelinedRedis(redis.Redis):
     _wire: Wire | None = None
     _opening: "asyncio.Task[Wire] | None" = None
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._listeners: dict[str, Callable[[], None]] = {}
+
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """See redis-py."""
         command = packed(args) if args[0] in _SHORT else None
@@ -90,6 +94,20 @@ class PipelinedRedis(redis.Redis):
         value = await self._call(command)
         callback = self.response_callbacks.get(args[0])
         return callback(value) if callback else value
+
+    async def listen(self, channel: str, heard: Callable[[], None]) -> None:
+        """Call ``heard`` whenever something is published on ``channel`` from now on.
+
+        Over the shared connection. ``heard`` is also called after that was lost: something may have been missed.
+        """
+        self._listeners[channel] = heard
+        await self._call(_packed("SUBSCRIBE", channel))
+
+    def unlisten(self, channel: str) -> None:
+        """Hear no more of ``channel``."""
+        self._listeners.pop(channel, None)
+        if self._wire is not None:
+            self._wire.tell(_packed("UNSUBSCRIBE", channel))
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Close all connections."""
@@ -129,7 +147,16 @@ class PipelinedRedis(redis.Redis):
 
     async def _opened(self) -> Wire:
         timeout_s: float = self.connection_pool.connection_kwargs["socket_timeout"]
-        return await Wire.open(self.connection_pool, timeout_s, lambda channel, text: None)
+        wire = await Wire.open(self.connection_pool, timeout_s, self._heard)
+        with suppress(exceptions.RedisError):
+            await asyncio.gather(*(wire.call(_packed("SUBSCRIBE", channel)) for channel in self._listeners))
+        for heard in list(self._listeners.values()):
+            heard()
+        return wire
+
+    def _heard(self, channel: str) -> None:
+        if (heard := self._listeners.get(channel)) is not None:
+            heard()
 
 
 def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0, connections: int = 16) -> Redis:
@@ -151,6 +178,12 @@ def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0, connections: 
         health_check_interval=10,
     )
     return PipelinedRedis.from_pool(pool)
+
+
+def _packed(*words: str) -> bytes:
+    command = packed(words)
+    assert command is not None, "what we say ourselves is short"
+    return command
 
 
 def sent_at() -> float:

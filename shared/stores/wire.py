@@ -35,25 +35,25 @@ class Wire(asyncio.Protocol):
     """Sends commands, and gives each caller its answer. Of one event loop; lost once its connection is.
 
     Answers come in the order of the commands, so one that its caller waits for no more is only passed over. What is
-    published comes between them (RESP3) and goes to ``heard``, channel and text. Nobody waits longer than ``timeout_s``
+    published comes between them (RESP3) and is told to ``heard``: its channel. Nobody waits longer than ``timeout_s``
     for the server's next word: then it counts as lost, as far as all callers are concerned.
     """
 
-    def __init__(self, timeout_s: float, heard: Callable[[str, str], None]) -> None:
+    def __init__(self, timeout_s: float, heard: Callable[[str], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._timeout_s = timeout_s
         self._heard = heard
         self._parser: Any = None
         self._writer: asyncio.StreamWriter | None = None
         self._unsent: list[bytes] = []
-        self._unanswered: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._unanswered: deque[tuple[asyncio.Future[Any] | None, float]] = deque()
         self._room = asyncio.Semaphore(MOST_UNANSWERED)
         self._last_word_s = 0.0
         self._watch: asyncio.TimerHandle | None = None
         self._lost: Exception | None = None
 
     @classmethod
-    async def open(cls, pool: ConnectionPool, timeout_s: float, heard: Callable[[str, str], None]) -> Self:
+    async def open(cls, pool: ConnectionPool, timeout_s: float, heard: Callable[[str], None]) -> Self:
         """Return a wire to where ``pool`` leads. Raises what redis-py does."""
         connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 3})
         await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
@@ -86,14 +86,14 @@ class Wire(asyncio.Protocol):
         if self._lost is not None:
             self._room.release()
             raise _again(self._lost)
-        if not self._unsent:
-            self._loop.call_soon(self._flush)
-        self._unsent.append(command)
         answer: asyncio.Future[Any] = self._loop.create_future()
-        self._unanswered.append((answer, self._loop.time()))
-        if self._watch is None:
-            self._watch = self._loop.call_later(self._timeout_s, self._look)
+        self._send(command, answer)
         return await answer
+
+    def tell(self, command: bytes) -> None:
+        """Send a command whose answer nobody waits for."""
+        if self._lost is None:
+            self._send(command, None)
 
     def close(self) -> None:
         """Close the connection; whoever still waits is told that it is lost."""
@@ -113,19 +113,32 @@ class Wire(asyncio.Protocol):
         """Tell all who wait."""
         self._lose(exceptions.ConnectionError(f"Connection lost{f': {exc}' if exc else ''}"))
 
+    def _send(self, command: bytes, answer: asyncio.Future[Any] | None) -> None:
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(command)
+        self._unanswered.append((answer, self._loop.time()))
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._timeout_s, self._look)
+
     def _take(self, reply: Any) -> None:
         if isinstance(reply, hiredis.PushNotification) and reply[0] not in ("subscribe", "unsubscribe"):
             if reply[0] == "message":
-                self._heard(reply[1], reply[2])
+                self._heard(reply[1])
             return
-        answer, _ = self._unanswered.popleft()
-        self._room.release()
-        if answer.done():  # its caller was cancelled
+        answer = self._next_waiting()
+        if answer is None or answer.done():  # its caller was cancelled
             return
         if isinstance(reply, Exception):
             answer.set_exception(reply)
         else:
             answer.set_result(reply)
+
+    def _next_waiting(self) -> asyncio.Future[Any] | None:
+        answer, _ = self._unanswered.popleft()
+        if answer is not None:
+            self._room.release()
+        return answer
 
     def _flush(self) -> None:
         if self._writer is not None:
@@ -153,9 +166,8 @@ class Wire(asyncio.Protocol):
             self._writer.transport.abort()
             self._writer = None
         while self._unanswered:
-            answer, _ = self._unanswered.popleft()
-            self._room.release()
-            if not answer.done():
+            answer = self._next_waiting()
+            if answer is not None and not answer.done():
                 answer.set_exception(_again(error))
 
 

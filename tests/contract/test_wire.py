@@ -76,11 +76,10 @@ def test_an_answer_that_its_caller_waits_for_no_more_goes_to_nobody_else(line: t
 def test_an_error_of_the_server_is_the_callers_alone(line: tuple[Server, Proxy]) -> None:
     async def scenario(client: Redis) -> None:
         echo = await echo_of(client)
-        unknown, known = await asyncio.gather(
-            as_any(client.evalsha("0" * 40, 0)), echo("known"), return_exceptions=True
-        )
-        assert isinstance(unknown, exceptions.NoScriptError)
-        assert known == "known"
+        calls = as_any(client.evalsha("0" * 40, 0)), echo("known")
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert isinstance(found[0], exceptions.NoScriptError)
+        assert found[1] == "known"
 
     run(line[0].url, scenario)
 

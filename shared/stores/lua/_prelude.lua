@@ -249,6 +249,7 @@ local function finish(id, k, at)
   abandon(id, k.job)
   report(id, k.job, ARGV[at])
   leave(id, k.job, k.session, k.inbox)
+  redis.pcall('PUBLISH', ENDED .. id, ARGV[at])   -- a hint: whoever may not publish ends jobs all the same
 end
 
 -- The keys of the scripts that end a job.

@@ -1,15 +1,13 @@
 """HandoffContext: what one agent gives the next. Versioned; stored examples of every version are a test.
 
-The whole context is kept with the job and returned by the claim. The queue message carries ``for_wire()``: long fields
-are elided there, so that a message stays under 4 KB however long the conversation.
+It is kept with the job and returned by the claim; the queue message only names it.
 """
 
-import json
 import time
 import uuid
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 __all__ = [
     "VERSION",
@@ -23,10 +21,6 @@ __all__ = [
 ]
 
 VERSION = 1
-MAX_WIRE_BYTES = 240
-"""What a field may take in a queue message, as JSON: it is escaped there twice, and there are six of them."""
-MAX_WIRE_REASON = 20
-"""Characters of a longer reason that are kept, for people who look into a queue."""
 
 
 class _Frozen(BaseModel):
@@ -97,8 +91,6 @@ class HandoffContext(_Frozen):
     """Who gets control back when the agent has ended, the last one first."""
     returned: Returned | None = None
     """Set where this is such a return."""
-    elided: tuple[str, ...] = Field(default=())
-    """Fields left out of this copy because they are long."""
 
     def encode(self) -> str:
         """Return the compact JSON form."""
@@ -108,17 +100,6 @@ class HandoffContext(_Frozen):
     def decode(cls, text: str) -> "HandoffContext":
         """Read ``encode()``'s JSON; fields that a later version added are ignored."""
         return cls.model_validate_json(text)
-
-    def for_wire(self) -> "HandoffContext":
-        """Return a copy that is small enough for a queue message."""
-        values = self.model_dump(mode="json", include={"reason", "context", "summary", "payload", "calls", "returned"})
-        long = [name for name, value in values.items() if len(json.dumps(value)) > MAX_WIRE_BYTES]
-        changes: dict[str, Any] = dict.fromkeys(long)
-        if "calls" in changes:
-            changes["calls"] = ()
-        if "reason" in changes:
-            changes["reason"] = f"{self.reason[:MAX_WIRE_REASON]}…"
-        return self.model_copy(update={**changes, "elided": tuple(long)}) if long else self
 
     def with_id(self, handoff_id: str) -> "HandoffContext":
         """Return a copy with this handoff's id."""

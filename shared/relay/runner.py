@@ -119,14 +119,13 @@ class Runner:
             return "interrupted"
 
     async def _claim_and_run(self, message: LegMessage, queue: str) -> str:
-        handoff = message.handoff
         if await self._believing.is_misplaced(message, queue):
             return "misplaced"
         claim = Claim(
             job=message.job,
             leg=message.leg,
-            handoff_id=handoff.metadata.handoff_id,
-            agent=handoff.to_agent,
+            handoff_id=message.id,
+            agent=message.agent,
             owner=secrets.token_hex(8),
             worker=PROCESS,
         )

@@ -8,8 +8,8 @@ async with Client("redis://localhost") as client:
 """
 
 import asyncio
+import secrets
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -132,7 +132,7 @@ class Client(Operations):
         """
         request = checked_request(
             prompt=storable(prompt),
-            request_id=request_id or uuid.uuid4().hex,
+            request_id=request_id or secrets.token_hex(16),
             agent=storable(agent),
             strategy=storable(strategy),
             cwd=checked_folder(cwd),

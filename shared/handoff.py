@@ -4,10 +4,11 @@ It is kept with the job and returned by the claim; the queue message only names 
 """
 
 import time
-import uuid
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from ekiden.shared.ids import drawn_id
 
 __all__ = [
     "VERSION",
@@ -17,7 +18,6 @@ __all__ = [
     "History",
     "Returned",
     "first_context",
-    "new_handoff_id",
 ]
 
 VERSION = 1
@@ -129,7 +129,7 @@ class HandoffContext(_Frozen):
         """
         metadata = self.metadata.model_copy(
             update={
-                "handoff_id": new_handoff_id(),
+                "handoff_id": drawn_id(),
                 "timestamp": time.time(),
                 "handoff_chain": (*self.metadata.handoff_chain, to_agent),
                 "chain_depth": self.metadata.chain_depth + (0 if is_route else 1),
@@ -152,7 +152,7 @@ class HandoffContext(_Frozen):
         *outer, frame = self.calls
         metadata = self.metadata.model_copy(
             update={
-                "handoff_id": new_handoff_id(),
+                "handoff_id": drawn_id(),
                 "timestamp": time.time(),
                 "handoff_chain": self.metadata.handoff_chain[: frame.chain_length],
             }
@@ -168,15 +168,10 @@ class HandoffContext(_Frozen):
         )
 
 
-def new_handoff_id() -> str:
-    """Draw an id for one handoff."""
-    return uuid.uuid4().hex[:16]
-
-
 def first_context(job: str, traceparent: str = "") -> HandoffContext:
     """Return the context of leg 0: from the user, to the dispatcher's router; it names the job's trace."""
     metadata = HandoffMetadata(
-        handoff_id=new_handoff_id(),
+        handoff_id=drawn_id(),
         timestamp=time.time(),
         handoff_chain=("user",),
         chain_depth=0,

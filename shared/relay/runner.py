@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import random
-import secrets
 import socket
 import uuid
 from dataclasses import replace
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 
 from ekiden.shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
 from ekiden.shared.graces import GIVE_BACK_S
-from ekiden.shared.ids import is_first_of_session, parent_of, session_of
+from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
 from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.records import Delegated, Ended, Paused, Record, Refused
 from ekiden.shared.relay.believing import Believing
@@ -126,7 +125,7 @@ class Runner:
             leg=message.leg,
             handoff_id=message.id,
             agent=message.agent,
-            owner=secrets.token_hex(8),
+            owner=drawn_id(),
             worker=PROCESS,
         )
         claimed = await self._claim(claim)

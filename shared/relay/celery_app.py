@@ -40,14 +40,16 @@ from ekiden.shared.stores.views import PoolView
 from ekiden.shared.telemetry.starting import start_telemetry
 from ekiden.shared.version import VERSION
 
-__all__ = ["make_app"]
+__all__ = ["make_app", "spare_the_collector"]
 
 FOLLOW_S = 1.0
 """How often a pool looks which catalog is in force."""
 WRITE_S = 5.0
 """How long the consumer waits until a dead letter is kept."""
-GC_THRESHOLDS = (50_000, 20, 50)
-"""Objects more than there were when Python last looked for cycles, then looks at the young before one at the older."""
+GC_THRESHOLDS = (10_000, 5, 100)
+"""Objects more than there were when Python last looked for cycles; looks at the young before one at those that stayed,
+which bounds how long that one takes (50 ms with 50,000 of them); and so on.
+"""
 
 T = TypeVar("T")
 
@@ -151,7 +153,7 @@ class _Relay:
             believing=Believing(self._stores.signing, self._stores.dead_letters),
         )
         self._beat.start()
-        _spare_the_collector()
+        spare_the_collector()
 
     def leave(self) -> None:
         """End the idle processes of the quarantine; they tell what they have to tell."""
@@ -215,7 +217,7 @@ class _Relay:
             consumer.call_soon(consumer.add_task_queue, queue)
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """Let Python's collector of cycles look at little, and seldom.
 
     By itself it looks at the young every 700 objects, and now and then at all that was imported, which stays: a hundred

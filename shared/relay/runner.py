@@ -20,7 +20,7 @@ from ekiden.shared.records import Delegated, Ended, Paused, Record, Refused
 from ekiden.shared.relay.believing import Believing
 from ekiden.shared.relay.committing import said_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import Held, Leases
-from ekiden.shared.relay.leg import Handler, Leg, MadeProgress, closing_records, journal_of
+from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_records, journal_of
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.message import LegMessage
 from ekiden.shared.relay.moving import GIVEN_BACK, return_of, step_of
@@ -207,9 +207,9 @@ class Runner:
         state = await sessions.state(session_of(lease.job)) if sessions else {}
         watch.opened(entries)
         until_progress = self._until_progress
-        return Leg(
+        leg = Leg(
             claimed,
-            entries,
+            entries[:PAGE],
             self._store,
             patiently=self._patiently,
             earlier=earlier,
@@ -220,6 +220,8 @@ class Runner:
             watch=watch,
             lifetime=held,
         )
+        await leg.read_on(entries[PAGE:])
+        return leg
 
     async def _earlier(self, job: str) -> list[Said]:
         """Return what was said in the session before this job; the first job of a session and a child need not look."""

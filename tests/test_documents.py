@@ -21,6 +21,7 @@ COMMAND = re.compile(r"\bekiden ((?:[a-z]+(?:\\?\|[a-z]+)* ?)+)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 SETTING = re.compile(r"`(ekiden\.[a-z_]+|agents\.(?:routing|tracing)\.[a-z_.]+|tools\.[a-z_]+)`")
 OF_OTHERS = {
+    "--alone",
     "--wait-replicas",
     "--build",
     "--scale",

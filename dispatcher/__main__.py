@@ -3,7 +3,7 @@
 import sys
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.secrets import withdraw
+from ekiden.shared.process_secrets import withdraw
 
 __all__ = ["main"]
 

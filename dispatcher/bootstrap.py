@@ -9,8 +9,8 @@ from functools import partial
 
 import structlog
 
+from ekiden.dispatcher.catalog_in_force import CatalogInForce, CurrentCatalogHandler
 from ekiden.dispatcher.dispatch import DispatchHandler
-from ekiden.dispatcher.following import CatalogInForce, FollowingHandler
 from ekiden.dispatcher.intake import serve_intake
 from ekiden.dispatcher.publishing import publish_own
 from ekiden.dispatcher.routing.llm import ROUTER_AGENT, RouterModel
@@ -20,23 +20,23 @@ from ekiden.shared.definitions.loader import layered, shipped_agents_dir
 from ekiden.shared.definitions.trusted import levels_here
 from ekiden.shared.errors import CatalogNotReady, Forged, NoCatalog, UnreadableDefinition
 from ekiden.shared.llm.models import Models, ModelValues
-from ekiden.shared.relay.served import Served
+from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
 
 __all__ = ["build", "load_catalog", "strategies_of"]
 
-PATIENCE_S = 5.0
+MAX_WAIT_S = 5.0
 """How long a job waits in its place for a catalog that is still being learned, before it gives up its worker."""
 
 log = structlog.get_logger(__name__)
 
 
-async def build(settings: Settings, stores: Stores) -> Served:
+async def build(settings: Settings, stores: Stores) -> PoolComponents:
     """Return the handler of leg 0, which follows the catalog in force, and what becomes of our own agent files."""
     own = load_catalog(settings)
-    strategies = strategies_of(settings, PATIENCE_S)
-    in_force = CatalogInForce(stores.catalogs, PATIENCE_S)
+    strategies = strategies_of(settings, MAX_WAIT_S)
+    in_force = CatalogInForce(stores.catalogs, MAX_WAIT_S)
     handler_for = partial(
         DispatchHandler,
         router=strategies[settings.routing_strategy],
@@ -60,10 +60,10 @@ async def build(settings: Settings, stores: Stores) -> Served:
         with suppress(NoCatalog, CatalogNotReady, Forged, UnreadableDefinition):  # the legs say so
             await strategies.prepare(await in_force())
 
-    async def attend(beside: Stores) -> None:
+    async def serve(beside: Stores) -> None:
         await serve_intake(beside, settings.wait_replicas)
 
-    return Served(FollowingHandler(in_force, handler_for), begin=begin, follow=follow, attend=attend)
+    return PoolComponents(CurrentCatalogHandler(in_force, handler_for), begin=begin, follow=follow, serve=serve)
 
 
 def load_catalog(settings: Settings) -> Catalog:
@@ -79,15 +79,15 @@ def load_catalog(settings: Settings) -> Catalog:
     return catalog
 
 
-def strategies_of(settings: Settings, patience_s: float | None = None) -> Strategies:
-    """Return the routing strategies as the settings have them; see ``RoutingValues`` for ``patience_s``."""
+def strategies_of(settings: Settings, max_wait_s: float | None = None) -> Strategies:
+    """Return the routing strategies as the settings have them; see ``RoutingValues`` for ``max_wait_s``."""
     values = RoutingValues(
         rule_threshold=settings.routing_rule_threshold,
         semantic_threshold=settings.routing_semantic_threshold,
         top_k=settings.routing_semantic_top_k,
         model_for=_router_model(settings),
         asks_model=settings.routing_llm_model is not None,
-        patience_s=patience_s,
+        max_wait_s=max_wait_s,
     )
     return routers(values)
 

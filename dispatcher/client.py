@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from ekiden.dispatcher.intake import ask_dispatcher
+from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
-from ekiden.dispatcher.places import Place
 from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
 from ekiden.dispatcher.submitting import Created, OwnJobs, create_job
 from ekiden.shared.definitions.model import AgentDefinition
@@ -25,15 +25,15 @@ from ekiden.shared.handoff import first_context
 from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
-from ekiden.shared.relay.stopping import stop_or_wait
+from ekiden.shared.relay.termination import stop_or_wait
 from ekiden.shared.settings import SessionPolicy, load_settings
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy
-from ekiden.shared.stores.confirming import Insisting
+from ekiden.shared.stores.job_reader import Unfinished
 from ekiden.shared.stores.opening import open_stores
-from ekiden.shared.stores.reading import Unfinished
-from ekiden.shared.stores.sessions import Said, SessionView
+from ekiden.shared.stores.replication import RequireReplicas
+from ekiden.shared.stores.sessions import SessionMessage, SessionView
 from ekiden.shared.stores.views import JobView, LivePiece
 from ekiden.shared.telemetry.starting import LateTelemetry
 
@@ -44,7 +44,7 @@ WAIT_S = 2.0
 DEADLINE_S = 7 * 86_400.0
 MAX_FOLLOWED = 1_000
 """Jobs that one client follows at once: each holds a connection while it waits, beside those for all other commands."""
-MAX_FAMILY = 2_000
+MAX_JOB_TREE = 2_000
 """Jobs below one whose journals are read with its own."""
 _PAGE = 20
 """How many jobs are asked for in one question."""
@@ -64,7 +64,7 @@ class Client(Operations):
     """
 
     def __init__(self, url: str, wait_replicas: int = 0, signing: Signing = OFF) -> None:
-        confirming = Insisting(wait_replicas)
+        confirming = RequireReplicas(wait_replicas)
         self._stores = open_stores(url, retries=3, confirming=confirming, signing=signing)
         self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
         self._telemetry = LateTelemetry("ekiden-client")
@@ -172,9 +172,9 @@ class Client(Operations):
                 self._by_intake = True
         return await ask_dispatcher(self._stores, request, self._wait_replicas)
 
-    def place(self, job: str) -> Place:
+    def cursor(self, job: str) -> JournalCursor:
         """Return the beginning of a job's journal, to read on from; it is known whether it was submitted here."""
-        return self._own.place(job)
+        return self._own.cursor(job)
 
     async def follow(self, job: str, after: int = 0) -> AsyncIterator[Entry | None]:
         """Yield the journal's entries from the start (or behind ``after``) to the job's end.
@@ -184,35 +184,35 @@ class Client(Operations):
 
         Raises ``UnknownJob``, also when the server has lost the whole job, were its number another job's by now.
         """
-        place = self.place(job)
+        cursor = self.cursor(job)
         for entry in (await self.entries(job))[:after]:
-            place.note(entry)
+            cursor.note(entry)
         while True:
             try:
-                entries = await self.behind(job, place)
+                entries = await self.entries_after(job, cursor)
             except StoreUnavailable:
                 await self._stores.ping()  # reconnects, or says for good that nobody answers
                 continue
             except WentBack:
-                place.go_back(await self.entries(job))
+                cursor.go_back(await self.entries(job))
                 continue
             for entry in entries:
-                place.note(entry)
+                cursor.note(entry)
                 yield entry
-            if not place.seq:
+            if not cursor.seq:
                 await self.job(job)  # or is it lost before anything was read of it?
             if not entries:
                 yield None
             elif await self.has_ended(job, entries[-1]):
                 return
 
-    async def behind(self, job: str, place: Place, wait_s: float = WAIT_S) -> list[Entry]:
+    async def entries_after(self, job: str, cursor: JournalCursor, wait_s: float = WAIT_S) -> list[Entry]:
         """Return a page of the journal's entries behind ``place``, waiting up to ``wait_s`` for the first.
 
         Raises ``WentBack`` when the journal has lost what was read of it.
         """
         stores = self._waiting if wait_s else self._stores
-        return await stores.jobs.journal(job, place.seq, wait_s=wait_s, seen_ms=place.seen_ms)
+        return await stores.jobs.journal(job, cursor.seq, wait_s=wait_s, seen_ms=cursor.seen_ms)
 
     async def has_ended(self, job: str, last: Entry) -> bool:
         """Tell whether nothing comes behind ``last``: an ended job may have been retried meanwhile."""
@@ -220,11 +220,11 @@ class Client(Operations):
 
     async def wait(self, job: str) -> JobView:
         """Return the job once it has ended, whoever submitted it: on one connection for all. Raises as ``follow``."""
-        place = self.place(job)
+        cursor = self.cursor(job)
         while True:
             try:
                 async with self._stores.ends.news_of(job) as news:
-                    while not place.checked(view := await self.job(job)).is_over:
+                    while not cursor.checked(view := await self.job(job)).is_over:
                         await news.wait()
                         news.clear()
                     return view
@@ -239,22 +239,22 @@ class Client(Operations):
     async def journals(self, job: str) -> dict[str, list[Entry]]:
         """Return the whole journals of a job and of all that was delegated below it, parents first.
 
-        At most ``MAX_FAMILY`` of them. Raises ``UnknownJob``.
+        At most ``MAX_JOB_TREE`` of them. Raises ``UnknownJob``.
         """
         found = {job: await self.entries(job)}
         level = _delegated(found[job])
-        while level := level[: MAX_FAMILY - len(found)]:
+        while level := level[: MAX_JOB_TREE - len(found)]:
             journals = await _each(lambda child: journal_of(self._stores.jobs, child), level)
             found |= zip(level, journals, strict=True)
             level = [child for journal in journals for child in _delegated(journal)]
         return found
 
-    async def news(self, read: Mapping[str, Place]) -> dict[str, list[Entry]]:
+    async def new_entries(self, read: Mapping[str, JournalCursor]) -> dict[str, list[Entry]]:
         """Return what the journals of jobs have behind the places up to which each was read; a page at most.
 
         Raises ``WentBack`` when one has lost what was read of it.
         """
-        pages = await _each(lambda job: self.behind(job, read[job], 0.0), read)
+        pages = await _each(lambda job: self.entries_after(job, read[job], 0.0), read)
         return dict(zip(read, pages, strict=True))
 
     async def children(self, job: str) -> list[JobView]:
@@ -296,9 +296,9 @@ class Client(Operations):
         """Return a session. Raises ``UnknownJob``."""
         return await self._stores.sessions.session(session)
 
-    async def said(self, session: str) -> list[Said]:
+    async def messages(self, session: str) -> list[SessionMessage]:
         """Return all that was said in a session, oldest first."""
-        return await self._stores.sessions.said(session, limit=None)
+        return await self._stores.sessions.messages(session, limit=None)
 
     async def state(self, session: str) -> dict[str, Any]:
         """Return a session's variables, by name."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import structlog
 
-from ekiden.dispatcher.routing.base import Route, Router, RoutingResult, Surroundings, routable
+from ekiden.dispatcher.routing.base import RequestContext, Route, Router, RoutingResult, routable
 from ekiden.dispatcher.routing.followup import SESSION
 from ekiden.dispatcher.routing.overrides import AUTO
 from ekiden.shared.definitions.catalog import Catalog
@@ -17,7 +17,7 @@ from ekiden.shared.ids import is_first_of_session, session_of
 from ekiden.shared.outcomes import Budget, Failed, Outcome, Transfer
 from ekiden.shared.records import Routed, RoutingStage, Unrouted
 from ekiden.shared.relay.leg import Leg
-from ekiden.shared.stores.sessions import Said, SessionView
+from ekiden.shared.stores.sessions import SessionMessage, SessionView
 
 __all__ = ["DispatchHandler", "nobody", "with_default"]
 
@@ -91,8 +91,8 @@ class DispatchHandler:
         if router is None:
             note = f"the strategy {strategy!r} is not to be had here: no model is set up"
             return self._fallen_back(RoutingResult(stages=(RoutingStage(stage=str(strategy), note=note),)), leg)
-        around = Surroundings(_said_by_user(leg.earlier), leg.watch.model)
-        return self._fallen_back(await router.route(request.prompt, self.catalog, around), leg)
+        context = RequestContext(_said_by_user(leg.earlier), leg.watch.model)
+        return self._fallen_back(await router.route(request.prompt, self.catalog, context), leg)
 
     def _named(self, name: str) -> RoutingResult:
         try:
@@ -117,7 +117,7 @@ class DispatchHandler:
             stage=SESSION, agent=agent, confidence=100, decided=True, note=f"policy {session.policy}: it {why}"
         )
 
-    def _last_speaker(self, earlier: Sequence[Said]) -> str | None:
+    def _last_speaker(self, earlier: Sequence[SessionMessage]) -> str | None:
         return next((said.agent for said in reversed(earlier) if said.agent in self.catalog), None)
 
     def _fallen_back(self, result: RoutingResult, leg: Leg) -> RoutingResult:
@@ -176,7 +176,7 @@ def _listed(catalog: Catalog, result: RoutingResult) -> list[AgentDefinition]:
     return agents[:_LISTED]
 
 
-def _said_by_user(earlier: Sequence[Said]) -> tuple[str, ...]:
+def _said_by_user(earlier: Sequence[SessionMessage]) -> tuple[str, ...]:
     return tuple(said.message.text for said in earlier if said.message.role == "user")[-_MESSAGES:]
 
 

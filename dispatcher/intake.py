@@ -29,9 +29,9 @@ from ekiden.shared.errors import (
 )
 from ekiden.shared.signing import Signing
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.confirming import Insisting
 from ekiden.shared.stores.intake import MAX_BYTES, RedisIntakeStore, Taken
 from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.replication import RequireReplicas
 
 __all__ = ["ask_dispatcher", "serve_intake"]
 
@@ -177,7 +177,7 @@ def _told(answer: _Answer, own: int, had: int, trouble: str) -> _Answer:
         trouble = trouble or f"{had} had it when the dispatcher had waited for {own}, as it is set up to"
     job = answer.reply.job
     try:
-        Insisting(max(own, answer.wanted)).heard(job, had, trouble)
+        RequireReplicas(max(own, answer.wanted)).heard(job, had, trouble)
     except NotConfirmed as error:
         message = str(unconfirmed(error, job, answer.request_id))
         return answer._replace(reply=_Reply(job=job, error=NotConfirmed.__name__, message=message))

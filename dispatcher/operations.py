@@ -15,9 +15,9 @@ class Operations:
 
     _stores: Stores
 
-    async def ailment(self) -> str | None:
+    async def health_problem(self) -> str | None:
         """Say why the server takes no writes just now, and what to do; None when it does."""
-        return await self._stores.ailment()
+        return await self._stores.health_problem()
 
     async def now_ms(self) -> int:
         """Return the server's clock, in ms since the epoch: all times of a job are by it."""

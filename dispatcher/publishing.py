@@ -10,7 +10,7 @@ import structlog
 
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
+from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
 from ekiden.shared.errors import CatalogReplaced
 from ekiden.shared.stores.catalogs import InForce, Publication, RedisCatalogStore
 

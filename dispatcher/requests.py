@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
-from ekiden.shared.nearness import nearest
 from ekiden.shared.settings import SessionPolicy
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy
+from ekiden.shared.suggestions import nearest
 from ekiden.shared.variables import problem_of
 
 __all__ = ["SubmitRequest", "checked_folder", "checked_request", "checked_state", "require_agent", "why_invalid"]

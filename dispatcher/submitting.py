@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ekiden.dispatcher.places import Place
+from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.requests import SubmitRequest, require_agent
 from ekiden.shared.errors import NotConfirmed, UnknownJob, WentBack
 from ekiden.shared.handoff import first_context
@@ -70,9 +70,9 @@ class OwnJobs:
         if len(self._requests) > MAX_REMEMBERED:
             del self._requests[next(iter(self._requests))]
 
-    def place(self, job: str) -> Place:
+    def cursor(self, job: str) -> JournalCursor:
         """Return the beginning of the job's journal, which only that of our own request is if it was created here."""
-        return Place(job, self._requests.get(job))
+        return JournalCursor(job, self._requests.get(job))
 
 
 def _record_of(request: SubmitRequest) -> JobRequested:

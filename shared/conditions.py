@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from ekiden.shared.allowance import allowing, spend
 from ekiden.shared.condition_costs import UNITS_A_STEP, cost_of
 from ekiden.shared.errors import ConditionFailed, DefinitionError, TooCostly
+from ekiden.shared.step_limits import limited, spend
 
 __all__ = ["VARIABLES", "Condition"]
 
@@ -92,7 +92,7 @@ class Condition:
         said = f"condition {self.text!r} costs too much with what it looks at: use fewer loops, or look at less"
         if cost > MAX_COST:
             raise ConditionFailed(said)
-        with allowing() as allowance:
+        with limited() as allowance:
             try:
                 spend(1 + cost // UNITS_A_STEP)
             except TooCostly:

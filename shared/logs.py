@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import structlog
 
 from ekiden.shared.redaction import redact, redact_all
-from ekiden.shared.visible import visible
+from ekiden.shared.terminal_text import visible
 
 __all__ = ["configure_logs"]
 

@@ -11,10 +11,10 @@ __all__ = [
     "Answer",
     "Budget",
     "Cancelled",
-    "Child",
+    "ChildJob",
     "Failed",
     "Outcome",
-    "PauseCause",
+    "SuspendCause",
     "Suspended",
     "TerminationReason",
     "Transfer",
@@ -34,7 +34,7 @@ TerminationReason = Literal[
     "GUARDRAIL",
     "NO_ROUTE",
 ]
-PauseCause = Literal["missing_tools", "retry", "children", "catalog"]
+SuspendCause = Literal["missing_tools", "retry", "children", "catalog"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Child:
+class ChildJob:
     """A delegated job: begun by the suspension that names it, or waited for again."""
 
     job: str
@@ -101,10 +101,10 @@ class Child:
 class Suspended:
     """The leg gives up its worker and is woken after ``delay_s``, or by its ``children``."""
 
-    cause: PauseCause
+    cause: SuspendCause
     delay_s: float
     detail: str = ""
-    children: tuple[Child, ...] = ()
+    children: tuple[ChildJob, ...] = ()
     need: int = 0
     """How many of the children must succeed; 0: all must end. The rest is cancelled then."""
 

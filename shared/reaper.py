@@ -8,10 +8,10 @@ parent has ended becomes their child, also one that moved to another session or 
 are all that is left of its command. The shim kills its children until it has none: when the command has ended, when the
 worker says so, when the worker's end of their socket is closed, however that came, and when the lease is over under
 which the command runs. The reaper kills what is left of a shim that was killed; a shim whose reaper was killed ends its
-command, and the worker does so where both were killed or stopped (``shared.processes``). Elsewhere than on Linux only
+command, and the worker does so where both were killed or stopped (``shared.tool_processes``). Elsewhere than on Linux only
 the command's process group is ended: a daemon in another session escapes.
 
-``shared.processes`` runs this file by its path, isolated and without site packages, in a session of its own: it uses
+``shared.tool_processes`` runs this file by its path, isolated and without site packages, in a session of its own: it uses
 the standard library only, has one thread, and forks a shim in a millisecond. On the reaper's standard input, a Unix
 socket, every message asks for a shim and carries four descriptors: the shim's socket and the command's standard input,
 output and error. On the shim's socket, each line is JSON:

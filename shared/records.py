@@ -23,10 +23,10 @@ __all__ = [
     "HandedOff",
     "JobRequested",
     "LegStarted",
+    "LegSuspended",
     "ModelReplied",
     "Noticed",
     "Nudged",
-    "Paused",
     "Record",
     "Refused",
     "Retried",
@@ -237,7 +237,7 @@ class Noticed(_Record):
     text: str
 
 
-class Paused(_Record):
+class LegSuspended(_Record):
     """The leg gave up its worker."""
 
     type: Literal["suspended"] = "suspended"
@@ -279,7 +279,7 @@ Record = Annotated[
     | Summarised
     | Delegated
     | Noticed
-    | Paused
+    | LegSuspended
     | Retried
     | Ended,
     Field(discriminator="type"),

@@ -16,9 +16,9 @@ import re2
 
 from ekiden.shared.errors import ConfigurationError, DefinitionError
 from ekiden.shared.patterns import compile_pattern, raw_pattern
-from ekiden.shared.visible import one_line
+from ekiden.shared.terminal_text import one_line
 
-__all__ = ["MASK", "Redactor", "configure_redaction", "glimpse", "redact", "redact_all"]
+__all__ = ["MASK", "Redactor", "configure_redaction", "preview", "redact", "redact_all"]
 
 MASK = "[redacted]"
 _SHORTEST_VALUE = 8
@@ -226,7 +226,7 @@ def _redactor() -> Redactor:
     return _default[0] if _default else configure_redaction(())
 
 
-def glimpse(text: str, longest: int, dots: str = "...") -> str:
+def preview(text: str, longest: int, dots: str = "...") -> str:
     """Return the beginning of what models and tools said, on one line: a terminal may be a log that others read.
 
     What looks like a secret is masked before the line is cut: half a secret looks like none.

@@ -11,9 +11,9 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ekiden.shared.allowance import allowing, spend
 from ekiden.shared.errors import DefinitionError, TooCostly
 from ekiden.shared.patterns import Pattern, compile_pattern
+from ekiden.shared.step_limits import limited, spend
 from ekiden.shared.subschemas import check_references, parts_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def problems(value: Any, schema: Mapping[str, Any]) -> list[str]:
 
     On an event loop, call it within ``allowance.aside``. Raises ``TooCostly`` where there is a second try with more.
     """
-    with allowing() as allowance:
+    with limited() as allowance:
         try:
             _check_size(value, VALUE_ENTRIES, VALUE_TEXT)
             found = _prepared(_as_text(schema)).iter_errors(value)

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.places import data_folder, project_of
+from ekiden.shared.project_folders import data_folder, project_of
 from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
 from ekiden.shared.setting_values import (
     checked_address,
@@ -32,8 +32,8 @@ from ekiden.shared.settings_files import global_file, project_file, read_setting
 from ekiden.shared.signing import Signing, secrets_in, signing_of
 from ekiden.shared.storable import read_json
 from ekiden.shared.trust.grants import grants_of, stands_by
+from ekiden.shared.trust.notices import tell
 from ekiden.shared.trust.rights import Right, setting_rights
-from ekiden.shared.trust.telling import tell
 
 __all__ = [
     "HARMLESS",
@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     """How long a message may be under way before the sweeper looks for it."""
     job_deadline_s: float = Field(7 * 86_400.0, gt=0)
     """A job that has not ended by then ends as failed, whoever runs it or not."""
-    alone_from: int = Field(2, ge=1)
+    quarantine_from: int = Field(2, ge=1)
     """Claims of a leg without any progress from which on it runs in a process of its own."""
     max_attempts: int = Field(5, ge=1)
     """Claims of a leg without any progress before the job is declared dead."""

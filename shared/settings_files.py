@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.places import project_of
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.storable import read_json
 
 __all__ = ["change_setting", "global_file", "project_file", "read_settings", "value_at"]

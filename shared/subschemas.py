@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from ekiden.shared.errors import DefinitionError
 
-__all__ = ["MOST_APPLIED", "Embedding", "check_references", "parts_of"]
+__all__ = ["MOST_APPLIED", "SchemaEmbedder", "check_references", "parts_of"]
 
 MOST_APPLIED = 20_000
 """Schemas that one value may be held against, by every path of references and alternatives."""
@@ -47,7 +47,7 @@ def check_references(schema: Mapping[str, Any]) -> None:
         )
 
 
-class Embedding:
+class SchemaEmbedder:
     """Takes schemas into another one: what their references lead to moves to the common ``$defs``.
 
     A reference counts from the root of its document, so a schema that is put below another one would lose its own.

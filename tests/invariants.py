@@ -15,10 +15,10 @@ from ekiden.shared.records import (
     HandedOff,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
     Noticed,
     Nudged,
-    Paused,
     Record,
     Refused,
     Retried,
@@ -138,7 +138,7 @@ class _Reader:
         self._expect(call_id in self._open, f"call {call_id} is answered, which is not open")
         self._open.discard(call_id)
 
-    def _paused(self, _: Paused) -> None:
+    def _suspended(self, _: LegSuspended) -> None:
         self._attempts = max(0, self._attempts - 1)
         self._is_claimed = False
 
@@ -171,7 +171,7 @@ class _Reader:
 
     _STEPS = (
         *(ModelReplied, ToolStarted, Delegated, Refused, Nudged, StateChanged),
-        *(Summarised, Routed, Unrouted, Noticed, Paused),
+        *(Summarised, Routed, Unrouted, Noticed, LegSuspended),
     )
     """What only who holds the leg writes."""
     _NOTED: ClassVar[dict[type[Any], Callable[["_Reader", Any], None]]] = {
@@ -183,7 +183,7 @@ class _Reader:
         ToolStarted: _started,
         ToolFinished: _finished,
         Refused: _refused,
-        Paused: _paused,
+        LegSuspended: _suspended,
         HandedOff: _moved,
         Retried: _retried,
         Ended: _ended,

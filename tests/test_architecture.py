@@ -90,7 +90,10 @@ def test_nothing_slow_is_imported_for_help() -> None:
 
 
 def test_whatever_starts_a_program_says_which_environment_it_gets() -> None:
-    allowed = {"shared/keeper.py": "has no secrets", "dispatcher/cli/agents/edit.py": "the user's own editor"}
+    allowed = {
+        "shared/server_supervisor.py": "has no secrets",
+        "dispatcher/cli/agents/edit.py": "the user's own editor",
+    }
     silent = {
         str(path.relative_to(ROOT))
         for path in SOURCES

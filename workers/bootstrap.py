@@ -6,19 +6,19 @@ from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues
 from ekiden.shared.prices import Prices
-from ekiden.shared.processes import prepare
-from ekiden.shared.relay.served import Served
+from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
+from ekiden.shared.tool_processes import prepare
 from ekiden.workers.leg import AgentHandler, Definitions
-from ekiden.workers.tools.gate import ToolGate
-from ekiden.workers.tools.protected import Protected
+from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.registry import builtin_registry
+from ekiden.workers.tools.tool_runner import ToolRunner
 
 __all__ = ["build"]
 
 
-async def build(settings: Settings, stores: Stores) -> Served:
+async def build(settings: Settings, stores: Stores) -> PoolComponents:
     """Return the handler of agent legs with its tools and models."""
     if settings.workspace_root is not None:
         prepare()  # the first command is not to wait for it
@@ -26,7 +26,7 @@ async def build(settings: Settings, stores: Stores) -> Served:
     handler = AgentHandler(
         Definitions(stores.catalogs),
         registry,
-        ToolGate(registry, settings.tool_threads),
+        ToolRunner(registry, settings.tool_threads),
         Models(ModelValues.of(settings, shipped_agents_dir() / "_scripts"), os.environ),
         Prices(settings.prices),
         workspace_root=settings.workspace_root,
@@ -34,4 +34,4 @@ async def build(settings: Settings, stores: Stores) -> Served:
         env=for_tools(os.environ, settings.tools_env),
         protected=Protected(settings.tools_read_only, settings.tools_writable),
     )
-    return Served(handler, registry.names())
+    return PoolComponents(handler, registry.names())

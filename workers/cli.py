@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.visible import note, say
+from ekiden.shared.terminal_text import note, say
 
 __all__ = ["worker"]
 
@@ -33,7 +33,7 @@ def worker(
     ] = False,
 ) -> None:
     """Serve the queues of agents: run their legs, hand over to the next."""
-    from ekiden.shared.children import watch_parent
+    from ekiden.shared.child_processes import watch_parent
 
     watch_parent()
     import asyncio
@@ -41,14 +41,14 @@ def worker(
     names = _names(agents)
     root = _folder(workspace_root)
     from ekiden.shared.addresses import without_password
-    from ekiden.shared.asking import settle_trust
+    from ekiden.shared.trust_prompts import settle_trust
 
     settle_trust(trust)
     from ekiden.shared.relay.message import queue_for
-    from ekiden.shared.relay.serving import serve
+    from ekiden.shared.relay.pool_process import serve
     from ekiden.shared.server import server_url
     from ekiden.shared.settings import load_settings
-    from ekiden.shared.trust.telling import BASH
+    from ekiden.shared.trust.notices import BASH
 
     url = server_url(load_settings(redis_url=redis))
     for name in asyncio.run(_unknown(url, names)):

@@ -13,7 +13,7 @@ from ekiden.shared.llm.base import ToolSpec
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Answer
 from ekiden.shared.schemas import problems
-from ekiden.shared.subschemas import Embedding
+from ekiden.shared.subschemas import SchemaEmbedder
 
 __all__ = ["COMPLETE_TASK", "CONTROLS", "EXIT", "Completion", "says_it_hands_over"]
 
@@ -84,7 +84,7 @@ class Completion:
     def _schema(self) -> dict[str, Any]:
         assert self._output is not None
         value = self._output.schema_ or {"type": "string", "description": "The result of the task."}
-        within = Embedding()
+        within = SchemaEmbedder()
         properties = {self._output.name: within.taken(value, value)}
         return {"type": "object", "properties": properties, "required": [self._output.name], **within.shared}
 

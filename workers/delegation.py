@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.shared.definitions.model import AgentDefinition, Subagent, ToolRules
-from ekiden.shared.definitions.names import DELEGATION_PREFIX, agent_meant, delegation_tool_name
+from ekiden.shared.definitions.transfer_names import DELEGATION_PREFIX, agent_meant, delegation_tool_name
 from ekiden.shared.errors import ToolError
 from ekiden.shared.handoff import History
 from ekiden.shared.llm.base import ToolSpec
 from ekiden.shared.messages import ToolCall, ToolResult
-from ekiden.shared.outcomes import Child
+from ekiden.shared.outcomes import ChildJob
 from ekiden.shared.records import Delegated
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.schemas import problems
 from ekiden.shared.stores.views import JobView
+from ekiden.workers.handoff_targets import AGENT_NAME, shares_a_tool
 from ekiden.workers.prompt import quoted_result
-from ekiden.workers.targets import AGENT_NAME, shares_a_tool
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["Delegations", "enough", "result_of"]
@@ -58,13 +58,13 @@ class Delegations:
         """Tell whether the call means to delegate, to whomever."""
         return bool(self._rules) and _bare(call.name).startswith(DELEGATION_PREFIX)
 
-    def child(self, call: ToolCall, job: str) -> Child:
+    def child(self, call: ToolCall, job: str) -> ChildJob:
         """Return the child ``job`` that ``call`` asks for. Raises ``ToolError`` with a text for the model."""
         name = self._permitted(call)
         inputs = self._inputs(call, name)
         objective = _objective(inputs)
         context = self._leg.context.advance(name, objective, history=History(mode="none"))
-        return Child(
+        return ChildJob(
             job=job,
             call_id=call.id,
             agent=name,

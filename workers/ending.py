@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from ekiden.shared.allowance import aside
 from ekiden.shared.conversation import Turn
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.llm.base import FinishReason
 from ekiden.shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
 from ekiden.shared.records import ModelReplied, Nudged
 from ekiden.shared.relay.leg import Leg
+from ekiden.shared.step_limits import run_limited
 from ekiden.workers.completion import Completion, says_it_hands_over
 from ekiden.workers.handoffs import Transfers
 
@@ -89,7 +89,7 @@ class Ending:
             return answer
         if self._completion.must_complete:
             text = NOT_COMPLETED
-        elif await aside(lambda: says_it_hands_over(answer.text, self._transfers.names)):
+        elif await run_limited(lambda: says_it_hands_over(answer.text, self._transfers.names)):
             text = SAID_ONLY
         else:
             return answer
@@ -113,7 +113,7 @@ class Ending:
             transfers = self._transfers.automatic(output, upto)
             return next((one for one in transfers if one.context.to_agent not in turn.refused_auto), None)
 
-        return await aside(first) or answer
+        return await run_limited(first) or answer
 
     def _refusals(self) -> Failed | None:
         refusals = [turn.refusal for turn in self._leg.conversation.counted if turn.refusal]

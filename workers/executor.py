@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import structlog
 
-from ekiden.shared.allowance import aside
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ModelError, ModelUnavailable
 from ekiden.shared.llm.base import ModelRequest, ToolSpec
@@ -14,11 +13,12 @@ from ekiden.shared.messages import Message
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.records import ModelReplied, Summarised
 from ekiden.shared.relay.leg import Leg
-from ekiden.workers.asking import Asked, ModelCaller
+from ekiden.shared.step_limits import run_limited
 from ekiden.workers.calls.pipeline import Calls
+from ekiden.workers.context_budget import budget_for
 from ekiden.workers.ending import Ending
-from ekiden.workers.fitting import budget_for
 from ekiden.workers.history import opening, summary_request
+from ekiden.workers.model_caller import ModelAnswer, ModelCaller
 from ekiden.workers.prompt import instructions_for
 from ekiden.workers.untrusted import why_untrusted
 
@@ -131,7 +131,7 @@ class Executor:
         )
         await self._leg.record(record, is_progress=True)
 
-    async def _ask(self, turn: int) -> Asked:
+    async def _ask(self, turn: int) -> ModelAnswer:
         """Ask, and let those who follow the job see the answer grow."""
         request = await self._request()
         if (live := self._leg.live) is None:
@@ -146,7 +146,7 @@ class Executor:
         for turn in turns[self._told :]:
             self._messages += turn.messages()
         self._told = len(turns)
-        offer = await aside(self._offer)
+        offer = await run_limited(self._offer)
         return ModelRequest(
             agent=self._agent.name,
             model=self._model.name,

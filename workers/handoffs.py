@@ -9,8 +9,9 @@ from typing import Any
 import structlog
 
 from ekiden.shared.conditions import Condition
+from ekiden.shared.current_task import last_action_of, task_of
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule
-from ekiden.shared.definitions.names import ToolNames, agent_meant
+from ekiden.shared.definitions.transfer_names import ToolNames, agent_meant
 from ekiden.shared.errors import ConditionFailed, DefinitionError, HandoffRefused
 from ekiden.shared.handoff import Frame, HandoffContext, History
 from ekiden.shared.llm.base import ToolSpec
@@ -18,8 +19,7 @@ from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Transfer
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.schemas import problems
-from ekiden.shared.task import last_action_of, task_of
-from ekiden.workers.targets import (
+from ekiden.workers.handoff_targets import (
     AGENT_NAME,
     SINGLE,
     Target,

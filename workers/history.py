@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from itertools import dropwhile, groupby
 
 from ekiden.shared.conversation import Conversation, Turn
-from ekiden.shared.llm.windows import tokens_of
+from ekiden.shared.llm.context_windows import tokens_of
 from ekiden.shared.messages import Message, user_message
 from ekiden.shared.records import Entry, HandedOff, Summarised
 from ekiden.shared.relay.leg import Leg
-from ekiden.workers.fitting import MAX_TOKENS, Block, Item, Quote, fitted
+from ekiden.workers.context_budget import MAX_TOKENS, Block, Item, Quote, fit_to_budget
 from ekiden.workers.prompt import (
     LATER,
     brief,
@@ -64,7 +64,7 @@ def summary_request(leg: Leg, budget_tokens: int = MAX_TOKENS) -> tuple[Message,
     quotes = [turn for turn in past.turns_before(leg.number) if _is_quoted(turn)]
     if not quotes:
         return None
-    texts = _texts(fitted(quotes, budget_tokens), fence)
+    texts = _texts(fit_to_budget(quotes, budget_tokens), fence)
     request = leg.request.prompt
     return (user_message(summary_task(leg.agent, request, map(str, texts), fence=fence)),)
 
@@ -91,7 +91,7 @@ class _Past:
         is_told = context.from_agent != "user" and not (number == 1 and self._leg.request.inputs is not None)
         most = tokens_of(brief(context)) if is_told else 0
         blocks = [*_session(self._leg), Block((self._request(fence),), is_pinned=True), *self._history(number)]
-        items = fitted(blocks, budget_tokens - most)
+        items = fit_to_budget(blocks, budget_tokens - most)
         if is_told:
             items.append(brief(context, {text for item in items if isinstance(item, Quote) for text in item.texts}))
         return _alternating(_texts(items, fence))

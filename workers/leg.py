@@ -13,7 +13,6 @@ from ekiden.shared.outcomes import Outcome, Suspended
 from ekiden.shared.prices import Prices
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.catalogs import RedisCatalogStore
-from ekiden.workers.asking import ModelCaller
 from ekiden.workers.calls.base import Decide
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
@@ -23,12 +22,13 @@ from ekiden.workers.completion import CONTROLS, Completion
 from ekiden.workers.delegation import Delegations
 from ekiden.workers.ending import Ending
 from ekiden.workers.executor import Executor, Offer
+from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
-from ekiden.workers.targets import targets_of
+from ekiden.workers.model_caller import ModelCaller
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
-from ekiden.workers.tools.gate import ToolGate
-from ekiden.workers.tools.protected import Protected
+from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.registry import Registry
+from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["AgentHandler", "Definitions"]
@@ -68,7 +68,7 @@ class AgentHandler:
         self,
         definitions: Definitions,
         registry: Registry,
-        gate: ToolGate,
+        tool_runner: ToolRunner,
         models: Models,
         prices: Prices,
         *,
@@ -80,7 +80,7 @@ class AgentHandler:
         """``env``: what programs of tools get."""
         self._definitions = definitions
         self._registry = registry
-        self._gate = gate
+        self._gate = tool_runner
         self._models = models
         self._prices = prices
         self._after_untrusted = after_untrusted
@@ -154,14 +154,14 @@ class AgentHandler:
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
 
     def _tool_calls(self, leg: Leg, decide: Decide, tools: Mapping[str, Tool], untrusted: Untrusted) -> ToolCalls:
-        gate = leg.watch.gate(self._gate.only(tools.values()), list(tools))
+        tool_runner = leg.watch.tool_runner(self._gate.only(tools.values()), list(tools))
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
         def context(call: ToolCall, state: StateView) -> ToolContext:
             about = (leg.job, leg.number, leg.agent, call.id)
             return ToolContext(*about, cwd, root, state, self._env, leg.lifetime, self._protected)
 
-        return ToolCalls(leg, decide, tools, gate, untrusted, context)
+        return ToolCalls(leg, decide, tools, tool_runner, untrusted, context)
 
     def _cwd(self, leg: Leg) -> Path:
         return Path(leg.cwd) if leg.cwd else self._root or _NOWHERE

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.definitions.toolrules import SAFE_TOOLS
+from ekiden.shared.definitions.tool_rules import SAFE_TOOLS
 from ekiden.shared.messages import ToolCall
-from ekiden.shared.places import project_of
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.records import untrusted_in
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.stores.views import JobView

@@ -13,7 +13,7 @@ import typer
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, UNREAD
 from ekiden.dispatcher.cli.lazy import LazyGroup, command_of
 from ekiden.shared.errors import ConfigurationError, EkidenError
-from ekiden.shared.visible import note, say
+from ekiden.shared.terminal_text import note, say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

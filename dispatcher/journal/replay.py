@@ -34,7 +34,7 @@ def replay(
 def totals(story: Story) -> str:
     """Return what a job consisted of, in one line: ``3 agents, 14 tool calls, 2 handoffs``."""
     counts = [
-        (len({leg.agent for one in story.family for leg in one.legs if leg.number}), "agent"),
+        (len({leg.agent for one in story.tree for leg in one.legs if leg.number}), "agent"),
         (story.count("model"), "model call"),
         (story.count("tool"), "tool call"),
         (story.count("handoff"), "handoff"),

@@ -161,11 +161,11 @@ class Story:
         return "suspended" if attempts[-1].end == "suspended" else "running"
 
     @property
-    def family(self) -> Iterator["Story"]:
+    def tree(self) -> Iterator["Story"]:
         """It and all that were delegated below it."""
         yield self
         for child in self.children.values():
-            yield from child.family
+            yield from child.tree
 
     @property
     def steps(self) -> list[Step]:
@@ -185,16 +185,16 @@ class Story:
     @property
     def total_usage(self) -> Usage:
         """All tokens, also those of the jobs below it."""
-        return sum((story.usage for story in self.family), Usage())
+        return sum((story.usage for story in self.tree), Usage())
 
     @property
     def total_cost_usd(self) -> float | None:
         """What they cost."""
-        return _cost_usd(step for story in self.family for step in story.steps)
+        return _cost_usd(step for story in self.tree for step in story.steps)
 
     def count(self, kind: StepKind) -> int:
         """Count the steps of a kind, also those of the jobs below it."""
-        return sum(step.kind == kind for story in self.family for step in story.steps)
+        return sum(step.kind == kind for story in self.tree for step in story.steps)
 
     def adopt(self, child: "Story") -> None:
         """Take in a job that this one delegated: its step lasts as long as the job does."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal.view import View
-from ekiden.dispatcher.places import Place
+from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.shared.errors import UnknownJob
 from ekiden.shared.ids import parent_of
 from ekiden.shared.records import Delegated, Ended, Entry
@@ -48,8 +48,8 @@ class Views:
 class OpenChildren:
     """The delegated jobs that have not ended, as far as their journals were read."""
 
-    def __init__(self, job: str, place: Place) -> None:
-        self._read = {job: place}
+    def __init__(self, job: str, cursor: JournalCursor) -> None:
+        self._read = {job: cursor}
         """Every job that was heard of, and up to which place its journal was read."""
         self._open: set[str] = set()
 
@@ -61,9 +61,9 @@ class OpenChildren:
         """Their ids, the elder ones first."""
         return [job for job in self._read if job in self._open]
 
-    def place(self, job: str) -> Place:
+    def cursor(self, job: str) -> JournalCursor:
         """Return up to where the journal of ``job`` was read."""
-        return self._read.setdefault(job, Place(job))
+        return self._read.setdefault(job, JournalCursor(job))
 
     def learn(self, placed: Iterable[Placed]) -> list[Placed]:
         """Take note of entries; return those that are new."""
@@ -71,25 +71,25 @@ class OpenChildren:
 
     async def read(self, client: Client) -> list[Placed]:
         """Return what they have now behind what was read."""
-        return in_order(await client.news({job: self._read[job] for job in self.jobs}))
+        return in_order(await client.new_entries({job: self._read[job] for job in self.jobs}))
 
     async def go_back(self, client: Client, job: str) -> list[Entry]:
         """Go back to what the journals still have; return that of ``job``. Raises ``UnknownJob`` when it is lost."""
         entries = await client.entries(job)
-        self.place(job).go_back(entries)
-        for child, place in self._read.items():
-            if child != job and place.go_back(await _entries_of(client, child)):
+        self.cursor(job).go_back(entries)
+        for child, cursor in self._read.items():
+            if child != job and cursor.go_back(await _entries_of(client, child)):
                 self._open.add(child)
         return entries
 
     def _is_new(self, placed: Placed) -> bool:
         job, entry = placed
-        if entry.seq <= self.place(job).seq:
+        if entry.seq <= self.cursor(job).seq:
             return False
-        self.place(job).note(entry)
+        self.cursor(job).note(entry)
         match entry.record:
             case Delegated(child=child) if len(self._open) < MAX_FOLLOWED and child not in self._read:
-                self.place(child)
+                self.cursor(child)
                 self._open.add(child)
             case Ended():
                 self._open.discard(job)

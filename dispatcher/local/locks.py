@@ -9,16 +9,16 @@ from typing import Self
 
 from ekiden.shared.embedded import UP_LOCK
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.keeper import is_locked, open_lock, try_lock
-from ekiden.shared.visible import note
+from ekiden.shared.server_supervisor import is_locked, open_lock, try_lock
+from ekiden.shared.terminal_text import note
 
-__all__ = ["Neighbours", "UpLock", "root_of_up"]
+__all__ = ["RunningCommands", "UpLock", "root_of_up"]
 
 _COMMANDS_LOCK, _UP_ROOT = "commands.lock", "up.root"
-_POLL_S, _PATIENCE_S = 0.05, 2.0
+_POLL_S, _QUIET_WAIT_S = 0.05, 2.0
 
 
-class Neighbours:
+class RunningCommands:
     """Registers this command in a data folder.
 
     While one that came first has not joined, others wait: until then it may have to ask what becomes of earlier jobs.
@@ -41,7 +41,7 @@ class Neighbours:
 
     def _registered(self) -> bool:
         """Register as the first, or beside those that have joined; who ends without joining leaves it to the next."""
-        told_at = time.monotonic() + _PATIENCE_S
+        told_at = time.monotonic() + _QUIET_WAIT_S
         while not (is_first := try_lock(self._lock, fcntl.LOCK_EX)) and not try_lock(self._lock, fcntl.LOCK_SH):
             if time.monotonic() > told_at:
                 note("waiting for another command here, which asks what becomes of earlier jobs")

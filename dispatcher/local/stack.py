@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.children import Child, start_child, stop_all
+from ekiden.shared.child_processes import ChildProcess, start_child, stop_all
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.graces import stop_s
+from ekiden.shared.grace_periods import stop_s
 from ekiden.shared.settings import load_settings
 
 __all__ = ["Stack"]
@@ -43,7 +43,7 @@ class Stack:
     concurrency: int | None = None
     agents_dirs: Sequence[Path] = ()
     project: Path | None = None
-    children: dict[str, Child] = field(default_factory=dict)
+    children: dict[str, ChildProcess] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set, repr=False)
     _drain_s: float = field(default_factory=lambda: load_settings().drain_s or 0.0, repr=False)
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from ekiden.dispatcher.client import client_of
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.visible import note, say
+from ekiden.shared.terminal_text import note, say
 
 __all__ = ["Supervisor"]
 

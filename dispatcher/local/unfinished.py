@@ -10,17 +10,17 @@ from typing import Literal
 import typer
 
 from ekiden.dispatcher.client import Client, client_of
-from ekiden.dispatcher.local.locks import Neighbours
+from ekiden.dispatcher.local.locks import RunningCommands
 from ekiden.shared.embedded import Attachment
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.ids import parent_of
-from ekiden.shared.redaction import glimpse
-from ekiden.shared.stores.reading import Unfinished
-from ekiden.shared.visible import say, visible
+from ekiden.shared.redaction import preview
+from ekiden.shared.stores.job_reader import Unfinished
+from ekiden.shared.terminal_text import say, visible
 
-__all__ = ["Abandoned", "listed_jobs", "settle_abandoned"]
+__all__ = ["UnfinishedChoice", "listed_jobs", "settle_unfinished"]
 
-Abandoned = Literal["resume", "cancel"]
+UnfinishedChoice = Literal["resume", "cancel"]
 """What becomes of jobs that an earlier command left unfinished."""
 
 _DYING_S = 6.0
@@ -28,14 +28,16 @@ _DYING_S = 6.0
 _SHOWN = 10
 
 
-def settle_abandoned(server: Attachment, neighbours: Neighbours, choice: Abandoned | None) -> list[str]:
+def settle_unfinished(
+    server: Attachment, running_commands: RunningCommands, choice: UnfinishedChoice | None
+) -> list[str]:
     """Return the jobs to resume, the oldest first. Pools must not run, nor others ``join``, before this is settled.
 
     Raises:
         InvalidRequest: there are such jobs, no choice was made, and nobody is there to be asked.
         ConfigurationError: one is to be cancelled, and cannot be.
     """
-    left = asyncio.run(_left_behind(server)) if neighbours.is_alone else []
+    left = asyncio.run(_left_behind(server)) if running_commands.is_alone else []
     if not left:
         return []
     if (choice or _ask(left)) == "resume":
@@ -47,7 +49,7 @@ def settle_abandoned(server: Attachment, neighbours: Neighbours, choice: Abandon
 def listed_jobs(jobs: Sequence[Unfinished]) -> list[str]:
     """Return lines for people: the jobs, without those that one of them has delegated."""
     roots = _roots(jobs)
-    lines = [f"  {job.id}  {job.status}, {job.agent}: {glimpse(job.summary, 60)}" for job in roots[:_SHOWN]]
+    lines = [f"  {job.id}  {job.status}, {job.agent}: {preview(job.summary, 60)}" for job in roots[:_SHOWN]]
     return [visible(line) for line in lines] + ([f"  and {len(roots) - _SHOWN} more"] if roots[_SHOWN:] else [])
 
 
@@ -105,11 +107,11 @@ async def _cancel(url: str) -> None:
                 raise ConfigurationError(f"not all of {', '.join(sorted(tried))} could be cancelled: try it again")
 
 
-def _ask(left: Sequence[Unfinished]) -> Abandoned:
+def _ask(left: Sequence[Unfinished]) -> UnfinishedChoice:
     text = "\n".join([f"An earlier command left {len(_roots(left))} unfinished job(s) here:", *listed_jobs(left)])
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InvalidRequest(
-            f"{text}\nSay what becomes of them: --abandoned resume, or --abandoned cancel "
+            f"{text}\nSay what becomes of them: --unfinished resume, or --unfinished cancel "
             f"(one by one: `ekiden job cancel {left[0].id}`)"
         )
 

@@ -11,7 +11,7 @@ from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.llm.base import ChatModel
 from ekiden.shared.records import RoutingStage
 
-__all__ = ["ALONE", "SHOWN", "Route", "Router", "RoutingResult", "Surroundings", "routable"]
+__all__ = ["NO_CONTEXT", "SHOWN", "RequestContext", "Route", "Router", "RoutingResult", "routable"]
 
 SHOWN = 20
 """How many candidates a router names at most: a registry may hold thousands that match."""
@@ -49,22 +49,22 @@ class RoutingResult(BaseModel):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RequestContext:
     """What a request comes with."""
 
     earlier: tuple[str, ...] = ()
     """What the user said last in the same session, oldest first."""
-    watched: Callable[[ChatModel], ChatModel] = lambda model: model
+    observed: Callable[[ChatModel], ChatModel] = lambda model: model
     """Lets those who listen see what a model is asked."""
 
 
-ALONE = Surroundings()
+NO_CONTEXT = RequestContext()
 
 
 class Router(Protocol):
     """Chooses the first agent of a job."""
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
         """Choose among the agents of ``catalog``; no choice is an answer too."""
         ...
 

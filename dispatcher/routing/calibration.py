@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.dispatcher.routing.words import Floats
+from ekiden.dispatcher.routing.word_index import Floats
 
 __all__ = ["CALIBRATED", "Calibration", "calibrated"]
 

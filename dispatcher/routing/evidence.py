@@ -15,9 +15,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ekiden.dispatcher.routing.background import BACKGROUND
 from ekiden.dispatcher.routing.lexicon import Lexicon
-from ekiden.dispatcher.routing.words import Floats, is_unspaced, words_of
+from ekiden.dispatcher.routing.out_of_scope import OUT_OF_SCOPE
+from ekiden.dispatcher.routing.word_index import Floats, is_unspaced, words_of
 from ekiden.shared.definitions.model import AgentDefinition
 
 __all__ = ["Evidence", "words_said"]
@@ -81,7 +81,7 @@ def _examples(agents: Sequence[AgentDefinition]) -> list[tuple[int, str]]:
     """Return the agents' examples and the background (owner -1), evenly thinned where there are very many."""
     own = [(number, text) for number, agent in enumerate(agents) for text in agent.triggers.examples]
     step = -(-len(own) // _MOST_EXAMPLES) or 1
-    return [*own[::step], *((-1, text) for text in BACKGROUND)]
+    return [*own[::step], *((-1, text) for text in OUT_OF_SCOPE)]
 
 
 def words_said(text: str) -> set[str]:

@@ -8,7 +8,7 @@ with the matter: that is left to the agent that spoke last, who may have got it 
 import time
 from dataclasses import dataclass
 
-from ekiden.dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.records import RoutingStage
 
@@ -28,13 +28,13 @@ class FollowUpRouter:
 
     router: Router
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
         """See ``Router``."""
-        alone = await self.router.route(prompt, catalog, around)
-        if alone.route is not None or not around.earlier:
+        alone = await self.router.route(prompt, catalog, context)
+        if alone.route is not None or not context.earlier:
             return alone
         began = time.perf_counter()
-        route, stage = await self._together(prompt, catalog, around.earlier)
+        route, stage = await self._together(prompt, catalog, context.earlier)
         stage = stage.model_copy(update={"duration_ms": round((time.perf_counter() - began) * 1000, 2)})
         return alone.model_copy(update={"route": route, "stages": (*alone.stages, stage)})
 

@@ -7,7 +7,7 @@ keeps fewer requests than it lets in of those that are nobody's.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ekiden.dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.records import RoutingStage
 
@@ -25,7 +25,7 @@ class HybridRouter:
     model: Router | None = None
     rule_threshold: float = RULE_THRESHOLD
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
         """Return the first sure choice, with what every stage before it found."""
         by_rule = self._judged(await self.rule.route(prompt, catalog))
         if by_rule.route is not None:
@@ -33,7 +33,7 @@ class HybridRouter:
         so_far = _joined([by_rule, await self.semantic.route(prompt, catalog)])
         if so_far.route is not None or self.model is None:
             return so_far
-        return _joined([so_far, await self.model.route(prompt, catalog, around)])
+        return _joined([so_far, await self.model.route(prompt, catalog, context)])
 
     def _judged(self, result: RoutingResult) -> RoutingResult:
         """Take the choice away from rules that are not sure enough."""

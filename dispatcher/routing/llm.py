@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from ekiden.dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings, routable
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult, routable
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import EkidenError
@@ -66,17 +66,17 @@ class ModelRouter:
     semantic: Router
     top_k: int = 20
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
         """Ask the model; no answer in time, an error or another answer than a candidate is no choice."""
-        candidates = await self._candidates("\n".join((prompt, *reversed(around.earlier))), catalog)
+        candidates = await self._candidates("\n".join((prompt, *reversed(context.earlier))), catalog)
         if not candidates:
             return RoutingResult()
         began = time.perf_counter()
         try:
             model = self.model_for(catalog)
-            text = fenced_request(prompt, around.earlier)
+            text = fenced_request(prompt, context.earlier)
             async with asyncio.timeout(model.timeout_s):
-                reply = await around.watched(model.chat).reply(_request(text, model.name, catalog, candidates))
+                reply = await context.observed(model.chat).reply(_request(text, model.name, catalog, candidates))
         except EkidenError as error:
             log.warning("routing_model_failed", error=str(error))
             return _result(None, f"the model cannot be asked: {error}", None, began)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
-from ekiden.shared.nearness import nearest
+from ekiden.shared.suggestions import nearest
 
 __all__ = ["AUTO", "Override", "Strategy", "parse_override", "strategy_of"]
 

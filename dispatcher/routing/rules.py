@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surroundings, routable
+from ekiden.dispatcher.routing.base import NO_CONTEXT, SHOWN, RequestContext, Route, RoutingResult, routable
+from ekiden.dispatcher.routing.catalog_cache import CatalogCache
 from ekiden.dispatcher.routing.evidence import Evidence, words_said
 from ekiden.dispatcher.routing.lexicon import Lexicon
-from ekiden.dispatcher.routing.recent import Recent
-from ekiden.dispatcher.routing.words import Floats
+from ekiden.dispatcher.routing.word_index import Floats
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.records import RoutingStage
@@ -32,11 +32,11 @@ _READ = 20_000
 class RuleRouter:
     """Scores the agents of a catalog whose terms occur; compiles a catalog's rules once, in the background."""
 
-    def __init__(self, patience_s: float | None = None) -> None:
-        """Make a router. ``patience_s``: how long a request waits for rules that are still being compiled."""
-        self._rules: Recent[_Rules] = Recent(patience_s)
+    def __init__(self, max_wait_s: float | None = None) -> None:
+        """Make a router. ``max_wait_s``: how long a request waits for rules that are still being compiled."""
+        self._rules: CatalogCache[_Rules] = CatalogCache(max_wait_s)
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
         """Choose the agent with the best score above zero."""
         rules = await self.prepare(catalog)
         began = time.perf_counter()

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ekiden.dispatcher.routing.base import ALONE, SHOWN, Route, RoutingResult, Surroundings, routable
+from ekiden.dispatcher.routing.base import NO_CONTEXT, SHOWN, RequestContext, Route, RoutingResult, routable
 from ekiden.dispatcher.routing.calibration import CALIBRATED
+from ekiden.dispatcher.routing.catalog_cache import CatalogCache
 from ekiden.dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors, single_threaded
-from ekiden.dispatcher.routing.meaning import Judgement, Meaning, learn, texts_of
-from ekiden.dispatcher.routing.recent import Recent
+from ekiden.dispatcher.routing.semantic_model import Judgement, SemanticModel, learn, texts_of
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.records import RoutingStage
@@ -25,22 +25,22 @@ class SemanticRouter:
     """Learns a catalog when it first sees it, in the background; each definition's vectors are made once."""
 
     def __init__(
-        self, encoder: Encoder | None = None, threshold: float | None = None, patience_s: float | None = None
+        self, encoder: Encoder | None = None, threshold: float | None = None, max_wait_s: float | None = None
     ) -> None:
         """Make a router.
 
         Args:
             encoder: Turns texts into vectors; None: the one that ships with Ekiden.
             threshold: 0 to 100, instead of the calibrated 50.
-            patience_s: How long a request waits for a catalog that is still being learned; None: as long as it takes.
+            max_wait_s: How long a request waits for a catalog that is still being learned; None: as long as it takes.
         """
         self._encoder = encoder or SentenceEncoder()
         self._threshold = CALIBRATED if threshold is None else threshold
         self._vectors: dict[str, Vectors] = {}
-        self._learned: Recent[Meaning] = Recent(patience_s)
+        self._learned: CatalogCache[SemanticModel] = CatalogCache(max_wait_s)
         self._learning = asyncio.Lock()  # one catalog after the other: they share the vectors
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
         """Choose the agent whose texts the request is most like, if it is like any."""
         began = time.perf_counter()
         if not routable(catalog):
@@ -49,7 +49,7 @@ class SemanticRouter:
         judgement = await asyncio.to_thread(self._judged, meaning, prompt)
         return self._result(meaning, judgement, (time.perf_counter() - began) * 1000)
 
-    async def learned(self, catalog: Catalog) -> Meaning:
+    async def learned(self, catalog: Catalog) -> SemanticModel:
         """Return what is known of ``catalog``, learning it first if it is new. The event loop goes on meanwhile."""
         return await self._learned.get(catalog.digest, lambda: self._learn_alone(routable(catalog)))
 
@@ -58,15 +58,15 @@ class SemanticRouter:
         if self._learned.is_in_use and routable(catalog):
             await self.learned(catalog)
 
-    async def _learn_alone(self, agents: Sequence[AgentDefinition]) -> Meaning:
+    async def _learn_alone(self, agents: Sequence[AgentDefinition]) -> SemanticModel:
         async with self._learning:
             return await asyncio.to_thread(self._learn, agents)
 
-    def _judged(self, meaning: Meaning, prompt: str) -> Judgement:
+    def _judged(self, meaning: SemanticModel, prompt: str) -> Judgement:
         with single_threaded():
             return meaning.judge(prompt, self._encoder)
 
-    def _learn(self, agents: Sequence[AgentDefinition]) -> Meaning:
+    def _learn(self, agents: Sequence[AgentDefinition]) -> SemanticModel:
         new = [agent for agent in agents if agent.digest not in self._vectors]
         texts = [texts_of(agent) for agent in new]
         made = self._encoder.encode([text for several in texts for text in several])
@@ -75,7 +75,7 @@ class SemanticRouter:
         self._vectors = {agent.digest: {**self._vectors, **known}[agent.digest] for agent in agents}
         return learn(agents, self._encoder, np.concatenate(list(self._vectors.values())))
 
-    def _result(self, meaning: Meaning, judgement: Judgement, duration_ms: float) -> RoutingResult:
+    def _result(self, meaning: SemanticModel, judgement: Judgement, duration_ms: float) -> RoutingResult:
         candidates = tuple(_routes(meaning, judgement))
         best = candidates[0]
         is_ours = judgement.share >= self._threshold
@@ -94,7 +94,7 @@ class SemanticRouter:
         return RoutingResult(route=route, candidates=candidates, stages=(stage,), belonging=judgement.share)
 
 
-def _routes(meaning: Meaning, judgement: Judgement) -> list[Route]:
+def _routes(meaning: SemanticModel, judgement: Judgement) -> list[Route]:
     best, *others = judgement.order[:SHOWN]
     scores = judgement.scores
     rest = max(100 - judgement.confidence, 0.0)

@@ -28,7 +28,7 @@ class RoutingValues:
     """Who is asked with the strategy ``llm``; None: there is no such strategy."""
     asks_model: bool = False
     """Whether the strategy ``hybrid`` asks it too."""
-    patience_s: float | None = None
+    max_wait_s: float | None = None
     """How long a request waits for a catalog that is still being learned; None: as long as it takes."""
 
 
@@ -47,8 +47,8 @@ class Strategies(UserDict[str, Router]):
 
 def routers(values: RoutingValues, encoder: Encoder | None = None) -> Strategies:
     """Return a router for each strategy; ``llm`` only where there is a model, which is told the conversation itself."""
-    rule = RuleRouter(values.patience_s)
-    semantic = SemanticRouter(encoder, values.semantic_threshold, values.patience_s)
+    rule = RuleRouter(values.max_wait_s)
+    semantic = SemanticRouter(encoder, values.semantic_threshold, values.max_wait_s)
     model = ModelRouter(values.model_for, semantic, values.top_k) if values.model_for else None
     hybrid = HybridRouter(rule, semantic, model if values.asks_model else None, values.rule_threshold)
     known: dict[str, Router] = {

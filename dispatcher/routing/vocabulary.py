@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.places import cache_folder, private_folder
+from ekiden.shared.project_folders import cache_folder, private_folder
 
 __all__ = ["tokenizer_of"]
 

@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import Literal
 
 from ekiden.shared.definitions.model import AgentDefinition, sha256_of
-from ekiden.shared.definitions.names import ToolNames, transfer_tool_name
 from ekiden.shared.definitions.problems import Aspect, Problem, Severity
+from ekiden.shared.definitions.transfer_names import ToolNames, transfer_tool_name
 from ekiden.shared.errors import UnknownAgent
-from ekiden.shared.nearness import nearest
+from ekiden.shared.suggestions import nearest
 
 __all__ = ["Catalog", "build_catalog"]
 

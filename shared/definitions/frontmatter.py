@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ekiden.shared.definitions.leniency import parse_leniently
+from ekiden.shared.definitions.lenient_yaml import parse_leniently
 from ekiden.shared.definitions.problems import AgentFileError
-from ekiden.shared.definitions.yamltext import Parsed, YamlSyntaxError, parse
+from ekiden.shared.definitions.strict_yaml import Parsed, YamlSyntaxError, parse
 
 __all__ = ["MAX_BYTES", "FrontMatter", "read_front_matter"]
 

@@ -13,9 +13,9 @@ from typing import Literal
 
 from ekiden.shared.definitions.encoding import decode
 from ekiden.shared.definitions.fields import DENIED_TOOLS, TOOLS
-from ekiden.shared.definitions.forms import read_definition
 from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.parsing import read_definition
 from ekiden.shared.definitions.problems import AgentFileError, Aspect, Problem
 from ekiden.shared.errors import ConfigurationError, DefinitionError
 from ekiden.shared.trust.grants import stands_by

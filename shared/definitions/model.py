@@ -2,7 +2,7 @@
 
 Fields are typed as their feature comes; whatever else the front matter holds is kept raw: on the top level in
 ``extra``, in the nested objects as extra attributes. Reading the several forms that files use is the work of
-``forms.py``.
+``parsing.py``.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ekiden.shared.errors import UnreadableDefinition
-from ekiden.shared.subschemas import Embedding
+from ekiden.shared.subschemas import SchemaEmbedder
 
 __all__ = [
     "AgentDefinition",
@@ -265,7 +265,7 @@ class AgentDefinition(BaseModel):
     def inputs_schema(self) -> dict[str, Any]:
         """The JSON Schema of what a caller gives the agent: an object; an ``objective`` where the file says nothing."""
         fields = self.inputs or {"objective": _OBJECTIVE}
-        within = Embedding()
+        within = SchemaEmbedder()
         schemas = {name: field.schema_of_value for name, field in fields.items()}
         return {
             "type": "object",

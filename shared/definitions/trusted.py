@@ -9,13 +9,13 @@ from pathlib import Path
 
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, Loaded, load_levels
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.definitions.rights import Names, harmless, rights_wanted
-from ekiden.shared.places import project_of
+from ekiden.shared.definitions.requested_rights import Names, rights_wanted, without_rights
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import Settings, origin_of
 from ekiden.shared.settings_files import project_file
 from ekiden.shared.trust.grants import Grants, grants_of, stands_by
+from ekiden.shared.trust.notices import tell
 from ekiden.shared.trust.rights import Right
-from ekiden.shared.trust.telling import tell
 
 __all__ = ["agents_wanted", "files_here", "levels_here", "trusted"]
 
@@ -61,7 +61,7 @@ def trusted(levels: Sequence[Level]) -> list[Level]:
         front.append(_part(level, free, files, is_held=False))
         # One whose tool would have the name of another's would cost that one its place in the catalog.
         left = [agent for name, agent in held.items() if name in users or not users.would_lose(name)]
-        behind += [_part(level, [harmless(agent, users) for agent in left], files, is_held=True)] if held else []
+        behind += [_part(level, [without_rights(agent, users) for agent in left], files, is_held=True)] if held else []
     return front + behind
 
 

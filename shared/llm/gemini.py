@@ -16,7 +16,7 @@ from ekiden.shared.messages import Message, Usage, user_message
 
 if TYPE_CHECKING:
     from ekiden.shared.llm.genai.connection import Connection
-    from ekiden.shared.llm.genai.replies import Reading
+    from ekiden.shared.llm.genai.replies import ReplyReader
 
 __all__ = ["DEFAULT_TIMEOUT_S", "GeminiModel"]
 
@@ -79,7 +79,7 @@ class GeminiModel:
         if connection is not None:
             await connection.aclose()
 
-    async def _call(self, request: ModelRequest, on_delta: OnDelta | None) -> "Reading":
+    async def _call(self, request: ModelRequest, on_delta: OnDelta | None) -> "ReplyReader":
         """Make one call within our own deadline: the client's is per read, and a dripping stream outlives it."""
         connection = await self._connected()
         try:
@@ -107,7 +107,7 @@ class GeminiModel:
             return connection
 
 
-def _reply(request: ModelRequest, reading: "Reading", finish: FinishReason, usage: Usage) -> ModelReply:
+def _reply(request: ModelRequest, reading: "ReplyReader", finish: FinishReason, usage: Usage) -> ModelReply:
     """Make the reply. The message carries the name that was asked for: its signatures are valid under that name."""
     message = Message(role="model", parts=tuple(reading.parts), model=request.model)
     if finish == "refused":
@@ -116,7 +116,7 @@ def _reply(request: ModelRequest, reading: "Reading", finish: FinishReason, usag
     return ModelReply(message=message, finish=finish, usage=usage, model=reading.model or request.model, detail=detail)
 
 
-def _note(finish: FinishReason, reading: "Reading", request: ModelRequest) -> str:
+def _note(finish: FinishReason, reading: "ReplyReader", request: ModelRequest) -> str:
     names = ", ".join(wire_name(tool.name) for tool in request.tools)
     tools = f" The tools are: {names}." if names else " You have no tools: answer in text."
     return _NOTES[finish].format(detail=reading.detail[:_MAX_DETAIL], tools=tools)

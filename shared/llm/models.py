@@ -16,7 +16,7 @@ from ekiden.shared.llm.base import ChatModel
 from ekiden.shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
 from ekiden.shared.llm.genai.access import GeminiAccess
 from ekiden.shared.llm.retrying import RetryingModel
-from ekiden.shared.llm.storing import StorableModel
+from ekiden.shared.llm.sanitizing import SanitizingModel
 from ekiden.shared.settings import Settings
 
 __all__ = [
@@ -210,7 +210,7 @@ class Models:
         """Return what answers for ``choice``; it is to be asked for ``choice.name``."""
         adapter = choice.adapter
         if adapter.name not in self._made:
-            self._made[adapter.name] = StorableModel(adapter.make(self._values, self._env))
+            self._made[adapter.name] = SanitizingModel(adapter.make(self._values, self._env))
         return self._made[adapter.name]
 
 

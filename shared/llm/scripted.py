@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ekiden.shared.allowance import aside
 from ekiden.shared.errors import DefinitionError, ModelError, TooCostly
 from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.scripting.expressions import Expression, render
@@ -20,6 +19,7 @@ from ekiden.shared.llm.scripting.functions import FUNCTIONS
 from ekiden.shared.llm.scripting.history import Leg, Legs, call_id, size_of
 from ekiden.shared.llm.scripting.script import Call, Range, Rule, Script, found_in, parse_script
 from ekiden.shared.messages import Message, Part, TextPart, ToolCall, Usage
+from ekiden.shared.step_limits import run_limited
 
 __all__ = ["ScriptedModel"]
 
@@ -70,7 +70,7 @@ class ScriptedModel:
         """Return what the first fitting rule says, or plainly that no rule fits."""
         leg = self._legs.of(request.messages)
         try:
-            decided = await aside(lambda: self._decided(request, leg))
+            decided = await run_limited(lambda: self._decided(request, leg))
         except (DefinitionError, TooCostly, ValueError) as error:
             raise ModelError(f"the script of agent {request.agent!r} cannot be played on: {error}") from None
         rule = decided.rule

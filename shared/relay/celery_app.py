@@ -14,28 +14,28 @@ import structlog
 from celery import bootsteps, signals
 
 from ekiden.shared.errors import ConfigurationError, EkidenError
-from ekiden.shared.graces import DRAIN_S, LEAVE_S, TOOL_S
+from ekiden.shared.grace_periods import DRAIN_S, LEAVE_S, TOOL_S
 from ekiden.shared.logs import configure_logs
+from ekiden.shared.process_secrets import withdraw
 from ekiden.shared.relay.admission import Admission
-from ekiden.shared.relay.alone import Quarantine
-from ekiden.shared.relay.beat import Beat, Chore
-from ekiden.shared.relay.believing import Believing
-from ekiden.shared.relay.consuming import AdmittingStep, SteadyConsumer
-from ekiden.shared.relay.environment import refuse_what_breaks, unused_in
-from ekiden.shared.relay.following import AgentsToServe
+from ekiden.shared.relay.celery_environment import refuse_what_breaks, unused_in
+from ekiden.shared.relay.consumer import AdmittingStep, ReconnectingConsumer
+from ekiden.shared.relay.heartbeat import Heartbeat, PeriodicCall
+from ekiden.shared.relay.isolated_app import EkidenApp, refuse_options
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.message import DISPATCH_QUEUE, IDLE_QUEUE, TASK
-from ekiden.shared.relay.own_app import EkidenApp, refuse_options
 from ekiden.shared.relay.pool import AsyncPool
+from ekiden.shared.relay.pool_components import PoolKind, load_bootstrap
+from ekiden.shared.relay.quarantine import Quarantine
+from ekiden.shared.relay.queue_selection import QueueSelection
 from ekiden.shared.relay.runner import PROCESS, Runner
-from ekiden.shared.relay.served import Kind, imported
+from ekiden.shared.relay.verification import MessageVerifier
 from ekiden.shared.relay.watchdog import LOOK_S, Watchdog
-from ekiden.shared.secrets import withdraw
 from ekiden.shared.server import server_url
 from ekiden.shared.settings import Settings, load_settings
-from ekiden.shared.stores.confirming import Noting
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import ms
+from ekiden.shared.stores.replication import ReportReplicas
 from ekiden.shared.stores.views import PoolView
 from ekiden.shared.telemetry.starting import start_telemetry
 from ekiden.shared.version import VERSION
@@ -56,7 +56,7 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
-def make_app(kind: Kind, bootstrap: str) -> EkidenApp:
+def make_app(kind: PoolKind, bootstrap: str) -> EkidenApp:
     """Return the app of a pool. ``bootstrap`` is ``module:function``, imported when the worker starts."""
     withdraw()  # `celery -A …` has not done it
     settings = load_settings()
@@ -76,10 +76,10 @@ def make_app(kind: Kind, bootstrap: str) -> EkidenApp:
     return app
 
 
-def _configuration(kind: Kind, settings: Settings) -> dict[str, Any]:
+def _configuration(kind: PoolKind, settings: Settings) -> dict[str, Any]:
     return {
         "worker_pool": f"{AsyncPool.__module__}:{AsyncPool.__name__}",
-        "worker_consumer": f"{SteadyConsumer.__module__}:{SteadyConsumer.__name__}",
+        "worker_consumer": f"{ReconnectingConsumer.__module__}:{ReconnectingConsumer.__name__}",
         "worker_concurrency": settings.concurrency,
         "task_default_queue": DISPATCH_QUEUE if kind == "dispatcher" else IDLE_QUEUE,
         "task_ignore_result": True,
@@ -109,23 +109,23 @@ def _configuration(kind: Kind, settings: Settings) -> dict[str, Any]:
 class _Relay:
     """What runs beside the pool in one worker process."""
 
-    def __init__(self, kind: Kind, bootstrap: str, settings: Settings, url: str, worker: Any) -> None:
+    def __init__(self, kind: PoolKind, bootstrap: str, settings: Settings, url: str, worker: Any) -> None:
         self._kind = kind
         self._bootstrap = bootstrap
         self._settings = settings
         self._worker = worker
-        self._stores = open_stores(url, confirming=Noting(settings.wait_replicas), signing=settings.signing)
+        self._stores = open_stores(url, confirming=ReportReplicas(settings.wait_replicas), signing=settings.signing)
         self._leases = Leases(settings.lease_s)
         pool = worker.pool
         self.admission = Admission(pool.loop, self._leases, lambda: pool.in_flight)
-        self._alone = Quarantine(bootstrap, url)
+        self._quarantine = Quarantine(bootstrap, url)
         self._tools: tuple[str, ...] = ()
-        self._agents = AgentsToServe()
+        self._agents = QueueSelection()
         self._stop_telemetry = start_telemetry(f"ekiden-{kind}", settings, is_host=True)
-        self._beat = Beat(url, settings, self._leases, self.describe)
-        self._beat.also(Chore(LOOK_S, Watchdog(worker, self._leases, self.admission, self._queues).look))
+        self._beat = Heartbeat(url, settings, self._leases, self.describe)
+        self._beat.also(PeriodicCall(LOOK_S, Watchdog(worker, self._leases, self.admission, self._queues).look))
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
-            self._beat.also(Chore(FOLLOW_S, self._follow_catalog))
+            self._beat.also(PeriodicCall(FOLLOW_S, self._follow_catalog))
 
     async def start(self) -> None:
         """Build the handler on the legs' loop, then begin to beat."""
@@ -133,14 +133,14 @@ class _Relay:
         for advice in await self._stores.check(self._settings.wait_replicas):
             log.warning("server", advice=advice)
         await self._stores.jobs.clock.passed_ms()  # whose Redis user may not run scripts is told so here, and ends
-        served = await imported(self._bootstrap)(self._settings, self._stores)
+        served = await load_bootstrap(self._bootstrap)(self._settings, self._stores)
         self._tools = served.tools
         if served.begin is not None:
             await served.begin()
         if served.follow is not None:
-            self._beat.also(Chore(FOLLOW_S, served.follow))
-        if served.attend is not None:
-            self._beat.also(Chore(0.0, served.attend))
+            self._beat.also(PeriodicCall(FOLLOW_S, served.follow))
+        if served.serve is not None:
+            self._beat.also(PeriodicCall(0.0, served.serve))
         self.runner = Runner(
             self._stores.jobs,
             self._leases,
@@ -148,9 +148,9 @@ class _Relay:
             cycles=self._settings.handoff_cycles,
             sessions=self._stores.sessions,
             live=self._stores.live,
-            alone=self._alone,
-            alone_from=self._settings.alone_from,
-            believing=Believing(self._stores.signing, self._stores.dead_letters),
+            quarantine=self._quarantine,
+            quarantine_from=self._settings.quarantine_from,
+            verifier=MessageVerifier(self._stores.signing, self._stores.dead_letters),
         )
         self._beat.start()
         spare_the_collector()
@@ -160,7 +160,7 @@ class _Relay:
         if self._worker.pool.loop.is_closed():  # a cold shutdown has ended them
             return
         with contextlib.suppress(TimeoutError):  # the loop is wedged
-            self._worker.pool.run(self._alone.close(), LEAVE_S + TOOL_S)
+            self._worker.pool.run(self._quarantine.close(), LEAVE_S + TOOL_S)
 
     def stop(self) -> None:
         """Stop beating; send what has been traced."""
@@ -189,9 +189,9 @@ class _Relay:
         log.error("dead_letter", queue=queue, reason=reason, see="ekiden status --dead-letters")
         self._do(self._stores.dead_letters.bury(queue, reason, raw))
 
-    def clear_the_way(self) -> list[str]:
+    def move_misplaced(self) -> list[str]:
         """Put aside what stands under the names of our queues and is no list; return which; called by the consumer."""
-        queues = self._do(self._stores.dead_letters.clear_the_way(self._queues())) or []
+        queues = self._do(self._stores.dead_letters.move_misplaced(self._queues())) or []
         for queue in queues:
             log.error("queue_was_no_list", queue=queue, see="ekiden status --dead-letters")
         return queues
@@ -228,7 +228,7 @@ def spare_the_collector() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def _relay_step(kind: Kind, bootstrap: str, settings: Settings, url: str) -> type[bootsteps.StartStopStep]:
+def _relay_step(kind: PoolKind, bootstrap: str, settings: Settings, url: str) -> type[bootsteps.StartStopStep]:
     class RelayStep(bootsteps.StartStopStep):
         """Starts and stops the relay with the worker."""
 

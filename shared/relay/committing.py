@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, TextPart, user_message
-from ekiden.shared.outcomes import Child, Failed, Outcome, Suspended
+from ekiden.shared.outcomes import ChildJob, Failed, Outcome, Suspended
 from ekiden.shared.records import Ended, HandedOff, JobRequested
 from ekiden.shared.redaction import redact
 from ekiden.shared.relay.leg import Leg
@@ -12,10 +12,10 @@ from ekiden.shared.relay.message import outbox, queue_for
 from ekiden.shared.stores.submissions import ChildSubmission
 from ekiden.shared.telemetry.identity import child_traceparent
 
-__all__ = ["said_in", "submission_of", "without_secrets"]
+__all__ = ["messages_in", "submission_of", "without_secrets"]
 
 
-def submission_of(leg: Leg, child: Child) -> ChildSubmission:
+def submission_of(leg: Leg, child: ChildJob) -> ChildSubmission:
     """Return a child job as the store begins it: at its agent, behind a journal that looks like any other."""
     above = leg.context.metadata.traceparent
     trace = child_traceparent(above, child.job)
@@ -46,7 +46,7 @@ def without_secrets(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def said_in(leg: Leg, end: Ended) -> list[str]:
+def messages_in(leg: Leg, end: Ended) -> list[str]:
     """Return what goes into the session: the user's request and, if there is one, the answer. A child says nothing."""
     if parent_of(leg.job) is not None:
         return []

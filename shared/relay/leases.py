@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ekiden.shared.graces import TAKEOVER_S
+from ekiden.shared.grace_periods import TAKEOVER_S
 from ekiden.shared.stores.base import JobStore, Lease
 from ekiden.shared.telemetry.base import telemetry
 
-__all__ = ["Held", "Leases", "StopCause"]
+__all__ = ["HeldLease", "Leases", "StopCause"]
 
 StopCause = Literal["lost", "cancelled"]
 
 
 @dataclass
-class Held:
+class HeldLease:
     """A lease in use. ``stop`` says why its leg was told to stop, if it was."""
 
     lease: Lease
@@ -44,7 +44,7 @@ class Leases:
         self.lease_s = lease_s
         self.granted_s = lease_s + TAKEOVER_S
         """What the server is asked for: nobody takes a leg over until our own clock has ended it, tools and all."""
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldLease] = {}
         self.begun = 0
         """How many legs run whose handler has been called: the others are still being opened."""
         self._renewed_at = time.monotonic()
@@ -55,12 +55,12 @@ class Leases:
         return len(self._held)
 
     @contextmanager
-    def holding(self, lease: Lease, sent_at: float) -> Iterator[Held]:
+    def holding(self, lease: Lease, sent_at: float) -> Iterator[HeldLease]:
         """Renew ``lease`` while the block runs. ``sent_at``: the monotonic time just before the claim was sent."""
         task = asyncio.current_task()
         assert task is not None
         loop = task.get_loop()
-        held = Held(lease, task, loop, sent_at + self.lease_s)
+        held = HeldLease(lease, task, loop, sent_at + self.lease_s)
         self._tick(loop)
         self._held[lease.job] = held
         try:
@@ -70,7 +70,7 @@ class Leases:
             if self._held.get(lease.job) is held:
                 del self._held[lease.job]
 
-    def begin(self, held: Held) -> None:
+    def begin(self, held: HeldLease) -> None:
         """Note that the handler of a leg is called now."""
         held.has_begun = True
         self.begun += 1
@@ -117,7 +117,7 @@ class Leases:
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ticked[loop] = time.monotonic()
 
-    def _stop(self, one: Held, cause: StopCause) -> None:
+    def _stop(self, one: HeldLease, cause: StopCause) -> None:
         """Cancel a leg's task once: a second time would hit it while it commits its end."""
         if one.stop is None and self._held.get(one.lease.job) is one:
             one.stop = cause

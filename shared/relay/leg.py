@@ -10,14 +10,13 @@ from typing import Any, Protocol
 from ekiden.shared.conversation import Conversation
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.messages import error_result
-from ekiden.shared.outcomes import Outcome, PauseCause
-from ekiden.shared.processes import Lifetime
+from ekiden.shared.outcomes import Outcome, SuspendCause
 from ekiden.shared.records import (
     Entry,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
-    Paused,
     Record,
     StateChanged,
     Summarised,
@@ -25,11 +24,12 @@ from ekiden.shared.records import (
     ToolStarted,
 )
 from ekiden.shared.relay.live import Live
-from ekiden.shared.relay.patience import Patience
-from ekiden.shared.stores.base import Appends, Claimed, JobStore, Lease, ReadsJobs
-from ekiden.shared.stores.sessions import Said
+from ekiden.shared.relay.write_retries import WriteRetries
+from ekiden.shared.stores.base import Appends, Claimed, JobReader, JobStore, Lease
+from ekiden.shared.stores.sessions import SessionMessage
 from ekiden.shared.stores.views import JobView, Spent
-from ekiden.shared.telemetry.base import LegWatch
+from ekiden.shared.telemetry.base import LegObserver
+from ekiden.shared.tool_processes import Lifetime
 
 __all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "journal_of"]
 
@@ -53,13 +53,13 @@ class Leg:
         entries: list[Entry],
         store: Appends,
         *,
-        patiently: Patience | None = None,
-        earlier: list[Said] | None = None,
-        jobs: ReadsJobs | None = None,
+        with_retries: WriteRetries | None = None,
+        earlier: list[SessionMessage] | None = None,
+        jobs: JobReader | None = None,
         state: Mapping[str, Any] | None = None,
         live: Live | None = None,
         until_progress: bool = False,
-        watch: LegWatch | None = None,
+        watch: LegObserver | None = None,
         lifetime: Lifetime | None = None,
     ) -> None:
         self.lease: Lease = claimed.lease
@@ -75,12 +75,12 @@ class Leg:
         """Which budget of the root job is used up, if one is; whether its session has read text of unknown authors."""
         self.live = live
         """Where pieces of an answer go while it is written, if anywhere."""
-        self.watch = watch or LegWatch()
+        self.watch = watch or LegObserver()
         """Is told what happens."""
         self.lifetime = lifetime
         """What processes that the leg starts must not outlive; None: only this process."""
         self._store = store
-        self._patiently = patiently or Patience(0.0)
+        self._with_retries = with_retries or WriteRetries(0.0)
         self._jobs = jobs
         self._state = dict(state or {})
         self.changes: dict[str, Any] = dict(self.request.state) if self.number == 0 and entries else {}
@@ -149,7 +149,7 @@ class Leg:
             raise MadeProgress
         async with self._appending:
             self.may_be_behind = True
-            seq, used_up = await self._patiently(
+            seq, used_up = await self._with_retries(
                 self._store.append,
                 self.lease,
                 self.next_write(),
@@ -188,7 +188,7 @@ class Leg:
         """Keep what a record of this leg says of its turns, and the variables that it writes."""
         self.conversation.note(record)
         match record:
-            case Paused(cause="children"):
+            case LegSuspended(cause="children"):
                 self.changes = {}  # committed with that pause, and somebody else's since
             case StateChanged():
                 self.changes |= record.changes
@@ -204,10 +204,10 @@ class Handler(Protocol):
         ...
 
 
-def backoff_s(leg: Leg, cause: PauseCause) -> float:
+def backoff_s(leg: Leg, cause: SuspendCause) -> float:
     """Return 0.5 s, doubled for every time since the last reply that the leg has waited for this cause."""
     recent = takewhile(lambda record: not isinstance(record, ModelReplied), reversed(leg.records))
-    pauses = sum(isinstance(one, Paused) and one.cause == cause and one.delay_s > 0 for one in recent)
+    pauses = sum(isinstance(one, LegSuspended) and one.cause == cause and one.delay_s > 0 for one in recent)
     return min(0.5 * 2.0 ** min(pauses, 10), MAX_BACKOFF_S)
 
 

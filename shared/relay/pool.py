@@ -27,7 +27,7 @@ from celery.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
 from celery.utils.log import get_logger
 from kombu.serialization import loads, prepare_accept_content
 
-from ekiden.shared.graces import CANCEL_S, DRAIN_S
+from ekiden.shared.grace_periods import CANCEL_S, DRAIN_S
 
 __all__ = ["AsyncPool", "RequestStack"]
 

@@ -13,24 +13,24 @@ import structlog
 from pydantic import ValidationError
 
 from ekiden.shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
-from ekiden.shared.graces import GIVE_BACK_S
+from ekiden.shared.grace_periods import GIVE_BACK_S
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
 from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
-from ekiden.shared.records import Delegated, Ended, Paused, Record, Refused
-from ekiden.shared.relay.believing import Believing
-from ekiden.shared.relay.committing import said_in, submission_of, without_secrets
-from ekiden.shared.relay.leases import Held, Leases
+from ekiden.shared.records import Delegated, Ended, LegSuspended, Record, Refused
+from ekiden.shared.relay.committing import messages_in, submission_of, without_secrets
+from ekiden.shared.relay.leases import HeldLease, Leases
 from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_records, journal_of
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.message import LegMessage
-from ekiden.shared.relay.moving import GIVEN_BACK, return_of, step_of
-from ekiden.shared.relay.patience import Patience
-from ekiden.shared.relay.refusing import why_refused
+from ekiden.shared.relay.refusals import why_refused
+from ekiden.shared.relay.transitions import GIVEN_BACK, return_of, transfer_commit_of
+from ekiden.shared.relay.verification import MessageVerifier
+from ekiden.shared.relay.write_retries import WriteRetries
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
 from ekiden.shared.stores.live import RedisLiveStore
-from ekiden.shared.stores.sessions import RedisSessionStore, Said
-from ekiden.shared.telemetry.base import LegWatch, telemetry
+from ekiden.shared.stores.sessions import RedisSessionStore, SessionMessage
+from ekiden.shared.telemetry.base import LegObserver, telemetry
 from ekiden.shared.telemetry.identity import read_traceparent
 
 __all__ = ["PROCESS", "Runner"]
@@ -38,11 +38,11 @@ __all__ = ["PROCESS", "Runner"]
 PROCESS = f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:6]}"
 """This process, for journals, logs and announcements."""
 
-ASIDE_S = (1.0, 3.0)
+DEFER_S = (1.0, 3.0)
 """How long a leg waits for room in quarantine before it is looked at again: at random, so that not all come at once."""
 
 
-class RunsAlone(Protocol):
+class IsolatedRunner(Protocol):
     """Runs messages in processes of their own."""
 
     @property
@@ -70,10 +70,10 @@ class Runner:
         cycles: str,
         sessions: RedisSessionStore | None = None,
         live: RedisLiveStore | None = None,
-        alone: RunsAlone | None = None,
-        alone_from: int = 2,
+        quarantine: IsolatedRunner | None = None,
+        quarantine_from: int = 2,
         until_progress: bool = False,
-        believing: Believing | None = None,
+        verifier: MessageVerifier | None = None,
     ) -> None:
         """Make a runner.
 
@@ -84,22 +84,22 @@ class Runner:
             cycles: ``deny``, ``parent`` or ``limit:<n>``.
             sessions: Where a session's earlier messages are; None: agents are told none.
             live: Where pieces of answers go; None: nowhere.
-            alone: Runs messages in processes of their own; None: this process is one.
-            alone_from: Attempts without progress from which on a leg runs alone.
+            quarantine: Runs messages in processes of their own; None: this process is one.
+            quarantine_from: Attempts without progress from which on a leg runs alone.
             until_progress: Give a leg back once it has made progress: in quarantine others wait behind it.
-            believing: Checks who has written a leg; None: nobody does.
+            verifier: Checks who has written a leg; None: nobody does.
         """
         self._store = store
-        self._patiently = Patience(leases.lease_s)
+        self._with_retries = WriteRetries(leases.lease_s)
         self._leases = leases
         self._handler = handler
         self._cycles = cycles
         self._sessions = sessions
         self._live = live
-        self._alone = alone
-        self._alone_from = alone_from if alone else 1_000_000
+        self._quarantine = quarantine
+        self._quarantine_from = quarantine_from if quarantine else 1_000_000
         self._until_progress = until_progress
-        self._believing = believing or Believing()
+        self._believing = verifier or MessageVerifier()
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
         """Serve one message; return what became of it, for the log. A leg that is not ours to run is no error."""
@@ -129,9 +129,9 @@ class Runner:
             worker=PROCESS,
         )
         claimed = await self._claim(claim)
-        while claimed == "poisonous" and self._alone is not None:
-            if not self._alone.is_full:
-                return await self._alone.run(message.model_dump(mode="json"), queue)
+        while claimed == "quarantined" and self._quarantine is not None:
+            if not self._quarantine.is_full:
+                return await self._quarantine.run(message.model_dump(mode="json"), queue)
             claimed = await self._claim(claim)  # others have taken the room meanwhile
         if isinstance(claimed, str):
             log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
@@ -150,16 +150,16 @@ class Runner:
     async def _refuse(self, lease: Lease, error: Forged) -> str:
         """End a job that this deployment has not written: nothing of it is told in its session."""
         records = [self._believing.end_of(lease.leg, error)]
-        verdict, _ = await self._patiently(self._store.finish, lease, f"{lease.fence}.forged", records, ())
+        verdict, _ = await self._with_retries(self._store.finish, lease, f"{lease.fence}.forged", records, ())
         return verdict
 
     async def _claim(self, claim: Claim) -> Claimed | ClaimVerdict:
-        aside_s = random.uniform(*ASIDE_S) if self._alone and self._alone.is_full else 0.0  # noqa: S311  # no secret
-        return await self._patiently(
-            self._store.claim, claim, self._leases.granted_s, alone_from=self._alone_from, aside_s=aside_s
+        defer_s = random.uniform(*DEFER_S) if self._quarantine and self._quarantine.is_full else 0.0  # noqa: S311  # no secret
+        return await self._with_retries(
+            self._store.claim, claim, self._leases.granted_s, quarantine_from=self._quarantine_from, defer_s=defer_s
         )
 
-    async def _run_leg(self, claimed: Claimed, held: Held, watch: LegWatch) -> str:
+    async def _run_leg(self, claimed: Claimed, held: HeldLease, watch: LegObserver) -> str:
         leg: Leg | None = None
         flag: StopFlag = "user"
         try:
@@ -187,14 +187,14 @@ class Runner:
         await self._catch_up(leg)
         return await self._commit(leg, _stopped(flag))
 
-    async def _open(self, claimed: Claimed, held: Held, watch: LegWatch) -> Leg:
+    async def _open(self, claimed: Claimed, held: HeldLease, watch: LegObserver) -> Leg:
         try:
             return await self._read(claimed, held, watch)
         except StoreUnavailable:
             await self._take_back(claimed.lease)
             raise
 
-    async def _read(self, claimed: Claimed, held: Held, watch: LegWatch) -> Leg:
+    async def _read(self, claimed: Claimed, held: HeldLease, watch: LegObserver) -> Leg:
         """Read what the leg goes on from: once per claim, never per turn."""
         lease = claimed.lease
         entries = await journal_of(self._store, lease.job, lease.seq)
@@ -211,7 +211,7 @@ class Runner:
             claimed,
             entries[:PAGE],
             self._store,
-            patiently=self._patiently,
+            with_retries=self._with_retries,
             earlier=earlier,
             jobs=self._believing.reader(self._store),
             state=state,
@@ -223,11 +223,11 @@ class Runner:
         await leg.read_on(entries[PAGE:])
         return leg
 
-    async def _earlier(self, job: str) -> list[Said]:
+    async def _earlier(self, job: str) -> list[SessionMessage]:
         """Return what was said in the session before this job; the first job of a session and a child need not look."""
         if self._sessions is None or is_first_of_session(job) or parent_of(job) is not None:
             return []
-        return await self._sessions.said(session_of(job), before_job=job)
+        return await self._sessions.messages(session_of(job), before_job=job)
 
     async def _give_back(self, leg: Leg) -> None:
         """Let another worker go on at once; where that fails, it waits for the end of our lease."""
@@ -240,13 +240,13 @@ class Runner:
     async def _catch_up(self, leg: Leg) -> None:
         """Take in what a write that was broken off has left."""
         if leg.may_be_behind:
-            leg.take(await self._patiently(self._store.journal, leg.job, after=leg.lease.seq))
+            leg.take(await self._with_retries(self._store.journal, leg.job, after=leg.lease.seq))
 
     async def _take_back(self, lease: Lease) -> None:
         """Give back a leg that was lost before it ran; it costs no attempt, for too much work is no poison."""
         verdict = "unanswered"
         with contextlib.suppress(EkidenError):
-            verdict = await self._patiently(self._store.give_back, lease)
+            verdict = await self._with_retries(self._store.give_back, lease)
         log.warning("leg_lost_before_it_ran", verdict=verdict)
 
     async def _until_committed(self, leg: Leg) -> str:
@@ -301,8 +301,8 @@ class Runner:
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
         state = {} if isinstance(outcome, Cancelled) else leg.changes
-        verdict, detail = await self._patiently(
-            self._store.finish, leg.lease, leg.next_write(), records, said_in(leg, end), state=state
+        verdict, detail = await self._with_retries(
+            self._store.finish, leg.lease, leg.next_write(), records, messages_in(leg, end), state=state
         )
         if verdict == "ok":
             telemetry().ended(leg.job, leg.entries, records)
@@ -315,9 +315,11 @@ class Runner:
             for one in outcome.children
             if one.job not in begun
         ]
-        records.append(Paused(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail))
+        records.append(
+            LegSuspended(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail)
+        )
         children = [submission_of(leg, child) for child in outcome.children]
-        verdict, detail = await self._patiently(
+        verdict, detail = await self._with_retries(
             self._store.suspend,
             leg.lease,
             leg.next_write(),
@@ -332,10 +334,10 @@ class Runner:
         return verdict, detail
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
-        step = step_of(leg.job, leg.number, leg.context, transfer, catalog=leg.catalog, cycles=self._cycles)
+        step = transfer_commit_of(leg.job, leg.number, leg.context, transfer, catalog=leg.catalog, cycles=self._cycles)
         closing = closing_records(leg.entries, leg.number, GIVEN_BACK) if transfer.context.returned else []
         step = replace(step, records=(*closing, *step.records), state=leg.changes)
-        verdict, code = await self._patiently(self._store.transfer, leg.lease, leg.next_write(), step)
+        verdict, code = await self._with_retries(self._store.transfer, leg.lease, leg.next_write(), step)
         if verdict == "ok":
             leg.watch.transferred(transfer, step.outbox.queue)
         if verdict == "refused":

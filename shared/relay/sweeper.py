@@ -10,8 +10,8 @@ from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.outcomes import Failed
 from ekiden.shared.records import Ended, Entry, HandedOff
 from ekiden.shared.relay.leg import journal_of
-from ekiden.shared.relay.moving import return_of, step_of
-from ekiden.shared.relay.stopping import records_that_close, stop_job
+from ekiden.shared.relay.termination import records_that_close, stop_job
+from ekiden.shared.relay.transitions import return_of, transfer_commit_of
 from ekiden.shared.stores.base import JobStore, Lease
 from ekiden.shared.stores.views import JobView
 from ekiden.shared.telemetry.base import telemetry
@@ -74,7 +74,7 @@ async def _bury(store: JobStore, job: JobView, leg: int, max_attempts: int) -> N
     lease, commit = Lease(job.id, leg, "", seq=job.seq), f"dead.{leg}.{job.seq}"
     if (current := _context_of(entries)) is not None and current.calls:
         back = return_of(current, Failed("ERROR", error), len(entries))
-        step = step_of(job.id, leg, current, back, catalog=job.catalog, cycles="deny")
+        step = transfer_commit_of(job.id, leg, current, back, catalog=job.catalog, cycles="deny")
         await store.transfer(lease, commit, replace(step, records=(*records[:-1], *step.records)))
         log.error("agent_dead", job=job.id, leg=leg, agent=job.agent, back_to=step.context.to_agent)
         return

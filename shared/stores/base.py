@@ -19,18 +19,20 @@ __all__ = [
     "ClaimVerdict",
     "Claimed",
     "CommitVerdict",
+    "JobReader",
     "JobStore",
     "Lease",
     "OnBusy",
-    "ReadsJobs",
     "SignedContext",
-    "Step",
     "StopFlag",
+    "TransferCommit",
     "claims_in",
 ]
 
-ClaimVerdict = Literal["gone", "too_new", "finished", "stale", "suspended", "waiting", "busy", "poisonous", "aside"]
-"""Why a leg is not ours. ``poisonous``: it took workers along before and must run alone in its process; ``aside``:
+ClaimVerdict = Literal[
+    "gone", "too_new", "finished", "stale", "suspended", "waiting", "busy", "quarantined", "deferred"
+]
+"""Why a leg is not ours. ``quarantined``: it took workers along before and must run alone in its process; ``aside``:
 it must, and waits on a timer until there is room for it."""
 CommitVerdict = Literal["ok", "fenced", "moved", "gone", "cancelled", "refused", "finished", "stale"]
 """What became of a commit. ``moved``: the journal is not where the writer believed: the server went back in time."""
@@ -114,7 +116,7 @@ class Claimed:
 
 
 @dataclass(frozen=True)
-class Step:
+class TransferCommit:
     """A move of control to commit; a route and a return are not checked."""
 
     kind: Literal["route", "handoff", "return"]
@@ -157,7 +159,7 @@ class Appends(Protocol):
         ...
 
 
-class ReadsJobs(Protocol):
+class JobReader(Protocol):
     """What a leg reads of other jobs."""
 
     async def views(self, jobs: Sequence[str]) -> list[JobView]:
@@ -165,7 +167,7 @@ class ReadsJobs(Protocol):
         ...
 
 
-class JobStore(Appends, ReadsJobs, Protocol):
+class JobStore(Appends, JobReader, Protocol):
     """Jobs, their journals and their queues. Every method may raise ``StoreUnavailable``.
 
     Writes of a running leg are fenced: they raise ``LostLease`` (or answer ``fenced``) once another worker owns it, and
@@ -190,12 +192,12 @@ class JobStore(Appends, ReadsJobs, Protocol):
         ...
 
     async def claim(
-        self, claim: Claim, lease_s: float, *, alone_from: int = 1_000_000, aside_s: float = 0.0
+        self, claim: Claim, lease_s: float, *, quarantine_from: int = 1_000_000, defer_s: float = 0.0
     ) -> Claimed | ClaimVerdict:
         """Take the lease of a leg and record its start, or say why not.
 
-        From ``alone_from`` attempts without progress on, the leg is ``poisonous`` to others in this process; with
-        ``aside_s`` it is put aside for so long instead.
+        From ``quarantine_from`` attempts without progress on, the leg is ``quarantined`` to others in this process; with
+        ``defer_s`` it is put aside for so long instead.
         """
         ...
 
@@ -203,7 +205,7 @@ class JobStore(Appends, ReadsJobs, Protocol):
         """Take back, once, the attempt of a claim whose leg was lost before it ran; queue it if it is ours yet."""
         ...
 
-    async def transfer(self, lease: Lease, commit_id: str, step: Step) -> tuple[CommitVerdict, str]:
+    async def transfer(self, lease: Lease, commit_id: str, step: TransferCommit) -> tuple[CommitVerdict, str]:
         """Commit a move of control; the second value is the code of a refusal, or who stopped the job."""
         ...
 

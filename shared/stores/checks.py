@@ -18,7 +18,7 @@ from ekiden.shared.errors import ConfigurationError, StoreUnavailable
 from ekiden.shared.stores.durability import durability_of, info_of
 from ekiden.shared.stores.redis import Redis, translated
 
-__all__ = ["ailment", "check", "ping"]
+__all__ = ["check", "health_problem", "ping"]
 
 OLDEST = 7
 """The first major version with all that the scripts need (``EXPIRE … NX``). Valkey reports the Redis it equals."""
@@ -78,7 +78,7 @@ async def check(client: Redis, url: str, wait_replicas: int = 0) -> list[str]:
 
 
 @translated
-async def ailment(client: Redis) -> str | None:
+async def health_problem(client: Redis) -> str | None:
     """Say why the server takes no writes just now, and what to do; None when it does."""
     info = await info_of(client, "persistence")
     if "err" in (info.get("aof_last_write_status"), info.get("rdb_last_bgsave_status")):

@@ -53,7 +53,7 @@ class RedisDeadLetterStore:
         await self._scripts.run("bury", [], [queue, reason, base64.b64encode(raw[:MAX_RAW]).decode()])
 
     @translated
-    async def clear_the_way(self, names: Sequence[str]) -> list[str]:
+    async def move_misplaced(self, names: Sequence[str]) -> list[str]:
         """Put aside what stands under the names of queues and indexes and is none; return which they were."""
         return await self._scripts.run("clear", names, [])
 

@@ -6,8 +6,8 @@ A list, because whoever may push to one can neither take away nor pass what othe
 from typing import NamedTuple, cast
 
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.confirming import WAIT_S
 from ekiden.shared.stores.redis import Redis, as_any, ms, translated
+from ekiden.shared.stores.replication import WAIT_S
 from ekiden.shared.stores.scripts import Scripts
 
 __all__ = ["MAX_BYTES", "RedisIntakeStore", "Taken"]

@@ -11,7 +11,7 @@ from ekiden.shared.errors import InvalidRequest, JobCancelled, LostLease, Sessio
 from ekiden.shared.handoff import VERSION, HandoffContext
 from ekiden.shared.ids import new_session_id, root_of, session_id_for, session_of
 from ekiden.shared.outcomes import Budget
-from ekiden.shared.records import Ended, LegStarted, Paused, Record, ToolStarted, untrusted_in
+from ekiden.shared.records import Ended, LegStarted, LegSuspended, Record, ToolStarted, untrusted_in
 from ekiden.shared.signing import split
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import (
@@ -23,13 +23,13 @@ from ekiden.shared.stores.base import (
     Lease,
     OnBusy,
     SignedContext,
-    Step,
     StopFlag,
+    TransferCommit,
 )
-from ekiden.shared.stores.chaining import CONTEXT, signed_start
+from ekiden.shared.stores.job_sweeper import RedisJobSweeper
+from ekiden.shared.stores.journal_signatures import CONTEXT, signed_start
 from ekiden.shared.stores.redis import ms, sent_at, translated
 from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission, digest_of, summary_of
-from ekiden.shared.stores.sweeping import RedisJobSweeper
 from ekiden.shared.stores.views import NOTHING, Spent, UsedUp
 
 __all__ = ["RedisJobStore"]
@@ -100,12 +100,12 @@ class RedisJobStore(RedisJobSweeper):
 
     @translated
     async def claim(
-        self, claim: Claim, lease_s: float, *, alone_from: int = 1_000_000, aside_s: float = 0.0
+        self, claim: Claim, lease_s: float, *, quarantine_from: int = 1_000_000, defer_s: float = 0.0
     ) -> Claimed | ClaimVerdict:
         """See ``JobStore``."""
         started = LegStarted(leg=claim.leg, agent=claim.agent, attempt=0, worker=claim.worker)
         record = signed_start(self._signing, claim.job, started)
-        owner, times = claim.owner, (alone_from, ms(aside_s))
+        owner, times = claim.owner, (quarantine_from, ms(defer_s))
         asked_at = time.monotonic()
         verdict = await self._scripts.run(
             "claim",
@@ -174,7 +174,7 @@ class RedisJobStore(RedisJobSweeper):
         return Appended(lease.seq, cast(UsedUp, verdict[2]))
 
     @translated
-    async def transfer(self, lease: Lease, commit_id: str, step: Step) -> tuple[CommitVerdict, str]:
+    async def transfer(self, lease: Lease, commit_id: str, step: TransferCommit) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
         context, box, budget = step.context, step.outbox, step.budget or Budget()
         job = lease.job
@@ -228,7 +228,7 @@ class RedisJobStore(RedisJobSweeper):
     ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
         pause = records[-1]
-        assert isinstance(pause, Paused), "the last record of a leg that suspends is its pause"
+        assert isinstance(pause, LegSuspended), "the last record of a leg that suspends is its pause"
         begun = [field for child in children for field in await self._begun(child, lease.catalog)]
         verdict = await self._scripts.run(
             "suspend",

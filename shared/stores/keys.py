@@ -3,7 +3,7 @@
 from typing import get_args
 
 from ekiden.shared.ids import session_of
-from ekiden.shared.outcomes import PauseCause
+from ekiden.shared.outcomes import SuspendCause
 
 __all__ = [
     "CATALOG",
@@ -110,7 +110,7 @@ TIMERS = "ekiden:timers"
 """Sorted set: suspended jobs by the time that wakes them, in ms of relay time."""
 QUEUES = "ekiden:queues"
 """Set: every queue that a job was ever pushed to."""
-CAUSES = (*get_args(PauseCause), "quarantine")
+CAUSES = (*get_args(SuspendCause), "quarantine")
 """Why a job can be suspended; ``quarantine``: it is to run alone, and waits until there is room for that."""
 POOLS = "ekiden:pools"
 """Sorted set: announced pool processes by the time of their last word, in ms of the server's own time."""

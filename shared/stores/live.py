@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.reading import rows_of
+from ekiden.shared.stores.job_reader import rows_of
 from ekiden.shared.stores.redis import Redis, as_any, translated
 from ekiden.shared.stores.views import LivePiece
 

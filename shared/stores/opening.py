@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.stores.catalogs import RedisCatalogStore
-from ekiden.shared.stores.checks import ailment, check, ping
-from ekiden.shared.stores.confirming import Confirming
+from ekiden.shared.stores.checks import check, health_problem, ping
 from ekiden.shared.stores.dead_letters import RedisDeadLetterStore
 from ekiden.shared.stores.durability import Durability, Identity, durability_of, identity_of
-from ekiden.shared.stores.ends import RedisEnds
 from ekiden.shared.stores.intake import RedisIntakeStore
+from ekiden.shared.stores.job_ends import RedisEnds
 from ekiden.shared.stores.jobs import RedisJobStore
 from ekiden.shared.stores.live import RedisLiveStore
 from ekiden.shared.stores.pools import RedisPoolStore
 from ekiden.shared.stores.redis import Redis, connect, translated
+from ekiden.shared.stores.replication import ReplicaWait
 from ekiden.shared.stores.sessions import RedisSessionStore
 
 __all__ = ["Stores", "open_stores"]
@@ -36,7 +36,9 @@ class Stores:
     signing: Signing
 
     @classmethod
-    def on(cls, client: Redis, url: str = "", confirming: Confirming | None = None, signing: Signing = OFF) -> "Stores":
+    def on(
+        cls, client: Redis, url: str = "", confirming: ReplicaWait | None = None, signing: Signing = OFF
+    ) -> "Stores":
         """Return the stores that use ``client``."""
         return cls(
             url,
@@ -68,9 +70,9 @@ class Stores:
         """Return what the server tells of how it keeps what it has acknowledged."""
         return await durability_of(self.client)
 
-    async def ailment(self) -> str | None:
+    async def health_problem(self) -> str | None:
         """Say why the server takes no writes just now; None when it does."""
-        return await ailment(self.client)
+        return await health_problem(self.client)
 
     async def now_ms(self) -> int:
         """Return the server's clock, in ms since the epoch."""
@@ -92,7 +94,7 @@ def open_stores(
     *,
     retries: int = 8,
     connections: int = 16,
-    confirming: Confirming | None = None,
+    confirming: ReplicaWait | None = None,
     signing: Signing = OFF,
 ) -> Stores:
     """Return the stores at ``url``; they connect at first use. One event loop only.

@@ -24,7 +24,7 @@ from ekiden.shared.errors import (
     StoreUnavailable,
 )
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.wire import Wire, packed
+from ekiden.shared.stores.pipeline import Wire, packed
 
 __all__ = ["PipelinedRedis", "Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
 

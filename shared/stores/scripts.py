@@ -10,8 +10,8 @@ from redis.asyncio.client import Pipeline
 from redis.commands.core import AsyncScript
 
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.confirming import Confirming, Insisting
 from ekiden.shared.stores.redis import Redis, ms
+from ekiden.shared.stores.replication import ReplicaWait, RequireReplicas
 
 __all__ = ["VOUCHED_MS", "Scripts", "source_of"]
 
@@ -64,9 +64,9 @@ def source_of(name: str) -> str:
 class Scripts:
     """Runs scripts on one client. A server that lost them (a restart) gets them again by itself."""
 
-    def __init__(self, client: Redis, confirming: Confirming | None = None) -> None:
+    def __init__(self, client: Redis, confirming: ReplicaWait | None = None) -> None:
         self._client = client
-        self._confirming = confirming or Insisting()
+        self._confirming = confirming or RequireReplicas()
         self._scripts: dict[str, AsyncScript] = {}
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[_Arg], *, changes: str = "") -> list[str]:

@@ -11,14 +11,14 @@ from ekiden.shared.settings import SessionPolicy
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, translated
 
-__all__ = ["RedisSessionStore", "Said", "SessionView"]
+__all__ = ["RedisSessionStore", "SessionMessage", "SessionView"]
 
 MAX_MESSAGES = 400
 """How much of a session an agent is told, newest kept."""
 
 
 @dataclass(frozen=True)
-class Said:
+class SessionMessage:
     """A message of a session: which job it belongs to, and which agent wrote it (empty: the user)."""
 
     job: str
@@ -56,9 +56,9 @@ class RedisSessionStore:
         self._redis = client
 
     @translated
-    async def said(
+    async def messages(
         self, session: str, *, before_job: str | None = None, limit: int | None = MAX_MESSAGES
-    ) -> list[Said]:
+    ) -> list[SessionMessage]:
         """Return the session's newest messages (None: all), oldest first, without those of ``before_job`` itself."""
         rows = await as_any(self._redis.xrevrange(keys.messages(session), count=limit))
         found = [_said(row, fields) for row, fields in reversed(rows)]
@@ -136,10 +136,10 @@ class RedisSessionStore:
         return int(count)
 
 
-def _said(row: str, fields: Mapping[str, str]) -> Said:
+def _said(row: str, fields: Mapping[str, str]) -> SessionMessage:
     message = Message.model_validate_json(fields["m"])
     author = (message.model or "") if message.role == "model" else ""
-    return Said(fields["job"], author, message, int(row.partition("-")[0]))
+    return SessionMessage(fields["job"], author, message, int(row.partition("-")[0]))
 
 
 def _view(session: str, fields: Mapping[str, str], waiting: int) -> SessionView:

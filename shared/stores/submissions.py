@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 
 from ekiden.shared.handoff import HandoffContext
-from ekiden.shared.outcomes import Child
+from ekiden.shared.outcomes import ChildJob
 from ekiden.shared.records import JobRequested, Record
 
 __all__ = ["ChildSubmission", "Outbox", "Submission", "digest_of", "summary_of"]
@@ -34,7 +34,7 @@ class Submission:
 class ChildSubmission:
     """A child job that a suspension begins, at its first agent: without a routing of its own."""
 
-    child: Child
+    child: ChildJob
     outbox: Outbox
     records: tuple[Record, Record]
     """Its request, and the move of control to its agent."""

@@ -17,7 +17,7 @@ from ekiden.shared.records import Entry, Record
 from ekiden.shared.stores.base import Claimed, CommitVerdict
 from ekiden.shared.stores.submissions import ChildSubmission
 
-__all__ = ["LegWatch", "QueueGauge", "RunsTools", "Telemetry", "install", "is_installed", "telemetry"]
+__all__ = ["LegObserver", "QueueGauge", "RunsTools", "Telemetry", "install", "is_installed", "telemetry"]
 
 
 class RunsTools(Protocol):
@@ -38,7 +38,7 @@ class QueueGauge:
     """How long the oldest message has waited; 0 for an empty queue."""
 
 
-class LegWatch:
+class LegObserver:
     """Watches one attempt at a leg; this one does nothing."""
 
     def opened(self, entries: Sequence[Entry]) -> None:
@@ -51,9 +51,9 @@ class LegWatch:
         """Return ``model``, watched."""
         return model
 
-    def gate(self, gate: RunsTools, tools: Sequence[str]) -> RunsTools:
+    def tool_runner(self, tool_runner: RunsTools, tools: Sequence[str]) -> RunsTools:
         """Return ``gate``, watched; ``tools`` are the names that it runs."""
-        return gate
+        return tool_runner
 
     def recorded(self, records: Sequence[Record]) -> None:
         """Take note of steps that are in the journal now."""
@@ -78,7 +78,7 @@ class Telemetry:
         """Take note of a job that is stored and queued; ``began_ns``: when it was sent off."""
 
     @contextmanager
-    def leg(self, claimed: Claimed, queue: str) -> Iterator[LegWatch]:
+    def leg(self, claimed: Claimed, queue: str) -> Iterator[LegObserver]:
         """Watch a claimed leg while the block runs."""
         yield _IDLE
 
@@ -101,7 +101,7 @@ class Telemetry:
         """Send what is left, for a few seconds at most."""
 
 
-_IDLE = LegWatch()
+_IDLE = LegObserver()
 _installed: list[Telemetry] = [Telemetry()]
 
 

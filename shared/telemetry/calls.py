@@ -15,7 +15,7 @@ from ekiden.shared.telemetry.harmless import harmless
 from ekiden.shared.telemetry.metrics import Meters
 from ekiden.shared.telemetry.spans import Span, SpanKind, Spans
 
-__all__ = ["WatchedGate", "WatchedModel"]
+__all__ = ["TracedModel", "TracedToolRunner"]
 
 
 class Watch(Protocol):
@@ -41,7 +41,7 @@ class Watch(Protocol):
         ...
 
 
-class WatchedModel:
+class TracedModel:
     """A ``ChatModel`` that tells of its calls."""
 
     def __init__(self, model: ChatModel, watch: Watch, meters: Meters | None, content: Content | None) -> None:
@@ -119,11 +119,11 @@ class _Deltas:
         self._on_delta(delta)
 
 
-class WatchedGate:
+class TracedToolRunner:
     """Runs tool calls through another gate, each in a span that is current while it runs."""
 
-    def __init__(self, gate: RunsTools, watch: Watch, spans: Spans | None, content: Content | None) -> None:
-        self._gate = gate
+    def __init__(self, tool_runner: RunsTools, watch: Watch, spans: Spans | None, content: Content | None) -> None:
+        self._gate = tool_runner
         self._watch = watch
         self._spans = spans
         self._content = content

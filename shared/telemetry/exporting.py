@@ -15,11 +15,11 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Link, Status
 
-from ekiden.shared.places import private_folder
+from ekiden.shared.project_folders import private_folder
 from ekiden.shared.redaction import Redactor
+from ekiden.shared.telemetry.collector_status import CollectorStatus
 from ekiden.shared.telemetry.config import TelemetryConfig
 from ekiden.shared.telemetry.names import CONTENT
-from ekiden.shared.telemetry.presence import Presence
 from ekiden.shared.version import VERSION
 
 __all__ = [
@@ -103,7 +103,7 @@ class RedactingExporter(SpanExporter):
         self._inner = inner
         self._redactor = redactor
         self._dropped = frozenset() if with_content else CONTENT
-        self._presence = Presence("spans are dropped")
+        self._presence = CollectorStatus("spans are dropped")
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Export the cleaned spans; warn once when the collector is away, and say so when it is back."""

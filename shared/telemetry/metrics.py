@@ -19,6 +19,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 
 from ekiden.shared.messages import Usage
+from ekiden.shared.telemetry.collector_status import CollectorStatus
 from ekiden.shared.telemetry.config import TelemetryConfig
 from ekiden.shared.telemetry.exporting import timeout_s
 from ekiden.shared.telemetry.names import (
@@ -33,7 +34,6 @@ from ekiden.shared.telemetry.names import (
     operation_of,
     provider_of,
 )
-from ekiden.shared.telemetry.presence import Presence
 from ekiden.shared.version import VERSION
 
 __all__ = ["Meters"]
@@ -215,5 +215,5 @@ def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> MetricExporter
 
     exporter = MetricsOverHttp(endpoint=config.address("metrics"), timeout=timeout_s(env, "METRICS"))
     if config.traces not in ("otlp", "langsmith"):
-        exporter.presence = Presence("metrics come late")
+        exporter.presence = CollectorStatus("metrics come late")
     return exporter

@@ -41,8 +41,6 @@ __all__ = [
     "OUTCOME",
     "OUTPUT_MESSAGES",
     "OUTPUT_TOKENS",
-    "PAUSE_CAUSE",
-    "PAUSE_S",
     "PROVIDER",
     "QUEUE_WAIT_MS",
     "REASON",
@@ -56,6 +54,8 @@ __all__ = [
     "SCOPE",
     "STATUS",
     "STREAM",
+    "SUSPEND_CAUSE",
+    "SUSPEND_S",
     "TARGET",
     "TEMPERATURE",
     "TOKEN_TYPE",
@@ -134,8 +134,8 @@ ATTEMPT: Final = "ekiden.attempt"
 WORKER: Final = "ekiden.worker"
 OUTCOME: Final = "ekiden.outcome"
 QUEUE_WAIT_MS: Final = "ekiden.queue.wait_ms"
-PAUSE_CAUSE: Final = "ekiden.suspended.cause"
-PAUSE_S: Final = "ekiden.suspended.delay_s"
+SUSPEND_CAUSE: Final = "ekiden.suspended.cause"
+SUSPEND_S: Final = "ekiden.suspended.delay_s"
 HANDOFF_ID: Final = "ekiden.handoff.id"
 DEPTH: Final = "ekiden.handoff.depth"
 CODE: Final = "ekiden.handoff.refused"

@@ -12,8 +12,8 @@ from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from ekiden.shared.telemetry.encoding import encoded
-from ekiden.shared.telemetry.presence import Presence
+from ekiden.shared.telemetry.collector_status import CollectorStatus
+from ekiden.shared.telemetry.protobuf import encoded
 
 __all__ = ["MetricsOverHttp", "SpansOverHttp"]
 
@@ -32,7 +32,7 @@ class SpansOverHttp(OTLPSpanExporter):
 class MetricsOverHttp(OTLPMetricExporter):
     """Sends metrics; says once that the collector is away."""
 
-    presence: Presence | None = None
+    presence: CollectorStatus | None = None
     """Who says it; None: the spans' exporter does."""
 
     def export(self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **kwargs: Any) -> Any:

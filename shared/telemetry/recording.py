@@ -10,31 +10,31 @@ from ekiden.shared.records import (
     Entry,
     HandedOff,
     JobRequested,
+    LegSuspended,
     ModelReplied,
-    Paused,
     Record,
     Retried,
     Summarised,
 )
 from ekiden.shared.stores.base import Claimed
 from ekiden.shared.telemetry import names
-from ekiden.shared.telemetry.base import LegWatch, QueueGauge, Telemetry
+from ekiden.shared.telemetry.base import LegObserver, QueueGauge, Telemetry
 from ekiden.shared.telemetry.exporting import close_in_time
 from ekiden.shared.telemetry.harmless import harmless
 from ekiden.shared.telemetry.identity import Root, read_traceparent
 from ekiden.shared.telemetry.shapes import sent, suspension
 from ekiden.shared.telemetry.spans import Span
-from ekiden.shared.telemetry.watching import Outlets, RecordingWatch
+from ekiden.shared.telemetry.watching import LegRecorder, TelemetrySinks
 
 __all__ = ["Recorder"]
 
-_watch = harmless(RecordingWatch)
+_watch = harmless(LegRecorder)
 
 
 class Recorder(Telemetry):
     """What is installed where there is somewhere to send spans or metrics to."""
 
-    def __init__(self, outlets: Outlets, closing: Sequence[Callable[[], object]] = ()) -> None:
+    def __init__(self, outlets: TelemetrySinks, closing: Sequence[Callable[[], object]] = ()) -> None:
         self._to = outlets
         self._closing = closing
         self.wants_queues = outlets.meters is not None
@@ -49,11 +49,11 @@ class Recorder(Telemetry):
         self._write(send, time.time_ns())
 
     @contextmanager
-    def leg(self, claimed: Claimed, queue: str) -> Iterator[LegWatch]:
+    def leg(self, claimed: Claimed, queue: str) -> Iterator[LegObserver]:
         """See ``Telemetry``."""
         watch = _watch(self._to, claimed, queue)
         if watch is None:
-            yield LegWatch()
+            yield LegObserver()
             return
         error: BaseException | None = None
         try:
@@ -79,7 +79,7 @@ class Recorder(Telemetry):
             self._to.meters.job_ended(end.status, end.reason, max(0.0, now_ns / 1e9 - began_ms / 1e3))
         if (root := self._sampled(first.traceparent)) is None:
             return
-        if isinstance(last.record, Paused):
+        if isinstance(last.record, LegSuspended):
             self._write(suspension(root, job, last.record.leg, last.record.cause, last.at_ms), now_ns)
         span = self._root_span(job, root, entries, end, began_ms, len(retries))
         if span.parent_id is None and (above := read_traceparent(first.parent_traceparent)) is not None:

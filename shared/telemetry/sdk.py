@@ -15,7 +15,7 @@ from ekiden.shared.telemetry.exporting import MAX_TEXT, processor_for, quiet_ope
 from ekiden.shared.telemetry.metrics import Meters
 from ekiden.shared.telemetry.recording import Recorder
 from ekiden.shared.telemetry.spans import Spans
-from ekiden.shared.telemetry.watching import Outlets
+from ekiden.shared.telemetry.watching import TelemetrySinks
 
 __all__ = ["recorder_for"]
 
@@ -43,7 +43,7 @@ def recorder_for(
         meters = Meters(config, os.environ, resource, redactor.redact)
         closing.append(meters.close)
     content = Content(redactor) if config.with_content else None
-    return Recorder(Outlets(config.events, Prices(prices), spans, meters, content), closing)
+    return Recorder(TelemetrySinks(config.events, Prices(prices), spans, meters, content), closing)
 
 
 def _offer(processor: SpanProcessor, resource: Resource) -> None:

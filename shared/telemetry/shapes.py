@@ -40,7 +40,7 @@ def begun(submission: ChildSubmission, parent_id: int) -> Span | None:
 
 def suspension(root: Root, job: str, leg: int, cause: str, from_ms: int) -> Span:
     """Return the span of a pause, which nobody works in: whoever goes on records it."""
-    attributes = {names.PAUSE_CAUSE: cause, names.CONVERSATION: session_of(job), names.JOB: job, names.LEG: leg}
+    attributes = {names.SUSPEND_CAUSE: cause, names.CONVERSATION: session_of(job), names.JOB: job, names.LEG: leg}
     span_id = root.derive("suspended", leg, from_ms)
     return Span(root, f"suspended {cause}", root.span_id, attributes, span_id=span_id, began_ns=from_ms * 1_000_000)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.definitions.names import delegation_tool_name
+from ekiden.shared.definitions.transfer_names import delegation_tool_name
 from ekiden.shared.ids import session_of
 from ekiden.shared.llm.base import ChatModel
 from ekiden.shared.messages import ToolResult
@@ -18,8 +18,8 @@ from ekiden.shared.records import (
     HandedOff,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
-    Paused,
     Record,
     Refused,
     Retried,
@@ -33,8 +33,8 @@ from ekiden.shared.settings import TracingEvent
 from ekiden.shared.stores.base import Claimed, CommitVerdict, claims_in
 from ekiden.shared.stores.submissions import ChildSubmission
 from ekiden.shared.telemetry import names
-from ekiden.shared.telemetry.base import LegWatch, RunsTools
-from ekiden.shared.telemetry.calls import WatchedGate, WatchedModel
+from ekiden.shared.telemetry.base import LegObserver, RunsTools
+from ekiden.shared.telemetry.calls import TracedModel, TracedToolRunner
 from ekiden.shared.telemetry.config import events_of
 from ekiden.shared.telemetry.content import Content
 from ekiden.shared.telemetry.harmless import harmless
@@ -43,14 +43,14 @@ from ekiden.shared.telemetry.metrics import Meters
 from ekiden.shared.telemetry.shapes import agent_call, begun, messaging, sent, suspension
 from ekiden.shared.telemetry.spans import Span, SpanKind, Spans
 
-__all__ = ["Outlets", "RecordingWatch"]
+__all__ = ["LegRecorder", "TelemetrySinks"]
 
-_READY = (JobRequested, HandedOff, Paused, Retried)
+_READY = (JobRequested, HandedOff, LegSuspended, Retried)
 """After these a leg waits for a worker; after any other record its worker has died."""
 
 
 @dataclass(frozen=True)
-class Outlets:
+class TelemetrySinks:
     """Where what is seen goes to."""
 
     events: frozenset[TracingEvent]
@@ -61,14 +61,14 @@ class Outlets:
     """None: nobody asked for what was said."""
 
 
-class RecordingWatch(LegWatch):
+class LegRecorder(LegObserver):
     """Tells of one leg.
 
     Two spans hold what the others say: the delivery, a child of the job's root wherever and how often the leg is
     delivered, and in it the agent. So a trace is five levels deep, whatever the number of hops.
     """
 
-    def __init__(self, outlets: Outlets, claimed: Claimed, queue: str) -> None:
+    def __init__(self, outlets: TelemetrySinks, claimed: Claimed, queue: str) -> None:
         context = claimed.context
         self._to = outlets
         self._claimed = claimed
@@ -116,13 +116,13 @@ class RecordingWatch(LegWatch):
 
     @harmless
     def opened(self, entries: Sequence[Entry]) -> None:
-        """See ``LegWatch``: the journal tells how the leg came here, by the server's clock."""
+        """See ``LegObserver``: the journal tells how the leg came here, by the server's clock."""
         ours = next((i for i in range(len(entries) - 1, 0, -1) if isinstance(entries[i].record, LegStarted)), None)
         if ours is None:
             return
         start, before = entries[ours], entries[ours - 1]
         self._delegated = _open_delegations(entries, self._leg)
-        paused = before.record if isinstance(before.record, Paused) else None
+        paused = before.record if isinstance(before.record, LegSuspended) else None
         if isinstance(before.record, _READY):
             if paused is None or paused.cause != "children":  # whose ends, which wake the leg, are in other journals
                 self._waited(start.at_ms - before.at_ms - (paused.delay_s * 1000 if paused else 0))
@@ -155,7 +155,7 @@ class RecordingWatch(LegWatch):
 
     @harmless
     def equipped(self, definition: AgentDefinition, model_name: str) -> None:
-        """See ``LegWatch``: the agent's file may narrow what is told of it."""
+        """See ``LegObserver``: the agent's file may narrow what is told of it."""
         self._events = events_of(definition.extra.get("tracing"), self._to.events)
         if self._holder is not None:
             self._holder.attributes |= {names.REQUEST_MODEL: model_name, names.PROVIDER: names.provider_of(model_name)}
@@ -163,17 +163,21 @@ class RecordingWatch(LegWatch):
                 self._holder.attributes[names.AGENT_VERSION] = definition.version
 
     def model(self, model: ChatModel) -> ChatModel:
-        """See ``LegWatch``."""
-        return WatchedModel(model, self, self._to.meters, self._to.content)
+        """See ``LegObserver``."""
+        return TracedModel(model, self, self._to.meters, self._to.content)
 
-    def gate(self, gate: RunsTools, tools: Sequence[str]) -> RunsTools:
-        """See ``LegWatch``."""
+    def tool_runner(self, tool_runner: RunsTools, tools: Sequence[str]) -> RunsTools:
+        """See ``LegObserver``."""
         self._tools = frozenset(tools)
-        return WatchedGate(gate, self, self._to.spans, self._to.content) if self._wants("tool") else gate
+        return (
+            TracedToolRunner(tool_runner, self, self._to.spans, self._to.content)
+            if self._wants("tool")
+            else tool_runner
+        )
 
     @harmless
     def recorded(self, records: Sequence[Record]) -> None:
-        """See ``LegWatch``."""
+        """See ``LegObserver``."""
         for record in records:
             match record:
                 case ModelReplied() | Summarised():
@@ -250,7 +254,7 @@ class RecordingWatch(LegWatch):
 
     @harmless
     def transferred(self, transfer: Transfer, queue: str) -> None:
-        """See ``LegWatch``: the send is a child of the transfer's call."""
+        """See ``LegObserver``: the send is a child of the transfer's call."""
         context = transfer.context
         target, handoff_id = context.to_agent, context.metadata.handoff_id
         if self._leg and context.returned is None and self._to.meters:
@@ -278,7 +282,7 @@ class RecordingWatch(LegWatch):
 
     @harmless
     def delegated(self, children: Sequence[ChildSubmission]) -> None:
-        """See ``LegWatch``: each is a job of its own in this trace; its call's span comes with its result."""
+        """See ``LegObserver``: each is a job of its own in this trace; its call's span comes with its result."""
         if self._holder is None:
             return
         for submission in children:
@@ -288,7 +292,7 @@ class RecordingWatch(LegWatch):
 
     @harmless
     def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
-        """See ``LegWatch``."""
+        """See ``LegObserver``."""
         if self._delivery is not None:
             self._delivery.attributes[names.OUTCOME] = type(outcome).__name__.lower() if verdict == "ok" else verdict
         if verdict != "ok":
@@ -300,7 +304,7 @@ class RecordingWatch(LegWatch):
 
     def _suspended(self, outcome: Suspended) -> None:
         if self._holder is not None:
-            about = {names.PAUSE_CAUSE: outcome.cause, names.PAUSE_S: outcome.delay_s}
+            about = {names.SUSPEND_CAUSE: outcome.cause, names.SUSPEND_S: outcome.delay_s}
             self._holder.event("ekiden.suspended", about)
         if self._to.meters:
             self._to.meters.count("legs.suspended", cause=outcome.cause)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.places import project_of
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.trust.rights import Right
 from ekiden.shared.trust.store import Remembered, remembered
 

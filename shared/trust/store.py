@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.places import digest_of, private_folder, state_folder
+from ekiden.shared.project_folders import digest_of, private_folder, state_folder
 from ekiden.shared.trust.rights import Right
 
 __all__ = ["Remembered", "all_remembered", "forget", "remember", "remembered"]

@@ -14,8 +14,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from ekiden.shared.processes import prepare
-from ekiden.workers.tools.builtin.processes import run_command
+from ekiden.shared.tool_processes import prepare
+from ekiden.workers.tools.builtin.subprocesses import run_command
 
 COMMAND = ["/bin/sh", "-c", "echo done"]
 AT_ONCE = 10

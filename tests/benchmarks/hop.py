@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from celery import Celery
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.children import Child, start_child
+from ekiden.shared.child_processes import ChildProcess, start_child
 from ekiden.shared.stores.redis import as_any, connect
 from tests.benchmarks.inflight import CHAIN, agent_file, cpu_s, script
 from tests.benchmarks.stack import Stack, stack
@@ -89,7 +89,9 @@ async def durable_hops(made: Stack, jobs: int) -> tuple[float, float]:
         return await metered(worker, await client.server_pid(), run, jobs)
 
 
-async def metered(worker: Child, server: int, run: Callable[[int], Awaitable[None]], jobs: int) -> tuple[float, float]:
+async def metered(
+    worker: ChildProcess, server: int, run: Callable[[int], Awaitable[None]], jobs: int
+) -> tuple[float, float]:
     """Run ``jobs`` chains; return the CPU per hop of worker and server."""
     before = cpu_s(worker.pid), cpu_s(server)
     await run(jobs)

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from celery import Celery
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.children import start_child
+from ekiden.shared.child_processes import start_child
 from tests.benchmarks.bare_chains import ENDS, bare_app, deaf_app, tuned_app
 from tests.benchmarks.inflight import CHAIN, agent_file, cpu_s, script
 from tests.benchmarks.stack import Stack, stack

@@ -31,13 +31,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from ekiden.dispatcher.routing import calibration, evidence, meaning
+from ekiden.dispatcher.routing import calibration, evidence, semantic_model
 from ekiden.dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors
 from ekiden.dispatcher.routing.evaluation import Case, Outcome, read_cases, run
 from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD
 from ekiden.dispatcher.routing.kernels import fit_ridge
 from ekiden.dispatcher.routing.strategies import RoutingValues, routers
-from ekiden.dispatcher.routing.words import WordIndex
+from ekiden.dispatcher.routing.word_index import WordIndex
 from ekiden.shared.definitions.catalog import Catalog
 from tests.benchmarks.routing import DATA, mined, written
 
@@ -109,7 +109,7 @@ def dealt(data: Path, name: str, agents: Mapping[str, Mapping[str, str]]) -> Ite
 def best_grid(folds: Sequence[Fold]) -> str:
     """Return the mixtures that tell the agents apart best, if they do so surely better than those in force."""
     looked = [(fold.set, _looked(fold)) for fold in folds]
-    in_force = meaning._SHARPNESSES, meaning._SHARES_OF_WORDS
+    in_force = semantic_model._SHARPNESSES, semantic_model._SHARES_OF_WORDS
     now = _rights(looked, in_force)
     better = {}
     for grid in GRIDS:
@@ -182,8 +182,8 @@ def _rules_margin(folds: Sequence[Fold], value: float) -> float:
 
 def _judged(fold: Fold) -> tuple[Callable[[float], float], list[float], list[float]]:
     """Return what makes the fold's threshold of a loss, and how much its held rows belong: in scope, out of scope."""
-    with patch("ekiden.dispatcher.routing.meaning.calibrated", wraps=calibration.calibrated) as calibrated:
-        learned = meaning.learn(list(fold.plain.agents.values()), ENCODER)
+    with patch("ekiden.dispatcher.routing.semantic_model.calibrated", wraps=calibration.calibrated) as calibrated:
+        learned = semantic_model.learn(list(fold.plain.agents.values()), ENCODER)
     arguments = calibrated.call_args.args
 
     def threshold(lost: float) -> float:
@@ -208,7 +208,7 @@ def _rights(
 def _looked(fold: Fold) -> dict[Mixture, tuple[float, list[bool]]]:
     """Return for each mixture its surprise at the known rows, each left out, and where it is right on the held ones."""
     agents = list(fold.plain.agents.values())
-    several = [meaning.texts_of(agent) for agent in agents]
+    several = [semantic_model.texts_of(agent) for agent in agents]
     texts = [text for own in several for text in own]
     owners = np.repeat(np.arange(len(agents)), [len(own) for own in several])
     is_example = np.diff(owners, prepend=-1) == 0
@@ -216,14 +216,14 @@ def _looked(fold: Fold) -> dict[Mixture, tuple[float, list[bool]]]:
     labels = [case.label for case in held]
     vectors, held_vectors, words = ENCODER.encode(texts), ENCODER.encode([case.text for case in held]), WordIndex(texts)
     alike, held_alike = words.kernel(), np.array([words.similarities(case.text)[0] for case in held])
-    ridge = meaning._RIDGE + (len(agents) / len(texts)) ** 2
+    ridge = semantic_model._RIDGE + (len(agents) / len(texts)) ** 2
     found: dict[Mixture, tuple[float, list[bool]]] = {}
     for pair in sorted({pair for grid in GRIDS for pair in product(*grid)}):
-        one = meaning.Mixture(*pair)
+        one = semantic_model.Mixture(*pair)
         head = fit_ridge(one.meant(vectors, vectors) + one.words * alike, np.eye(len(agents))[owners], ridge)
         best = head.scores(one.meant(held_vectors, vectors) + one.words * held_alike).argmax(axis=1)
         right = [agents[number].name == label for number, label in zip(best, labels, strict=True)]
-        found[pair] = meaning._surprise(head.left_out[is_example], owners[is_example]), right
+        found[pair] = semantic_model._surprise(head.left_out[is_example], owners[is_example]), right
     return found
 
 

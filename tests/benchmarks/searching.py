@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ekiden.workers.tools.base import ToolContext
-from ekiden.workers.tools.builtin import beneath
+from ekiden.workers.tools.builtin import safe_open
 from ekiden.workers.tools.builtin.patterns import compiled
 from ekiden.workers.tools.builtin.searching import Glob, Grep, glob, grep
-from ekiden.workers.tools.builtin.textfile import TextFile
+from ekiden.workers.tools.builtin.text_file import TextFile
 
 PER_FOLDER = 25
 LINES = 60
@@ -53,8 +53,8 @@ def measure(root: Path, rounds: int) -> None:
         "grep": {"paths": lambda: read_by_path(root), "tool": lambda: grep.function(Grep(pattern=NOWHERE), context)},
         "glob": {"paths": lambda: list_by_path(root), "tool": lambda: glob.function(Glob(pattern="**/*.md"), context)},
     }
-    for has_call in (True, False) if beneath._has_openat2() else (False,):
-        beneath._has_openat2 = lambda has_call=has_call: has_call  # type: ignore[assignment]
+    for has_call in (True, False) if safe_open._has_openat2() else (False,):
+        safe_open._has_openat2 = lambda has_call=has_call: has_call  # type: ignore[assignment]
         for name, ways in searches.items():
             took: dict[str, list[float]] = {way: [] for way in ways}
             for _ in range(rounds):

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.children import Child, start_child
+from ekiden.shared.child_processes import ChildProcess, start_child
 from ekiden.shared.embedded import attach
 
 __all__ = ["Stack", "stack"]
@@ -24,9 +24,9 @@ class Stack:
         for name, text in agents.items():
             (folder / "agents" / f"{name}.md").write_text(text)
         (folder / "scripts" / "script.yaml").write_text(script)
-        self.children: list[Child] = []
+        self.children: list[ChildProcess] = []
 
-    def start(self, kind: str, *queues: str, module: str = "", **settings: object) -> Child:
+    def start(self, kind: str, *queues: str, module: str = "", **settings: object) -> ChildProcess:
         """Start a pool process: ``dispatcher`` or ``workers``, or an app ``kind`` of a ``module`` of the tests.
 
         ``settings`` are Ekiden's, by name.

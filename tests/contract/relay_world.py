@@ -6,7 +6,7 @@ from ekiden.shared.handoff import HandoffContext, first_context
 from ekiden.shared.messages import Message, TextPart
 from ekiden.shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from ekiden.shared.stores.base import Claim, Claimed, Lease, Step
+from ekiden.shared.stores.base import Claim, Claimed, Lease, TransferCommit
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.submissions import Submission
 
@@ -45,10 +45,10 @@ async def sweepers(stores: Stores, job: str) -> Lease:
     return Lease(job, view.leg, "", seq=view.seq)
 
 
-def step_to(leg: Claimed, to: str, **changes: object) -> Step:
+def step_to(leg: Claimed, to: str, **changes: object) -> TransferCommit:
     """A transfer from where ``leg`` is to agent ``to``."""
     context: HandoffContext = leg.context.advance(to, f"because {leg.lease.leg}", is_route=leg.lease.leg == 0)
-    step = Step(
+    step = TransferCommit(
         context=context,
         records=(HandedOff(leg=leg.lease.leg, context=context, call_id="c1"),),
         outbox=outbox(leg.lease.job, leg.lease.leg + 1, queue_for(to), context),

@@ -7,8 +7,8 @@ import pytest
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.handoff import Frame, HandoffContext
 from ekiden.shared.ids import root_of
-from ekiden.shared.outcomes import Budget, Child
-from ekiden.shared.records import Ended, HandedOff, JobRequested, Paused, Record, Retried
+from ekiden.shared.outcomes import Budget, ChildJob
+from ekiden.shared.records import Ended, HandedOff, JobRequested, LegSuspended, Record, Retried
 from ekiden.shared.relay.message import outbox, queue_for
 from ekiden.shared.relay.sweeper import end_overdue
 from ekiden.shared.stores import keys
@@ -31,7 +31,7 @@ def children_of(leg: Claimed, count: int, timeout_s: float = 60.0) -> list[Child
 
 def _child(leg: Claimed, job: str, timeout_s: float) -> ChildSubmission:
     context: HandoffContext = leg.context.advance("scout", "look")
-    child = Child(job, f"c{job}", "scout", "look", context, {"objective": "look"}, (), 3, timeout_s)
+    child = ChildJob(job, f"c{job}", "scout", "look", context, {"objective": "look"}, (), 3, timeout_s)
     box = outbox(job, 1, queue_for("scout"), context)
     return ChildSubmission(child, box, (JobRequested(prompt="look", agent="scout"), HandedOff(context=context)))
 
@@ -47,7 +47,7 @@ async def waiting_parent(stores: Stores, count: int, need: int = 0, timeout_s: f
 
 async def suspended_on(stores: Stores, leg: Claimed, children: list[ChildSubmission], need: int = 0) -> None:
     """Suspend ``leg`` on ``children``."""
-    records: list[Record] = [Paused(leg=leg.lease.leg, cause="children", delay_s=0)]
+    records: list[Record] = [LegSuspended(leg=leg.lease.leg, cause="children", delay_s=0)]
     verdict = await stores.jobs.suspend(leg.lease, f"{leg.lease.fence}.s", records, 0.0, children=children, need=need)
     assert verdict == ("ok", "")
 
@@ -195,7 +195,7 @@ def test_a_cancelled_job_begins_no_children(backend: Backend) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "lead")
         assert await stores.jobs.stop(job, "user", [CANCELLED], ()) == "flagged"
-        records: list[Record] = [Paused(leg=1, cause="children", delay_s=0)]
+        records: list[Record] = [LegSuspended(leg=1, cause="children", delay_s=0)]
         children = children_of(leg, 1)
         verdict = await stores.jobs.suspend(leg.lease, "s", records, 0.0, children=children)
         assert verdict == ("cancelled", "user")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from ekiden.shared.records import Paused
+from ekiden.shared.records import LegSuspended
 from ekiden.shared.relay.message import DISPATCH_QUEUE
-from ekiden.shared.relay.stopping import stop_job, stop_or_wait
 from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.relay.termination import stop_job, stop_or_wait
 from ekiden.shared.stores import clock, keys
 from ekiden.shared.stores.clock import RelayClock, _Reading
 from ekiden.shared.stores.opening import Stores
@@ -70,7 +70,7 @@ async def submit_long(stores: Stores, request_id: str) -> str:
 
 async def suspend(stores: Stores, job: str, delay_s: float = TIMER_S) -> None:
     leg = await claimed(stores, job, lease_s=LEASE_S)
-    paused = Paused(leg=leg.lease.leg, cause="retry", delay_s=delay_s)
+    paused = LegSuspended(leg=leg.lease.leg, cause="retry", delay_s=delay_s)
     assert (await stores.jobs.suspend(leg.lease, "s", [paused], delay_s))[0] == "ok"
 
 

@@ -16,7 +16,7 @@ from kombu import Connection
 from redis import exceptions
 
 from ekiden.shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
-from ekiden.shared.relay.intake import Intake, transport_to
+from ekiden.shared.relay.transport import RejectHandler, transport_to
 from ekiden.shared.stores.base import Claimed
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import as_any, connect, translated
@@ -42,7 +42,7 @@ def ping(url: str) -> None:
 
 def broker(url: str) -> Connection:
     """What a pool's consumer connects with."""
-    return Connection(transport=transport_to(url, Intake(lambda *_: None, lambda: False)))
+    return Connection(transport=transport_to(url, RejectHandler(lambda *_: None, lambda: False)))
 
 
 def refused(url: str, error: type[EkidenError]) -> str:

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from ekiden.shared.errors import IndexOverwritten, UnknownJob
-from ekiden.shared.records import Paused
+from ekiden.shared.records import LegSuspended
 from ekiden.shared.relay.message import DISPATCH_QUEUE
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
@@ -70,7 +70,7 @@ def test_the_sweeper_puts_aside_what_is_no_list_and_pushes_again(backend: Backen
         await stores.client.zadd(keys.queued(DISPATCH_QUEUE), {job: 1})
         assert await stores.jobs.requeue(job, 0, 5) == "ok"
         assert await stores.client.llen(DISPATCH_QUEUE) == 1
-        assert await stores.dead_letters.clear_the_way([DISPATCH_QUEUE, "none"]) == []
+        assert await stores.dead_letters.move_misplaced([DISPATCH_QUEUE, "none"]) == []
 
     backend.run(scenario)
 
@@ -98,7 +98,7 @@ def test_what_another_program_writes_over_an_index_keeps_no_job_from_its_end(bac
         await overwrite(stores)
         leg = await claimed(stores, job)
         await overwrite(stores)
-        paused = Paused(leg=0, cause="retry", delay_s=0)
+        paused = LegSuspended(leg=0, cause="retry", delay_s=0)
         assert (await stores.jobs.suspend(leg.lease, "p", [paused], 0.0))[0] == "ok"
         if index != keys.TIMERS:  # what was listed is lost
             await overwrite(stores)
@@ -138,7 +138,7 @@ def test_an_index_that_is_none_is_named_with_the_remedy_and_put_aside(backend: B
         await as_any(stores.client.rpush(index, "a list"))
         with pytest.raises(IndexOverwritten, match=f"as '{index}', where Ekiden keeps a .*: RENAME {index} ") as told:
             await read_all(stores)
-        assert await stores.dead_letters.clear_the_way([told.value.key]) == [index]
+        assert await stores.dead_letters.move_misplaced([told.value.key]) == [index]
         await read_all(stores)
         [letter] = await stores.dead_letters.all()
         assert letter.queue == index

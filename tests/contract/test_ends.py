@@ -7,7 +7,7 @@ import pytest
 
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import UnknownJob
-from ekiden.shared.stores import ends
+from ekiden.shared.stores import job_ends
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, done, submitted
@@ -56,7 +56,7 @@ async def listeners(stores: Stores, count: int) -> None:
 def test_who_waits_is_told_of_the_end_of_a_job_that_another_has_submitted(
     line: tuple[Server, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "LOOK_S", NEVER_S)
+    monkeypatch.setattr(job_ends, "LOOK_S", NEVER_S)
 
     async def scenario(stores: Stores, client: Client) -> None:
         job = await submitted(stores)
@@ -72,7 +72,7 @@ def test_who_waits_is_told_of_the_end_of_a_job_that_another_has_submitted(
 def test_an_end_while_the_connection_was_lost_is_seen_once_there_is_a_new_one(
     line: tuple[Server, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "LOOK_S", NEVER_S)
+    monkeypatch.setattr(job_ends, "LOOK_S", NEVER_S)
 
     async def scenario(stores: Stores, client: Client) -> None:
         job = await submitted(stores)
@@ -90,7 +90,7 @@ def test_an_end_while_the_connection_was_lost_is_seen_once_there_is_a_new_one(
 def test_an_end_that_nobody_has_told_is_found_by_looking(
     line: tuple[Server, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "LOOK_S", SOON_S)
+    monkeypatch.setattr(job_ends, "LOOK_S", SOON_S)
     line[0].admin.execute_command("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "+@all", "resetchannels")
 
     async def scenario(stores: Stores, client: Client) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kombu import Connection
 from redis import Redis
 
-from ekiden.shared.relay.intake import MOST, Intake, transport_to
+from ekiden.shared.relay.transport import MOST, RejectHandler, transport_to
 from tests.unit.relay.foreign import good
 
 QUEUES = ("ekiden.agent.a", "ekiden.agent.b")
@@ -36,7 +36,7 @@ def consuming(url: str, room: int, buried: list[bytes] | None = None) -> Iterato
     """Give what takes what comes with the next answer of the server, and the channel."""
     taken: list[str] = []
     kept: list[bytes] = [] if buried is None else buried
-    intake = Intake(lambda _queue, _reason, raw: kept.append(raw), lambda: False)
+    intake = RejectHandler(lambda _queue, _reason, raw: kept.append(raw), lambda: False)
     with Connection(transport=transport_to(url, intake)) as connection:
         channel = connection.default_channel
         channel.room = lambda: room

@@ -17,7 +17,7 @@ from ekiden.shared.errors import (
     WentBack,
 )
 from ekiden.shared.handoff import first_context
-from ekiden.shared.records import Ended, JobRequested, LegStarted, Noticed, Paused, Retried
+from ekiden.shared.records import Ended, JobRequested, LegStarted, LegSuspended, Noticed, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claim, Claimed
@@ -293,7 +293,7 @@ def test_a_suspended_leg_costs_no_attempt_and_is_woken_by_its_timer_once(backend
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "a")
-        record = Paused(leg=1, cause="retry", delay_s=0.0)
+        record = LegSuspended(leg=1, cause="retry", delay_s=0.0)
         assert (await stores.jobs.suspend(leg.lease, "c", [record], 0.0))[0] == "ok"
         assert await stores.jobs.claim(await claim_of(stores, job), 30) == "suspended"
         assert await stores.jobs.overdue(60) == [job]
@@ -308,7 +308,7 @@ def test_a_suspended_leg_is_not_woken_early(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "a")
-        await stores.jobs.suspend(leg.lease, "c", [Paused(leg=1, cause="retry", delay_s=60.0)], 60.0)
+        await stores.jobs.suspend(leg.lease, "c", [LegSuspended(leg=1, cause="retry", delay_s=60.0)], 60.0)
         assert await stores.jobs.overdue(60) == []
         assert await stores.jobs.requeue(job, 0, 5) == "busy"
 
@@ -421,7 +421,9 @@ def test_a_running_job_that_was_cancelled_can_only_end_as_cancelled(backend: Bac
             await stores.jobs.append(leg.lease, "t", [reply()], used_ms=0, is_progress=True)
         assert (await stores.jobs.transfer(leg.lease, "c1", step_to(leg, "b")))[0] == "cancelled"
         assert (await stores.jobs.finish(leg.lease, "c2", [done()], []))[0] == "cancelled"
-        assert (await stores.jobs.suspend(leg.lease, "c3", [Paused(cause="retry", delay_s=1)], 1))[0] == "cancelled"
+        assert (await stores.jobs.suspend(leg.lease, "c3", [LegSuspended(cause="retry", delay_s=1)], 1))[
+            0
+        ] == "cancelled"
         assert (await stores.jobs.finish(leg.lease, "c4", [end], []))[0] == "ok"
 
     backend.run(scenario)
@@ -602,7 +604,7 @@ def test_a_leg_without_progress_is_left_to_a_process_of_its_own(backend: Backend
         for attempt in range(2):
             await claimed(stores, job, f"w{attempt}#1", lease_s=0.0)
         claim = await claim_of(stores, job, "w3#1")
-        assert await stores.jobs.claim(claim, 30, alone_from=2) == "poisonous"
+        assert await stores.jobs.claim(claim, 30, quarantine_from=2) == "quarantined"
         leg = await stores.jobs.claim(claim, 30)
         assert not isinstance(leg, str)
         assert leg.attempt == 3
@@ -631,7 +633,7 @@ def test_a_leg_that_is_given_back_again_and_again_is_no_poison(backend: Backend)
         job = await submitted(stores)
         for number in range(5):
             claim = await claim_of(stores, job, f"w{number}#1")
-            got = await stores.jobs.claim(claim, 0.0, alone_from=2)
+            got = await stores.jobs.claim(claim, 0.0, quarantine_from=2)
             assert isinstance(got, Claimed), got
             assert await stores.jobs.give_back(got.lease) == "ok"
         await claimed(stores, job, "w9#1", lease_s=0.0)
@@ -724,7 +726,7 @@ def test_everything_that_a_long_job_needs_lives_as_long_as_its_deadline(backend:
         await stores.catalogs.publish("cat", {"a": "d"}, {"d": "{}"}, replaces=None)
         leg = await moved(stores, job, "a")
         await stores.jobs.append(leg.lease, "t", [reply("x" * 70_000)], used_ms=0, is_progress=True)
-        await stores.jobs.suspend(leg.lease, "s", [Paused(leg=1, cause="retry", delay_s=year)], year)
+        await stores.jobs.suspend(leg.lease, "s", [LegSuspended(leg=1, cause="retry", delay_s=year)], year)
         session = job.partition(".")[0]
         needed = [keys.job(job), keys.journal(job), keys.blobs(job), keys.session(session), keys.catalog("cat")]
         assert all([await stores.client.ttl(key) > 2 * year for key in needed])

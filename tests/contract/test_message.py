@@ -13,7 +13,7 @@ from redis import Redis as SyncRedis
 
 from ekiden.shared.handoff import HandoffContext, first_context
 from ekiden.shared.relay.message import DISPATCH_QUEUE, TASK, LegMessage, agent_of, outbox, queue_for
-from ekiden.shared.relay.reading import readable
+from ekiden.shared.relay.message_validation import validated
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.submissions import Submission
@@ -98,7 +98,7 @@ def test_what_celery_itself_would_send_is_read_as_well(valkey_url: str, server: 
     app.close()
     item = server.rpop(DISPATCH_QUEUE)
     assert isinstance(item, str)
-    passed = readable(item.encode(), DISPATCH_QUEUE, loads)
+    passed = validated(item.encode(), DISPATCH_QUEUE, loads)
     assert loads(b64decode(passed["body"]).decode())[0] == [message]
 
 

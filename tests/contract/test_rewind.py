@@ -7,7 +7,7 @@ import pytest
 from ekiden.dispatcher.requests import SubmitRequest
 from ekiden.dispatcher.submitting import create_job
 from ekiden.shared.errors import LostLease, WentBack
-from ekiden.shared.records import Ended, LegStarted, ModelReplied, Noticed, Paused, Record, Retried
+from ekiden.shared.records import Ended, LegStarted, LegSuspended, ModelReplied, Noticed, Record, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed, OnBusy
@@ -75,7 +75,7 @@ def test_a_writer_that_remembers_more_than_the_server_stops_and_the_leg_goes_on_
             await note(stores, leg, "3", "A: 3")
         with pytest.raises(LostLease, match="moved"):
             await note(stores, leg, "2", "A: forgotten")
-        pause: list[Record] = [Paused(leg=0, cause="retry", delay_s=0)]
+        pause: list[Record] = [LegSuspended(leg=0, cause="retry", delay_s=0)]
         assert (await stores.jobs.suspend(leg.lease, "c", pause, 0.0))[0] == "moved"
         assert (await stores.jobs.transfer(leg.lease, "c", step_to(leg, "x")))[0] == "moved"
         assert (await stores.jobs.finish(leg.lease, "c", [done(leg=0)], []))[0] == "moved"

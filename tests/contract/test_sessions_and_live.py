@@ -55,7 +55,7 @@ def test_a_session_remembers_what_was_said_in_its_jobs_in_order_and_by_whom(back
     async def scenario(stores: Stores) -> None:
         session = await talked(stores, "name it 🐛", "It is Otto.")
         await talked(stores, "and now?", "Still Otto.", session=session)
-        said = await stores.sessions.said(session)
+        said = await stores.sessions.messages(session)
         assert [(one.agent, one.message.text) for one in said] == [
             ("", "name it 🐛"),
             ("debugger", "It is Otto."),
@@ -102,8 +102,8 @@ def test_the_newest_messages_are_kept_when_there_are_more_than_asked_for(backend
     async def scenario(stores: Stores) -> None:
         session = await talked(stores, "one", "1")
         await talked(stores, "two", "2", session=session)
-        assert [one.message.text for one in await stores.sessions.said(session, limit=3)] == ["1", "two", "2"]
-        assert len(await stores.sessions.said(session, limit=None)) == 4
+        assert [one.message.text for one in await stores.sessions.messages(session, limit=3)] == ["1", "two", "2"]
+        assert len(await stores.sessions.messages(session, limit=None)) == 4
 
     backend.run(scenario)
 
@@ -112,7 +112,7 @@ def test_a_job_is_not_told_its_own_messages(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         session = await talked(stores, "one", "1")
         await talked(stores, "two", "2", session=session)
-        said = await stores.sessions.said(session, before_job=f"{session}.2")
+        said = await stores.sessions.messages(session, before_job=f"{session}.2")
         assert [one.message.text for one in said] == ["one", "1"]
 
     backend.run(scenario)
@@ -178,7 +178,7 @@ def test_clearing_forgets_the_messages_and_keeps_the_jobs(backend: Backend) -> N
     async def scenario(stores: Stores) -> None:
         session = await talked(stores, "a", "1")
         assert await stores.sessions.clear(session) == 2
-        assert await stores.sessions.said(session) == []
+        assert await stores.sessions.messages(session) == []
         assert await stores.sessions.clear(session) == 0
         assert (await stores.jobs.job(f"{session}.1")).status == "done"
 
@@ -191,7 +191,7 @@ def test_a_session_at_work_is_not_cleared(backend: Backend) -> None:
         job = await begun(stores, "b", session=session)
         with pytest.raises(InvalidRequest, match=f"job '{job}' of session '{session}' still runs"):
             await stores.sessions.clear(session)
-        assert len(await stores.sessions.said(session)) == 2
+        assert len(await stores.sessions.messages(session)) == 2
 
     backend.run(scenario)
 

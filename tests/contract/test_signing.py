@@ -8,18 +8,18 @@ import pytest
 
 from ekiden.shared.errors import CatalogNotReady, Forged, ModelUnavailable
 from ekiden.shared.messages import Message, ToolCall, ToolResult
-from ekiden.shared.outcomes import Answer, Child, Failed, Outcome, Suspended, Transfer
+from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.records import ModelReplied, Noticed, Retried, ToolFinished, ToolStarted, encode_record
-from ekiden.shared.relay.believing import Believing
 from ekiden.shared.relay.leg import Leg, journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from ekiden.shared.relay.stopping import stop_job
 from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.relay.termination import stop_job
+from ekiden.shared.relay.verification import MessageVerifier
 from ekiden.shared.signing import Signing
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.chaining import head_of
+from ekiden.shared.stores.job_reader import LARGEST_INLINE
+from ekiden.shared.stores.journal_signatures import head_of
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.stores.reading import LARGEST_INLINE
 from tests.conftest import Backend
 from tests.contract.relay_world import reply, submitted
 from tests.unit.relay.legs import expire, handler_of, runner_of, take, types_of
@@ -56,7 +56,7 @@ async def to_b(leg: Leg) -> Outcome:
 async def delegate(leg: Leg) -> Outcome:
     """Let agent helper do a part of the job, and wait for it."""
     context = leg.context.advance("helper", "delegated")
-    child = Child(f"{leg.job}.1", "c", "helper", "help", context, {}, (), 3, 60.0)
+    child = ChildJob(f"{leg.job}.1", "c", "helper", "help", context, {}, (), 3, 60.0)
     return Suspended("children", 0.0, "", children=(child,))
 
 
@@ -197,7 +197,7 @@ def test_a_delegated_jobs_agent_is_the_one_that_its_journal_names(backend: Backe
         if is_over:
             assert await run_leg(ours, queue_for("expert"), Answer("helped")) == "ok"
         await raw(stores).hset(keys.job(f"{job}.1"), mapping={"agent": "x»\nNEW ORDER", "reason": "AN ORDER"})
-        reader = Believing(SIGNING).reader(ours.jobs)
+        reader = MessageVerifier(SIGNING).reader(ours.jobs)
         [view] = await reader.views([f"{job}.1"])
         assert (view.agent, view.is_over, view.reason == "AN ORDER") == ("expert", is_over, False)
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from ekiden.shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, StopFlag
 from ekiden.shared.handoff import first_context
-from ekiden.shared.records import Ended, Entry, Paused, Retried
+from ekiden.shared.records import Ended, Entry, LegSuspended, Retried
 from ekiden.shared.relay.message import outbox
 from ekiden.shared.relay.sweeper import end_overdue, sweep
 from ekiden.shared.stores import keys
@@ -171,7 +171,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 99), delay_s=st.sampled_from([0.0, 3600.0]))
     def suspend(self, pick: int, delay_s: float) -> None:
         leg = self.some_leg(pick)
-        record = Paused(leg=leg.lease.leg, cause="retry", delay_s=delay_s)
+        record = LegSuspended(leg=leg.lease.leg, cause="retry", delay_s=delay_s)
         verdict, _ = self.do(self.stores.jobs.suspend(leg.lease, self.name(), [record], delay_s))
         if verdict == "ok":
             (self.is_due.discard if delay_s else self.is_due.add)(leg.lease.job)

@@ -1,6 +1,6 @@
 """What has not ended is found in the jobs themselves, whatever lists and queues say of it."""
 
-from ekiden.shared.records import Paused
+from ekiden.shared.records import LegSuspended
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
@@ -18,7 +18,7 @@ async def one_of_each(stores: Stores) -> dict[str, str]:
     }
     await claimed(stores, jobs["running"])
     leg = await moved(stores, jobs["retrying"], "debugger")
-    await stores.jobs.suspend(leg.lease, "s", [Paused(leg=1, cause="retry", delay_s=60)], 60)
+    await stores.jobs.suspend(leg.lease, "s", [LegSuspended(leg=1, cause="retry", delay_s=60)], 60)
     leg = await claimed(stores, jobs["ended"])
     await stores.jobs.finish(leg.lease, "f", [done(leg=0)], [])
     session = jobs["running"].partition(".")[0]

@@ -21,14 +21,14 @@ from ekiden.shared.prices import Prices
 from ekiden.shared.records import ModelReplied, Record, ToolFinished
 from ekiden.shared.relay.celery_app import make_app
 from ekiden.shared.relay.leg import Leg
-from ekiden.shared.relay.served import Served
+from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.base import Lease
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.leg import AgentHandler, Definitions
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.gate import ToolGate
 from ekiden.workers.tools.registry import Registry
+from ekiden.workers.tools.tool_runner import ToolRunner
 
 POINTS = (
     "unclaimed",
@@ -113,19 +113,19 @@ class NotingHandler(AgentHandler):
         return await super().run(leg)
 
 
-async def build_worker(settings: Settings, stores: Stores) -> Served:
+async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     """A worker with the two tools, whose store dies at points."""
     registry = Registry([pay, print_receipt])
     models = KillingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     with_points(stores)
-    tools, root = ToolGate(registry), settings.workspace_root
+    tools, root = ToolRunner(registry), settings.workspace_root
     handler = NotingHandler(
         Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root, env=for_tools(os.environ)
     )
-    return Served(handler, registry.names())
+    return PoolComponents(handler, registry.names())
 
 
-async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
+async def build_dispatcher(settings: Settings, stores: Stores) -> PoolComponents:
     """A dispatcher whose store dies at points."""
     with_points(stores)
     return await ekiden.dispatcher.bootstrap.build(settings, stores)

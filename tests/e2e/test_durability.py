@@ -114,7 +114,7 @@ def test_a_worker_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on
         assert [f".{first}." in start.worker for start in starts] == [True, False]  # type: ignore[attr-defined]
         for kind in ("plain", "idempotent"):
             assert list(world.effects.of(kind, job).values()) == [1]
-        assert len(await client.said(job.partition(".")[0])) == 2
+        assert len(await client.messages(job.partition(".")[0])) == 2
         for name in ("zombie", "heir"):
             world.team.let_go(name).stop(0)
 
@@ -128,12 +128,12 @@ def test_jobs_end_by_their_deadline_with_a_worker_and_without(world: World) -> N
     async def scenario(client: Client) -> None:
         world.team.start("sloth", "worker", *queue("slow"), **QUICK)
         running = await client.submit("go", agent="slow", deadline_s=3)
-        unserved = await client.submit("go", agent="newest", deadline_s=3)
+        without_pool = await client.submit("go", agent="newest", deadline_s=3)
         orphaned = await client.submit("go", agent="slow", deadline_s=6)
         submitted = time.monotonic()
         await until(lambda: recorded(client, running, LegStarted), "it runs")
         await until(lambda: recorded(client, orphaned, LegStarted), "it runs, too")
-        views = await over(client, [running, unserved], DEADLINE_S)
+        views = await over(client, [running, without_pool], DEADLINE_S)
         assert 2.5 < time.monotonic() - submitted < 3 + 2
         world.team.let_go("sloth").stop(0)  # from here on there is a dispatcher only
         views += await over(client, [orphaned], DEADLINE_S)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.children import Child, start_child
+from ekiden.shared.child_processes import ChildProcess, start_child
 from ekiden.shared.embedded import attach
-from ekiden.shared.records import LegStarted, Paused
+from ekiden.shared.records import LegStarted, LegSuspended
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import open_stores
 from tests.integration.celery_worker import eventually
@@ -48,7 +48,7 @@ def team(tmp_path: Path) -> Iterator[Team]:
 
 
 @contextmanager
-def alone(team: Team) -> Iterator[tuple[Child, str, int]]:
+def alone(team: Team) -> Iterator[tuple[ChildProcess, str, int]]:
     """A worker as people start it, a job whose leg runs in quarantine there, and the pid of that process."""
 
     async def condemned(client: Client) -> str:
@@ -110,7 +110,9 @@ def test_a_leg_in_quarantine_is_given_back_when_its_worker_stops(team: Team) -> 
         os.kill(worker.pid, signal.SIGQUIT)  # a cold stop
         eventually(lambda: is_gone(pid), "the process ends", 8)
         [paused] = [
-            entry.record for entry in team.ask(lambda client: client.entries(job)) if isinstance(entry.record, Paused)
+            entry.record
+            for entry in team.ask(lambda client: client.entries(job))
+            if isinstance(entry.record, LegSuspended)
         ]
         assert paused.detail == "worker stopping"
         assert team.ask(lambda client: client.job(job)).attempts == 2, "to stop is no failed attempt"

@@ -156,7 +156,7 @@ def test_a_primary_that_takes_no_writes_without_its_replicas(world: World) -> No
         world.server.admin.config_set("min-replicas-to-write", "1")
         with pytest.raises(StoreNotReady, match="too few of its replicas are well"):
             world.team.ask(lambda client: client.submit("go", agent="first"))
-        assert "too few of its replicas are well" in str(world.team.ask(lambda client: client.ailment()))
+        assert "too few of its replicas are well" in str(world.team.ask(lambda client: client.health_problem()))
         time.sleep(2)
         world.server.admin.config_set("min-replicas-to-write", "0")
 

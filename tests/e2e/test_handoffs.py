@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.definitions.names import transfer_tool_name
+from ekiden.shared.definitions.transfer_names import transfer_tool_name
 from ekiden.shared.embedded import attach
 from ekiden.shared.records import Ended, Entry, HandedOff, ModelReplied, Noticed, Nudged, Refused, ToolFinished
 from tests.doubles.gemini.server import GeminiServer, Request

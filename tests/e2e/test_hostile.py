@@ -117,7 +117,7 @@ CHINESE = "请修复这个错误 🎉"
 
 
 @dataclass(frozen=True)
-class Served:
+class PoolComponents:
     """Pools that ask the double, and the program to send them work with."""
 
     ekiden: Program
@@ -137,7 +137,7 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolComponents]:
     root = tmp_path_factory.mktemp("served")
     folder = root / "folder"
     (folder / ".gemini" / "agents").mkdir(parents=True)
@@ -154,43 +154,43 @@ def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             ekiden.start("dispatcher")
             ekiden.start("worker", "--workspace-root", folder)
             wait_until(lambda: len(json.loads(ekiden.run("status", "--json").stdout)["pools"]) == 2, 30)
-            yield Served(ekiden, gemini, server.url)
+            yield PoolComponents(ekiden, gemini, server.url)
         finally:
             ekiden.end_all()
     ekiden.wait_until_gone()
 
 
 @pytest.fixture
-def served(pools: Served) -> Served:
+def served(pools: PoolComponents) -> PoolComponents:
     pools.gemini.reset()
     pools.gemini.keys = None
     return pools
 
 
-def test_a_key_that_is_refused(served: Served) -> None:
+def test_a_key_that_is_refused(served: PoolComponents) -> None:
     served.gemini.keys = {"another"}
     assert "Check GEMINI_API_KEY" in served.fails()
 
 
-def test_a_model_that_does_not_exist(served: Served) -> None:
+def test_a_model_that_does_not_exist(served: PoolComponents) -> None:
     line = served.fails(agent="unserved")
     assert "no model 'gemini-99-imaginary'" in line
     assert "'ekiden models' lists the usable ones" in line
 
 
-def test_a_model_that_answers_nothing(served: Served) -> None:
+def test_a_model_that_answers_nothing(served: PoolComponents) -> None:
     served.gemini.add({"reply": {"empty": True}})
     assert "gave an empty answer: submit again, or choose another model" in served.fails()
     assert len(served.gemini.requests) == 3, "asked again twice"
 
 
-def test_a_quota_that_is_gone_for_the_day_is_not_waited_for(served: Served) -> None:
+def test_a_quota_that_is_gone_for_the_day_is_not_waited_for(served: PoolComponents) -> None:
     served.gemini.add({"reply": {"error": 429, "per_day": True, "retry_delay": 3600}})
     assert "The day's quota of model 'gemini-2.5-flash' is used up" in served.fails()
     assert len(served.gemini.requests) == 1
 
 
-def test_a_prompt_of_a_megabyte_is_answered(served: Served) -> None:
+def test_a_prompt_of_a_megabyte_is_answered(served: PoolComponents) -> None:
     prompt = "🎉" + "x" * MEGABYTE
     served.gemini.add({"reply": {"text": "read it"}})
     done = served.submit("-", "--wait", stdin=prompt)
@@ -200,7 +200,7 @@ def test_a_prompt_of_a_megabyte_is_answered(served: Served) -> None:
     assert len(listed) < 300
 
 
-def test_control_characters_never_reach_the_terminal(served: Served) -> None:
+def test_control_characters_never_reach_the_terminal(served: PoolComponents) -> None:
     served.gemini.add({"reply": {"text": f"said {HOSTILE} end"}})
     code, screen = on_terminal(served.ekiden, "submit", "--agent", "plain", "-", "--follow", stdin=f"wipe {HOSTILE}")
     assert code == 0, screen
@@ -226,8 +226,8 @@ def test_control_characters_never_reach_the_terminal(served: Served) -> None:
 
 
 @pytest.mark.parametrize("lang", ["C", "C.UTF-8"])
-def test_chinese_and_emoji_in_prompts_names_and_tool_results(served: Served, lang: str) -> None:
-    from ekiden.shared.definitions.names import transfer_tool_name
+def test_chinese_and_emoji_in_prompts_names_and_tool_results(served: PoolComponents, lang: str) -> None:
+    from ekiden.shared.definitions.transfer_names import transfer_tool_name
 
     handoff = {"name": transfer_tool_name("代码修复"), "args": {"reason": "需要修复 🔧"}}
     served.gemini.add(
@@ -258,7 +258,7 @@ def bytes_of(*parts: object) -> dict[str, str]:
     return {"raw": f"data: {whole}\r\n\r\n"}
 
 
-def test_half_characters_nul_and_bottomless_arguments_cost_no_job(served: Served) -> None:
+def test_half_characters_nul_and_bottomless_arguments_cost_no_job(served: PoolComponents) -> None:
     deep: object = []
     for _ in range(300):
         deep = {"in": [deep]}
@@ -284,7 +284,7 @@ def test_half_characters_nul_and_bottomless_arguments_cost_no_job(served: Served
     assert served.submit("go on", "--wait", "--session", session, agent="调度").returncode == 0
 
 
-def test_a_terminal_of_forty_columns(served: Served) -> None:
+def test_a_terminal_of_forty_columns(served: PoolComponents) -> None:
     served.gemini.add({"reply": {"text": f"{CHINESE} and a sentence that is much longer than forty columns. " * 3}})
     code, screen = on_terminal(served.ekiden, "submit", CHINESE, "--agent", "plain", "--follow", columns=40)
     assert code == 0, screen
@@ -299,7 +299,7 @@ def test_a_terminal_of_forty_columns(served: Served) -> None:
     assert max(map(cell_len, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).split("\r\n"))) <= 40
 
 
-def test_a_job_that_does_not_exist_or_has_expired(served: Served) -> None:
+def test_a_job_that_does_not_exist_or_has_expired(served: PoolComponents) -> None:
     job = served.submit("work").stdout.strip()
     wait_until(lambda: served.ekiden.run("job", "result", job).returncode == 0)
     expire(served.url, job)
@@ -315,7 +315,7 @@ def test_a_job_that_does_not_exist_or_has_expired(served: Served) -> None:
     assert gone.stderr.count("\n") == 1
 
 
-def newest(served: Served) -> dict[str, str]:
+def newest(served: PoolComponents) -> dict[str, str]:
     found: dict[str, str] = json.loads(served.ekiden.run("jobs", "--json").stdout.splitlines()[0])
     return found
 

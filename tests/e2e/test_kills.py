@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.children import Child, start_child
+from ekiden.shared.child_processes import ChildProcess, start_child
 from ekiden.shared.embedded import attach
 from ekiden.shared.ids import session_id_for
 from ekiden.shared.messages import ToolResult
@@ -79,13 +79,13 @@ class Team:
             "EKIDEN_REDIS_URL": url,
             "EKIDEN_AGENTS_DIR": f'["{folder / "agents"}"]',
             "EKIDEN_SCRIPTS_DIR": str(folder / "scripts"),
-            "EKIDEN_ALONE_FROM": "4",
+            "EKIDEN_QUARANTINE_FROM": "4",
             "HOME": str(folder),
             "KILL_PLANS": str(self.plans),
             "EFFECTS_URL": f"http://127.0.0.1:{effects.server_port}",
         }
         self._log = folder / "pools.log"
-        self._pools: dict[str, Child] = {}
+        self._pools: dict[str, ChildProcess] = {}
         self._stopping = threading.Event()
         for name in ("router0", "router1", "worker0", "worker1"):
             self._start(name)

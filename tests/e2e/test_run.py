@@ -139,10 +139,10 @@ def test_when_the_program_is_killed_everything_ends_and_its_job_is_asked_about(e
     refused = ekiden.run("run", "another request: it fails with an error")
     assert refused.returncode == 2
     assert "1 unfinished job(s)" in refused.stderr
-    assert "--abandoned resume" in refused.stderr
+    assert "--unfinished resume" in refused.stderr
     assert "ekiden job cancel" in refused.stderr
     assert len(ekiden.run("jobs").stdout.splitlines()) == 2, "the head of the table and the old job: nothing was added"
-    resumed = ekiden.run("run", "--abandoned", "resume")  # with the scripts that answer
+    resumed = ekiden.run("run", "--unfinished", "resume")  # with the scripts that answer
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert "user → debugger" in resumed.stdout
 
@@ -152,7 +152,7 @@ def test_a_killed_programs_job_is_not_resumed_while_its_processes_still_end(ekid
     refused = ekiden.run("run", "another request: it fails with an error")
     assert refused.returncode == 2, refused.stdout + refused.stderr
     assert "1 unfinished job(s)" in refused.stderr
-    cancelled = ekiden.run("run", "--abandoned", "cancel")
+    cancelled = ekiden.run("run", "--unfinished", "cancel")
     assert cancelled.returncode == 0
     assert cancelled.stderr == ""
 

@@ -41,7 +41,7 @@ def serve(ekiden: Program, script: str = SCRIPT) -> Running:
 def said(redis_url: str, session: str) -> list[str]:
     async def messages() -> list[str]:
         async with Client(redis_url) as client:
-            return [one.message.text for one in await client.said(await client.resolve_session(session))]
+            return [one.message.text for one in await client.messages(await client.resolve_session(session))]
 
     return asyncio.run(messages())
 

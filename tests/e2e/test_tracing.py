@@ -134,7 +134,7 @@ def team(collector: str, receiver: OtlpReceiver, variables: dict[str, str], work
         patch = stay.enter_context(pytest.MonkeyPatch.context())
         for name, value in environment.items():
             patch.setenv(name, value)
-        quick = {"lease_s": 2, "sweep_s": 0.3, "alone_from": 9}
+        quick = {"lease_s": 2, "sweep_s": 0.3, "quarantine_from": 9}
         made.start("router", "ekiden.dispatch", module=APP, **quick)
         for _ in range(workers):
             made.start("worker", *QUEUES, module=APP, **quick)

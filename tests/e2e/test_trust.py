@@ -12,9 +12,9 @@ import pytest
 import redis
 import yaml
 
-from ekiden.shared import keeper
+from ekiden.shared import server_supervisor
 from ekiden.shared.embedded import attach
-from ekiden.shared.places import digest_of
+from ekiden.shared.project_folders import digest_of
 from tests.e2e.program import ANSWER_SCRIPT, SLOW_SCRIPT, Program, wait_until
 from tests.e2e.terminal import Terminal
 
@@ -215,14 +215,16 @@ def test_data_that_come_with_a_repository_are_not_used_and_named_once(clone: Pro
         f"'{clone.folder / '.ekiden'}' holds jobs of an earlier version of Ekiden, or of whoever made"
     )
     assert said.endswith("it is not used. If they are yours, `ekiden adopt` takes them over")
-    assert clone.run("run", "--abandoned", "cancel").stderr == "", "which comes by as well"
+    assert clone.run("run", "--unfinished", "cancel").stderr == "", "which comes by as well"
     assert len(clone.run("jobs", "--json").stdout.splitlines()) == 1
     assert data_of(clone).stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in clone.folder.iterdir()) == [".ekiden"], "nothing of ours lies in the folder"
 
 
 def servers_of(folder: Path) -> bool:
-    return keeper.is_locked(folder / keeper.KEEPER_LOCK) or keeper.is_locked(folder / keeper.SERVER_LOCK)
+    return server_supervisor.is_locked(folder / server_supervisor.KEEPER_LOCK) or server_supervisor.is_locked(
+        folder / server_supervisor.SERVER_LOCK
+    )
 
 
 def forget_every_list(folder: Path) -> None:
@@ -260,7 +262,7 @@ def test_adopted_jobs_are_shown_and_run_on_only_after_a_yes_whatever_lists_say(c
     assert asked.returncode == 2, asked.stdout + asked.stderr
     assert "1 unfinished job(s)" in asked.stderr
     cancelled = clone.run(
-        "run", "--abandoned", "cancel", "--agent", "debugger", "another", env=clone.scripts(ANSWER_SCRIPT)
+        "run", "--unfinished", "cancel", "--agent", "debugger", "another", env=clone.scripts(ANSWER_SCRIPT)
     )
     assert cancelled.returncode == 0, cancelled.stdout + cancelled.stderr
     assert not mark.exists()

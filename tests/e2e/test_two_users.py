@@ -17,7 +17,7 @@ import json, os, sys, tempfile
 from pathlib import Path
 from ekiden.shared.embedded import attach
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.places import data_folder, private_folder
+from ekiden.shared.project_folders import data_folder, private_folder
 from ekiden.shared.trust.grants import grants_of
 from ekiden.shared.trust.rights import Right
 from ekiden.shared.trust.store import remember

@@ -19,13 +19,13 @@ from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
 from ekiden.shared.llm.retrying import RetryingModel
 from ekiden.shared.prices import Prices
 from ekiden.shared.relay.celery_app import make_app
-from ekiden.shared.relay.served import Served
+from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.leg import AgentHandler, Definitions
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.gate import ToolGate
 from ekiden.workers.tools.registry import Registry
+from ekiden.workers.tools.tool_runner import ToolRunner
 
 AGENTS = ("first", "second", "third", "fourth", "fifth")
 
@@ -106,16 +106,16 @@ class FlakyModel:
         return await self._model.reply(request, on_delta)
 
 
-async def build_worker(settings: Settings, stores: Stores) -> Served:
+async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     """A worker with the tools above."""
     registry = Registry([look, die_once, leak])
     models = FlakyModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
-    tools = ToolGate(registry)
+    tools = ToolRunner(registry)
     handler = AgentHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=None, env={})
-    return Served(handler, registry.names())
+    return PoolComponents(handler, registry.names())
 
 
-async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
+async def build_dispatcher(settings: Settings, stores: Stores) -> PoolComponents:
     """The dispatcher as it is."""
     return await ekiden.dispatcher.bootstrap.build(settings, stores)
 

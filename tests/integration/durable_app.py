@@ -22,27 +22,27 @@ from celery import signals
 from pydantic import BaseModel, Field
 
 import ekiden.dispatcher.bootstrap
-import ekiden.shared.relay.beat
+import ekiden.shared.relay.heartbeat
 import ekiden.shared.relay.watchdog
 import ekiden.shared.stores.jobs
 import ekiden.shared.stores.scripts
-from ekiden.shared.children import PARENT_FD, watch_parent
+from ekiden.shared.child_processes import PARENT_FD, watch_parent
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
 from ekiden.shared.outcomes import Suspended
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import ModelReplied, Paused
+from ekiden.shared.records import LegSuspended, ModelReplied
 from ekiden.shared.relay.celery_app import make_app
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg
-from ekiden.shared.relay.served import Served
+from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.leg import AgentHandler, Definitions
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.gate import ToolGate
 from ekiden.workers.tools.registry import Registry, builtin_registry
+from ekiden.workers.tools.tool_runner import ToolRunner
 
 LEG: ContextVar[Leg] = ContextVar("leg")
 
@@ -115,24 +115,24 @@ class NotingHandler(AgentHandler):
     async def run(self, leg: Leg) -> Any:
         LEG.set(leg)
         time.sleep(float(os.environ.get("STUMBLE_S", "0")))  # noqa: ASYNC251  # on the loop: so it is meant
-        if leg.agent == "sleeper" and not any(isinstance(entry.record, Paused) for entry in leg.entries):
+        if leg.agent == "sleeper" and not any(isinstance(entry.record, LegSuspended) for entry in leg.entries):
             return Suspended("retry", float(os.environ["SLEEP_S"]), "asleep")
         return await super().run(leg)
 
 
-async def build_worker(settings: Settings, stores: Stores) -> Served:
+async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     """A worker with the tools above and the built-in ones."""
     builtin = builtin_registry(workspace=settings.workspace_root is not None)
     registry = Registry([pay, print_receipt, poison, *builtin.offered_to(lambda _: True)])
     models = CountingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
-    tools, root = ToolGate(registry), settings.workspace_root
+    tools, root = ToolRunner(registry), settings.workspace_root
     handler = NotingHandler(
         Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root, env=for_tools(os.environ)
     )
-    return Served(handler, registry.names())
+    return PoolComponents(handler, registry.names())
 
 
-async def build_dispatcher(settings: Settings, stores: Stores) -> Served:
+async def build_dispatcher(settings: Settings, stores: Stores) -> PoolComponents:
     """The dispatcher as it is."""
     return await ekiden.dispatcher.bootstrap.build(settings, stores)
 
@@ -190,7 +190,7 @@ def _ready(sender: Any, **_: Any) -> None:
 
 if PARENT_FD in os.environ:
     watch_parent()  # it brings the rest of the environment, too
-for name, module in (("DEAF_S", ekiden.shared.relay.watchdog), ("CALM_S", ekiden.shared.relay.beat)):
+for name, module in (("DEAF_S", ekiden.shared.relay.watchdog), ("CALM_S", ekiden.shared.relay.heartbeat)):
     if name in os.environ:  # so that tests need not wait as long as people do
         setattr(module, name, float(os.environ[name]))
 if "AS_VERSION" in os.environ:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.children import Child
+from ekiden.shared.child_processes import ChildProcess
 from ekiden.shared.stores.views import JobView
 from tests.benchmarks.stack import Stack
 
@@ -88,8 +88,8 @@ class Team:
         self.url = url
         self.folder = folder
         self._environment = {name: str(value) for name, value in environment.items()}
-        self._recipes: dict[str, Callable[[], Child]] = {}
-        self._pools: dict[str, Child] = {}
+        self._recipes: dict[str, Callable[[], ChildProcess]] = {}
+        self._pools: dict[str, ChildProcess] = {}
         self._stopping = threading.Event()
         self._changing = threading.Lock()
         self.deaths: Counter[str] = Counter()
@@ -110,7 +110,7 @@ class Team:
     ) -> int:
         """Start a pool ``name`` and keep it running; return the pid of its first process."""
 
-        def start() -> Child:
+        def start() -> ChildProcess:
             before = dict(os.environ)
             os.environ.update({**self._environment, **(env or {})})
             try:
@@ -124,7 +124,7 @@ class Team:
             self._pools[name] = start()
             return self._pools[name].pid
 
-    def let_go(self, name: str) -> Child:
+    def let_go(self, name: str) -> ChildProcess:
         """Stop supervising a pool; return its process."""
         with self._changing:
             del self._recipes[name]

@@ -12,15 +12,15 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from ekiden.dispatcher.local.locks import Neighbours
-from ekiden.dispatcher.local.unfinished import settle_abandoned
+from ekiden.dispatcher.local.locks import RunningCommands
+from ekiden.dispatcher.local.unfinished import settle_unfinished
 from ekiden.shared.embedded import Attachment
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.ids import parent_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.job_reader import Unfinished
 from ekiden.shared.stores.opening import Stores, open_stores
-from ekiden.shared.stores.reading import Unfinished
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import PoolView
 from tests.contract.test_unfinished import forget_all_lists, one_of_each
@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Neighbours]:
+def alone(tmp_path: Path) -> Iterator[RunningCommands]:
     """The only command in a data folder."""
-    with Neighbours(tmp_path) as neighbours:
-        yield neighbours
+    with RunningCommands(tmp_path) as running_commands:
+        yield running_commands
 
 
 @dataclass
@@ -76,27 +76,27 @@ def world(valkey_url: str) -> World:
     return made
 
 
-def test_a_command_asks_about_jobs_that_no_list_names(world: World, alone: Neighbours) -> None:
+def test_a_command_asks_about_jobs_that_no_list_names(world: World, alone: RunningCommands) -> None:
     with pytest.raises(InvalidRequest, match=r"left 5 unfinished job\(s\) here") as refused:
-        settle_abandoned(world.attachment(started=True), alone, None)
-    assert "--abandoned resume" in str(refused.value)
+        settle_unfinished(world.attachment(started=True), alone, None)
+    assert "--unfinished resume" in str(refused.value)
     assert all(job.id in str(refused.value) for job in world.unfinished() if not parent_of(job.id))
     assert not any(f"{job.id} " in str(refused.value) for job in world.unfinished() if parent_of(job.id))
 
 
-def test_those_to_be_resumed_are_the_ones_that_nobody_delegated(world: World, alone: Neighbours) -> None:
-    resumed = settle_abandoned(world.attachment(started=True), alone, "resume")
+def test_those_to_be_resumed_are_the_ones_that_nobody_delegated(world: World, alone: RunningCommands) -> None:
+    resumed = settle_unfinished(world.attachment(started=True), alone, "resume")
     assert resumed == [job.id for job in world.unfinished() if not parent_of(job.id)]
 
 
-def test_those_to_be_cancelled_end_with_their_children_or_are_told_to(world: World, alone: Neighbours) -> None:
-    assert settle_abandoned(world.attachment(started=True), alone, "cancel") == []
+def test_those_to_be_cancelled_end_with_their_children_or_are_told_to(world: World, alone: RunningCommands) -> None:
+    assert settle_unfinished(world.attachment(started=True), alone, "cancel") == []
     assert all(job.is_stopped for job in world.unfinished())
 
 
 @pytest.mark.parametrize("whose", ["ours", "init's"])
 def test_data_that_tell_of_pools_which_never_were_keep_nobody_from_asking(
-    world: World, alone: Neighbours, monkeypatch: pytest.MonkeyPatch, whose: str
+    world: World, alone: RunningCommands, monkeypatch: pytest.MonkeyPatch, whose: str
 ) -> None:
     monkeypatch.setattr("ekiden.dispatcher.local.unfinished._DYING_S", 0.3)
 
@@ -109,11 +109,11 @@ def test_data_that_tell_of_pools_which_never_were_keep_nobody_from_asking(
     world.do(announce)
     for started in (True, False):
         with pytest.raises(InvalidRequest, match="unfinished"):
-            settle_abandoned(world.attachment(started=started), alone, None)
+            settle_unfinished(world.attachment(started=started), alone, None)
 
 
 def test_pools_that_go_on_announcing_themselves_serve_the_jobs(
-    world: World, alone: Neighbours, monkeypatch: pytest.MonkeyPatch
+    world: World, alone: RunningCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as those that somebody has started by hand beside an `ekiden up` that was killed."""
     monkeypatch.setattr("ekiden.dispatcher.local.unfinished._DYING_S", 2.5)
@@ -127,7 +127,7 @@ def test_pools_that_go_on_announcing_themselves_serve_the_jobs(
 
         beating = asyncio.create_task(announce())
         try:
-            return await asyncio.to_thread(settle_abandoned, world.attachment(started=False), alone, None)
+            return await asyncio.to_thread(settle_unfinished, world.attachment(started=False), alone, None)
         finally:
             beating.cancel()
 
@@ -138,19 +138,19 @@ def test_others_wait_until_it_is_settled_and_the_next_settles_what_the_first_did
     world: World, tmp_path: Path
 ) -> None:
     def come() -> bool:
-        with Neighbours(tmp_path) as neighbours:
-            return neighbours.is_alone
+        with RunningCommands(tmp_path) as running_commands:
+            return running_commands.is_alone
 
     with ThreadPoolExecutor(1) as threads:
-        with Neighbours(tmp_path) as first:
+        with RunningCommands(tmp_path) as first:
             with pytest.raises(InvalidRequest):
-                settle_abandoned(world.attachment(started=True), first, None)
+                settle_unfinished(world.attachment(started=True), first, None)
             second = threads.submit(come)
             with pytest.raises(TimeoutError):
                 second.result(0.3)
         assert second.result(10), "it is the first now"
-        with Neighbours(tmp_path) as first:
-            settle_abandoned(world.attachment(started=True), first, "resume")
+        with RunningCommands(tmp_path) as first:
+            settle_unfinished(world.attachment(started=True), first, "resume")
             third = threads.submit(come)
             first.join()
             assert not third.result(10)

@@ -13,7 +13,7 @@ from redis import Redis
 
 from ekiden.shared.relay.admission import BEGINNING, Admission
 from ekiden.shared.relay.celery_app import _configuration
-from ekiden.shared.relay.consuming import AdmittingStep
+from ekiden.shared.relay.consumer import AdmittingStep
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.pool import AsyncPool
 from ekiden.shared.settings import Settings

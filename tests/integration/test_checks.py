@@ -150,7 +150,7 @@ def test_a_client_asks_before_its_first_submit_and_only_then(tmp_path: Path) -> 
 def test_a_server_in_health_has_no_ailment(tmp_path: Path) -> None:
     async def whole(server: Scratch) -> str | None:
         async with Client(server.url) as client:
-            return await client.ailment()
+            return await client.health_problem()
 
     with scratch_server(tmp_path, appendonly="yes") as server:
         assert asyncio.run(whole(server)) is None

@@ -12,7 +12,7 @@ import pytest
 
 from ekiden.shared.outcomes import Answer, Outcome
 from ekiden.shared.records import Noticed
-from ekiden.shared.relay.beat import Beat, Chore
+from ekiden.shared.relay.heartbeat import Heartbeat, PeriodicCall
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE
@@ -31,9 +31,9 @@ ME = PoolView(id="host.1.abc", kind="worker", queues=(DISPATCH_QUEUE,))
 
 
 @contextmanager
-def beating(url: str, leases: Leases, chores: tuple[Chore, ...] = ()) -> Iterator[None]:
+def beating(url: str, leases: Leases, chores: tuple[PeriodicCall, ...] = ()) -> Iterator[None]:
     """Beat inside the block."""
-    beat = Beat(url, Settings(lease_s=LEASE_S, sweep_s=0.1, queued_grace_s=60), leases, lambda: ME)
+    beat = Heartbeat(url, Settings(lease_s=LEASE_S, sweep_s=0.1, queued_grace_s=60), leases, lambda: ME)
     for chore in chores:
         beat.also(chore)
     beat.start()
@@ -140,7 +140,7 @@ def test_a_chore_that_hangs_delays_no_lease(valkey: Backend, valkey_url: str) ->
             return Answer("42")
 
         leases = Leases(LEASE_S)
-        with beating(valkey_url, leases, (Chore(0.1, hang), Chore(0.1, fail))):
+        with beating(valkey_url, leases, (PeriodicCall(0.1, hang), PeriodicCall(0.1, fail))):
             runner = serving(stores, leases, long)
             assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
 
@@ -161,8 +161,8 @@ def test_the_beat_announces_its_pool_and_takes_it_back(valkey: Backend, valkey_u
 
 @pytest.mark.parametrize("is_started", [True, False])
 def test_the_beat_stops_also_before_it_began(valkey_url: str, is_started: bool) -> None:
-    beat = Beat(valkey_url, Settings(), Leases(LEASE_S), lambda: ME)
+    beat = Heartbeat(valkey_url, Settings(), Leases(LEASE_S), lambda: ME)
     if is_started:
         beat.start()
     beat.stop()
-    assert not [thread for thread in threading.enumerate() if thread.name == "beat"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "heartbeat"]

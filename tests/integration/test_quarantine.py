@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.shared.relay.alone import Quarantine
+from ekiden.shared.relay.quarantine import Quarantine
 from tests.doubles.planted import OPERATORS, found_in
 from tests.e2e.program import wait_until
 

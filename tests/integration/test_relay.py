@@ -14,7 +14,7 @@ from typing import TypeVar
 import pytest
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.records import Entry, LegStarted, Paused
+from ekiden.shared.records import Entry, LegStarted, LegSuspended
 from ekiden.shared.stores.views import JobView
 from tests.integration.celery_worker import eventually
 from tests.integration.scratch import scratch_server
@@ -186,8 +186,8 @@ def test_a_cold_shutdown_gives_the_leg_back_and_another_worker_goes_on_at_once(s
     stopped = stack.runs(job, "second")
     workers[stopped].send_signal(signal.SIGQUIT)
     assert stack.ended(job).result == "done by second"
-    [paused] = [entry for entry in stack.entries(job) if isinstance(entry.record, Paused)]
-    assert paused.record == Paused(leg=1, cause="retry", delay_s=0, detail="worker stopping")
+    [paused] = [entry for entry in stack.entries(job) if isinstance(entry.record, LegSuspended)]
+    assert paused.record == LegSuspended(leg=1, cause="retry", delay_s=0, detail="worker stopping")
     [_, (again_ms, pid)] = stack.starts(job, "second")
     assert pid != stopped
     assert again_ms - paused.at_ms < 3000
@@ -243,7 +243,7 @@ def test_a_worker_that_cannot_work_says_why_in_one_line(
 
 
 def test_serve_raises_what_keeps_the_pool_from_starting(stack: Stack) -> None:
-    program = "from ekiden.shared.relay.serving import serve\nserve('broken_app:app', {}, [], 'WARNING')"
+    program = "from ekiden.shared.relay.pool_process import serve\nserve('broken_app:app', {}, [], 'WARNING')"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=stack.folder,

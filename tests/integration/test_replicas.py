@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ekiden.dispatcher.cli.doctor.server import examine_server
+from ekiden.dispatcher.cli.doctor.server_checks import examine_server
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import NotConfirmed, SessionBusy, StoreNotReady
 from ekiden.shared.ids import session_of
 from ekiden.shared.records import Ended, ToolStarted
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed
-from ekiden.shared.stores.confirming import AGAIN_S, AWAY_S, WAIT_S, Confirming, Insisting, Noting
 from ekiden.shared.stores.opening import Stores, open_stores
+from ekiden.shared.stores.replication import AGAIN_S, AWAY_S, WAIT_S, ReplicaWait, ReportReplicas, RequireReplicas
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.integration.replicas import Pair, paired_servers
 
@@ -37,7 +37,7 @@ def with_client(pair: Pair, scenario: Callable[[Client], Awaitable[None]]) -> No
     asyncio.run(whole())
 
 
-def with_stores(pair: Pair, confirming: Confirming, scenario: Callable[[Stores, Stores], Awaitable[None]]) -> None:
+def with_stores(pair: Pair, confirming: ReplicaWait, scenario: Callable[[Stores, Stores], Awaitable[None]]) -> None:
     """Run ``scenario`` with stores that wait for replicas, and with others that do not."""
 
     async def whole() -> None:
@@ -185,7 +185,7 @@ def test_the_record_that_a_tool_begins_waits_and_others_do_not(pair: Pair) -> No
             with pytest.raises(NotConfirmed):
                 await append("2", ToolStarted(leg=1, call_id="c1", name="pay"))
 
-    with_stores(pair, Insisting(1), scenario)
+    with_stores(pair, RequireReplicas(1), scenario)
 
 
 def test_a_pools_commits_go_on_without_replicas_and_say_so_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_a_pools_commits_go_on_without_replicas_and_say_so_once(pair: Pair, monk
             assert noting.wait_s == WAIT_S
         assert [one["event"] for one in logs] == ["not_confirmed", "confirmed_again"]
 
-    noting = Noting(1)
+    noting = ReportReplicas(1)
     with_stores(pair, noting, scenario)
 
 
@@ -234,11 +234,11 @@ def test_a_server_tells_how_it_keeps_what_it_acknowledged(pair: Pair) -> None:
         assert kept.behind_bytes is not None
         await plain.client.config_set("min-replicas-to-write", 2)
         assert (await plain.durability()).lacks_replicas
-        assert "too few of its replicas are well" in str(await plain.ailment())
+        assert "too few of its replicas are well" in str(await plain.health_problem())
         await plain.client.config_set("min-replicas-to-write", 0)
-        assert await plain.ailment() is None
+        assert await plain.health_problem() is None
 
-    with_stores(pair, Insisting(), scenario)
+    with_stores(pair, RequireReplicas(), scenario)
 
 
 def test_a_pool_that_is_to_wait_for_more_replicas_than_there_are_says_so_at_its_start(pair: Pair) -> None:
@@ -247,7 +247,7 @@ def test_a_pool_that_is_to_wait_for_more_replicas_than_there_are_says_so_at_its_
         [advice] = await plain.check(2)
         assert "has 1 replicas, and commits are to wait for 2" in advice
 
-    with_stores(pair, Insisting(), scenario)
+    with_stores(pair, RequireReplicas(), scenario)
 
 
 def test_the_doctor_goes_on_where_a_server_tells_nothing(pair: Pair) -> None:

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ekiden.shared.outcomes import Outcome
-from ekiden.shared.relay.beat import Beat
+from ekiden.shared.relay.heartbeat import Heartbeat
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE
@@ -52,7 +52,7 @@ def test_a_leg_whose_claim_is_forgotten_stops_long_before_its_lease_ends(server:
 
     async def scenario() -> None:
         stores = open_stores(server.url)
-        beat = Beat(server.url, Settings(lease_s=LEASE_S), leases, describe=None)
+        beat = Heartbeat(server.url, Settings(lease_s=LEASE_S), leases, describe=None)
         beat.start()
         try:
             assert await forgotten_claim(stores, leases, server) == "lost"

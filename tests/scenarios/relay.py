@@ -14,8 +14,8 @@ import fakeredis
 from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.forms import definition_from
 from ekiden.shared.definitions.model import AfterUntrusted
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
@@ -31,8 +31,8 @@ from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.leg import AgentHandler, Definitions
 from ekiden.workers.tools.base import Tool
-from ekiden.workers.tools.gate import ToolGate
 from ekiden.workers.tools.registry import Registry
+from ekiden.workers.tools.tool_runner import ToolRunner
 from tests.conftest import Backend
 from tests.contract.relay_world import submission
 from tests.invariants import faults_of_job
@@ -160,7 +160,7 @@ class Relay:
         agents = AgentHandler(
             Definitions(stores.catalogs),
             registry,
-            ToolGate(registry, 2),
+            ToolRunner(registry, 2),
             _OneModel(model),
             Prices(),
             workspace_root=root,

@@ -36,7 +36,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.shared.definitions.names import ToolNames
+from ekiden.shared.definitions.transfer_names import ToolNames
 from ekiden.shared.llm.base import ModelRequest
 from ekiden.shared.llm.scripted import ScriptedModel
 from ekiden.shared.messages import Message

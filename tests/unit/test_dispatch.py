@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from ekiden.dispatcher.dispatch import DispatchHandler
-from ekiden.dispatcher.routing.base import ALONE, Route, Router, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.handoff import HandoffContext, first_context
 from ekiden.shared.messages import Message, TextPart, user_message
 from ekiden.shared.outcomes import Failed, Outcome, Transfer
 from ekiden.shared.records import JobRequested, Record, Routed, RoutingStage, Unrouted, decode_record, encode_record
 from ekiden.shared.settings import SessionPolicy
-from ekiden.shared.stores.sessions import Said, SessionView
-from ekiden.shared.telemetry.base import LegWatch
+from ekiden.shared.stores.sessions import SessionMessage, SessionView
+from ekiden.shared.telemetry.base import LegObserver
 
 
 @dataclass
@@ -28,9 +28,9 @@ class Leg:
     number: int = 0
     job: str = "abcdefghijklmnop.2"
     """Not its session's first."""
-    watch: LegWatch = field(default_factory=LegWatch)
+    watch: LegObserver = field(default_factory=LegObserver)
     entries: list[Any] = field(default_factory=list)
-    earlier: list[Said] = field(default_factory=list)
+    earlier: list[SessionMessage] = field(default_factory=list)
     context: HandoffContext = field(default_factory=lambda: first_context("abcdefghijklmnop.1"))
 
     async def record(self, record: Record, *, is_progress: bool) -> None:
@@ -45,10 +45,10 @@ class Finding:
     agent: str | None
     note: str = "looks like nobody's"
     near: tuple[str, ...] = ()
-    around: Surroundings = ALONE
+    context: RequestContext = NO_CONTEXT
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
-        self.around = around
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
+        self.context = context
         stage = RoutingStage(stage="semantic", agent=self.agent, confidence=70, note=self.note)
         route = self.agent and Route(agent=self.agent, stage="semantic", score=70, confidence=70)
         candidates = tuple(Route(agent=agent, stage="semantic", score=1, confidence=1) for agent in self.near)
@@ -180,9 +180,9 @@ def test_a_refusal_that_lists_nobody_offers_nobody(request_: JobRequested | None
     assert error_of(outcome) == record.why
 
 
-def said_by(agent: str, text: str = "something") -> Said:
+def said_by(agent: str, text: str = "something") -> SessionMessage:
     part = TextPart(text=text)
-    return Said("a.1", agent, Message(role="model", parts=(part,)) if agent else user_message(text))
+    return SessionMessage("a.1", agent, Message(role="model", parts=(part,)) if agent else user_message(text))
 
 
 def decision_of(leg: Leg) -> tuple[str, str, str]:
@@ -200,7 +200,7 @@ def test_a_router_is_told_what_the_user_said_last() -> None:
 
     run(router, earlier=TALK)
 
-    assert router.around.earlier == ("b", "c", "d")
+    assert router.context.earlier == ("b", "c", "d")
 
 
 def test_who_watches_the_leg_sees_the_model_that_routes() -> None:
@@ -208,7 +208,7 @@ def test_who_watches_the_leg_sees_the_model_that_routes() -> None:
 
     _, leg = run(router)
 
-    assert router.around.watched == leg.watch.model
+    assert router.context.observed == leg.watch.model
 
 
 def test_in_a_conversation_the_agent_that_spoke_last_takes_what_nobody_matches() -> None:

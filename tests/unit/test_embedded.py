@@ -12,7 +12,7 @@ import psutil
 import pytest
 import redis
 
-from ekiden.shared import embedded, keeper
+from ekiden.shared import embedded, server_supervisor
 from ekiden.shared.embedded import Attachment, attach, is_running, peek
 from ekiden.shared.errors import ConfigurationError
 
@@ -52,7 +52,7 @@ def server_of(attachment: Attachment) -> psutil.Process:
 def keeper_of(attachment: Attachment) -> psutil.Process:
     parent = server_of(attachment).parent()
     assert parent is not None
-    assert "keeper.py" in " ".join(parent.cmdline())
+    assert "server_supervisor.py" in " ".join(parent.cmdline())
     return parent
 
 
@@ -85,8 +85,8 @@ def data(tmp_path: Path) -> Iterator[Path]:
         with attach(folder) as attachment:
             ours = keeper_of(attachment)
             ours.terminate()
-    assert until(lambda: not keeper.is_locked(folder / keeper.KEEPER_LOCK))
-    assert not keeper.is_locked(folder / keeper.SERVER_LOCK)
+    assert until(lambda: not server_supervisor.is_locked(folder / server_supervisor.KEEPER_LOCK))
+    assert not server_supervisor.is_locked(folder / server_supervisor.SERVER_LOCK)
 
 
 def test_stops_the_server_when_the_last_user_leaves(data: Path) -> None:
@@ -106,7 +106,9 @@ def test_a_second_user_finds_the_server_and_keeps_it_when_the_first_leaves(data:
         assert second.url == first.url
         server = server_of(second)
         first.close()
-        time.sleep(keeper.GRACE_S + 2 * keeper.TICK_S)  # that something does not happen takes time to see
+        time.sleep(
+            server_supervisor.GRACE_S + 2 * server_supervisor.TICK_S
+        )  # that something does not happen takes time to see
         assert server_of(second) == server
 
 
@@ -147,11 +149,11 @@ def test_the_server_dies_with_a_killed_keeper_and_the_next_user_starts_another(d
 
 def test_adopts_a_server_that_outlived_its_keeper(data: Path) -> None:
     attach(data).close()
-    assert until(lambda: not keeper.is_locked(data / keeper.KEEPER_LOCK))
+    assert until(lambda: not server_supervisor.is_locked(data / server_supervisor.KEEPER_LOCK))
     socket = data.parent / "orphan" / "s.sock"
     socket.parent.mkdir(mode=0o700)
-    (data / keeper.SOCKET_POINTER).write_bytes(os.fsencode(socket))
-    lock = keeper.open_lock(data / keeper.SERVER_LOCK)
+    (data / server_supervisor.SOCKET_POINTER).write_bytes(os.fsencode(socket))
+    lock = server_supervisor.open_lock(data / server_supervisor.SERVER_LOCK)
     fcntl.flock(lock, fcntl.LOCK_EX)
     argv = [str(embedded.server_program()), "--port", "0", "--unixsocket", str(socket), "--save", ""]
     orphan = subprocess.Popen(argv, cwd=data, pass_fds=(lock,), stdout=subprocess.DEVNULL)
@@ -168,8 +170,8 @@ def test_adopts_a_server_that_outlived_its_keeper(data: Path) -> None:
 
 def test_starts_no_second_server_while_one_may_still_write(data: Path) -> None:
     data.mkdir()
-    dying = keeper.open_lock(data / keeper.SERVER_LOCK)
-    assert keeper.try_lock(dying, fcntl.LOCK_EX)
+    dying = server_supervisor.open_lock(data / server_supervisor.SERVER_LOCK)
+    assert server_supervisor.try_lock(dying, fcntl.LOCK_EX)
     user = start_user(data)
     try:
         assert not until(lambda: is_running(data) or user.poll() is not None, 0.5)
@@ -185,7 +187,7 @@ def test_a_killed_server_comes_back_at_the_same_address_with_its_data(data: Path
             connection.set("sash", "handed over")
         server = server_of(attachment)
         server.kill()
-        assert until(lambda: gone(server) and keeper.answers(attachment.socket))
+        assert until(lambda: gone(server) and server_supervisor.answers(attachment.socket))
         with client(attachment) as connection:
             assert connection.get("sash") == "handed over"
 
@@ -203,8 +205,8 @@ def test_users_that_come_at_once_share_one_server(data: Path) -> None:
 
 def test_waits_for_a_keeper_that_is_stopping_its_server(data: Path) -> None:
     data.mkdir()
-    stopping = keeper.open_lock(data / keeper.USERS_LOCK)
-    assert keeper.try_lock(stopping, fcntl.LOCK_EX)
+    stopping = server_supervisor.open_lock(data / server_supervisor.USERS_LOCK)
+    assert server_supervisor.try_lock(stopping, fcntl.LOCK_EX)
     found: list[Attachment] = []
     user = threading.Thread(target=lambda: found.append(attach(data)))
     user.start()
@@ -220,7 +222,7 @@ def test_attaching_while_the_server_goes_down_gives_one_that_answers(data: Path)
     for _ in range(2):
         old = attachment.socket
         attachment.close()
-        assert until(lambda old=old: not keeper.answers(old))  # type: ignore[misc]  # a default argument has no type here
+        assert until(lambda old=old: not server_supervisor.answers(old))  # type: ignore[misc]  # a default argument has no type here
         attachment = attach(data)
         assert attachment.started
         with client(attachment) as connection:
@@ -230,7 +232,7 @@ def test_attaching_while_the_server_goes_down_gives_one_that_answers(data: Path)
 
 def test_a_user_who_comes_within_the_grace_finds_the_server_running(data: Path) -> None:
     attach(data).close()
-    time.sleep(2 * keeper.TICK_S)  # the keeper has looked, and found nobody
+    time.sleep(2 * server_supervisor.TICK_S)  # the keeper has looked, and found nobody
     with attach(data) as attachment:
         assert not attachment.started
 
@@ -253,7 +255,7 @@ def test_a_folder_for_temporary_files_with_a_long_path_is_not_used(
     monkeypatch.setenv("TMPDIR", str(long))
     with attach(data) as attachment:
         assert len(os.fsencode(attachment.socket)) < 104
-        assert keeper.answers(attachment.socket)
+        assert server_supervisor.answers(attachment.socket)
 
 
 def test_users_with_different_temporary_folders_meet(
@@ -269,7 +271,7 @@ def test_a_renamed_folder_keeps_its_server(data: Path) -> None:
     with attach(data) as first:
         moved = data.with_name("moved")
         data.rename(moved)
-        time.sleep(2 * keeper.TICK_S)  # the keeper has looked
+        time.sleep(2 * server_supervisor.TICK_S)  # the keeper has looked
         with attach(moved) as second:
             assert not second.started
             assert server_of(second) == server_of(first)
@@ -280,7 +282,7 @@ def test_a_deleted_folder_ends_its_server(data: Path) -> None:
     with attach(data) as attachment:
         processes = [server_of(attachment), keeper_of(attachment)]
         data.rename(data.with_name("elsewhere"))
-        (data.with_name("elsewhere") / keeper.USERS_LOCK).unlink()
+        (data.with_name("elsewhere") / server_supervisor.USERS_LOCK).unlink()
         assert until(lambda: all(map(gone, processes)))
 
 
@@ -358,10 +360,10 @@ def test_trusts_no_socket_in_a_folder_that_others_can_enter(data: Path, tmp_path
     folder = tmp_path / "open"
     folder.mkdir(mode=0o700)
     data.mkdir()
-    (data / keeper.SOCKET_POINTER).write_bytes(os.fsencode(folder / "s.sock"))
-    assert keeper.socket_of(data) == folder / "s.sock"
+    (data / server_supervisor.SOCKET_POINTER).write_bytes(os.fsencode(folder / "s.sock"))
+    assert server_supervisor.socket_of(data) == folder / "s.sock"
     folder.chmod(0o755)
-    assert keeper.socket_of(data) is None
+    assert server_supervisor.socket_of(data) is None
 
 
 def test_looking_at_a_folder_starts_nothing(data: Path) -> None:

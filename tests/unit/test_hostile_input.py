@@ -18,22 +18,22 @@ from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.chain import chain_json
 from ekiden.dispatcher.cli.views.json_lines import JsonView
 from ekiden.dispatcher.cli.views.mermaid import flowchart
-from ekiden.dispatcher.cli.views.people import PeopleView
+from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.dispatcher.cli.views.waterfall import ASCII, waterfall
 from ekiden.dispatcher.journal.exports.openai import openai_trace
 from ekiden.dispatcher.journal.exports.otlp import otlp_trace
 from ekiden.dispatcher.journal.exports.summary import story_json
-from ekiden.dispatcher.journal.reading import story_of
 from ekiden.dispatcher.journal.story import Story
+from ekiden.dispatcher.journal.story_reader import story_of
 from ekiden.shared.definitions.fields import MCP_SERVERS
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, load_folder
-from ekiden.shared.definitions.toolrules import SAFE_TOOLS
+from ekiden.shared.definitions.tool_rules import SAFE_TOOLS
 from ekiden.shared.definitions.trusted import trusted
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.records import LATEST_MS, Entry, decode_record
 from ekiden.shared.settings import HARMLESS, Settings, load_settings
 from ekiden.shared.settings_files import project_file
-from ekiden.shared.trust.telling import take_over
+from ekiden.shared.trust.notices import take_over
 from ekiden.workers.tools.registry import BUILTIN
 
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]  # a machine may be busy
@@ -186,7 +186,7 @@ def journals(draw: st.DrawFn) -> list[Entry]:
 @given(entries=journals())
 def test_a_journal_of_anything_is_shown_to_people_and_programs(entries: list[Entry]) -> None:
     text = io.StringIO()
-    for view in (PeopleView("abc.1", Output(text)), JsonView("abc.1", text)):
+    for view in (TerminalView("abc.1", Output(text)), JsonView("abc.1", text)):
         for entry in entries:
             view.show(entry)
     story = story_of("abc.1", entries, 0)

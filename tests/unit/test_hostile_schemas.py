@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.shared.allowance import aside
 from ekiden.shared.errors import DefinitionError
 from ekiden.shared.schemas import check, problems
+from ekiden.shared.step_limits import run_limited
 from tests.ticking import beside_a_ticking_loop
 
 Schema = dict[str, Any]
@@ -145,7 +145,7 @@ def test_a_check_that_takes_long_ends_and_never_holds_the_loop(value: Any, schem
     check(schema)
 
     began = time.process_time()
-    found = asyncio.run(beside_a_ticking_loop(lambda: aside(lambda: problems(value, schema))))
+    found = asyncio.run(beside_a_ticking_loop(lambda: run_limited(lambda: problems(value, schema))))
     assert time.process_time() - began < 8  # the bound is about three seconds; the neighbours slow processors down
     assert all(len(one) < 400 for one in found)
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.shared.schemas import check, problems
-from ekiden.shared.subschemas import Embedding, parts_of
+from ekiden.shared.subschemas import SchemaEmbedder, parts_of
 
 
 class Finding(BaseModel):
@@ -27,7 +27,7 @@ class Report(BaseModel):
 
 def embedded(*schemas: Any) -> dict[str, Any]:
     """An object with one property for each of the schemas."""
-    within = Embedding()
+    within = SchemaEmbedder()
     properties = {f"p{number}": within.taken(schema, schema) for number, schema in enumerate(schemas)}
     return {"type": "object", "properties": properties, **within.shared}
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
-from ekiden.shared.allowance import aside
 from ekiden.shared.conversation import Turn
 from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.records import ToolFinished
 from ekiden.shared.relay.leg import Leg
+from ekiden.shared.step_limits import run_limited
 
 __all__ = ["CallKind", "Decide", "finish"]
 
@@ -58,7 +58,7 @@ class CallKind(ABC):
 
     async def _why_not(self, call: ToolCall) -> str:
         try:
-            await aside(partial(self._check, call))
+            await run_limited(partial(self._check, call))
         except ToolError as error:
             return str(error)
         # A call that was begun before the worker died was allowed then.

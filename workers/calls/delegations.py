@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 
-from ekiden.shared.allowance import aside
 from ekiden.shared.definitions.model import Delegation
 from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
 from ekiden.shared.records import ToolFinished
 from ekiden.shared.relay.leg import Leg
+from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.calls.base import CallKind, Decide
 from ekiden.workers.delegation import Delegations, enough, result_of
@@ -58,7 +58,7 @@ class DelegationCalls(CallKind):
     async def _waiting(self, calls: Sequence[ToolCall], jobs: Sequence[str]) -> Suspended:
         """Return the suspension that begins the children ``jobs``, or waits for them again."""
         make = self._delegations.child
-        children = [await aside(partial(make, call, job)) for call, job in zip(calls, jobs, strict=True)]
+        children = [await run_limited(partial(make, call, job)) for call, job in zip(calls, jobs, strict=True)]
         named = ", ".join(child.agent for child in children)
         return Suspended("children", 0.0, named, tuple(children), self._rules.needed(len(children)))
 

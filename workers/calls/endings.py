@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from ekiden.shared.allowance import aside
 from ekiden.shared.errors import HandoffRefused
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.outcomes import Transfer
 from ekiden.shared.records import Noticed, Record, Refused, StateChanged, ToolFinished
 from ekiden.shared.relay.leg import Leg
+from ekiden.shared.step_limits import run_limited
 from ekiden.workers.calls.base import CallKind, Decide
 from ekiden.workers.completion import Completion
 from ekiden.workers.handoffs import Transfers
@@ -62,7 +62,7 @@ class TransferCalls(CallKind):
         [call] = calls
         leg = self._leg.number
         try:
-            transfer = await aside(partial(self._transfers.transfer, call, len(self._leg.entries)))
+            transfer = await run_limited(partial(self._transfers.transfer, call, len(self._leg.entries)))
         except HandoffRefused as refusal:
             why, code = str(refusal), refusal.code
             await self._leg.record(Refused(leg=leg, call_id=call.id, name=call.name, code=code, message=why))

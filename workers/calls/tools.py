@@ -29,14 +29,14 @@ class ToolCalls(CallKind):
         leg: Leg,
         decide: Decide,
         tools: Mapping[str, Tool],
-        gate: RunsTools,
+        tool_runner: RunsTools,
         untrusted: Untrusted,
         context: Callable[[ToolCall, StateView], ToolContext],
     ) -> None:
         """``context``: what a tool may know of the call that it serves."""
         super().__init__(leg, decide)
         self._tools = tools
-        self._gate = gate
+        self._gate = tool_runner
         self._untrusted = untrusted
         self._context = context
 

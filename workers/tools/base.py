@@ -22,10 +22,10 @@ from pydantic import BaseModel
 
 from ekiden.shared.errors import ToolError
 from ekiden.shared.llm.base import ToolSpec
-from ekiden.shared.processes import Lifetime
 from ekiden.shared.storable import storable
+from ekiden.shared.tool_processes import Lifetime
 from ekiden.shared.variables import problem_of
-from ekiden.workers.tools.protected import Protected
+from ekiden.workers.tools.protected_paths import Protected
 
 __all__ = ["StateView", "Tool", "ToolContext", "tool"]
 

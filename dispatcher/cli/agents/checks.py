@@ -8,14 +8,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from ekiden.dispatcher.cli.agents.found import AgentFile
+from ekiden.dispatcher.cli.agents.discovery import AgentFile
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.encoding import decode
 from ekiden.shared.definitions.fields import KNOWN_FIELDS, MCP_SERVERS
 from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import Problem
-from ekiden.shared.definitions.toolrules import ALIASES, BUILTIN_TOOLS, is_foreign
+from ekiden.shared.definitions.tool_rules import ALIASES, BUILTIN_TOOLS, is_foreign
 from ekiden.shared.errors import DefinitionError
 
 __all__ = ["Check", "Checker", "Finding", "Report", "is_kebab"]

@@ -12,11 +12,11 @@ import typer
 from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.create import Draft, ask
 from ekiden.dispatcher.cli.agents.create import create as create_agent
+from ekiden.dispatcher.cli.agents.discovery import AgentFile, Agents, configured_servers, files_at, open_agents
 from ekiden.dispatcher.cli.agents.edit import edit as edit_file
 from ekiden.dispatcher.cli.agents.edit import rejected_copy
 from ekiden.dispatcher.cli.agents.files import delete_file
-from ekiden.dispatcher.cli.agents.found import AgentFile, Agents, configured_servers, files_at, open_agents
-from ekiden.dispatcher.cli.agents.granting import grant_agent
+from ekiden.dispatcher.cli.agents.grants import grant_agent
 from ekiden.dispatcher.cli.agents.show import (
     print_agent,
     print_consequences,
@@ -30,10 +30,10 @@ from ekiden.dispatcher.cli.agents.show import (
 from ekiden.dispatcher.cli.options import AgentsDir, AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.places import project_of
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
-from ekiden.shared.trust.telling import take_over
-from ekiden.shared.visible import note, say
+from ekiden.shared.terminal_text import note, say
+from ekiden.shared.trust.notices import take_over
 
 __all__ = ["create", "delete", "edit", "list_", "show", "validate"]
 

@@ -9,16 +9,16 @@ import typer
 import yaml
 
 from ekiden.dispatcher.cli.agents.checks import is_kebab
+from ekiden.dispatcher.cli.agents.discovery import Agents, configured_servers, folder_of
 from ekiden.dispatcher.cli.agents.files import create_file
-from ekiden.dispatcher.cli.agents.found import Agents, configured_servers, folder_of
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.encoding import decode
-from ekiden.shared.definitions.forms import read_definition
 from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.loader import shipped_agents_dir
-from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
+from ekiden.shared.definitions.parsing import read_definition
+from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
 from ekiden.shared.errors import DefinitionError, InvalidRequest
-from ekiden.shared.places import project_of
+from ekiden.shared.project_folders import project_of
 
 __all__ = ["Draft", "ask", "create", "templates"]
 

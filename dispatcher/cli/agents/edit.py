@@ -8,8 +8,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from ekiden.dispatcher.cli.agents.discovery import AgentFile, Agents, folder_of
 from ekiden.dispatcher.cli.agents.files import replace_file
-from ekiden.dispatcher.cli.agents.found import AgentFile, Agents, folder_of
 from ekiden.shared.definitions.loader import load_file
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.errors import ConfigurationError, InvalidRequest

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ekiden.dispatcher.cli.agents.found import open_agents
+from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.options import (
     AsJson,
@@ -21,18 +21,18 @@ from ekiden.dispatcher.cli.options import (
     Trust,
     User,
 )
-from ekiden.dispatcher.cli.running.attend import Showing
 from ekiden.dispatcher.cli.running.chat import chat_anywhere
-from ekiden.dispatcher.cli.running.elsewhere import run_elsewhere
-from ekiden.dispatcher.cli.running.here import run_here
-from ekiden.dispatcher.cli.running.request import Workplace, deadline_of, prompt_of, user_name
-from ekiden.dispatcher.cli.running.submission import Asked, Conversation
-from ekiden.dispatcher.cli.running.talk import Chat
+from ekiden.dispatcher.cli.running.embedded import run_here
+from ekiden.dispatcher.cli.running.remote import run_elsewhere
+from ekiden.dispatcher.cli.running.repl import Chat
+from ekiden.dispatcher.cli.running.request import Workspace, deadline_of, prompt_of, user_name
+from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.cli.running.watch import DisplayOptions
 from ekiden.dispatcher.cli.views.header import print_header
-from ekiden.dispatcher.local.unfinished import Abandoned
-from ekiden.shared.asking import settle_trust
+from ekiden.dispatcher.local.unfinished import UnfinishedChoice
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["run"]
 
@@ -48,8 +48,8 @@ def run(
     user: User = None,
     state: State = None,
     deadline: Deadline = None,
-    abandoned: Annotated[
-        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    unfinished: Annotated[
+        UnfinishedChoice | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
     thoughts: Thoughts = False,
     timeout: Outage = 60.0,
@@ -65,38 +65,38 @@ def run(
     if prompt is not None and interactive:
         raise InvalidRequest("-p and -i exclude each other: ask once, or talk")
     settle_trust(trust, cwd)
-    conversation = Conversation(user_name(user), session, is_continued)
-    showing = Showing(as_json, thoughts, outage_s=timeout)
+    session_choice = SessionChoice(user_name(user), session, is_continued)
+    display = DisplayOptions(as_json, thoughts, outage_s=timeout)
     folders = [*(ctx.obj or []), *(agents_dir or [])]
     deadline_s, variables = deadline_of(deadline), variables_of(state)
     if prompt is not None:
-        asked = Asked(prompt_of(prompt), conversation, name, cwd, deadline_s=deadline_s, state=variables)
-        raise typer.Exit(_run_once(asked, showing, folders, redis, data_dir, abandoned))
+        asked = CliRequest(prompt_of(prompt), session_choice, name, cwd, deadline_s=deadline_s, state=variables)
+        raise typer.Exit(_run_once(asked, display, folders, redis, data_dir, unfinished))
     if as_json:
         raise InvalidRequest("--json is for -p: a chat is for people")
 
-    chat = Chat(conversation, name, cwd, deadline_s, showing, variables)
-    raise typer.Exit(chat_anywhere(chat, redis, data_dir, abandoned=abandoned, agents_dirs=folders))
+    chat = Chat(session_choice, name, cwd, deadline_s, display, variables)
+    raise typer.Exit(chat_anywhere(chat, redis, data_dir, unfinished=unfinished, agents_dirs=folders))
 
 
 def _run_once(
-    asked: Asked,
-    showing: Showing,
+    asked: CliRequest,
+    display: DisplayOptions,
     folders: list[Path],
     redis: str | None,
     data_dir: Path | None,
-    abandoned: Abandoned | None,
+    unfinished: UnfinishedChoice | None,
 ) -> int:
     assert asked.agent is not None
     url, data = configured(redis, data_dir)
     if url:
-        return run_elsewhere(asked, asked.cwd, url, showing, has_header=True)
-    place = Workplace.of(asked.cwd, None)
+        return run_elsewhere(asked, asked.cwd, url, display, has_header=True)
+    place = Workspace.of(asked.cwd, None)
     title = _local_title(asked.agent, folders, place.folder)
-    if not showing.as_json:
+    if not display.as_json:
         print_header(title)
 
-    return run_here(replace(asked, cwd=None), place, data, showing, abandoned=abandoned, agents_dirs=folders)
+    return run_here(replace(asked, cwd=None), place, data, display, unfinished=unfinished, agents_dirs=folders)
 
 
 def _local_title(agent: str, folders: list[Path], project: Path) -> str:

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.dispatcher.cli.agents.checks import Report
-from ekiden.dispatcher.cli.agents.found import AgentFile, Agents
+from ekiden.dispatcher.cli.agents.discovery import AgentFile, Agents
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, InputField
 from ekiden.shared.definitions.problems import Problem
-from ekiden.shared.visible import note, one_line
+from ekiden.shared.terminal_text import note, one_line
 
 __all__ = [
     "print_agent",

@@ -7,7 +7,7 @@ import typer
 
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.stores.acl import ROLES
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["acl"]
 

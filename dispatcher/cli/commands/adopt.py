@@ -11,14 +11,14 @@ from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.options import DataDir
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.client import client_of
-from ekiden.dispatcher.local.left_data import copy_data, left_data
-from ekiden.dispatcher.local.locks import Neighbours
+from ekiden.dispatcher.local.legacy_data import copy_data, legacy_data_in
+from ekiden.dispatcher.local.locks import RunningCommands
 from ekiden.dispatcher.local.unfinished import listed_jobs
 from ekiden.shared.embedded import attach, peek
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.places import private_folder
-from ekiden.shared.stores.reading import Unfinished
-from ekiden.shared.visible import say
+from ekiden.shared.project_folders import private_folder
+from ekiden.shared.stores.job_reader import Unfinished
+from ekiden.shared.terminal_text import say
 
 __all__ = ["adopt"]
 
@@ -32,12 +32,12 @@ def adopt(
 ) -> None:
     """Copy the jobs that lie in a folder to where Ekiden keeps those of this project. Unfinished ones do not go on."""
     _, target = configured(None, data_dir)
-    source = path or left_data(target)
+    source = path or legacy_data_in(target)
     if source is None or not peek(source):
         raise InvalidRequest(f"there are no data in {str(path or Path.cwd())!r}: give the folder that holds them")
     _require_agreement(source, yes=yes)
-    with Neighbours(private_folder(target)) as neighbours:
-        if not neighbours.is_alone:
+    with RunningCommands(private_folder(target)) as running_commands:
+        if not running_commands.is_alone:
             raise InvalidRequest(f"an Ekiden runs in {str(target)!r}: stop it first")
         copy_data(source, target)
         with attach(target) as server:

@@ -11,19 +11,19 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from ekiden.dispatcher.cli.agents.checks import Checker
-from ekiden.dispatcher.cli.agents.found import open_agents
+from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.connection import server_address
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Trust
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.catalog_changes import Change, publish_files, read_catalog, roll_back
+from ekiden.dispatcher.cli.views.catalog_changes import CatalogChange, publish_files, read_catalog, roll_back
 from ekiden.dispatcher.cli.views.jobs import local_time
-from ekiden.shared.asking import settle_trust
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.errors import DefinitionError, InvalidRequest
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.catalogs import Publication
 from ekiden.shared.stores.opening import Stores, open_stores
-from ekiden.shared.visible import note, one_line, say
+from ekiden.shared.terminal_text import note, one_line, say
+from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["app"]
 
@@ -142,7 +142,7 @@ def _valid_files(agents_dir: list[Path] | None) -> Catalog:
     return build_catalog(agents.in_force.values(), agents.sources)[0]
 
 
-def _tell(change: Change, *, as_json: bool) -> None:
+def _tell(change: CatalogChange, *, as_json: bool) -> None:
     if as_json:
         say(json.dumps(change.as_json(), ensure_ascii=False))
         return

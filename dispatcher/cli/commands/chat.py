@@ -18,14 +18,14 @@ from ekiden.dispatcher.cli.options import (
     Trust,
     User,
 )
-from ekiden.dispatcher.cli.running.attend import Showing
 from ekiden.dispatcher.cli.running.chat import chat_anywhere
+from ekiden.dispatcher.cli.running.repl import Chat
 from ekiden.dispatcher.cli.running.request import deadline_of, user_name
-from ekiden.dispatcher.cli.running.submission import Conversation
-from ekiden.dispatcher.cli.running.talk import Chat
+from ekiden.dispatcher.cli.running.submission import SessionChoice
 from ekiden.dispatcher.cli.running.variables import variables_of
-from ekiden.dispatcher.local.unfinished import Abandoned
-from ekiden.shared.asking import settle_trust
+from ekiden.dispatcher.cli.running.watch import DisplayOptions
+from ekiden.dispatcher.local.unfinished import UnfinishedChoice
+from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["chat"]
 
@@ -46,8 +46,8 @@ def chat(
     user: User = None,
     state: State = None,
     deadline: Deadline = None,
-    abandoned: Annotated[
-        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    unfinished: Annotated[
+        UnfinishedChoice | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
     thoughts: Thoughts = False,
     timeout: Outage = 60.0,
@@ -57,7 +57,7 @@ def chat(
 ) -> None:
     """Talk to the agents: every line is a request of the same session. Reads lines where there is no terminal."""
     settle_trust(trust, cwd)
-    conversation = Conversation(user_name(user), session, is_continued, session_policy)
-    showing = Showing(thoughts=thoughts, outage_s=timeout)
-    asked = Chat(conversation, agent, cwd, deadline_of(deadline), showing, variables_of(state))
-    raise typer.Exit(chat_anywhere(asked, redis, data_dir, workspace_root=workspace_root, abandoned=abandoned))
+    session_choice = SessionChoice(user_name(user), session, is_continued, session_policy)
+    display = DisplayOptions(thoughts=thoughts, outage_s=timeout)
+    asked = Chat(session_choice, agent, cwd, deadline_of(deadline), display, variables_of(state))
+    raise typer.Exit(chat_anywhere(asked, redis, data_dir, workspace_root=workspace_root, unfinished=unfinished))

@@ -16,7 +16,7 @@ from ekiden.shared.redaction import MASK, redact, redact_all
 from ekiden.shared.settings import Settings, key_of, load_settings, origins
 from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
 from ekiden.shared.storable import read_json
-from ekiden.shared.visible import note, say
+from ekiden.shared.terminal_text import note, say
 
 __all__ = ["app"]
 
@@ -49,7 +49,7 @@ def set_(
     globally: Global = False,
 ) -> None:
     """Write a value into the project's settings file."""
-    from ekiden.dispatcher.cli.agents.granting import grant_setting  # loads all that reads agent files
+    from ekiden.dispatcher.cli.agents.grants import grant_setting  # loads all that reads agent files
 
     name = _field(key)
     path = _file(globally)

@@ -9,7 +9,7 @@ from ekiden.dispatcher.cli.connection import connected
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.dead_letters import fields_of_letter, row_of_letter
 from ekiden.shared.stores.dead_letters import DeadLetter
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["show_dead_letters"]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ekiden.dispatcher.cli.options import LogLevel, Redis, Trust
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["dispatcher"]
 
@@ -36,15 +36,15 @@ def dispatcher(
 
     Its own agent files come into force where nothing is, or with --publish; see `ekiden catalog`.
     """
-    from ekiden.shared.children import watch_parent
+    from ekiden.shared.child_processes import watch_parent
 
     watch_parent()
     from ekiden.shared.addresses import without_password
-    from ekiden.shared.asking import settle_trust
+    from ekiden.shared.trust_prompts import settle_trust
 
     settle_trust(trust, project)
     from ekiden.shared.relay.message import DISPATCH_QUEUE
-    from ekiden.shared.relay.serving import serve
+    from ekiden.shared.relay.pool_process import serve
     from ekiden.shared.server import server_url
     from ekiden.shared.settings import load_settings
 

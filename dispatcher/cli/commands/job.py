@@ -13,22 +13,22 @@ import typer
 from ekiden.dispatcher.cli.connection import connected
 from ekiden.dispatcher.cli.exit_codes import exit_code_of
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
-from ekiden.dispatcher.cli.running.attend import Showing, see_through
 from ekiden.dispatcher.cli.running.request import deadline_of
+from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
-from ekiden.dispatcher.cli.views.drawing import told
 from ekiden.dispatcher.cli.views.jobs import fields_of, rows_of
 from ekiden.dispatcher.cli.views.json_lines import event_schema
 from ekiden.dispatcher.cli.views.mermaid import flowchart
 from ekiden.dispatcher.cli.views.select import view_for
+from ekiden.dispatcher.cli.views.story_view import read_story
 from ekiden.dispatcher.client import Client
-from ekiden.dispatcher.journal.following import show_family
+from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.stores.views import JobView
-from ekiden.shared.visible import note, say
+from ekiden.shared.terminal_text import note, say
 
 __all__ = ["app"]
 
@@ -98,8 +98,8 @@ def events(
     if job is None:
         raise InvalidRequest("ID is missing: `ekiden jobs` lists the jobs")
 
-    showing = Showing(as_json, thoughts, tail, timeout, verbose=True)
-    raise typer.Exit(_run((_follow if follow else _show)(job, redis, data_dir, showing)))
+    display = DisplayOptions(as_json, thoughts, tail, timeout, verbose=True)
+    raise typer.Exit(_run((_follow if follow else _show)(job, redis, data_dir, display)))
 
 
 @app.command()
@@ -114,8 +114,8 @@ def follow(
     data_dir: DataDir = None,
 ) -> None:
     """Show a job from its start, live, until it ends; Ctrl-C asks whether to cancel it."""
-    showing = Showing(as_json, thoughts, tail, timeout, verbose=verbose)
-    raise typer.Exit(_run(_follow(job, redis, data_dir, showing)))
+    display = DisplayOptions(as_json, thoughts, tail, timeout, verbose=verbose)
+    raise typer.Exit(_run(_follow(job, redis, data_dir, display)))
 
 
 @app.command()
@@ -128,7 +128,7 @@ def retry(
     data_dir: DataDir = None,
 ) -> None:
     """Let a job that failed or died go on behind the last step that it recorded."""
-    raise typer.Exit(_run(_retry(job, redis, data_dir, Showing(as_json), deadline_of(deadline), follow=follow)))
+    raise typer.Exit(_run(_retry(job, redis, data_dir, DisplayOptions(as_json), deadline_of(deadline), follow=follow)))
 
 
 @app.command()
@@ -143,7 +143,7 @@ def chain(
 
     async def read() -> Story:
         async with _job(job, redis, data_dir) as (client, job_id):
-            return told(job_id, await client.journals(job_id), await client.now_ms())
+            return read_story(job_id, await client.journals(job_id), await client.now_ms())
 
     if mermaid and as_json:
         raise InvalidRequest("--mermaid and --json exclude each other: leave one out")
@@ -182,30 +182,30 @@ async def _job(prefix: str, redis: str | None, data_dir: Path | None) -> AsyncIt
         yield client, await client.resolve(prefix)
 
 
-async def _show(prefix: str, redis: str | None, data_dir: Path | None, showing: Showing) -> int:
+async def _show(prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:
     async with _job(prefix, redis, data_dir) as (client, job_id):
-        view = view_for(job_id, as_json=showing.as_json, thoughts=showing.thoughts, verbose=showing.verbose)
-        show_family(job_id, in_order(await client.journals(job_id)), view, showing.tail)
+        view = view_for(job_id, as_json=display.as_json, thoughts=display.thoughts, verbose=display.verbose)
+        show_job_tree(job_id, in_order(await client.journals(job_id)), view, display.tail)
     return 0
 
 
-async def _follow(prefix: str, redis: str | None, data_dir: Path | None, showing: Showing) -> int:
+async def _follow(prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:
     async with _job(prefix, redis, data_dir) as (client, job_id):
-        return await see_through(showing.follower(client, job_id), may_ask=showing.may_ask)
+        return await watch_to_end(display.follower(client, job_id), may_ask=display.may_ask)
 
 
 async def _retry(
-    prefix: str, redis: str | None, data_dir: Path | None, showing: Showing, deadline_s: float, *, follow: bool
+    prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions, deadline_s: float, *, follow: bool
 ) -> int:
     async with _job(prefix, redis, data_dir) as (client, job_id):
         ended = len(await client.entries(job_id))
         try:
             await client.retry(job_id, deadline_s)
         except NotConfirmed:
-            if showing.as_json:
+            if display.as_json:
                 say(json.dumps({"job": job_id, "confirmed": False}))
             raise
         if follow:
-            return await see_through(showing.follower(client, job_id, after=ended), may_ask=showing.may_ask)
-    say(json.dumps({"job": job_id}) if showing.as_json else f"job {job_id} goes on")
+            return await watch_to_end(display.follower(client, job_id, after=ended), may_ask=display.may_ask)
+    say(json.dumps({"job": job_id}) if display.as_json else f"job {job_id} goes on")
     return 0

@@ -11,9 +11,9 @@ from ekiden.dispatcher.cli.connection import connected
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.jobs import fields_of, local_time
-from ekiden.shared.redaction import glimpse
+from ekiden.shared.redaction import preview
 from ekiden.shared.stores.views import JobView
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["jobs"]
 
@@ -52,4 +52,4 @@ async def _newest(
 def _row(job: JobView, children: int) -> list[str]:
     created = local_time(job.created_ms)
     count = str(children) if children else ""
-    return [job.id, job.status, job.agent, str(job.leg), count, created, glimpse(job.summary, 60)]
+    return [job.id, job.status, job.agent, str(job.leg), count, created, preview(job.summary, 60)]

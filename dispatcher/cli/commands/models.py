@@ -8,7 +8,7 @@ from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.llm.models import ModelValues, default_model, usable_models
 from ekiden.shared.settings import load_settings
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["models"]
 

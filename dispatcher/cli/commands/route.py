@@ -13,7 +13,7 @@ from ekiden.dispatcher.cli.running.request import prompt_of
 from ekiden.dispatcher.cli.views.route_analysis import analysed, measured, print_analysis, print_measured
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.logs import configure_logs
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["app"]
 

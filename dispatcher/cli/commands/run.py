@@ -24,23 +24,23 @@ from ekiden.dispatcher.cli.options import (
     User,
     Verbose,
 )
-from ekiden.dispatcher.cli.running.attend import Showing
-from ekiden.dispatcher.cli.running.elsewhere import run_elsewhere
-from ekiden.dispatcher.cli.running.here import run_here
+from ekiden.dispatcher.cli.running.embedded import run_here
+from ekiden.dispatcher.cli.running.remote import run_elsewhere
 from ekiden.dispatcher.cli.running.request import (
     DEMO_PROMPT,
-    Workplace,
+    Workspace,
     deadline_of,
     demo_project,
     prompt_of,
     user_name,
 )
-from ekiden.dispatcher.cli.running.submission import Asked, Conversation
+from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.cli.running.variables import variables_of
-from ekiden.dispatcher.local.unfinished import Abandoned
-from ekiden.shared.asking import settle_trust
+from ekiden.dispatcher.cli.running.watch import DisplayOptions
+from ekiden.dispatcher.local.unfinished import UnfinishedChoice
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
+from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["run"]
 
@@ -62,8 +62,8 @@ def run(
     state: State = None,
     on_busy: OnBusy = "queue",
     deadline: Deadline = None,
-    abandoned: Annotated[
-        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    unfinished: Annotated[
+        UnfinishedChoice | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
     thoughts: Thoughts = False,
     trace: Trace = False,
@@ -81,17 +81,17 @@ def run(
     """
     if demo and (cwd or workspace_root):
         raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")
-    if prompt is None and not demo and abandoned is None:
+    if prompt is None and not demo and unfinished is None:
         raise InvalidRequest('nothing to do: say what, as in `ekiden run "the tests fail"`, or try `ekiden run --demo`')
     if prompt is None and demo:
         prompt = DEMO_PROMPT
     settle_trust(trust, cwd)
-    conversation = Conversation(user_name(user), session, is_continued, session_policy)
+    session_choice = SessionChoice(user_name(user), session, is_continued, session_policy)
     asked = None
     if prompt is not None:
-        asked = Asked(
+        asked = CliRequest(
             prompt_of(prompt),
-            conversation,
+            session_choice,
             agent,
             on_busy=on_busy,
             deadline_s=deadline_of(deadline),
@@ -101,7 +101,7 @@ def run(
     if demo:
         cwd = demo_project()
         say(f"The demo project is in {cwd}", is_error=as_json)
-    showing = Showing(as_json, thoughts, outage_s=timeout, trace=trace and not as_json, verbose=verbose)
+    display = DisplayOptions(as_json, thoughts, outage_s=timeout, trace=trace and not as_json, verbose=verbose)
     if url:
-        raise typer.Exit(run_elsewhere(asked, cwd, url, showing))
-    raise typer.Exit(run_here(asked, Workplace.of(cwd, workspace_root), data, showing, abandoned=abandoned))
+        raise typer.Exit(run_elsewhere(asked, cwd, url, display))
+    raise typer.Exit(run_here(asked, Workspace.of(cwd, workspace_root), data, display, unfinished=unfinished))

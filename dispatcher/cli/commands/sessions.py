@@ -17,9 +17,9 @@ from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.jobs import local_time
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.redaction import glimpse
-from ekiden.shared.stores.sessions import Said, SessionView
-from ekiden.shared.visible import say, visible
+from ekiden.shared.redaction import preview
+from ekiden.shared.stores.sessions import SessionMessage, SessionView
+from ekiden.shared.terminal_text import say, visible
 
 __all__ = ["app"]
 
@@ -94,7 +94,7 @@ def policy(
     async def changed() -> str:
         async with _session(session, redis, data_dir) as (client, session_id):
             await client.set_policy(session_id, policy)
-            view, said = await client.session(session_id), await client.said(session_id)
+            view, said = await client.session(session_id), await client.messages(session_id)
         return f"session {session_id}: policy {policy}: {_who_goes_on(view, said)}"
 
     say(_run(changed()))
@@ -154,16 +154,16 @@ async def _session(prefix: str, redis: str | None, data_dir: Path | None) -> Asy
         yield client, await client.resolve_session(prefix)
 
 
-async def _whole(prefix: str, redis: str | None, data_dir: Path | None) -> tuple[SessionView, list[Said]]:
+async def _whole(prefix: str, redis: str | None, data_dir: Path | None) -> tuple[SessionView, list[SessionMessage]]:
     async with _session(prefix, redis, data_dir) as (client, session_id):
-        return await client.session(session_id), await client.said(session_id)
+        return await client.session(session_id), await client.messages(session_id)
 
 
 def _fields(view: SessionView) -> dict[str, Any]:
     return dataclasses.asdict(view)
 
 
-def _exported(view: SessionView, said: list[Said]) -> dict[str, Any]:
+def _exported(view: SessionView, said: list[SessionMessage]) -> dict[str, Any]:
     messages = [
         {"job": one.job, "agent": one.agent, "at_ms": one.at_ms, "text": one.message.text, "role": one.message.role}
         for one in said
@@ -171,7 +171,7 @@ def _exported(view: SessionView, said: list[Said]) -> dict[str, Any]:
     return {**_fields(view), "messages": messages}
 
 
-def _markdown(view: SessionView, said: list[Said]) -> str:
+def _markdown(view: SessionView, said: list[SessionMessage]) -> str:
     parts = [f"# {view.title or view.id}", f"Session `{view.id}`, {local_time(view.created_ms)}"]
     for one in said:
         parts += [f"## {one.agent or 'You'}", one.message.text]
@@ -184,7 +184,7 @@ def _state(view: SessionView) -> str:
     return f"job {view.active} runs" + (f", {view.waiting} wait(s)" if view.waiting else "")
 
 
-def _who_goes_on(view: SessionView, said: list[Said]) -> str:
+def _who_goes_on(view: SessionView, said: list[SessionMessage]) -> str:
     """Say who gets the next message."""
     last = next((one.agent for one in reversed(said) if one.agent), "")
     heir = {"sticky": last, "entry": view.first_agent}.get(view.policy, "")
@@ -193,5 +193,5 @@ def _who_goes_on(view: SessionView, said: list[Said]) -> str:
 
 def _row(view: SessionView) -> list[str]:
     state = "idle" if view.active is None else f"busy, {view.waiting} waiting" if view.waiting else "busy"
-    title, agent = glimpse(view.title, 50), view.entry or "(routed)"
+    title, agent = preview(view.title, 50), view.entry or "(routed)"
     return [view.id, view.user, agent, view.policy, str(view.jobs), local_time(view.used_ms), state, title]

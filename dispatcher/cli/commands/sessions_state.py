@@ -11,9 +11,9 @@ from ekiden.dispatcher.cli.connection import connected
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.client import Client
+from ekiden.shared.current_task import last_action_of, task_of
 from ekiden.shared.errors import UnknownJob
-from ekiden.shared.task import last_action_of, task_of
-from ekiden.shared.visible import one_line, say
+from ekiden.shared.terminal_text import one_line, say
 
 __all__ = ["state", "state_of"]
 

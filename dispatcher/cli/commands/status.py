@@ -10,10 +10,10 @@ from ekiden.dispatcher.cli.commands.dead_letters import show_dead_letters
 from ekiden.dispatcher.cli.connection import connected
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.status import Look, look, show_status, status_json
+from ekiden.dispatcher.cli.views.status import StatusSnapshot, read_status, show_status, status_json
 from ekiden.dispatcher.cli.views.status_watch import watch_status
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["status"]
 
@@ -48,6 +48,6 @@ def status(
     show_status(Output(), found)
 
 
-async def _look_once(redis: str | None, data_dir: Path | None) -> Look:
+async def _look_once(redis: str | None, data_dir: Path | None) -> StatusSnapshot:
     async with connected(redis, data_dir) as client:
-        return await look(client)
+        return await read_status(client)

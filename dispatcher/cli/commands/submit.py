@@ -25,18 +25,18 @@ from ekiden.dispatcher.cli.options import (
     User,
     Verbose,
 )
-from ekiden.dispatcher.cli.running.attend import Showing, see_through
-from ekiden.dispatcher.cli.running.elsewhere import submit_and_follow
+from ekiden.dispatcher.cli.running.remote import submit_and_follow
 from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, prompt_of, user_name
-from ekiden.dispatcher.cli.running.submission import Asked, Conversation
+from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.client import Client
-from ekiden.dispatcher.journal.following import Follower, waits_behind
-from ekiden.shared.asking import settle_trust
+from ekiden.dispatcher.journal.follower import Follower, waits_behind
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.records import Ended, Entry
 from ekiden.shared.stores.views import LivePiece
-from ekiden.shared.visible import note, say
+from ekiden.shared.terminal_text import note, say
+from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["submit"]
 
@@ -72,9 +72,9 @@ def submit(
     if follow and wait:
         raise InvalidRequest("--follow and --wait exclude each other: leave one out")
     settle_trust(trust)
-    asked = Asked(
+    asked = CliRequest(
         prompt_of(prompt),
-        Conversation(user_name(user), session, is_continued, session_policy),
+        SessionChoice(user_name(user), session, is_continued, session_policy),
         agent,
         folder_there(cwd),
         on_busy,
@@ -82,37 +82,37 @@ def submit(
         request_id,
         state=variables_of(state),
     ).overridden(strategy)
-    showing = Showing(as_json, thoughts, outage_s=timeout, verbose=verbose)
-    raise typer.Exit(asyncio.run(_submit(asked, showing, redis, data_dir, follow=follow, wait=wait)))
+    display = DisplayOptions(as_json, thoughts, outage_s=timeout, verbose=verbose)
+    raise typer.Exit(asyncio.run(_submit(asked, display, redis, data_dir, follow=follow, wait=wait)))
 
 
 async def _submit(
-    asked: Asked, showing: Showing, redis: str | None, data_dir: Path | None, *, follow: bool, wait: bool
+    asked: CliRequest, display: DisplayOptions, redis: str | None, data_dir: Path | None, *, follow: bool, wait: bool
 ) -> int:
     async with connected(redis, data_dir, may_start=False) as client:
         if follow:
-            return await submit_and_follow(client, asked, showing)
+            return await submit_and_follow(client, asked, display)
         try:
             job = await asked.submit(client, note)
         except NotConfirmed as error:
-            if showing.as_json:
+            if display.as_json:
                 _print({"job": error.job, "confirmed": False, "request_id": error.request_id})
             raise
         if wait:
-            return await _wait(client, job, showing)
+            return await _wait(client, job, display)
         if (text := await waits_behind(client, job)) is not None:
             note(text)
-    _print({"job": job} if showing.as_json else job)
+    _print({"job": job} if display.as_json else job)
     return 0
 
 
-async def _wait(client: Client, job: str, showing: Showing) -> int:
+async def _wait(client: Client, job: str, display: DisplayOptions) -> int:
     """Print the answer once there is one; warnings and failures go to standard error."""
     view = _Quiet()
-    follower = Follower(client, job, view, is_live=False, outage_s=showing.outage_s)
-    code = await see_through(follower, may_ask=showing.may_ask)
+    follower = Follower(client, job, view, is_live=False, outage_s=display.outage_s)
+    code = await watch_to_end(follower, may_ask=display.may_ask)
     if view.end is not None:
-        _print_end(job, view.end, as_json=showing.as_json)
+        _print_end(job, view.end, as_json=display.as_json)
     return code
 
 

@@ -10,8 +10,8 @@ import typer
 
 from ekiden.dispatcher.cli.connection import connected
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Thoughts
-from ekiden.dispatcher.cli.views.drawing import draw, told
 from ekiden.dispatcher.cli.views.select import view_for
+from ekiden.dispatcher.cli.views.story_view import draw_story, read_story
 from ekiden.dispatcher.journal.exports.events import trace_events
 from ekiden.dispatcher.journal.exports.openai import openai_trace
 from ekiden.dispatcher.journal.exports.otlp import otlp_trace
@@ -22,7 +22,7 @@ from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.records import Entry
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["app"]
 
@@ -48,7 +48,7 @@ def show(
     if as_json:
         say(json.dumps(story_json(story), ensure_ascii=False))
     else:
-        draw(story, width)
+        draw_story(story, width)
 
 
 @app.command()
@@ -114,4 +114,4 @@ async def _read(prefix: str, redis: str | None, data_dir: Path | None) -> tuple[
     async with connected(redis, data_dir) as client:
         job = await client.resolve(prefix)
         journals = await client.journals(job)
-        return told(job, journals, await client.now_ms()), journals
+        return read_story(job, journals, await client.now_ms()), journals

@@ -9,13 +9,13 @@ import typer
 
 from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.shared.asking import listed
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.places import project_of
-from ekiden.shared.standing import Standing, standing_of
+from ekiden.shared.project_folders import project_of
+from ekiden.shared.project_trust import ProjectTrust, project_trust_of
+from ekiden.shared.terminal_text import say
+from ekiden.shared.trust.notices import take_over
 from ekiden.shared.trust.store import all_remembered, forget, remember
-from ekiden.shared.trust.telling import take_over
-from ekiden.shared.visible import say
+from ekiden.shared.trust_prompts import listed
 
 __all__ = ["trust"]
 
@@ -42,10 +42,10 @@ def trust(
 
 def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
     take_over(project)
-    standing = standing_of(project)
+    standing = project_trust_of(project)
     if yes:
         remember(project, granted=standing.wanted, vouched=True)
-        standing = standing_of(project)
+        standing = project_trust_of(project)
     if as_json:
         say(json.dumps(_as_json(standing), ensure_ascii=False))
         return
@@ -55,7 +55,7 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
         is_agreed = _is_agreed(len(standing.lacking))
         said = {"granted" if is_agreed else "refused": standing.lacking}
         remember(project, **said, vouched=is_agreed)
-        standing = standing_of(project)
+        standing = project_trust_of(project)
     if standing.lacking:
         out.line("It is not trusted" if not standing.grants.granted else "It is not trusted with what is new")
     elif standing.wanted:
@@ -64,7 +64,7 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
         out.line("It is trusted: you vouch for its texts")
 
 
-def _show(standing: Standing, out: Output) -> None:
+def _show(standing: ProjectTrust, out: Output) -> None:
     """Show what a folder asks for: what it has already, then what it has not."""
     granted = [right for right in standing.wanted if right not in set(standing.lacking)]
     out.line(f"{standing.project} asks for{':' if standing.wanted else ' nothing that needs your trust'}")
@@ -107,7 +107,7 @@ def _list(as_json: bool) -> None:
         Output().line("You were asked about no folder yet")
 
 
-def _as_json(standing: Standing) -> dict[str, Any]:
+def _as_json(standing: ProjectTrust) -> dict[str, Any]:
     lacking = frozenset(standing.lacking)
     asks = [
         {"subject": right.subject, "what": right.shown, "granted": right not in lacking} for right in standing.wanted

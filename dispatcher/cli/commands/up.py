@@ -11,17 +11,17 @@ import typer
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.options import DataDir, Trust
 from ekiden.dispatcher.cli.running.request import existing_folder
-from ekiden.dispatcher.local.left_data import name_left_data
-from ekiden.dispatcher.local.locks import Neighbours, UpLock
+from ekiden.dispatcher.local.legacy_data import name_legacy_data
+from ekiden.dispatcher.local.locks import RunningCommands, UpLock
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.dispatcher.local.supervisor import Supervisor
-from ekiden.dispatcher.local.unfinished import Abandoned, settle_abandoned
-from ekiden.shared.asking import settle_trust
+from ekiden.dispatcher.local.unfinished import UnfinishedChoice, settle_unfinished
 from ekiden.shared.embedded import attach
 from ekiden.shared.server import require_no_waiting
 from ekiden.shared.settings import load_settings
-from ekiden.shared.trust.telling import BASH
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
+from ekiden.shared.trust.notices import BASH
+from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["up"]
 
@@ -39,8 +39,8 @@ def up(
     concurrency: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Legs at a time in the worker. [50]")
     ] = None,
-    abandoned: Annotated[
-        Abandoned | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
+    unfinished: Annotated[
+        UnfinishedChoice | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
     trust: Trust = False,
     data_dir: DataDir = None,
@@ -51,10 +51,10 @@ def up(
     require_no_waiting(load_settings())
     _, data = configured(None, data_dir)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with attach(data) as server, Neighbours(data) as neighbours:
-        name_left_data(data)
-        settle_abandoned(server, neighbours, abandoned)
-        neighbours.join()
+    with attach(data) as server, RunningCommands(data) as running_commands:
+        name_legacy_data(data)
+        settle_unfinished(server, running_commands, unfinished)
+        running_commands.join()
         with UpLock(data, root):
             say(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")
             say(f"Serving {root}; logs are in {data}; Ctrl-C stops everything\nFile tools stay there; {BASH}")

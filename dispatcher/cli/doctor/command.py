@@ -10,12 +10,12 @@ import typer
 
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.doctor.findings import Finding, error
-from ekiden.dispatcher.cli.doctor.here import examine_here
-from ekiden.dispatcher.cli.doctor.server import examine_server
+from ekiden.dispatcher.cli.doctor.local_checks import examine_here
+from ekiden.dispatcher.cli.doctor.server_checks import examine_server
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output, speaks_unicode
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["doctor"]
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from ekiden.dispatcher.cli.connection import configured
-from ekiden.dispatcher.cli.running.here import own_pools, visit
-from ekiden.dispatcher.cli.running.request import Workplace, folder_there
-from ekiden.dispatcher.cli.running.talk import Chat, talk
-from ekiden.dispatcher.cli.terminal.lines import lines_here
-from ekiden.dispatcher.local.unfinished import Abandoned
-from ekiden.shared.visible import note
+from ekiden.dispatcher.cli.running.embedded import embedded_access, own_pools
+from ekiden.dispatcher.cli.running.repl import Chat, run_repl
+from ekiden.dispatcher.cli.running.request import Workspace, folder_there
+from ekiden.dispatcher.cli.terminal.line_input import lines_here
+from ekiden.dispatcher.local.unfinished import UnfinishedChoice
+from ekiden.shared.terminal_text import note
 
 __all__ = ["chat_anywhere"]
 
@@ -21,15 +21,15 @@ def chat_anywhere(
     data_dir: Path | None,
     *,
     workspace_root: Path | None = None,
-    abandoned: Abandoned | None = None,
+    unfinished: UnfinishedChoice | None = None,
     agents_dirs: Sequence[Path] = (),
 ) -> int:
     """Chat with the pools of the configured server, or with pools of our own that stay up to the end."""
     url, data = configured(redis, data_dir)
     if url:
-        return talk(url, None, replace(chat, cwd=folder_there(chat.cwd)), lines_here(None))
-    place = Workplace.of(chat.cwd, workspace_root)
-    with visit(data, abandoned) as here, own_pools(here, place, agents_dirs) as stack:
+        return run_repl(url, None, replace(chat, cwd=folder_there(chat.cwd)), lines_here(None))
+    place = Workspace.of(chat.cwd, workspace_root)
+    with embedded_access(data, unfinished) as here, own_pools(here, place, agents_dirs) as stack:
         if here.resumed:
             note(f"{len(here.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them")
-        return talk(here.url, stack, replace(chat, cwd=place.folder), lines_here(data / "history"))
+        return run_repl(here.url, stack, replace(chat, cwd=place.folder), lines_here(data / "history"))

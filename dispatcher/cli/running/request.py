@@ -15,7 +15,7 @@ from ekiden.shared.settings import load_settings
 
 __all__ = [
     "DEMO_PROMPT",
-    "Workplace",
+    "Workspace",
     "deadline_of",
     "demo_project",
     "existing_folder",
@@ -31,14 +31,14 @@ _LONGEST_S = 3_650 * 86_400.0
 
 
 @dataclass(frozen=True)
-class Workplace:
+class Workspace:
     """The folder that a job works in, and the one that its tools may not leave; both absolute."""
 
     folder: Path
     root: Path
 
     @classmethod
-    def of(cls, cwd: Path | None, workspace_root: Path | None) -> "Workplace":
+    def of(cls, cwd: Path | None, workspace_root: Path | None) -> "Workspace":
         """Check the folders that the user gave. Raises ``InvalidRequest``."""
         folder = existing_folder(cwd or Path(), "--cwd")
         root = existing_folder(workspace_root, "--workspace-root") if workspace_root else folder

@@ -12,11 +12,11 @@ from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.settings import SessionPolicy, load_settings
 from ekiden.shared.stores.base import OnBusy
 
-__all__ = ["Asked", "Conversation"]
+__all__ = ["CliRequest", "SessionChoice"]
 
 
 @dataclass(frozen=True)
-class Conversation:
+class SessionChoice:
     """Which session a request belongs to. ``session``: an id or a beginning of one; neither: a new session."""
 
     user: str
@@ -62,11 +62,11 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CliRequest:
     """One request, checked as far as that goes without a server."""
 
     prompt: str
-    conversation: Conversation
+    session_choice: SessionChoice
     agent: str | None = None
     cwd: Path | None = None
     on_busy: OnBusy = "queue"
@@ -78,7 +78,7 @@ class Asked:
     state: Mapping[str, Any] = field(default_factory=dict)
     """Session variables to set."""
 
-    def overridden(self, strategy: str | None) -> "Asked":
+    def overridden(self, strategy: str | None) -> "CliRequest":
         """Return it without what the prompt says of its own routing (``@debugger``, ``@auto``), which is heeded.
 
         An agent that the command line names takes the prompt as it is. Raises ``InvalidRequest``.
@@ -93,14 +93,14 @@ class Asked:
         is_override = override.agent is not None
         return replace(self, prompt=override.prompt, agent=override.agent, strategy=strategy, is_override=is_override)
 
-    def by_default(self, agent: str | None) -> "Asked":
+    def by_default(self, agent: str | None) -> "CliRequest":
         """Return it for ``agent``, unless it says itself who takes it or how it is routed."""
         return replace(self, agent=agent) if self.agent is None and self.strategy is None else self
 
-    def instead(self, agent: str, session: str) -> "Asked":
+    def instead(self, agent: str, session: str) -> "CliRequest":
         """Return it for ``agent``, as a new request in ``session``, where nobody was found for it."""
-        conversation = Conversation(self.conversation.user, session)
-        return replace(self, agent=agent, strategy=None, conversation=conversation, request_id=None)
+        session_choice = SessionChoice(self.session_choice.user, session)
+        return replace(self, agent=agent, strategy=None, session_choice=session_choice, request_id=None)
 
     async def submit(self, client: Client, note: Callable[[str], None], *, is_served: bool = False) -> str:
         """Create the job and return its id.
@@ -115,9 +115,9 @@ class Asked:
             agent=self.agent,
             strategy=self.strategy,
             cwd=self.cwd,
-            session=await self.conversation.find(client, None if self.is_override else self.agent, note),
-            user=self.conversation.user,
-            policy=self.conversation.policy_or_default,
+            session=await self.session_choice.find(client, None if self.is_override else self.agent, note),
+            user=self.session_choice.user,
+            policy=self.session_choice.policy_or_default,
             on_busy=self.on_busy,
             deadline_s=self.deadline_s,
             request_id=self.request_id,

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
 
-from ekiden.shared.visible import visible
+from ekiden.shared.terminal_text import visible
 
 __all__ = ["Interrupted", "ask", "interruptible", "is_on_terminal", "typed"]
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from ekiden.shared.visible import one_line, visible
+from ekiden.shared.terminal_text import one_line, visible
 
 __all__ = ["Output", "fitted", "speaks_unicode"]
 

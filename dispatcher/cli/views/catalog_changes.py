@@ -10,11 +10,11 @@ from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import AmbiguousId, NoCatalog, UnreadableDefinition
 from ekiden.shared.stores.catalogs import InForce, Publication, RedisCatalogStore
 
-__all__ = ["Agent", "Change", "Seen", "publish_files", "read_catalog", "roll_back"]
+__all__ = ["Agent", "CatalogChange", "CatalogView", "publish_files", "read_catalog", "roll_back"]
 
 
 @dataclass(frozen=True)
-class Change:
+class CatalogChange:
     """What came into force. ``is_new`` False: it was already, nothing was changed."""
 
     digest: str
@@ -51,7 +51,7 @@ class Agent:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CatalogView:
     """A catalog as it is stored."""
 
     digest: str
@@ -66,7 +66,7 @@ class Seen:
         return {**fields, "published": self.publication and asdict(self.publication)}
 
 
-async def publish_files(catalogs: RedisCatalogStore, catalog: Catalog, expected: str | None) -> Change:
+async def publish_files(catalogs: RedisCatalogStore, catalog: Catalog, expected: str | None) -> CatalogChange:
     """Put ``catalog`` in force.
 
     Args:
@@ -86,7 +86,7 @@ async def publish_files(catalogs: RedisCatalogStore, catalog: Catalog, expected:
     return _change(catalog.digest, before, dict(catalog.digests), lost, is_new=is_new)
 
 
-async def roll_back(catalogs: RedisCatalogStore, wanted: str | None) -> Change:
+async def roll_back(catalogs: RedisCatalogStore, wanted: str | None) -> CatalogChange:
     """Put a catalog in force again: the one that begins so; None: the one that was replaced by the present one.
 
     Raises ``NoCatalog`` where there is none before, or it is not stored any more, and ``CatalogReplaced``.
@@ -101,7 +101,7 @@ async def roll_back(catalogs: RedisCatalogStore, wanted: str | None) -> Change:
     return _change(digest, before, has.manifest, lost, is_new=is_new)
 
 
-async def read_catalog(catalogs: RedisCatalogStore, wanted: str | None) -> Seen:
+async def read_catalog(catalogs: RedisCatalogStore, wanted: str | None) -> CatalogView:
     """Return the catalog that begins so; None: the one in force. Raises ``NoCatalog``."""
     in_force = await catalogs.current()
     digest = await _resolved(catalogs, wanted) if wanted else in_force
@@ -113,14 +113,14 @@ async def read_catalog(catalogs: RedisCatalogStore, wanted: str | None) -> Seen:
         agent = AgentDefinition.from_json(definitions[stored_as])
         agents.append(Agent(name, agent.title, agent.description, agent.model, stored_as))
     publication = next((one for one in await catalogs.history() if one.digest == digest), None)
-    return Seen(digest, digest == in_force, publication, tuple(agents))
+    return CatalogView(digest, digest == in_force, publication, tuple(agents))
 
 
 def _change(
     digest: str, before: InForce | None, manifest: dict[str, str], lost: Mapping[str, Sequence[str]], *, is_new: bool
-) -> Change:
+) -> CatalogChange:
     differs = difference(before.manifest if before else {}, manifest)
-    return Change(digest, before.digest if before else "", len(manifest), differs, lost, is_new)
+    return CatalogChange(digest, before.digest if before else "", len(manifest), differs, lost, is_new)
 
 
 async def _agents_of(catalogs: RedisCatalogStore, catalog: InForce | None) -> Mapping[str, AgentDefinition]:

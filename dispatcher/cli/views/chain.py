@@ -103,7 +103,7 @@ class _Drawing:
         """Say how a job stands, and what it took, with all below it."""
         took = f"{(story.now_ms - story.start_ms) / 1000:.1f} s"
         spent = ", ".join(spent_of(story.total_usage, story.total_cost_usd))
-        below = sum(1 for _ in story.family) - 1
+        below = sum(1 for _ in story.tree) - 1
         children = f"{below} child job{'s' * (below > 1)}" if below else ""
         error = self._notices.cut(story.end.error or "") if story.end and story.status != "done" else ""
         how = f"job {story.job} {story.status}" + (f" ({story.end.reason})" if story.end else "")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ekiden.dispatcher.cli.views.jobs import local_time
-from ekiden.shared.redaction import glimpse
+from ekiden.shared.redaction import preview
 from ekiden.shared.stores.dead_letters import DeadLetter
 
 __all__ = ["fields_of_letter", "row_of_letter"]
@@ -16,4 +16,4 @@ def fields_of_letter(letter: DeadLetter) -> dict[str, Any]:
 
 def row_of_letter(letter: DeadLetter) -> list[str]:
     """Return a dead letter as people read it."""
-    return [local_time(letter.at_ms), letter.queue, letter.reason, glimpse(letter.text, 60)]
+    return [local_time(letter.at_ms), letter.queue, letter.reason, preview(letter.text, 60)]

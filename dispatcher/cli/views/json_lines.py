@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, TextIO, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
-from ekiden.dispatcher.journal.paths import Path, Paths
+from ekiden.dispatcher.journal.run_paths import Path, Paths
 from ekiden.shared.ids import parent_of
 from ekiden.shared.records import Entry, JobRequested, Record
 from ekiden.shared.stores.views import LivePiece
-from ekiden.shared.visible import visible
+from ekiden.shared.terminal_text import visible
 
 __all__ = ["JsonView", "event_schema", "event_type"]
 

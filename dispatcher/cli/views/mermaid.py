@@ -12,7 +12,7 @@ from ekiden.dispatcher.cli.views.chain import Hop, figures_of, hops_of
 from ekiden.dispatcher.cli.views.notices import on_completion
 from ekiden.dispatcher.journal.story import Step, Story
 from ekiden.shared.redaction import redact
-from ekiden.shared.visible import one_line, visible
+from ekiden.shared.terminal_text import one_line, visible
 
 __all__ = ["flowchart"]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ekiden.shared.records import HandedOff, Nudged, Refused, StateChanged, Summarised
-from ekiden.shared.redaction import glimpse, redact
+from ekiden.shared.redaction import preview, redact
 
 __all__ = ["Notice", "Notices", "chain_text", "on_completion"]
 
@@ -86,12 +86,12 @@ class Notices:
     def _change(self, name: str, value: object) -> str:
         if value is None:
             return f"{name} taken away"
-        return f"{name} = {glimpse(json.dumps(value, ensure_ascii=False), _LONGEST_VALUE, self._symbols['dots'])}"
+        return f"{name} = {preview(json.dumps(value, ensure_ascii=False), _LONGEST_VALUE, self._symbols['dots'])}"
 
     def cut(self, text: str) -> str:
         """Return the first line of a text, cut where it is long."""
         first = next(filter(None, map(str.strip, text.splitlines())), "")
-        return glimpse(first, _LONGEST, self._symbols["dots"])
+        return preview(first, _LONGEST, self._symbols["dots"])
 
 
 def chain_text(agents: Sequence[str], arrow: str = "→") -> str:

@@ -16,7 +16,7 @@ from ekiden.shared.definitions.loader import load_folder
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.records import RoutingStage
 from ekiden.shared.settings import Settings, load_settings
-from ekiden.shared.visible import one_line
+from ekiden.shared.terminal_text import one_line
 
 __all__ = ["Analysis", "analysed", "measured", "print_analysis", "print_measured"]
 

@@ -10,11 +10,11 @@ from ekiden.shared.stores.dead_letters import DeadLetters
 from ekiden.shared.stores.pools import QueueView
 from ekiden.shared.stores.views import PoolView
 
-__all__ = ["Look", "look", "show_status", "status_json"]
+__all__ = ["StatusSnapshot", "read_status", "show_status", "status_json"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
+class StatusSnapshot:
     """What there is on a server."""
 
     pools: list[PoolView]
@@ -22,12 +22,12 @@ class Look:
     dead_letters: DeadLetters
 
 
-async def look(client: Client) -> Look:
+async def read_status(client: Client) -> StatusSnapshot:
     """Look at a server."""
-    return Look(await client.pools(), await client.queues(), await client.look_at_dead_letters())
+    return StatusSnapshot(await client.pools(), await client.queues(), await client.look_at_dead_letters())
 
 
-def status_json(found: Look) -> str:
+def status_json(found: StatusSnapshot) -> str:
     """Return a look at the server as one line of JSON."""
     newest = found.dead_letters.newest
     fields = {
@@ -38,7 +38,7 @@ def status_json(found: Look) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-def show_status(out: Output, found: Look) -> None:
+def show_status(out: Output, found: StatusSnapshot) -> None:
     """Write a look at the server as tables."""
     if found.pools:
         out.table(

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from ekiden.dispatcher.cli.connection import connected
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.status import look, show_status, status_json
+from ekiden.dispatcher.cli.views.status import read_status, show_status, status_json
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import StoreUnavailable
-from ekiden.shared.visible import say
+from ekiden.shared.terminal_text import say
 
 __all__ = ["watch_status"]
 
@@ -32,7 +32,7 @@ async def watch_status(redis: str | None, data_dir: Path | None, interval_s: flo
 
 async def _look(client: Client, *, as_json: bool) -> str:
     try:
-        found = await look(client)
+        found = await read_status(client)
     except StoreUnavailable as error:
         return f'{{"error": "{type(error).__name__}"}}' if as_json else f"the server does not answer: {error}"
     if as_json:

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from ekiden.dispatcher.journal.story import Step
-from ekiden.shared.definitions.names import PREFIX, transfer_tool_name
-from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
+from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
+from ekiden.shared.definitions.transfer_names import PREFIX, transfer_tool_name
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
 from ekiden.shared.records import ModelReplied, ToolFinished
 from ekiden.shared.redaction import redact, redact_all

@@ -146,7 +146,7 @@ class _Spans:
             case "route":
                 return "route none", {names.ROUTE_DECIDED: False}
             case "suspended":
-                return f"suspended {step.name}", {names.PAUSE_CAUSE: step.name, names.LEG: self._leg.number}
+                return f"suspended {step.name}", {names.SUSPEND_CAUSE: step.name, names.LEG: self._leg.number}
             case "returned":
                 returned = {"ekiden.handoff.result": redact_all(step.detail)} if self._content else {}
                 return f"return {step.name}", {names.AGENT: self._leg.agent, names.TARGET: step.name} | returned
@@ -193,7 +193,7 @@ class _Spans:
         return attributes
 
     def _event(self, step: Step) -> dict[str, Any]:
-        attributes = {names.PAUSE_CAUSE: step.name} if step.kind == "suspended" else {}
+        attributes = {names.SUSPEND_CAUSE: step.name} if step.kind == "suspended" else {}
         if self._content:
             attributes["ekiden.detail"] = redact_all(step.detail)
         name = f"ekiden.{step.kind}"

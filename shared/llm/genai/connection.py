@@ -11,7 +11,7 @@ from ekiden.shared.llm.base import ModelRequest, OnDelta
 from ekiden.shared.llm.genai.access import GeminiAccess
 from ekiden.shared.llm.genai.contents import config_of, contents_of
 from ekiden.shared.llm.genai.failures import translated
-from ekiden.shared.llm.genai.replies import Reading
+from ekiden.shared.llm.genai.replies import ReplyReader
 from ekiden.shared.llm.schema import WireNames
 
 __all__ = ["Connection"]
@@ -42,10 +42,10 @@ class Connection:
             http_options=options,
         )
 
-    async def ask(self, request: ModelRequest, on_delta: OnDelta | None) -> Reading:
+    async def ask(self, request: ModelRequest, on_delta: OnDelta | None) -> ReplyReader:
         """Make one call: streamed if somebody listens, whole if not; the reading is the same."""
         taken = {call.id for message in request.messages for call in message.calls}
-        reading = Reading(WireNames(tool.name for tool in request.tools), taken)
+        reading = ReplyReader(WireNames(tool.name for tool in request.tools), taken)
         try:
             if on_delta is None:
                 await self._read_whole(request, reading)
@@ -72,14 +72,14 @@ class Connection:
         """Close the connections; no call is possible any more."""
         await self._client.aio.aclose()
 
-    async def _read_whole(self, request: ModelRequest, reading: Reading) -> None:
+    async def _read_whole(self, request: ModelRequest, reading: ReplyReader) -> None:
         whole = await self._client.aio.models.generate_content(
             model=request.model, contents=_said(request), config=config_of(request)
         )
         for _ in reading.add(whole):
             pass
 
-    async def _read_stream(self, request: ModelRequest, reading: Reading, on_delta: OnDelta) -> None:
+    async def _read_stream(self, request: ModelRequest, reading: ReplyReader, on_delta: OnDelta) -> None:
         stream = await self._client.aio.models.generate_content_stream(
             model=request.model, contents=_said(request), config=config_of(request)
         )

@@ -13,7 +13,7 @@ from ekiden.shared.llm.genai.contents import OWN_ID
 from ekiden.shared.llm.schema import WireNames
 from ekiden.shared.messages import Part, TextPart, ToolCall, Usage
 
-__all__ = ["Reading"]
+__all__ = ["ReplyReader"]
 
 _MALFORMED = {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "TOO_MANY_TOOL_CALLS"}
 _CUT_OFF = {"MAX_TOKENS", "CONTINUATION"}
@@ -21,7 +21,7 @@ _NO_REASON = {"", "FINISH_REASON_UNSPECIFIED"}
 
 
 @dataclass
-class Reading:
+class ReplyReader:
     """What has been read of one answer. Feed it every chunk, then ask for ``finish``."""
 
     names: WireNames

@@ -17,12 +17,12 @@ length(x), last(x), backwards(x), text(x), find(regex, text)
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ekiden.shared.allowance import A_MOMENT, spend
 from ekiden.shared.llm.scripting.names import closest
 from ekiden.shared.llm.scripting.regexes import searched
 from ekiden.shared.llm.scripting.repairs import files_to_read, repairs
 from ekiden.shared.llm.scripting.sources import standing_edits
 from ekiden.shared.llm.scripting.testruns import Run, best_run, commands_for_tests, python_files, read_run, time_limit
+from ekiden.shared.step_limits import A_MOMENT, spend
 
 __all__ = ["FUNCTIONS"]
 

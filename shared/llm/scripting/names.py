@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ekiden.shared.llm.scripting.sources import Change, Source
 from ekiden.shared.llm.scripting.testruns import Failure, Frame, is_test
-from ekiden.shared.nearness import nearest
+from ekiden.shared.suggestions import nearest
 
 __all__ = ["closest", "names_defined", "rename_repairs"]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import re2
 
-from ekiden.shared.allowance import spend
 from ekiden.shared.patterns import compile_pattern
+from ekiden.shared.step_limits import spend
 
 __all__ = ["compiled", "literally", "searched"]
 

@@ -11,11 +11,11 @@ if h[1] == 'suspended' or h[1] == 'waiting' then return {h[1]} end
 local mine = h[1] == 'running' and h[4] == ARGV[4]   -- the reply to this very claim was lost
 if h[1] == 'running' and not mine and is_leased(ARGV[1]) then return {'busy'} end
 if h[6] - (h[9] or 0) >= tonumber(ARGV[7]) and not mine and not h[8] then
-  if ARGV[8] == '0' then return {'poisonous'} end
+  if ARGV[8] == '0' then return {'quarantined'} end
   forget(ARGV[1], job)   -- nobody has room to run it alone: it waits where it costs nothing
   suspend(ARGV[1], job, 'quarantine')
   enlist(TIMERS, ARGV[1], ARGV[8])
-  return {'aside'}
+  return {'deferred'}
 end
 if not mine then
   redis.call('HINCRBY', job, 'fence', 1)

@@ -16,9 +16,9 @@ from ekiden.shared.records import (
     HandedOff,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
     Nudged,
-    Paused,
     Record,
     Refused,
     Routed,
@@ -74,7 +74,7 @@ def family(names: Names | None = None) -> dict[str, list[Entry]]:
         _reply(1, names.lead, _call("s1", "delegate_to_scout"), _call("t1", "delegate_to_tester"), cost_usd=0.001),
         Delegated(leg=1, call_id="s1", child=SCOUT, agent=names.scout, objective=names.objective),
         Delegated(leg=1, call_id="t1", child=TESTER, agent=names.tester, objective="run the tests"),
-        Paused(leg=1, cause="children", delay_s=0, detail=f"{names.scout}, {names.tester}"),
+        LegSuspended(leg=1, cause="children", delay_s=0, detail=f"{names.scout}, {names.tester}"),
     )
     _scout(scout, digger, names, begin)
     failing = route.advance(names.tester, "run the tests")
@@ -109,7 +109,7 @@ def _scout(scout: _Written, digger: _Written, names: Names, begin: HandoffContex
         LegStarted(leg=2, agent=names.helper, attempt=1, worker="w2"),
         _reply(2, names.helper, _call("d1", "delegate_to_digger")),
         Delegated(leg=2, call_id="d1", child=DIGGER, agent=names.digger, objective="dig"),
-        Paused(leg=2, cause="children", delay_s=0, detail=names.digger),
+        LegSuspended(leg=2, cause="children", delay_s=0, detail=names.digger),
     )
     digger.add(2_500, JobRequested(prompt="dig", agent=names.digger))
     digger.add(2_500, HandedOff(context=on.advance(names.digger, "dig")))

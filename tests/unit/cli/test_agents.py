@@ -12,10 +12,10 @@ from typer.testing import CliRunner, Result
 from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.commands import Template
 from ekiden.dispatcher.cli.agents.create import templates
-from ekiden.dispatcher.cli.agents.found import AgentFile
+from ekiden.dispatcher.cli.agents.discovery import AgentFile
 from ekiden.dispatcher.cli.agents.group import app
-from ekiden.shared.definitions.forms import definition_from
 from ekiden.shared.definitions.loader import load_file, shipped_agents_dir
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import ConfigurationError, InvalidRequest, UnknownAgent
 
 GOOD = "---\nname: {name}\ndescription: Does things.\nmodel: inherit\n{more}---\n\nYou do things.\n"

@@ -12,8 +12,8 @@ from rich.cells import cell_len
 
 from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
 from ekiden.dispatcher.cli.views.mermaid import flowchart
-from ekiden.dispatcher.journal.reading import family_story
 from ekiden.dispatcher.journal.story import Story
+from ekiden.dispatcher.journal.story_reader import job_tree_story
 from ekiden.shared.records import Ended, Entry
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, Names, family
 
@@ -37,7 +37,7 @@ def story(names: Names | None = None, upto: int | None = None) -> Story:
         journals = {
             job: [entry for entry in entries if entry.at_ms <= BEGIN_MS + upto] for job, entries in journals.items()
         }
-    return family_story(ROOT, {job: entries for job, entries in journals.items() if entries}, BEGIN_MS + (upto or 0))
+    return job_tree_story(ROOT, {job: entries for job, entries in journals.items() if entries}, BEGIN_MS + (upto or 0))
 
 
 def hostile(word: str) -> Story:
@@ -102,7 +102,7 @@ def test_while_a_parent_waits_the_tree_shows_who_it_waits_for(monkeypatch: pytes
 
 
 def test_a_child_whose_journal_is_gone_is_still_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = family_story(ROOT, {ROOT: family()[ROOT], SCOUT: []})
+    alone = job_tree_story(ROOT, {ROOT: family()[ROOT], SCOUT: []})
     lines = drawn(alone, monkeypatch)
     for agent, job in (("scout", SCOUT), ("tester", TESTER)):
         assert any(f"{agent} (job {job}, whose journal is gone)" in line for line in lines)
@@ -112,7 +112,7 @@ def test_a_child_whose_journal_is_gone_is_still_named(monkeypatch: pytest.Monkey
 
 
 def test_the_chain_of_a_child_begins_with_its_parents_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    child = family_story(SCOUT, {SCOUT: family()[SCOUT]})
+    child = job_tree_story(SCOUT, {SCOUT: family()[SCOUT]})
     assert drawn(child, monkeypatch)[0] == "user -> lead -> scout -> helper"
     assert (chain_json(child)["parent"], chain_json(child)["chain"]) == (ROOT, ["user", "lead", "scout", "helper"])
 
@@ -154,7 +154,7 @@ def test_what_the_worker_recorded_of_a_cost_counts_and_the_prices_where_it_recor
     from ekiden.shared.prices import Prices
 
     journals = family()
-    told = family_story(ROOT, journals, prices=Prices({"scripted": (10_000.0, 0.0)}))
+    told = job_tree_story(ROOT, journals, prices=Prices({"scripted": (10_000.0, 0.0)}))
     first, second = [step for step in told.legs[1].steps if step.kind == "model"][:2]
     assert (first.cost_usd, second.cost_usd) == (0.0005, 0.001)
     assert told.children[SCOUT].legs[0].cost_usd == 1.0
@@ -219,7 +219,7 @@ def test_the_chart_has_dotted_lines_for_returns_and_refusals_and_boxes_for_child
 
 
 def test_an_empty_journal_has_a_chain_of_the_user_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = family_story(ROOT, {ROOT: []})
+    nothing = job_tree_story(ROOT, {ROOT: []})
     assert drawn(nothing, monkeypatch)[0] == "user"
     assert flowchart(nothing).split("\n") == ["flowchart TD", '    n1(["user"])']
 
@@ -228,5 +228,5 @@ def test_a_failed_job_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = family()[ROOT][:6]
     end = Ended(leg=1, status="failed", reason="MAX_TURNS", error="too many turns\nreally")
     entries.append(Entry(seq=7, at_ms=BEGIN_MS + 9_000, record=end))
-    lines = drawn(family_story(ROOT, {ROOT: entries}), monkeypatch)
+    lines = drawn(job_tree_story(ROOT, {ROOT: entries}), monkeypatch)
     assert lines[1] == f"job {ROOT} failed (MAX_TURNS) | 9.0 s | 110 tokens, $0.0005 | too many turns"

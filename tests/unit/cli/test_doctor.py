@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.dispatcher.cli.agents.found import open_agents
-from ekiden.dispatcher.cli.doctor.here import agent_files, collector, mcp_servers, models
-from ekiden.dispatcher.cli.doctor.losses import losses
-from ekiden.dispatcher.cli.doctor.server import agents_served, clock, own_files, queues_served, versions
+from ekiden.dispatcher.cli.agents.discovery import open_agents
+from ekiden.dispatcher.cli.doctor.durability_checks import losses
+from ekiden.dispatcher.cli.doctor.local_checks import agent_files, collector, mcp_servers, models
+from ekiden.dispatcher.cli.doctor.server_checks import agents_served, clock, own_files, queues_served, versions
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.clock import Jump

@@ -17,7 +17,7 @@ from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import Spent
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.contract.test_children import FAILED, end, waiting_parent
-from tests.unit.cli.test_follow import delegated
+from tests.unit.cli.test_follower import delegated
 
 T = TypeVar("T")
 

@@ -5,18 +5,28 @@ import io
 import pytest
 
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.people import PeopleView
-from ekiden.dispatcher.journal.following import show_family
+from ekiden.dispatcher.cli.views.terminal_view import TerminalView
+from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.handoff import Frame, first_context
 from ekiden.shared.messages import ToolResult
-from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, LegStarted, Paused, Record, Refused, ToolFinished
+from ekiden.shared.records import (
+    Delegated,
+    Ended,
+    Entry,
+    HandedOff,
+    LegStarted,
+    LegSuspended,
+    Record,
+    Refused,
+    ToolFinished,
+)
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family
 
 
 def shown(journals: dict[str, list[Entry]], *, verbose: bool = False, tail: int | None = None) -> list[str]:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    show_family(ROOT, in_order(journals), PeopleView(ROOT, Output(stream), verbose=verbose), tail)
+    show_job_tree(ROOT, in_order(journals), TerminalView(ROOT, Output(stream), verbose=verbose), tail)
     stream.seek(0)
     return stream.read().splitlines()
 
@@ -105,7 +115,7 @@ def test_a_return_without_a_result_and_a_refused_automatic_handoff_are_told() ->
 def test_who_waits_again_for_children_does_not_call_them_anew() -> None:
     call = Delegated(leg=1, call_id="c", child=SCOUT, agent="scout", objective="look")
     start = LegStarted(leg=1, agent="lead", attempt=1, worker="w")
-    pause = Paused(leg=1, cause="children", delay_s=0)
+    pause = LegSuspended(leg=1, cause="children", delay_s=0)
     done = ToolFinished(leg=1, result=ToolResult(call_id="c", name="delegate_to_scout", content="\n\n found \nmore"))
     assert lines(start, call, pause, start, pause, start, done) == [
         "🧩 lead ⇒ scout (1 child job)",
@@ -115,10 +125,10 @@ def test_who_waits_again_for_children_does_not_call_them_anew() -> None:
 
 
 def test_a_parent_that_waits_shows_what_its_children_do() -> None:
-    view = PeopleView(ROOT, Output(io.StringIO()))
+    view = TerminalView(ROOT, Output(io.StringIO()))
     placed = [one for one in in_order(family()) if one.entry.at_ms <= BEGIN_MS + 2_600]
-    show_family(ROOT, placed, view, None)
+    show_job_tree(ROOT, placed, view, None)
     assert view.activity == "2 of 2 child jobs go on | 1 of 1 child jobs go on | digger thinks | tester thinks"
-    later = PeopleView(ROOT, Output(io.StringIO()))
-    show_family(ROOT, [one for one in in_order(family()) if one.entry.at_ms <= BEGIN_MS + 3_000], later, None)
+    later = TerminalView(ROOT, Output(io.StringIO()))
+    show_job_tree(ROOT, [one for one in in_order(family()) if one.entry.at_ms <= BEGIN_MS + 3_000], later, None)
     assert later.activity == "1 of 2 child jobs go on | tester thinks"

@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from ekiden.dispatcher.cli.terminal.output import Output, fitted, speaks_unicode
-from ekiden.shared.visible import one_line
+from ekiden.shared.terminal_text import one_line
 
 
 class Terminal(io.TextIOWrapper):

@@ -5,24 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.dispatcher.cli.running.request import Workplace, deadline_of, demo_project, prompt_of, user_name
+from ekiden.dispatcher.cli.running.request import Workspace, deadline_of, demo_project, prompt_of, user_name
 from ekiden.shared.errors import InvalidRequest
 
 
 def test_the_workspace_is_the_given_folder_unless_it_is_said_otherwise(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
-    assert Workplace.of(inner, None) == Workplace(inner, inner)
-    assert Workplace.of(inner, tmp_path) == Workplace(inner, tmp_path)
+    assert Workspace.of(inner, None) == Workspace(inner, inner)
+    assert Workspace.of(inner, tmp_path) == Workspace(inner, tmp_path)
     with pytest.raises(InvalidRequest, match="lies outside --workspace-root"):
-        Workplace.of(tmp_path, inner)
+        Workspace.of(tmp_path, inner)
 
 
 def test_a_link_that_leads_outside_is_seen_through(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "link").symlink_to(tmp_path)
     with pytest.raises(InvalidRequest, match="lies outside"):
-        Workplace.of(tmp_path / "root" / "link", tmp_path / "root")
+        Workspace.of(tmp_path / "root" / "link", tmp_path / "root")
 
 
 def test_a_dash_reads_the_prompt_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

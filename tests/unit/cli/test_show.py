@@ -7,7 +7,7 @@ import pytest
 
 from ekiden.dispatcher.cli.exit_codes import exit_code_of
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.people import PeopleView
+from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.shared.handoff import first_context
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult, Usage
 from ekiden.shared.records import (
@@ -16,9 +16,9 @@ from ekiden.shared.records import (
     HandedOff,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
     Noticed,
-    Paused,
     Record,
     Refused,
     Routed,
@@ -37,7 +37,7 @@ def entries(records: Iterable[Record]) -> list[Entry]:
 
 def shown(*records: Record) -> str:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    view = PeopleView(JOB, Output(stream))
+    view = TerminalView(JOB, Output(stream))
     for entry in entries(records):
         view.show(entry)
     stream.seek(0)
@@ -83,7 +83,7 @@ def test_what_goes_wrong_on_the_way_is_shown_with_its_cause() -> None:
         LegStarted(leg=1, agent="debugger", attempt=2, worker="w"),
         ToolFinished(leg=1, result=ToolResult(call_id="?", name="bash", content="no\nway", is_error=True)),
         Refused(leg=1, call_id="c", name="transfer_to_x", code="CIRCULAR_HANDOFF", message="answer yourself"),
-        Paused(leg=1, cause="missing_tools", delay_s=0.5, detail="tools bash"),
+        LegSuspended(leg=1, cause="missing_tools", delay_s=0.5, detail="tools bash"),
         Noticed(leg=1, text="the catalog changed"),
         Ended(leg=1, status="failed", reason="TIMEOUT", error="too long"),
     )
@@ -128,7 +128,7 @@ def live(text: str, turn: int = 1, *, fence: str = "2", thought: bool = False, r
 
 def streamed(*events: Record | LivePiece, thoughts: bool = False) -> str:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    view = PeopleView(JOB, Output(stream), thoughts=thoughts, models={"scripted"})
+    view = TerminalView(JOB, Output(stream), thoughts=thoughts, models={"scripted"})
     view.show(Entry(seq=1, at_ms=0, record=LegStarted(leg=1, agent="debugger", attempt=1, worker="w")))
     for event in events:
         if isinstance(event, LivePiece):
@@ -190,7 +190,7 @@ def test_a_reply_whose_beginning_was_lost_is_shown_whole() -> None:
 
 def test_a_note_stands_on_a_line_of_its_own() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    view = PeopleView(JOB, Output(stream))
+    view = TerminalView(JOB, Output(stream))
     view.live(live("half"))
     view.note("the server is away")
     view.tick()

@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views import status_watch
-from ekiden.dispatcher.cli.views.status import Look, show_status, status_json
+from ekiden.dispatcher.cli.views.status import StatusSnapshot, show_status, status_json
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import StoreUnavailable
 from ekiden.shared.stores.dead_letters import DeadLetter, DeadLetters
@@ -47,14 +47,16 @@ class Server:
 def test_a_pool_shows_its_lag_and_that_it_leaves_messages_to_others() -> None:
     def shown(**extra: str) -> str:
         text = io.StringIO()
-        show_status(Output(text), Look([dataclasses.replace(POOL, extra=extra)], [], DeadLetters(0, None)))
+        show_status(Output(text), StatusSnapshot([dataclasses.replace(POOL, extra=extra)], [], DeadLetters(0, None)))
         return text.getvalue()
 
     assert "340 ms, busy" in shown(lag_ms="340", busy="yes")
     assert "3 ms " in shown(lag_ms="3", busy="no")
     assert "busy" not in shown(lag_ms="3", busy="no")
     assert " - " in shown(), "an older pool does not tell"
-    found = Look([dataclasses.replace(POOL, extra={"lag_ms": "340", "busy": "yes"})], [], DeadLetters(0, None))
+    found = StatusSnapshot(
+        [dataclasses.replace(POOL, extra={"lag_ms": "340", "busy": "yes"})], [], DeadLetters(0, None)
+    )
     [pool] = json.loads(status_json(found))["pools"]
     assert pool["extra"] == {"lag_ms": "340", "busy": "yes"}
 
@@ -72,7 +74,7 @@ def test_a_look_has_the_time_the_pools_and_the_queues() -> None:
 
 
 def test_as_json_a_look_is_the_line_that_status_prints() -> None:
-    assert looked(1, as_json=True) == status_json(Look([POOL], QUEUES, DEAD))
+    assert looked(1, as_json=True) == status_json(StatusSnapshot([POOL], QUEUES, DEAD))
     assert json.loads(looked(1, as_json=True))["dead_letters"] == {
         "count": 3,
         "newest": {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.dispatcher.cli.running.submission import Asked, Conversation
+from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import InvalidRequest, SessionBusy, UnknownJob
 from ekiden.shared.ids import session_of
@@ -27,16 +27,16 @@ def run(url: str, scenario: Callable[[Client, list[str]], Awaitable[None]]) -> N
     asyncio.run(whole())
 
 
-async def ask(client: Client, notes: list[str], conversation: Conversation, agent: str | None = None) -> str:
-    return session_of(await Asked("x", conversation, agent).submit(client, notes.append))
+async def ask(client: Client, notes: list[str], session_choice: SessionChoice, agent: str | None = None) -> str:
+    return session_of(await CliRequest("x", session_choice, agent).submit(client, notes.append))
 
 
 def test_the_newest_session_of_the_user_and_of_the_agent_is_continued(valkey_url: str) -> None:
     async def scenario(client: Client, notes: list[str]) -> None:
-        mine = Conversation("ada", is_continued=True)
-        routed = await ask(client, notes, Conversation("ada"))
-        named = await ask(client, notes, Conversation("ada"), "debugger")
-        await ask(client, notes, Conversation("grace"))
+        mine = SessionChoice("ada", is_continued=True)
+        routed = await ask(client, notes, SessionChoice("ada"))
+        named = await ask(client, notes, SessionChoice("ada"), "debugger")
+        await ask(client, notes, SessionChoice("grace"))
         assert await ask(client, notes, mine) == routed, "an agent's own session does not count"
         assert await ask(client, notes, mine, "debugger") == named
         assert notes == []
@@ -49,10 +49,10 @@ def test_the_newest_session_of_the_user_and_of_the_agent_is_continued(valkey_url
 
 def test_a_session_is_named_by_the_beginning_of_its_id(valkey_url: str) -> None:
     async def scenario(client: Client, notes: list[str]) -> None:
-        session = await ask(client, notes, Conversation("ada"))
-        assert await ask(client, notes, Conversation("ada", session[:5])) == session
+        session = await ask(client, notes, SessionChoice("ada"))
+        assert await ask(client, notes, SessionChoice("ada", session[:5])) == session
         with pytest.raises(UnknownJob):
-            await ask(client, notes, Conversation("ada", "000"))
+            await ask(client, notes, SessionChoice("ada", "000"))
 
     run(valkey_url, scenario)
 
@@ -62,7 +62,7 @@ def test_pools_of_our_own_serve_a_folder_whatever_a_killed_commands_pools_had(va
         stores = open_stores(valkey_url)
         await stores.pools.announce(PoolView("vm.1", "worker", (), workspace_root=str(tmp_path / "theirs")))
         await stores.close()
-        asked = Asked("x", Conversation("ada"), cwd=tmp_path / "ours")
+        asked = CliRequest("x", SessionChoice("ada"), cwd=tmp_path / "ours")
         with pytest.raises(InvalidRequest, match="lies outside of what the running workers may touch"):
             await asked.submit(client, notes.append)
         job = await asked.submit(client, notes.append, is_served=True)
@@ -73,10 +73,10 @@ def test_pools_of_our_own_serve_a_folder_whatever_a_killed_commands_pools_had(va
 
 def test_a_busy_session_is_refused_or_freed_on_request(valkey_url: str) -> None:
     async def scenario(client: Client, notes: list[str]) -> None:
-        here = Conversation("ada", await ask(client, notes, Conversation("ada")))
+        here = SessionChoice("ada", await ask(client, notes, SessionChoice("ada")))
         with pytest.raises(SessionBusy):
-            await Asked("x", here, on_busy="reject").submit(client, notes.append)
-        job = await Asked("x", here, on_busy="interrupt").submit(client, notes.append)
+            await CliRequest("x", here, on_busy="reject").submit(client, notes.append)
+        job = await CliRequest("x", here, on_busy="interrupt").submit(client, notes.append)
         assert (await client.job(f"{here.session}.1")).status == "cancelled"
         assert (await client.job(job)).status == "queued"
 
@@ -85,19 +85,19 @@ def test_a_busy_session_is_refused_or_freed_on_request(valkey_url: str) -> None:
 
 def test_both_ways_to_name_a_session_at_once_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="exclude each other"):
-        Conversation("ada", "abc", is_continued=True)
+        SessionChoice("ada", "abc", is_continued=True)
 
 
 def test_a_policy_is_of_new_sessions_alone() -> None:
     with pytest.raises(InvalidRequest, match="`ekiden sessions policy abc sticky`"):
-        Conversation("ada", "abc", policy="sticky")
+        SessionChoice("ada", "abc", policy="sticky")
 
 
 def test_a_new_session_begins_with_its_policy_and_one_that_is_continued_keeps_its_own(valkey_url: str) -> None:
     async def scenario(client: Client, notes: list[str]) -> None:
-        session = await ask(client, notes, Conversation("ada", policy="sticky"))
+        session = await ask(client, notes, SessionChoice("ada", policy="sticky"))
         assert (await client.session(session)).policy == "sticky"
-        assert await ask(client, notes, Conversation("ada", is_continued=True, policy="entry")) == session
+        assert await ask(client, notes, SessionChoice("ada", is_continued=True, policy="entry")) == session
         assert notes == [f"session {session} keeps its policy sticky: `ekiden sessions policy` changes it"]
         await client.set_policy(session, "entry")
         assert (await client.session(session)).policy == "entry"
@@ -119,27 +119,27 @@ def test_a_new_session_begins_with_its_policy_and_one_that_is_continued_keeps_it
 def test_what_a_message_says_of_its_routing_comes_before_whom_one_talks_to(
     prompt: str, agent: str | None, strategy: str | None
 ) -> None:
-    asked = Asked(prompt, Conversation("ada")).overridden(None).by_default("reviewer")
+    asked = CliRequest(prompt, SessionChoice("ada")).overridden(None).by_default("reviewer")
 
     assert (asked.prompt, asked.agent, asked.strategy) == ("help", agent, strategy)
 
 
 def test_an_agent_named_in_the_message_does_not_choose_the_session(valkey_url: str) -> None:
     async def scenario(client: Client, notes: list[str]) -> None:
-        session = await ask(client, notes, Conversation("ada"))
-        named = Asked("@debugger x", Conversation("ada", is_continued=True)).overridden(None)
+        session = await ask(client, notes, SessionChoice("ada"))
+        named = CliRequest("@debugger x", SessionChoice("ada", is_continued=True)).overridden(None)
         assert session_of(await named.submit(client, notes.append)) == session
 
     run(valkey_url, scenario)
 
 
 def test_a_refused_request_goes_to_whom_the_user_names_in_the_same_session() -> None:
-    asked = Asked("x", Conversation("ada", policy="entry"), strategy="rule", request_id="r")
+    asked = CliRequest("x", SessionChoice("ada", policy="entry"), strategy="rule", request_id="r")
 
     instead = asked.instead("debugger", "s")
 
     assert (instead.agent, instead.strategy, instead.request_id) == ("debugger", None, None), "a request of its own"
-    assert instead.conversation == Conversation("ada", "s")
+    assert instead.session_choice == SessionChoice("ada", "s")
 
 
 def test_a_request_is_storable_whatever_a_terminal_hands_over(valkey_url: str) -> None:

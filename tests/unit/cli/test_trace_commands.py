@@ -9,10 +9,10 @@ from typer.testing import CliRunner, Result
 
 from ekiden.dispatcher.cli.commands import trace
 from ekiden.dispatcher.cli.main import app
-from ekiden.dispatcher.cli.views.traced import TracedView
-from ekiden.dispatcher.journal.following import show_family
-from ekiden.dispatcher.journal.reading import family_story, story_of
+from ekiden.dispatcher.cli.views.trace_view import TracedView
+from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
+from ekiden.dispatcher.journal.story_reader import job_tree_story, story_of
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.dispatcher.journal.view import View
 from ekiden.shared.errors import InvalidRequest
@@ -116,7 +116,7 @@ def test_a_traced_view_shows_as_before_and_draws_at_the_end(capsys: pytest.Captu
 
 
 def test_a_traced_view_draws_the_children_with_their_parent(capsys: pytest.CaptureFixture[str]) -> None:
-    show_family(ROOT, in_order(family()), TracedView(ROOT, Watching()), None)
+    show_job_tree(ROOT, in_order(family()), TracedView(ROOT, Watching()), None)
     text = capsys.readouterr().out
     assert text.count(f"job {ROOT} done") == 1
     assert "        digger (waited 100 ms)" in text
@@ -124,7 +124,7 @@ def test_a_traced_view_draws_the_children_with_their_parent(capsys: pytest.Captu
 
 def test_a_replay_plays_the_children_below_their_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     async def read(*_: object) -> tuple[Story, dict[str, list[Entry]]]:
-        return family_story(ROOT, family()), family()
+        return job_tree_story(ROOT, family()), family()
 
     monkeypatch.setattr(trace, "_read", read)
     lines = invoked("replay", ROOT, "--max-pause", "0").stdout.splitlines()

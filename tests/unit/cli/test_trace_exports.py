@@ -12,13 +12,13 @@ import pytest
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]  # ships no types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ekiden.dispatcher.cli.views.drawing import told
+from ekiden.dispatcher.cli.views.story_view import read_story
 from ekiden.dispatcher.journal.exports.events import trace_events
 from ekiden.dispatcher.journal.exports.openai import openai_trace
 from ekiden.dispatcher.journal.exports.otlp import otlp_trace
 from ekiden.dispatcher.journal.exports.summary import story_json
-from ekiden.dispatcher.journal.reading import family_story, story_of
 from ekiden.dispatcher.journal.story import Story
+from ekiden.dispatcher.journal.story_reader import job_tree_story, story_of
 from ekiden.shared.handoff import Frame, first_context
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
 from ekiden.shared.records import (
@@ -28,10 +28,10 @@ from ekiden.shared.records import (
     HandedOff,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
     Noticed,
     Nudged,
-    Paused,
     Record,
     Refused,
     Routed,
@@ -84,7 +84,7 @@ def planted(word: str) -> Story:
         ToolFinished(leg=1, result=ToolResult(call_id="c4", name=word, content=word, is_error=True)),
         Refused(leg=1, call_id="c2", name="transfer_to_x", code="UNKNOWN_TARGET", message=f"no {word}"),
         Noticed(leg=1, text=word),
-        Paused(leg=1, cause="retry", delay_s=1, detail=f"said {word}"),
+        LegSuspended(leg=1, cause="retry", delay_s=1, detail=f"said {word}"),
         LegStarted(leg=1, agent="debugger", attempt=1, worker="w"),
         HandedOff(leg=1, context=onward, call_id="c3"),
         LegStarted(leg=2, agent="fixer", attempt=1, worker="w"),
@@ -92,7 +92,7 @@ def planted(word: str) -> Story:
         Nudged(leg=2, text=f"nudge {word}"),
         StateChanged(leg=2, changes={word: word}, by="set_state"),
         Delegated(leg=2, call_id="c5", child=f"{JOB}.1", agent="scout", objective=f"objective {word}"),
-        Paused(leg=2, cause="children", delay_s=0, detail="scout"),
+        LegSuspended(leg=2, cause="children", delay_s=0, detail="scout"),
         LegStarted(leg=2, agent="fixer", attempt=1, worker="w"),
         ToolFinished(leg=2, result=ToolResult(call_id="c5", name=word, content=f"child {word}", is_error=True)),
         HandedOff(leg=2, context=called, call_id="c6"),
@@ -259,7 +259,7 @@ def test_the_settings_patterns_and_prices_count(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("EKIDEN_REDACT", '["cart[.]py"]')
     monkeypatch.setenv("EKIDEN_PRICES", '{"gemini-2.5-flash": [1000000, 0]}')
     try:
-        story = told(JOB, {JOB: stored_journal()})
+        story = read_story(JOB, {JOB: stored_journal()})
         assert story.cost_usd == 10_064
         text = json.dumps(trace_events(story, content=True))
         assert "cart.py" not in text
@@ -269,7 +269,7 @@ def test_the_settings_patterns_and_prices_count(monkeypatch: pytest.MonkeyPatch,
 
 
 def family_told() -> Story:
-    return family_story(ROOT, family())
+    return job_tree_story(ROOT, family())
 
 
 def test_the_summary_of_a_parent_holds_those_of_its_children() -> None:

@@ -1,7 +1,7 @@
 """A journal played again, in its own time."""
 
-from ekiden.dispatcher.journal.reading import story_of
 from ekiden.dispatcher.journal.replay import replay, totals
+from ekiden.dispatcher.journal.story_reader import story_of
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.records import Entry
 from ekiden.shared.stores.views import LivePiece

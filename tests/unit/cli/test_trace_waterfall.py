@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from ekiden.dispatcher.cli.views.waterfall import ASCII, UNICODE, Glyphs, duration, waterfall
-from ekiden.dispatcher.journal.reading import family_story, story_of
+from ekiden.dispatcher.journal.story_reader import job_tree_story, story_of
 from ekiden.shared.handoff import first_context
 from ekiden.shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Record
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family
@@ -150,7 +150,7 @@ def drawn_family(width: int = 130, glyphs: Glyphs = UNICODE, upto: int = 10_000)
     journals = {
         job: [entry for entry in entries if entry.at_ms <= BEGIN_MS + upto] for job, entries in family().items()
     }
-    told = family_story(ROOT, {job: entries for job, entries in journals.items() if entries}, BEGIN_MS + upto)
+    told = job_tree_story(ROOT, {job: entries for job, entries in journals.items() if entries}, BEGIN_MS + upto)
     return [line.text for line in waterfall(told, width, glyphs)]
 
 

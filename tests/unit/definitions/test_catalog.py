@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.forms import definition_from
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import UnknownAgent
 
 

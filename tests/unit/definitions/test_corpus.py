@@ -100,7 +100,7 @@ def test_tools_never_become_more_than_the_file_says(agents: Path, entries: list[
 
 
 def test_no_file_waits_for_a_tool_that_workers_do_not_ship_with(agents: Path) -> None:
-    from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS
+    from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS
 
     waited = {
         tool

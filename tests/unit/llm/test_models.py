@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from ekiden.shared.errors import MissingModel
 from ekiden.shared.llm.models import ADAPTERS, Models, ModelValues, choose, usable_models
 from ekiden.shared.llm.retrying import RetryingModel
-from ekiden.shared.llm.storing import StorableModel
+from ekiden.shared.llm.sanitizing import SanitizingModel
 
 KEY = {"GEMINI_API_KEY": "k"}
 VERTEX = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p"}
@@ -110,7 +110,7 @@ def test_a_provider_is_made_once() -> None:
     models = Models(PLAIN, KEY)
     flash, pro = (models.model(models.choose(name)) for name in ("gemini-2.5-flash", "gemini-2.5-pro"))
     assert flash is pro
-    assert isinstance(flash, StorableModel)
+    assert isinstance(flash, SanitizingModel)
     assert isinstance(flash._model, RetryingModel)
 
 

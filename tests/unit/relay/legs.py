@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ekiden.shared.outcomes import Outcome
-from ekiden.shared.relay.believing import Believing
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.runner import Runner
+from ekiden.shared.relay.verification import MessageVerifier
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import JobStore
 from ekiden.shared.stores.opening import Stores
@@ -37,8 +37,8 @@ class Playing:
 
 def runner_of(stores: Stores, *moves: Move, lease_s: float = 30.0, store: JobStore | None = None) -> Runner:
     """A runner whose handler makes these moves; ``store`` in the place of the real one."""
-    believing = Believing(stores.signing, stores.dead_letters)
-    return Runner(store or stores.jobs, Leases(lease_s), Playing(*moves), cycles="parent", believing=believing)
+    verifier = MessageVerifier(stores.signing, stores.dead_letters)
+    return Runner(store or stores.jobs, Leases(lease_s), Playing(*moves), cycles="parent", verifier=verifier)
 
 
 def handler_of(runner: Runner) -> Playing:

@@ -8,8 +8,8 @@ from typing import Any, Literal, cast
 import pytest
 
 from ekiden.shared.errors import StoreUnavailable
-from ekiden.shared.graces import TAKEOVER_S
-from ekiden.shared.relay.leases import Held, Leases
+from ekiden.shared.grace_periods import TAKEOVER_S
+from ekiden.shared.relay.leases import HeldLease, Leases
 from ekiden.shared.stores.base import JobStore, Lease
 
 LEASE = Lease("a" * 16 + ".1", 1, "7", "ekiden.agent.x")
@@ -37,9 +37,9 @@ def store(server: Server) -> JobStore:
     return cast(JobStore, server)
 
 
-async def hold(leases: Leases, body: Callable[[], Awaitable[object]]) -> tuple[asyncio.Task[object], Held]:
+async def hold(leases: Leases, body: Callable[[], Awaitable[object]]) -> tuple[asyncio.Task[object], HeldLease]:
     """Start a task that holds a lease while it runs ``body``; it swallows its cancellation, as a leg does."""
-    holding: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+    holding: asyncio.Future[HeldLease] = asyncio.get_running_loop().create_future()
 
     async def leg() -> object:
         with leases.holding(LEASE, time.monotonic()) as held:

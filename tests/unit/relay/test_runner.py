@@ -13,7 +13,7 @@ from ekiden.shared.errors import DefinitionError, ModelUnavailable, StoreUnavail
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.messages import Message, ToolCall, ToolResult
 from ekiden.shared.outcomes import Answer, Outcome, Suspended, Transfer
-from ekiden.shared.records import Ended, ModelReplied, Noticed, Paused, Record, Refused, ToolFinished, ToolStarted
+from ekiden.shared.records import Ended, LegSuspended, ModelReplied, Noticed, Record, Refused, ToolFinished, ToolStarted
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
@@ -93,7 +93,7 @@ async def _gone(stores: Stores, job: str) -> None:
 
 async def _suspended(stores: Stores, job: str) -> None:
     leg = await claimed(stores, job)
-    await stores.jobs.suspend(leg.lease, "c", [Paused(cause="retry", delay_s=60)], 60)
+    await stores.jobs.suspend(leg.lease, "c", [LegSuspended(cause="retry", delay_s=60)], 60)
 
 
 @pytest.mark.parametrize("before", [_busy, _stale, _finished, _too_new, _gone, _suspended])
@@ -209,7 +209,7 @@ def test_after_a_refused_transfer_the_handler_has_another_go(backend: Backend) -
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "a", "b")
-        await stores.jobs.suspend(leg.lease, "c", [Paused(leg=2, cause="retry", delay_s=0)], 0)
+        await stores.jobs.suspend(leg.lease, "c", [LegSuspended(leg=2, cause="retry", delay_s=0)], 0)
         await stores.jobs.requeue(job, 2, 5)
         await stores.client.rpop(queue_for("b"))
         runner = runner_of(stores, back, too_deep, Answer("42"))
@@ -251,7 +251,7 @@ def test_a_stopping_pool_gives_the_leg_back_at_once(backend: Backend) -> None:
         view = await stores.jobs.job(job)
         assert (view.status, view.attempts) == ("suspended", 0)
         paused = (await stores.jobs.journal(job))[-1].record
-        assert paused == Paused(leg=0, cause="retry", delay_s=0, detail="worker stopping")
+        assert paused == LegSuspended(leg=0, cause="retry", delay_s=0, detail="worker stopping")
         assert await stores.jobs.overdue(60) == [job]
         assert await stores.jobs.requeue(job, 60, 5) == "ok"
         assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
@@ -574,11 +574,11 @@ def test_poisonous_legs_that_come_all_at_once_fill_the_room_and_no_more(backend:
         for job in jobs:
             await stores.client.hset(keys.job(job), "attempts", 2)
         room = Narrow(is_full=False)
-        runner = Runner(stores.jobs, Leases(30), Playing(), cycles="parent", alone=room, alone_from=2)
+        runner = Runner(stores.jobs, Leases(30), Playing(), cycles="parent", quarantine=room, quarantine_from=2)
         messages = [await take(stores, DISPATCH_QUEUE) for _ in jobs]
         running = [asyncio.create_task(runner.run(message, DISPATCH_QUEUE)) for message in messages]
         async with asyncio.timeout(10):
-            assert [await verdict for verdict in islice(asyncio.as_completed(running), 8)] == ["aside"] * 8
+            assert [await verdict for verdict in islice(asyncio.as_completed(running), 8)] == ["deferred"] * 8
         assert len(room.ran) == 2
         for task in running:
             task.cancel()
@@ -592,10 +592,10 @@ def test_a_poisonous_leg_runs_alone_where_there_is_room_and_waits_elsewhere(back
         job = await submitted(stores)
         await stores.client.hset(keys.job(job), "attempts", 2)
         room = Room(is_full=is_full)
-        runner = Runner(stores.jobs, Leases(30), Playing(), cycles="parent", alone=room, alone_from=2)
+        runner = Runner(stores.jobs, Leases(30), Playing(), cycles="parent", quarantine=room, quarantine_from=2)
         verdict = await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE)
         status = (await stores.jobs.job(job)).status
-        assert (verdict, status) == (("aside", "suspended") if is_full else ("died_alone", "queued"))
+        assert (verdict, status) == (("deferred", "suspended") if is_full else ("died_alone", "queued"))
         assert room.ran == ([] if is_full else [job])
 
     backend.run(scenario)

@@ -7,7 +7,7 @@ import fakeredis
 import pytest
 
 from ekiden.shared.handoff import Frame
-from ekiden.shared.records import Ended, HandedOff, Paused, Retried
+from ekiden.shared.records import Ended, HandedOff, LegSuspended, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.relay.sweeper import sweep
 from ekiden.shared.stores import keys
@@ -102,7 +102,7 @@ def test_a_timer_that_rang_is_found(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await claimed(stores, job)
-        await stores.jobs.suspend(leg.lease, "c", [Paused(cause="retry", delay_s=0)], 0)
+        await stores.jobs.suspend(leg.lease, "c", [LegSuspended(cause="retry", delay_s=0)], 0)
         assert await swept(stores) == 1
 
     backend.run(scenario)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ekiden.dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, RoutingResult
 from ekiden.dispatcher.routing.evaluation import Case, Outcome, evaluate, read_cases, report
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.errors import InvalidRequest
@@ -70,7 +70,7 @@ def test_what_a_router_learns_first_is_not_in_its_times() -> None:
     class Counting:
         calls = 0
 
-        async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+        async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
             self.calls += 1
             return RoutingResult()
 

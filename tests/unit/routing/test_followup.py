@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ekiden.dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, RoutingResult
 from ekiden.dispatcher.routing.followup import FollowUpRouter
 from ekiden.dispatcher.routing.strategies import RoutingValues, routers
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.forms import definition_from
 from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.records import RoutingStage
 
 EMPTY = build_catalog([])[0]
@@ -25,7 +25,7 @@ class Knowing:
     confidence: float = 90.0
     asked: list[str] = field(default_factory=list)
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
         self.asked.append(prompt)
         agent = next((agent for word, agent in self.words.items() if word in prompt), None)
         route = agent and Route(agent=agent, stage="rule", score=20, confidence=self.confidence)
@@ -33,7 +33,7 @@ class Knowing:
 
 
 def routed(router: Knowing, prompt: str, *earlier: str) -> RoutingResult:
-    return asyncio.run(FollowUpRouter(router).route(prompt, EMPTY, Surroundings(earlier)))
+    return asyncio.run(FollowUpRouter(router).route(prompt, EMPTY, RequestContext(earlier)))
 
 
 def test_a_request_that_tells_enough_alone_is_not_read_with_anything() -> None:
@@ -96,7 +96,7 @@ def test_without_a_conversation_nothing_is_added() -> None:
 def test_the_shipped_agents_take_follow_ups(shipped: Catalog, prompt: str, before: str, agent: str | None) -> None:
     hybrid = routers(RoutingValues())["hybrid"]
 
-    route = asyncio.run(hybrid.route(prompt, shipped, Surroundings((before,)))).route
+    route = asyncio.run(hybrid.route(prompt, shipped, RequestContext((before,)))).route
 
     assert (route.agent if route else None) == agent
 
@@ -109,7 +109,9 @@ def test_a_matter_is_known_by_the_latest_message_that_tells_it() -> None:
     catalog = build_catalog(agents)[0]
     rule = routers(RoutingValues())["rule"]
 
-    result = asyncio.run(rule.route("both of them?", catalog, Surroundings(("a refund, please", "my parcel is late"))))
+    result = asyncio.run(
+        rule.route("both of them?", catalog, RequestContext(("a refund, please", "my parcel is late")))
+    )
 
     assert result.route is None, "goes on with the parcel"
     assert result.stages[-1].agent == "parcels"

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from ekiden.dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, RoutingResult
 from ekiden.dispatcher.routing.followup import FollowUpRouter
 from ekiden.dispatcher.routing.hybrid import HybridRouter
 from ekiden.dispatcher.routing.llm import RouterModel
@@ -24,10 +24,10 @@ class Stage:
     score: float = 60.0
     is_sure: bool = True
     asked: list[str] = field(default_factory=list)
-    around: Surroundings = ALONE
+    context: RequestContext = NO_CONTEXT
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
-        self.around = around
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
+        self.context = context
         self.asked.append(prompt)
         found = self.agent and Route(agent=self.agent, stage=self.name, score=self.score, confidence=self.confidence)
         stage = RoutingStage(stage=self.name, agent=self.agent, confidence=self.confidence, decided=self.is_sure)
@@ -80,12 +80,12 @@ def test_that_rules_and_meaning_hesitate_over_the_same_agent_is_no_choice() -> N
 
 
 def test_a_model_is_told_what_the_request_comes_with() -> None:
-    model, around = Stage("llm"), Surroundings(("before",))
+    model, context = Stage("llm"), RequestContext(("before",))
     unsure = Stage("rule", agent=None), Stage("semantic", is_sure=False)
 
-    asyncio.run(HybridRouter(*unsure, model).route("help", EMPTY, around))
+    asyncio.run(HybridRouter(*unsure, model).route("help", EMPTY, context))
 
-    assert model.around is around
+    assert model.context is context
 
 
 def test_the_strategies_share_what_they_learned() -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ekiden.dispatcher.routing.base import ALONE, Route, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, RoutingResult
 from ekiden.dispatcher.routing.llm import NOBODY, ModelRouter, RouterModel
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import MissingModel, ModelUnavailable
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, TextPart, ToolCall, Usage
@@ -40,7 +40,7 @@ class Never:
 class Nearest:
     """Names the agents whose number is even."""
 
-    async def route(self, prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+    async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
         names = [name for name in catalog.names if int(name.rpartition("-")[2]) % 2 == 0]
         return RoutingResult(
             candidates=tuple(Route(agent=name, stage="semantic", score=1, confidence=1) for name in names)
@@ -56,10 +56,10 @@ def routed(
     catalog: Catalog,
     prompt: str = "help",
     timeout_s: float = 5.0,
-    around: Surroundings = ALONE,
+    context: RequestContext = NO_CONTEXT,
 ) -> RoutingResult:
     router = ModelRouter(lambda _: RouterModel(model, "m-1", timeout_s), Nearest())
-    return asyncio.run(router.route(prompt, catalog, around))
+    return asyncio.run(router.route(prompt, catalog, context))
 
 
 def test_takes_the_agent_whose_tool_the_model_calls() -> None:
@@ -112,12 +112,12 @@ def test_of_many_agents_only_the_nearest_are_offered_and_accepted() -> None:
 def test_those_who_watch_see_the_call() -> None:
     seen: list[ChatModel] = []
 
-    def watched(model: ChatModel) -> ChatModel:
+    def observed(model: ChatModel) -> ChatModel:
         seen.append(model)
         return Answering("transfer_to_b")
 
     asked = Answering("transfer_to_a")
-    result = routed(asked, catalog_of("a", "b"), around=Surroundings(watched=watched))
+    result = routed(asked, catalog_of("a", "b"), context=RequestContext(observed=observed))
 
     assert seen == [asked]
     assert result.route is not None

@@ -8,8 +8,8 @@ import pytest
 from ekiden.dispatcher.routing.base import SHOWN, RoutingResult
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.forms import definition_from
 from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.patterns import Pattern, compile_pattern
 from tests.ticking import beside_a_ticking_loop
 

@@ -12,11 +12,11 @@ import pytest
 
 from ekiden.dispatcher.routing.base import RoutingResult
 from ekiden.dispatcher.routing.encoder import SentenceEncoder, Vectors
-from ekiden.dispatcher.routing.meaning import texts_of
 from ekiden.dispatcher.routing.semantic import SemanticRouter
-from ekiden.dispatcher.routing.words import WordIndex, words_of
+from ekiden.dispatcher.routing.semantic_model import texts_of
+from ekiden.dispatcher.routing.word_index import WordIndex, words_of
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import CatalogNotReady
 
 BILLS = [
@@ -146,7 +146,7 @@ def test_a_request_waits_for_a_catalog_that_is_being_learned_as_long_as_its_pati
                 assert may_go.wait(20)
                 return super().encode(texts)
 
-        router, catalog = SemanticRouter(Slow(), patience_s=0.01), catalog_of(bills=BILLS, boats=BOATS)
+        router, catalog = SemanticRouter(Slow(), max_wait_s=0.01), catalog_of(bills=BILLS, boats=BOATS)
         with pytest.raises(CatalogNotReady):
             await router.route("my bill", catalog)
         may_go.set()
@@ -176,7 +176,7 @@ def test_the_agents_order_follows_the_catalog_after_a_change() -> None:
 
 
 def test_large_catalogs_take_the_nearest_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.dispatcher.routing.meaning._MOST_ROWS", 10)
+    monkeypatch.setattr("ekiden.dispatcher.routing.semantic_model._MOST_ROWS", 10)
 
     assert routed("is a boat free", catalog_of(bills=BILLS, boats=BOATS)).candidates[0].agent == "boats"
 

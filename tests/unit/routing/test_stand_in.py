@@ -4,19 +4,19 @@ import asyncio
 
 import pytest
 
-from ekiden.dispatcher.routing.base import ALONE, RoutingResult, Surroundings
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, RoutingResult
 from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.forms import definition_from
 from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.llm.scripted import ScriptedModel
 
 
-def routed(prompt: str, catalog: Catalog, around: Surroundings = ALONE) -> RoutingResult:
+def routed(prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
     model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
     router = ModelRouter(lambda _: RouterModel(model, "scripted"), RuleRouter())
-    return asyncio.run(router.route(prompt, catalog, around))
+    return asyncio.run(router.route(prompt, catalog, context))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_the_agent_whose_words_occur_is_called_and_the_stand_in_says_what_it_is(
 
 
 def test_what_has_none_of_the_words_is_nobodys(shipped: Catalog) -> None:
-    result = routed("why is the sky blue", shipped, Surroundings(("the tests fail",)))
+    result = routed("why is the sky blue", shipped, RequestContext(("the tests fail",)))
 
     assert result.route is None
     assert "a scripted stand-in for a model" in result.stages[0].note

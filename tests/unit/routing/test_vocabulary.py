@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.dispatcher.routing.vocabulary import tokenizer_of
-from ekiden.shared.places import cache_folder
+from ekiden.shared.project_folders import cache_folder
 
 made: list[str] = []
 

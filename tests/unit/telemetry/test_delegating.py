@@ -10,14 +10,14 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from ekiden.shared.handoff import first_context
 from ekiden.shared.messages import ToolResult, Usage
-from ekiden.shared.outcomes import Answer, Child, Failed, Outcome, Suspended, Transfer
+from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
     Delegated,
     JobRequested,
     LegStarted,
+    LegSuspended,
     Nudged,
-    Paused,
     Refused,
     StateChanged,
     Summarised,
@@ -36,7 +36,7 @@ from ekiden.shared.telemetry.content import Content
 from ekiden.shared.telemetry.metrics import Meters
 from ekiden.shared.telemetry.recording import Recorder
 from ekiden.shared.telemetry.spans import Spans
-from ekiden.shared.telemetry.watching import Outlets
+from ekiden.shared.telemetry.watching import TelemetrySinks
 from tests.conftest import Backend
 from tests.unit.relay.legs import runner_of, take
 from tests.unit.telemetry.test_metrics import fetched, free_port
@@ -70,7 +70,9 @@ def waiting_for(leg: Leg, count: int) -> Suspended:
     children = []
     for n in range(1, count + 1):
         context = leg.context.advance("scout", "look")
-        children.append(Child(f"{leg.job}.{n}", f"c{n}", "scout", "look", context, {"objective": "look"}, (), 5, 60.0))
+        children.append(
+            ChildJob(f"{leg.job}.{n}", f"c{n}", "scout", "look", context, {"objective": "look"}, (), 5, 60.0)
+        )
     return Suspended("children", 0.0, "scout", tuple(children))
 
 
@@ -212,7 +214,7 @@ def world() -> World:
 
 DELEGATED = Delegated(leg=1, call_id="c1", child=f"{JOB}.1", agent="Scout Team", objective="find the okapi")
 RESULT = ToolFinished(leg=1, result=ToolResult(call_id="c1", name="delegate to whom?", content="a gazpacho"))
-RESUMED = (STARTED, REPLIED, DELEGATED, Paused(leg=1, cause="children", delay_s=0.0), STARTED)
+RESUMED = (STARTED, REPLIED, DELEGATED, LegSuspended(leg=1, cause="children", delay_s=0.0), STARTED)
 
 
 def calls_of(recorder: Recorder, kept: Kept) -> list[ReadableSpan]:
@@ -229,7 +231,7 @@ def test_what_a_model_calls_a_delegation_does_not_leave(world: World) -> None:
 
 
 def test_objective_and_result_are_content(world: World) -> None:
-    outlets = Outlets(EVENTS, Prices(), Spans(world.kept, Resource({})), content=Content(Redactor()))
+    outlets = TelemetrySinks(EVENTS, Prices(), Spans(world.kept, Resource({})), content=Content(Redactor()))
     (call,) = calls_of(Recorder(outlets), world.kept)
     assert json.loads(attributes(call)["gen_ai.tool.call.arguments"]) == {"objective": "find the okapi"}
     assert attributes(call)["gen_ai.tool.call.result"] == "a gazpacho"
@@ -263,7 +265,7 @@ def test_a_summary_counts_as_a_model_call(world: World) -> None:
 def test_metrics_know_what_is_suspended_and_who_hands_over(world: World) -> None:
     port = free_port()
     meters = Meters(telemetry_config(load_settings(metrics_port=port), {}), {}, Resource({}), str)
-    recorder = Recorder(Outlets(EVENTS, Prices(), Spans(world.kept, Resource({})), meters))
+    recorder = Recorder(TelemetrySinks(EVENTS, Prices(), Spans(world.kept, Resource({})), meters))
     automatic = Transfer(claimed().context.advance("second", "on completion"))
     try:
         with recorder.leg(claimed(), "q") as watch:

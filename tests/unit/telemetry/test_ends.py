@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 import pytest
 
 from ekiden.shared.outcomes import Answer, Outcome, Transfer
-from ekiden.shared.records import Ended, Entry, JobRequested, Paused, Record
-from ekiden.shared.relay.gauges import tell_queues
+from ekiden.shared.records import Ended, Entry, JobRequested, LegSuspended, Record
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
-from ekiden.shared.relay.stopping import stop_job
+from ekiden.shared.relay.queue_gauges import report_queues
 from ekiden.shared.relay.sweeper import end_overdue, sweep
+from ekiden.shared.relay.termination import stop_job
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.telemetry.base import QueueGauge, Telemetry, install
@@ -100,7 +100,7 @@ def test_queues_are_told_with_the_age_of_their_oldest_message(valkey: Backend, l
         await submitted(stores, request_id="a")
         await asyncio.sleep(0.05)
         await submitted(stores, request_id="b")
-        await tell_queues(stores)
+        await report_queues(stores)
 
     valkey.run(scenario)
     (gauge,) = listening.gauges
@@ -117,7 +117,7 @@ def test_a_queues_age_takes_no_notice_of_a_clock_that_jumped(
         await stores.jobs.clock.passed_ms()
         await submitted(stores)
         await set_clock(stores, 8 * 86_400)
-        await tell_queues(stores)
+        await report_queues(stores)
 
     valkey.run(scenario)
     (gauge,) = listening.gauges
@@ -129,14 +129,14 @@ def test_a_job_counts_as_suspended_for_as_long_as_it_is(valkey: Backend, listeni
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         lease = (await claimed(stores, job)).lease
-        await tell_queues(stores)
-        await stores.jobs.suspend(lease, "c1", [Paused(leg=0, cause="retry", delay_s=0.0)], 0.0)
-        await tell_queues(stores)
+        await report_queues(stores)
+        await stores.jobs.suspend(lease, "c1", [LegSuspended(leg=0, cause="retry", delay_s=0.0)], 0.0)
+        await report_queues(stores)
         if way_out == "its end":
             await stop_job(stores.jobs, job, "user")
         else:
             assert await sweep(stores.jobs, grace_s=30.0, max_attempts=5) == 1
-        await tell_queues(stores)
+        await report_queues(stores)
 
     valkey.run(scenario)
     assert [jobs["retry"] for jobs in listening.jobs] == [0, 1, 0]

@@ -21,17 +21,17 @@ from ekiden.shared.records import (
     HandedOff,
     JobRequested,
     LegStarted,
+    LegSuspended,
     ModelReplied,
-    Paused,
     Record,
     Retried,
 )
 from ekiden.shared.stores.base import Claimed, Lease
-from ekiden.shared.telemetry.base import LegWatch, Telemetry, install, is_installed, telemetry
+from ekiden.shared.telemetry.base import LegObserver, Telemetry, install, is_installed, telemetry
 from ekiden.shared.telemetry.config import EVENTS
 from ekiden.shared.telemetry.recording import Recorder
 from ekiden.shared.telemetry.spans import Spans
-from ekiden.shared.telemetry.watching import Outlets
+from ekiden.shared.telemetry.watching import TelemetrySinks
 
 JOB = "abcdefghij234567.1"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -59,7 +59,7 @@ class World:
     recorder: Recorder = field(init=False)
 
     def __post_init__(self) -> None:
-        self.recorder = Recorder(Outlets(EVENTS, Prices({"m": (1.0, 1.0)}), Spans(self.kept, Resource({}))))
+        self.recorder = Recorder(TelemetrySinks(EVENTS, Prices({"m": (1.0, 1.0)}), Spans(self.kept, Resource({}))))
 
     @property
     def names(self) -> list[str]:
@@ -119,7 +119,7 @@ def test_a_job_that_never_was_routed_has_a_root_all_the_same(world: World) -> No
 
 
 def test_a_job_that_ends_while_it_is_paused_shows_the_pause(world: World) -> None:
-    paused = Paused(leg=1, cause="missing_tools", delay_s=30)
+    paused = LegSuspended(leg=1, cause="missing_tools", delay_s=30)
     world.recorder.ended(JOB, journal(STARTED, paused), [Ended(status="cancelled", reason="ABORTED")])
     assert world.names == ["suspended missing_tools", "invoke_workflow first"]
 
@@ -204,9 +204,9 @@ REQUEST = ModelRequest(agent="first", model="gemini-2.5-flash", instructions="",
 CALL = ToolCall(id="c", name="words of the model")
 
 
-def calls(watch: LegWatch) -> None:
+def calls(watch: LegObserver) -> None:
     asyncio.run(watch.model(Model()).reply(REQUEST))
-    asyncio.run(watch.gate(Gate(), ["look"]).run(CALL, None))
+    asyncio.run(watch.tool_runner(Gate(), ["look"]).run(CALL, None))
 
 
 def test_model_and_tool_calls_are_spans_of_the_agent(world: World) -> None:
@@ -250,9 +250,9 @@ def test_a_fault_in_watching_is_nobody_elses(world: World, caplog: pytest.LogCap
 def test_nobody_listens_unless_somebody_is_installed() -> None:
     assert not is_installed()
     with telemetry().leg(claimed(), "q") as watch:
-        model, gate = Model(), Gate()
+        model, tool_runner = Model(), Gate()
         assert watch.model(model) is model
-        assert watch.gate(gate, []) is gate
+        assert watch.tool_runner(tool_runner, []) is tool_runner
         watch.opened([])
         watch.recorded([])
     listener = Telemetry()

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from ekiden.dispatcher.routing.base import Surroundings
+from ekiden.dispatcher.routing.base import RequestContext
 from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.definitions.catalog import build_catalog
-from ekiden.shared.definitions.forms import definition_from
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.handoff import first_context
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, ToolCall, Usage
@@ -41,7 +41,7 @@ def test_the_routers_model_call_has_a_span_of_its_own_with_its_tokens(world: Wor
     router = ModelRouter(lambda _: RouterModel(Choosing(), "gemini-x"), RuleRouter())
 
     with world.recorder.leg(routing(), "ekiden.dispatch") as watch:
-        result = asyncio.run(router.route("it fails", CATALOG, Surroundings(watched=watch.model)))
+        result = asyncio.run(router.route("it fails", CATALOG, RequestContext(observed=watch.model)))
 
     call, delivery = world.one("generate_content gemini-x"), world.one("process ekiden.dispatch")
     assert call.parent is not None

@@ -7,7 +7,7 @@ import pytest
 
 from ekiden.shared.environments import for_tools
 from ekiden.workers.tools.base import Tool, ToolContext
-from ekiden.workers.tools.builtin import beneath
+from ekiden.workers.tools.builtin import safe_open
 
 Use = Callable[..., str]
 
@@ -44,7 +44,7 @@ def use(context: ToolContext) -> Use:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to open what lies below a folder."""
     if request.param == "step by step":
-        monkeypatch.setattr(beneath, "_has_openat2", lambda: False)
-    elif not beneath._has_openat2():
+        monkeypatch.setattr(safe_open, "_has_openat2", lambda: False)
+    elif not safe_open._has_openat2():
         pytest.skip("this system has no openat2, or a sandbox forbids it")
     return str(request.param)

@@ -10,7 +10,7 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall
 from ekiden.workers.tools.base import StateView, ToolContext
 from ekiden.workers.tools.builtin.state import set_state
-from ekiden.workers.tools.gate import ToolGate
+from ekiden.workers.tools.tool_runner import ToolRunner
 from tests.unit.workers.world import call
 
 
@@ -56,6 +56,6 @@ def context(state: StateView) -> ToolContext:
 )
 def test_a_model_notes_variables_with_a_tool(made: ToolCall, is_error: bool) -> None:
     state = StateView()
-    result = asyncio.run(ToolGate([set_state], 1).run(made, context(state)))
+    result = asyncio.run(ToolRunner([set_state], 1).run(made, context(state)))
     assert result.is_error == is_error
     assert state.changes == ({} if is_error else {"ready": True})

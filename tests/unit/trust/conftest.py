@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.shared.trust import telling
+from ekiden.shared.trust import notices
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +18,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("EKIDEN_TRUST", raising=False)
     monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setattr(telling, "_told", set())
-    monkeypatch.setattr(telling, "_taken_over", set())
+    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(notices, "_taken_over", set())
     yield tmp_path / "project"
     os.environ.clear()
     os.environ.update(before)

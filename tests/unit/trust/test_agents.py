@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.shared.definitions.catalog import build_catalog
-from ekiden.shared.definitions.forms import definition_from
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, layered
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, ToolRules
-from ekiden.shared.definitions.rights import Names, harmless, rights_wanted
-from ekiden.shared.definitions.toolrules import BUILTIN_TOOLS, SAFE_TOOLS
+from ekiden.shared.definitions.parsing import definition_from
+from ekiden.shared.definitions.requested_rights import Names, rights_wanted, without_rights
+from ekiden.shared.definitions.tool_rules import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.definitions.trusted import agents_wanted, files_here, levels_here
+from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.settings import load_settings
 from ekiden.shared.settings_files import change_setting, project_file
-from ekiden.shared.standing import standing_of
 from ekiden.shared.trust.grants import Grants
 from ekiden.shared.trust.store import remember
 from ekiden.workers.tools.registry import BUILTIN
@@ -49,7 +49,7 @@ def tools_of(agent: AgentDefinition) -> set[str]:
 
 
 def trust_what_it_asks_for(project: Path) -> None:
-    remember(project, granted=standing_of(project).wanted)
+    remember(project, granted=project_trust_of(project).wanted)
 
 
 def test_the_safe_tools_are_those_that_change_nothing_outside_of_the_session() -> None:
@@ -60,7 +60,7 @@ def test_the_safe_tools_are_those_that_change_nothing_outside_of_the_session() -
 @given(RULES)
 def test_what_is_left_of_an_agent_never_has_more_than_the_safe_tools_or_than_its_file_says(rules: ToolRules) -> None:
     agent = AgentDefinition(name="a", title="A", description="d", tools=rules)
-    left = tools_of(harmless(agent, NOBODY))
+    left = tools_of(without_rights(agent, NOBODY))
     assert left == tools_of(agent) & SAFE_TOOLS
 
 
@@ -97,7 +97,7 @@ def test_who_gives_a_tool_up_does_not_ask_anew(before: ToolRules | None, less: s
 
 def test_an_agent_that_only_reads_asks_for_nothing_and_is_as_its_file_says(project: Path) -> None:
     write(project, "billing", tools=["read_file", "grep"], model="gemini-2.5-pro")
-    assert standing_of(project).wanted == ()
+    assert project_trust_of(project).wanted == ()
     assert in_force()["billing"].tools == ToolRules(allow=("read_file", "grep"))
 
 
@@ -144,7 +144,7 @@ def test_an_untrusted_agent_takes_the_place_of_none_of_the_users_and_a_trusted_o
     write(Path.home(), "helper", tools=["bash"])
     write(project, "helper", tools=["read_file"])
     assert in_force()["helper"].description == "Says home."
-    [right] = standing_of(project).wanted
+    [right] = project_trust_of(project).wanted
     assert right.shown == "replaces yours or Ekiden's"
     trust_what_it_asks_for(project)
     assert in_force()["helper"].description == "Says project."
@@ -167,7 +167,7 @@ def test_an_untrusted_agent_hands_over_to_its_own_kind_only(project: Path) -> No
 
 def test_to_hand_over_to_an_agent_of_the_users_is_a_right_also_for_one_that_only_reads(project: Path) -> None:
     write(project, "lure", tools=["read_file"], handoffs=[{"to": "code-fixer", "when": "auto"}])
-    assert [right.what for right in standing_of(project).wanted] == ["hands over to code-fixer"]
+    assert [right.what for right in project_trust_of(project).wanted] == ["hands over to code-fixer"]
     assert in_force()["lure"].targets == ()
 
 
@@ -175,7 +175,7 @@ def test_programs_of_an_agent_are_rights_and_an_untrusted_one_has_none(project: 
     servers = {"git": {"command": "git-mcp"}}
     write(project, "mine", tools=["read_file"], hooks={"BeforeTool": []}, mcpServers=servers, color="red")
     write(project, "other", tools=["read_file"], hooks={"BeforeTool": [{"command": "./x"}]})
-    assert [right.what.split()[0] for right in standing_of(project).wanted] == ["mcpServers", "hooks", "hooks"]
+    assert [right.what.split()[0] for right in project_trust_of(project).wanted] == ["mcpServers", "hooks", "hooks"]
     assert in_force()["mine"].extra == {"color": "red"}
     assert in_force()["other"].extra == {}
 
@@ -187,7 +187,7 @@ def test_only_what_is_new_is_held_and_a_reworded_text_is_not(project: Path) -> N
     write(project, "newcomer", tools=["bash"])
     assert tools_of(in_force()["mine"]) == {"bash"}
     assert tools_of(in_force()["newcomer"]) == set()
-    assert [right.subject for right in standing_of(project).lacking] == ["agent newcomer"]
+    assert [right.subject for right in project_trust_of(project).lacking] == ["agent newcomer"]
     write(project, "mine", tools=["bash", "edit_file"])
     assert tools_of(in_force()["mine"]) == set()
 
@@ -251,7 +251,7 @@ def test_what_is_wrong_with_a_file_is_told_once_held_or_not(project: Path) -> No
 def test_the_digest_of_what_is_left_is_its_own() -> None:
     agent = definition_from({"name": "a", "description": "d", "tools": ["bash"]}, "Work.")
     assert agent.digest
-    left = harmless(agent, NOBODY)
+    left = without_rights(agent, NOBODY)
     assert left.digest != agent.digest
     assert left.digest == AgentDefinition.from_json(left.to_json()).digest
 
@@ -260,7 +260,9 @@ def test_nothing_of_the_users_is_a_projects() -> None:
     users = Level("global", Path("/home"), layered([]))
     assert agents_wanted([users], Path("/srv/shop")) == []
     rule = HandoffRule(to="x")
-    assert harmless(AgentDefinition(name="a", title="A", description="d", handoffs=(rule,)), NOBODY).handoffs == (rule,)
+    assert without_rights(AgentDefinition(name="a", title="A", description="d", handoffs=(rule,)), NOBODY).handoffs == (
+        rule,
+    )
 
 
 def test_what_one_project_was_granted_serves_no_other_ones_words(project: Path, tmp_path: Path) -> None:

@@ -12,19 +12,19 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from ekiden.dispatcher.cli.agents.found import configured_servers
+from ekiden.dispatcher.cli.agents.discovery import configured_servers
 from ekiden.dispatcher.cli.main import app
-from ekiden.shared.asking import listed, settle_trust
 from ekiden.shared.definitions.loader import AGENTS_FOLDER
 from ekiden.shared.errors import EkidenError, InvalidRequest, StoreUnavailable
-from ekiden.shared.places import state_folder
+from ekiden.shared.project_folders import state_folder
+from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.settings import load_settings
 from ekiden.shared.settings_files import change_setting, project_file
-from ekiden.shared.standing import standing_of
-from ekiden.shared.trust import telling
+from ekiden.shared.trust import notices
 from ekiden.shared.trust.grants import grants_of, vouches_for
 from ekiden.shared.trust.rights import value_right
 from ekiden.shared.trust.store import remember, remembered
+from ekiden.shared.trust_prompts import listed, settle_trust
 
 NOWHERE = "redis://:pa55word@127.0.0.1:9/0"
 
@@ -99,8 +99,8 @@ def test_services_take_the_folders_word_for_this_time(hostile: Path, words: list
 
 @pytest.mark.parametrize("words", [["config", "get", "redis_url"], ["agents", "show", "lure"], ["jobs"]])
 def test_nothing_is_said_of_a_folder_that_is_trusted(hostile: Path, words: list[str]) -> None:
-    remember(hostile, granted=standing_of(hostile).wanted)
-    telling._told.clear()
+    remember(hostile, granted=project_trust_of(hostile).wanted)
+    notices._told.clear()
     assert "not trusted" not in ekiden(*words).output
 
 
@@ -162,7 +162,7 @@ def test_a_folder_that_asks_for_nothing_is_said_to(project: Path) -> None:
 
 
 def test_what_is_granted_but_cannot_be_read_is_said_and_nothing_is_granted(hostile: Path) -> None:
-    remember(hostile, granted=standing_of(hostile).wanted)
+    remember(hostile, granted=project_trust_of(hostile).wanted)
     (path,) = (state_folder() / "trust").glob("*.json")
     path.write_text("{")
     result = ekiden("config", "get", "redis_url")
@@ -180,16 +180,16 @@ def test_what_the_user_writes_with_our_commands_is_trusted_and_no_more_than_that
     fine("agents", "create", "helper", "--description", "Helps.", "--tools", "bash")
     granted = {right.what for right in remembered(hostile).granted if right.subject == "agent helper"}
     assert granted == {"tool bash"}
-    assert [right.subject for right in standing_of(hostile).lacking] == ["agent lure", "setting ekiden.redis_url"]
+    assert [right.subject for right in project_trust_of(hostile).lacking] == ["agent lure", "setting ekiden.redis_url"]
 
 
 def test_an_agent_that_the_user_edits_is_trusted_as_saved(hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys, pathlib; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text() + 'More.')"
     monkeypatch.setenv("EDITOR", shlex.join([sys.executable, "-c", code]))
     fine("agents", "edit", "lure")
-    assert [right.subject for right in standing_of(hostile).lacking] == ["setting ekiden.redis_url"]
+    assert [right.subject for right in project_trust_of(hostile).lacking] == ["setting ekiden.redis_url"]
     fine("agents", "edit", "debugger")
-    assert [right.subject for right in standing_of(hostile).lacking] == ["setting ekiden.redis_url"]
+    assert [right.subject for right in project_trust_of(hostile).lacking] == ["setting ekiden.redis_url"]
     assert "(project)" in fine("agents", "show", "debugger")
 
 
@@ -203,7 +203,7 @@ def test_a_users_own_agents_and_settings_need_no_trust(project: Path) -> None:
 def test_servers_of_a_project_are_not_used_until_it_is_trusted(project: Path) -> None:
     change_setting(project_file(), "mcpServers", {"git": {"command": "x"}})
     assert configured_servers() == {}
-    remember(project, granted=standing_of(project).wanted)
+    remember(project, granted=project_trust_of(project).wanted)
     assert list(configured_servers()) == ["git"]
 
 
@@ -244,7 +244,7 @@ def test_a_folder_with_an_odd_name_is_told_of_on_one_harmless_line(
     odd = tmp_path / "a b\x1b[2K\n\u202e\udcff"
     write(odd, "lure", tools=["bash"])
     settle_trust(False, odd)
-    telling.tell(tmp_path / "other\x1b\n", "ignored")
+    notices.tell(tmp_path / "other\x1b\n", "ignored")
     for line in (said := capsys.readouterr().err.splitlines()):
         assert line.isprintable()
     assert len(said) == 2
@@ -260,7 +260,7 @@ def test_what_would_hide_or_steer_a_terminal_is_shown_and_nothing_is_cut() -> No
 
 def test_a_folder_without_our_files_costs_no_look_at_agents(project: Path) -> None:
     code = (
-        "import sys; from ekiden.shared.asking import settle_trust; settle_trust(False);"
+        "import sys; from ekiden.shared.trust_prompts import settle_trust; settle_trust(False);"
         "print([name for name in sys.modules if name.startswith(('ekiden.shared.definitions', 'pydantic'))])"
     )
     root = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.dispatcher.cli.agents.create import Draft, create
-from ekiden.dispatcher.cli.agents.found import Agents
+from ekiden.dispatcher.cli.agents.discovery import Agents
 from ekiden.shared.definitions import loader
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, load_all
 from ekiden.shared.errors import ConfigurationError, InvalidRequest

@@ -10,11 +10,11 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.settings import HARMLESS, Settings, key_of, load_settings, origin_of
 from ekiden.shared.settings_files import change_setting, global_file, project_file
-from ekiden.shared.standing import standing_of
+from ekiden.shared.trust.notices import take_over
 from ekiden.shared.trust.store import remember
-from ekiden.shared.trust.telling import take_over
 
 RISKY = sorted(Settings.model_fields.keys() - HARMLESS)
 VALUES: dict[str, Any] = {
@@ -50,7 +50,7 @@ def value_of(name: str) -> Any:
 
 
 def trust_what_it_asks_for(project: Path) -> None:
-    remember(project, granted=standing_of(project).wanted)
+    remember(project, granted=project_trust_of(project).wanted)
 
 
 @pytest.mark.parametrize("name", RISKY)
@@ -75,7 +75,7 @@ def test_a_harmless_setting_counts_unasked(name: str, project: Path) -> None:
     values: dict[str, Any] = {"routing_enabled": False, "routing_strategy": "rule"}
     value = values.get(name, 12)
     change_setting(project_file(), key_of(name), value)
-    assert standing_of(project).wanted == ()
+    assert project_trust_of(project).wanted == ()
     assert getattr(load_settings(), name) == value
 
 
@@ -99,10 +99,10 @@ def test_another_value_is_asked_about_again_and_one_less_is_not(project: Path) -
     trust_what_it_asks_for(project)
     change_setting(project_file(), "ekiden.lease_s", None)
     assert load_settings().model == "one"
-    assert standing_of(project).lacking == []
+    assert project_trust_of(project).lacking == []
     change_setting(project_file(), "ekiden.model", "two")
     assert load_settings().model is None
-    assert [right.shown for right in standing_of(project).unasked] == ['ekiden.model = "two"']
+    assert [right.shown for right in project_trust_of(project).unasked] == ['ekiden.model = "two"']
 
 
 def test_a_new_script_puts_the_folder_of_scripts_out_of_force_until_it_is_granted(project: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.places import state_folder
+from ekiden.shared.project_folders import state_folder
 from ekiden.shared.trust.grants import grants_of, trust_for_now
 from ekiden.shared.trust.rights import Right, tool_right
 from ekiden.shared.trust.store import all_remembered, forget, remember, remembered
@@ -114,7 +114,7 @@ def test_a_link_in_the_files_place_is_not_followed(project: Path, tmp_path: Path
 
 
 def the_name(project: Path) -> str:
-    from ekiden.shared.places import digest_of
+    from ekiden.shared.project_folders import digest_of
 
     return f"{digest_of(project)}.json"
 

@@ -19,7 +19,7 @@ from ekiden.shared.records import (
 )
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.stores.base import Claimed, Lease
-from ekiden.shared.stores.sessions import Said
+from ekiden.shared.stores.sessions import SessionMessage
 from ekiden.workers.history import opening
 from tests.unit.workers.world import calls, handing_over, said
 
@@ -38,7 +38,7 @@ class Job:
         *,
         inputs: dict[str, Any] | None = None,
         parent: str = "user",
-        earlier: Sequence[Said] = (),
+        earlier: Sequence[SessionMessage] = (),
     ) -> None:
         self.entries: list[Entry] = []
         self.earlier = list(earlier)

@@ -9,8 +9,8 @@ from ekiden.shared.messages import ToolCall
 from ekiden.shared.records import Entry, HandedOff, JobRequested, Record
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.stores.base import Claimed, Lease
+from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
-from ekiden.workers.targets import targets_of
 from tests.unit.workers.world import call
 
 __all__ = ["JOB", "STYLES", "asking", "leg_of", "transfers_of"]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ekiden.shared.handoff import History
 from ekiden.shared.llm.base import ModelRequest
-from ekiden.shared.llm.windows import tokens_in, tokens_of
+from ekiden.shared.llm.context_windows import tokens_in, tokens_of
 from ekiden.shared.messages import Message, ToolCall, user_message
 from ekiden.shared.records import Refused, Retried, Summarised
-from ekiden.shared.stores.sessions import Said
+from ekiden.shared.stores.sessions import SessionMessage
 from ekiden.workers.history import opening, summary_request
 from ekiden.workers.prompt import brief
 from tests.scenarios.relay import assert_well_formed
@@ -63,9 +63,9 @@ class Author:
     def call_id(self) -> str:
         return f"c{next(self._calls)}"
 
-    def _earlier(self) -> Said:
+    def _earlier(self) -> SessionMessage:
         agent = self._random.choice(["", *AGENTS])
-        return Said(JOB, agent, said(self.word()).message if agent else user_message(self.word()))
+        return SessionMessage(JOB, agent, said(self.word()).message if agent else user_message(self.word()))
 
     def play(self, legs: int) -> None:
         """Write so many legs, and check what is read before every turn."""

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from ekiden.shared.records import Delegated, HandedOff, Nudged, StateChanged, ToolFinished
-from ekiden.shared.relay.stopping import stop_job
 from ekiden.shared.relay.sweeper import end_overdue
+from ekiden.shared.relay.termination import stop_job
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.tools.builtin.state import set_state
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.shared.errors import ModelError
-from ekiden.shared.graces import TAKEOVER_S
+from ekiden.shared.grace_periods import TAKEOVER_S
 from ekiden.shared.llm.base import FinishReason, ModelReply
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.records import Ended, ModelReplied, Noticed, ToolFinished

@@ -5,7 +5,7 @@ import pytest
 from ekiden.shared.handoff import History
 from ekiden.shared.messages import Message, user_message
 from ekiden.shared.records import ModelReplied, Noticed
-from ekiden.shared.stores.sessions import Said
+from ekiden.shared.stores.sessions import SessionMessage
 from ekiden.workers.history import opening, summary_request
 from tests.unit.workers.journal import JOB, Job, texts
 from tests.unit.workers.world import call, handing_over, said
@@ -17,9 +17,9 @@ def test_the_first_agent_reads_the_request_alone() -> None:
     assert texts(Job("lead", "修好它 🐛").opened()) == [("user", "修好它 🐛")]
 
 
-def earlier(agent: str, text: str) -> Said:
+def earlier(agent: str, text: str) -> SessionMessage:
     message = said(text).message if agent else user_message(text)
-    return Said(JOB, agent, message)
+    return SessionMessage(JOB, agent, message)
 
 
 def test_what_was_said_in_the_session_before_comes_first() -> None:

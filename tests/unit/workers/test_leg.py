@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.llm.base import ModelReply
-from ekiden.shared.records import Paused
+from ekiden.shared.records import LegSuspended
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.workers.leg import Definitions
@@ -30,7 +30,7 @@ def test_a_worker_without_the_tools_gives_the_leg_back_less_and_less_often_until
             assert (await stores.jobs.job(job)).status == "suspended"
             assert await bare.wake(job) == "ok"
             await bare.drain()
-        pauses = (await bare.story(job)).of(Paused)
+        pauses = (await bare.story(job)).of(LegSuspended)
         assert [pause.delay_s for pause in pauses] == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
         assert {(pause.cause, pause.detail) for pause in pauses} == {
             ("missing_tools", "tools look (this worker has no --workspace-root)")
@@ -56,7 +56,7 @@ def test_a_definition_of_a_later_version_is_left_to_a_worker_of_that_version() -
         for _ in range(2):
             await relay.drain()
             await relay.wake(job)
-        pauses = (await relay.story(job)).of(Paused)
+        pauses = (await relay.story(job)).of(LegSuspended)
         assert [(pause.cause, pause.delay_s) for pause in pauses] == [("catalog", 0.5), ("catalog", 1)]
         assert "'limits.max_turns'" in pauses[0].detail
         await as_any(stores.client.hset(key, digest, text))  # as the later version reads it
@@ -72,10 +72,10 @@ def test_being_given_back_by_a_worker_that_stops_does_not_slow_the_search_for_to
         job = await bare.submit("do it", agent="solo")
         await bare.step()
         lease = (await claimed(stores, job)).lease
-        assert (await stores.jobs.suspend(lease, "c", [Paused(leg=1, cause="retry", delay_s=0)], 0))[0] == "ok"
+        assert (await stores.jobs.suspend(lease, "c", [LegSuspended(leg=1, cause="retry", delay_s=0)], 0))[0] == "ok"
         await bare.wake(job)
         await bare.drain()
-        assert [pause.delay_s for pause in (await bare.story(job)).of(Paused)] == [0, 0.5]
+        assert [pause.delay_s for pause in (await bare.story(job)).of(LegSuspended)] == [0, 0.5]
 
     on_fakeredis(scenario)
 
@@ -101,7 +101,7 @@ def test_a_model_that_is_away_is_waited_for_without_a_worker_and_nothing_is_done
             await relay.drain()
         story = await relay.story(job)
         assert story.view.result == "there"
-        assert [(pause.cause, pause.delay_s, pause.detail) for pause in story.of(Paused)] == [
+        assert [(pause.cause, pause.delay_s, pause.detail) for pause in story.of(LegSuspended)] == [
             ("retry", 0.5, "overloaded"),
             ("retry", 1, "overloaded"),
             ("retry", 7, "rate limit"),
@@ -131,7 +131,7 @@ def test_the_wait_for_a_model_begins_short_again_after_it_has_answered() -> None
             await relay.drain()
         story = await relay.story(job)
         assert story.view.result == "there"
-        assert [pause.delay_s for pause in story.of(Paused)] == [0.5, 0.5, 0.5]
+        assert [pause.delay_s for pause in story.of(LegSuspended)] == [0.5, 0.5, 0.5]
 
     on_fakeredis(scenario)
 
@@ -174,7 +174,7 @@ def test_a_folder_outside_the_workspace_root_is_another_workers(tmp_path: Path, 
     story = on_fakeredis(scenario)
     assert story.view.status == status
     if status == "suspended":
-        [pause] = story.of(Paused)
+        [pause] = story.of(LegSuspended)
         assert f"folder {tmp_path / folder} (this worker's --workspace-root is {tmp_path / 'root'})" == pause.detail
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.forms import definition_from
 from ekiden.shared.definitions.model import AfterUntrusted, AgentDefinition
+from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import ConfigurationError, DefinitionError
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.records import JobRequested, ToolFinished, ToolStarted

@@ -7,10 +7,10 @@ from pydantic import BaseModel, Field
 
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.builtin.difference import short_difference
-from ekiden.workers.tools.builtin.mismatch import why_ambiguous, why_missing
+from ekiden.workers.tools.builtin.diff import short_difference
+from ekiden.workers.tools.builtin.edit_hints import why_ambiguous, why_missing
 from ekiden.workers.tools.builtin.paths import Place, place_of, require_writable, shown
-from ekiden.workers.tools.builtin.textfile import MAX_BYTES, TextFile, line_end, read_text, write_text
+from ekiden.workers.tools.builtin.text_file import MAX_BYTES, TextFile, line_end, read_text, write_text
 
 __all__ = ["edit_file"]
 

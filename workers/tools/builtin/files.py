@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.builtin.paths import opened_folder, place_of
-from ekiden.workers.tools.builtin.textfile import lines_of, read_text
+from ekiden.workers.tools.builtin.text_file import lines_of, read_text
 
 __all__ = ["ls", "read_file"]
 

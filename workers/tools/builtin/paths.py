@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ekiden.shared.errors import ToolError
-from ekiden.shared.nearness import nearest
-from ekiden.shared.places import project_of
+from ekiden.shared.project_folders import project_of
+from ekiden.shared.suggestions import nearest
 from ekiden.workers.tools.base import ToolContext
-from ekiden.workers.tools.builtin.beneath import folder_below, folder_held, made_folder, open_regular, status_in
-from ekiden.workers.tools.led_to import led_to
-from ekiden.workers.tools.protected import DATA_MARKS, closed_in, is_closed
+from ekiden.workers.tools.builtin.safe_open import folder_below, folder_held, made_folder, open_regular, status_in
+from ekiden.workers.tools.link_targets import link_targets_of
+from ekiden.workers.tools.protected_paths import DATA_MARKS, closed_in, is_closed
 
 __all__ = [
     "SKIPPED",
@@ -226,7 +226,7 @@ def _ways(place: Place, project: Path, context: ToolContext) -> Iterator[Path]:
     if given.is_relative_to(project):
         yield given
     tops = {top for top in (project, place.root, project_of(context.cwd)) if top.is_relative_to(project)}
-    for way, target in (found for top in tops for found in led_to(top)):
+    for way, target in (found for top in tops for found in link_targets_of(top)):
         if place.real.is_relative_to(target):
             yield way / place.real.relative_to(target)
 

@@ -12,10 +12,10 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.globs import glob_expression
 from ekiden.shared.patterns import MAX_LENGTH, Pattern
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.builtin.beneath import folder_below, folder_held, open_regular, read_all
 from ekiden.workers.tools.builtin.paths import Found, Place, files_under, open_file, opened_folder, place_of, shown
 from ekiden.workers.tools.builtin.patterns import compiled
-from ekiden.workers.tools.builtin.textfile import MAX_BYTES, TextFile
+from ekiden.workers.tools.builtin.safe_open import folder_below, folder_held, open_regular, read_all
+from ekiden.workers.tools.builtin.text_file import MAX_BYTES, TextFile
 
 __all__ = ["glob", "grep"]
 

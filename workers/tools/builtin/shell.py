@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from ekiden.shared.errors import CommandLost, ToolError
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.builtin.processes import run_command
+from ekiden.workers.tools.builtin.subprocesses import run_command
 
 __all__ = ["bash", "environment"]
 

@@ -12,9 +12,9 @@ import pytest
 
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolContext
-from ekiden.workers.tools.builtin import processes
-from ekiden.workers.tools.builtin.processes import run_command
+from ekiden.workers.tools.builtin import subprocesses
 from ekiden.workers.tools.builtin.shell import Bash, bash, environment
+from ekiden.workers.tools.builtin.subprocesses import run_command
 
 
 def _call(command: str, context: ToolContext, timeout_s: float = 60) -> Coroutine[Any, Any, str]:
@@ -162,7 +162,7 @@ def test_lets_a_cancelled_command_clean_up(cwd: Path, context: ToolContext) -> N
 def test_kills_at_once_when_cancelled_a_second_time(
     cwd: Path, context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "TERM_S", 1_000)
+    monkeypatch.setattr(subprocesses, "TERM_S", 1_000)
 
     async def cancelled() -> list[int]:
         call = asyncio.ensure_future(_call("trap '' TERM; echo $$ > pids; while :; do sleep 0.1; done", context))

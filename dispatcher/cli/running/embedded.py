@@ -1,0 +1,158 @@
+"""Jobs on the embedded server: with pools of our own, unless an ``ekiden up`` serves the folder."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
+from ekiden.dispatcher.cli.running.agent_choice import choose_instead
+from ekiden.dispatcher.cli.running.remote import submit_and_follow
+from ekiden.dispatcher.cli.running.request import Workspace
+from ekiden.dispatcher.cli.running.submission import CliRequest
+from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_job
+from ekiden.dispatcher.cli.terminal.interrupts import Interrupted
+from ekiden.dispatcher.client import Client, client_of
+from ekiden.dispatcher.journal.follower import Follower
+from ekiden.dispatcher.local.bash_notice import warn_of_bash
+from ekiden.dispatcher.local.legacy_data import name_legacy_data
+from ekiden.dispatcher.local.locks import RunningCommands, root_of_up
+from ekiden.dispatcher.local.stack import Stack
+from ekiden.dispatcher.local.unfinished import UnfinishedChoice, settle_unfinished
+from ekiden.shared.embedded import attach
+from ekiden.shared.errors import EkidenError
+from ekiden.shared.grace_periods import JOB_S
+from ekiden.shared.ids import session_of
+from ekiden.shared.server import require_no_waiting
+from ekiden.shared.settings import load_settings, origin_of
+from ekiden.shared.settings_files import project_file
+from ekiden.shared.terminal_text import note
+
+__all__ = ["EmbeddedAccess", "embedded_access", "own_pools", "run_here"]
+
+_URGENT_S = 1.0
+
+
+@dataclass(frozen=True)
+class EmbeddedAccess:
+    """The right to use a data folder's server. ``resumed``: jobs that an earlier command left and that are to go on."""
+
+    url: str
+    data_dir: Path
+    resumed: list[str]
+
+
+@contextmanager
+def embedded_access(data_dir: Path, unfinished: UnfinishedChoice | None) -> Iterator[EmbeddedAccess]:
+    """Start the embedded server unless it runs, settle what becomes of abandoned jobs, and stop it in the end."""
+    require_no_waiting(load_settings())
+    with attach(data_dir) as server, RunningCommands(data_dir) as running_commands:
+        name_legacy_data(data_dir)
+        resumed = settle_unfinished(server, running_commands, unfinished)
+        running_commands.join()
+        yield EmbeddedAccess(server.url, data_dir, resumed)
+
+
+@contextmanager
+def own_pools(here: EmbeddedAccess, place: Workspace, agents_dirs: Sequence[Path] = ()) -> Iterator[Stack | None]:
+    """Run a dispatcher and a worker for the folder; None: an ``ekiden up`` serves it already."""
+    warn_of_bash(here.data_dir)
+    root = root_of_up(here.data_dir)
+    if root is not None and place.folder.is_relative_to(root):
+        yield None
+        return
+    folders = [*_users_folders(), *agents_dirs] if agents_dirs else []
+    with Stack(here.url, here.data_dir, place.root, agents_dirs=folders, project=place.folder) as stack:
+        yield stack
+
+
+def _users_folders() -> list[Path]:
+    """Return the folders of agent files in the user's settings, which those on a command line would replace."""
+    is_theirs = origin_of("agents_dir") == str(project_file())
+    return [] if is_theirs else load_settings().agents_dir
+
+
+def run_here(
+    asked: CliRequest | None,
+    place: Workspace,
+    data_dir: Path,
+    display: DisplayOptions,
+    *,
+    unfinished: UnfinishedChoice | None = None,
+    agents_dirs: Sequence[Path] = (),
+) -> int:
+    """Start what is needed, see the job through, stop what was started; return the exit code.
+
+    ``asked`` None: only what an earlier command left unfinished.
+    """
+    with embedded_access(data_dir, unfinished) as here:
+        if asked is None and not here.resumed:
+            return 0
+        with own_pools(here, place, agents_dirs) as stack:
+            ours = asked and replace(asked, cwd=place.folder)
+            if stack is None:
+                return asyncio.run(_use_up(here.url, ours, display)) if ours else 0
+            return asyncio.run(_Relay(stack, display).run(ours, here.resumed))
+
+
+async def _use_up(url: str, asked: CliRequest, display: DisplayOptions) -> int:
+    async with client_of(url) as client:
+        return await submit_and_follow(client, asked, display)
+
+
+class _Relay:
+    """Jobs on pools of our own."""
+
+    def __init__(self, stack: Stack, display: DisplayOptions) -> None:
+        self._stack = stack
+        self._display = display
+
+    async def run(self, asked: CliRequest | None, resumed: list[str]) -> int:
+        """See our own job through, then the resumed ones; return the first one's exit code."""
+        async with client_of(self._stack.url) as client:
+            codes = [] if asked is None else [await self._serve(client, asked)]
+            for job in resumed:
+                if INTERRUPTED not in codes:
+                    codes.append(await self._see_through(self._display.follower(client, job, is_served=True)))
+            return INTERRUPTED if INTERRUPTED in codes else codes[0]
+
+    async def _serve(self, client: Client, asked: CliRequest) -> int:
+        """See a request through; where nobody is found for it, with whom the user names."""
+        while True:
+            job = await self._submit(client, asked)
+            code = await self._see_through(self._display.follower(client, job, is_served=True))
+            agent = await choose_instead(client, job, code) if self._display.may_ask else None
+            if agent is None:
+                return code
+            asked = asked.instead(agent, session_of(job))
+
+    async def _submit(self, client: Client, asked: CliRequest) -> str:
+        if asked.agent is not None:  # the catalog in force must be our dispatcher's, not one from yesterday
+            await self._stack.ready(client)
+        return await asked.submit(client, note, is_served=True)
+
+    async def _see_through(self, follower: Follower) -> int:
+        stack = self._stack
+        watch = asyncio.create_task(stack.watch(lambda: stack.tell_problems(follower.view.note)))
+        try:
+            end = await watch_job(follower, watch, may_ask=self._display.may_ask)
+            return exit_code_of(end.status, end.reason)
+        except Interrupted as stop:
+            follower.view.note("cancelling the job (Ctrl-C again stops at once)")
+            await self._cancel(follower, follower.run, _URGENT_S if stop.is_urgent else JOB_S)
+            return INTERRUPTED
+        except (EkidenError, OSError):  # a pool ended, the server is gone, nobody reads our output
+            await self._cancel(follower, lambda: follower.client.wait(follower.job), JOB_S)
+            raise
+        finally:
+            stack.tell_problems(follower.view.note)
+            watch.cancel()
+
+    async def _cancel(self, follower: Follower, end: Callable[[], Awaitable[object]], within_s: float) -> None:
+        """Leave no unfinished job behind, if that is possible in a few seconds; ``end`` waits for it."""
+        with contextlib.suppress(EkidenError, OSError, TimeoutError):
+            async with asyncio.timeout(within_s):
+                if await follower.client.cancel(follower.job) != "flagged" or self._stack.ended() is None:
+                    await end()

@@ -1,0 +1,372 @@
+"""A job as people see it: what the agents say, do and hand over, as it happens."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.notices import Notice, Notices, chain_text
+from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
+from ekiden.shared.ids import parent_of
+from ekiden.shared.messages import ToolCall, ToolResult, Usage
+from ekiden.shared.records import (
+    Delegated,
+    Ended,
+    Entry,
+    HandedOff,
+    JobRequested,
+    LegStarted,
+    LegSuspended,
+    ModelReplied,
+    Noticed,
+    Nudged,
+    Record,
+    Refused,
+    Retried,
+    Routed,
+    StateChanged,
+    Summarised,
+    ToolFinished,
+    ToolStarted,
+    Unrouted,
+)
+from ekiden.shared.redaction import preview
+from ekiden.shared.stores.views import LivePiece
+
+__all__ = ["TerminalView"]
+
+_STAND_IN = "scripted"
+_STAGES = {"rule": "rule-match", "semantic": "meaning", "llm": "LLM", "fallback": "fallback"}
+"""How people are told of the routing's stages."""
+_SLOW_S = 1.0
+"""How long nothing may happen before a terminal shows what is waited for."""
+_CHILDREN = "waits for its child jobs"
+
+
+class TerminalView:
+    """What the agents say, do and hand over, as it happens; then one line of summary."""
+
+    def __init__(
+        self,
+        job: str,
+        output: Output,
+        *,
+        thoughts: bool = False,
+        models: set[str] | None = None,
+        verbose: bool = False,
+        indent: str = "",
+    ) -> None:
+        self._job = job
+        self._out = output
+        self._thoughts = thoughts
+        self._indent = indent
+        self._notices = Notices(output.symbols)
+        self._agents: dict[int, str] = {}
+        self._calls: dict[tuple[int, str], ToolCall] = {}
+        self._models = set[str]() if models is None else models
+        """Those that were named already."""
+        self._chain: tuple[str, ...] = ("user",)
+        self._usage = Usage()
+        self._begun: list[str] = []
+        """The agents that were called since the leg was taken."""
+        self._delegated: dict[tuple[int, str], Delegated] = {}
+        """By the call that each was begun for; those without a result yet."""
+        self._children: dict[str, _ChildView] = {}
+        self._began_ms: int | None = None
+        self._utterance: StreamedTurn | None = None
+        self._answer = ""
+        self._activity = "waiting"
+        self._since = time.monotonic()
+        self._shows: dict[type, Callable[[Any, Entry], None]] = {
+            LegStarted: self._leg_started,
+            Routed: self._routed,
+            ModelReplied: self._model_replied,
+            ToolFinished: self._tool_finished,
+            HandedOff: self._handed_off,
+            Refused: self._refused,
+            Nudged: self._nudged,
+            Summarised: self._summarised,
+            Noticed: self._noticed,
+            LegSuspended: self._suspended,
+            Retried: self._retried,
+            Ended: self._ended,
+        }
+        if verbose:
+            self._shows[StateChanged] = lambda record, _: self._say(self._notices.state(record))
+
+    def show(self, entry: Entry) -> None:
+        """See ``View``."""
+        self.learn(entry)
+        if (show := self._shows.get(type(entry.record))) is not None:
+            show(entry.record, entry)
+
+    def learn(self, entry: Entry) -> None:
+        """See ``View``."""
+        self._learn_tokens(entry.record)
+        match entry.record:
+            case JobRequested():
+                self._began_ms = entry.at_ms
+            case LegStarted(leg=leg, agent=agent):
+                self._agents[leg] = agent
+                self._begun = []
+                self._now(f"{agent} thinks" if leg else "routing")
+            case ModelReplied(leg=leg, message=message):
+                self._calls.update({(leg, call.id): call for call in message.calls})
+                self._answer = message.text.strip()
+            case ToolStarted(leg=leg, call_id=call_id, name=name):
+                self._now(self._about(leg, call_id, name))
+            case ToolFinished(leg=leg) | Refused(leg=leg):
+                self._now(f"{self._agent(leg)} thinks")
+            case HandedOff(leg=leg, context=context):
+                self._agents[leg + 1] = context.to_agent
+                self._chain = context.metadata.handoff_chain
+                self._now(f"{context.to_agent} is waited for")
+            case Delegated(leg=leg, call_id=call_id, agent=agent) as delegated:
+                self._begun.append(agent)
+                self._delegated[leg, call_id] = delegated
+            case LegSuspended(cause=cause):
+                self._now(_CHILDREN if cause == "children" else f"paused: {cause.replace('_', ' ')}")
+            case Ended():
+                self._now("")
+            case _:
+                pass
+
+    def _learn_tokens(self, record: Record) -> None:
+        match record:
+            case Routed(stages=stages) | Unrouted(stages=stages):
+                self.spend(sum((stage.usage for stage in stages), Usage()))
+            case ModelReplied(usage=usage) | Summarised(usage=usage):
+                self.spend(usage)
+            case _:
+                pass
+
+    def below(self, job: str) -> "_ChildView":
+        """See ``View``."""
+        if job not in self._children:
+            self._children[job] = _ChildView(job, self._out, self.spend, f"{self._indent}  ")
+        return self._children[job]
+
+    def spend(self, usage: Usage) -> None:
+        """Count tokens of the job or of one below it."""
+        self._usage += usage
+
+    def live(self, piece: LivePiece) -> None:
+        """See ``View``."""
+        self._since = time.monotonic()
+        if self._utterance is not None and (piece.restart or not self._utterance.is_of(piece)):
+            self._break_off()
+        if self._utterance is None:
+            self._utterance = StreamedTurn(self._out, self._agent(piece.leg), piece, thoughts=self._thoughts)
+        self._utterance.add(piece)
+
+    def note(self, text: str) -> None:
+        """See ``View``."""
+        self._line("note", text, "yellow")
+
+    def tick(self) -> None:
+        """See ``View``."""
+        seconds = time.monotonic() - self._since
+        if self._activity and seconds >= _SLOW_S:
+            symbols = self._out.symbols
+            self._out.progress(f"{symbols['wait']} {self.activity} {symbols['dot']} {seconds:.0f} s")
+
+    @property
+    def activity(self) -> str:
+        """What goes on just now; of an agent that waits for others: what those do."""
+        running = [child.activity for child in self._children.values() if not child.is_over]
+        if self._activity != _CHILDREN or not running:
+            return self._activity
+        count = f"{len(running)} of {len(self._children)} child jobs go on"
+        return f" {self._out.symbols['dot']} ".join([count, *running])
+
+    def _now(self, activity: str) -> None:
+        self._activity, self._since = activity, time.monotonic()
+
+    def _line(self, symbol: str, text: str, style: str = "") -> None:
+        self._out.line(f"{self._indent}{self._out.symbols[symbol]} {text}", style)
+
+    def _say(self, notice: Notice) -> None:
+        self._line(*notice)
+
+    def _agent(self, leg: int) -> str:
+        return self._agents.get(leg, "agent")
+
+    def _break_off(self) -> None:
+        if self._utterance is not None:
+            self._utterance.break_off()
+            self._utterance = None
+
+    def _leg_started(self, record: LegStarted, _: Entry) -> None:
+        self._break_off()
+        if record.attempt > 1:
+            self._line("note", f"{record.agent} goes on: attempt {record.attempt}", "yellow")
+
+    def _routed(self, record: Routed, _: Entry) -> None:
+        if record.stage == "agent":
+            self._line("route", f"Routing as asked to: {record.agent}", "bold")
+            return
+        stage = _STAGES.get(record.stage, record.stage)
+        unsure = next((one for one in record.stages if one.stage == "rule" and one.agent and not one.decided), None)
+        if unsure is not None and record.stage != "rule":
+            self._line("agent", f"Rule confidence too low ({unsure.confidence:.0f}%), using {stage} routing", "dim")
+        self._line("route", f"Routing via {stage} to: {record.agent} ({_why(record)})", "bold")
+
+    def _model_replied(self, record: ModelReplied, _: Entry) -> None:
+        utterance = self._utterance
+        if utterance is None or not utterance.is_turn(record.leg, record.turn):
+            self._break_off()
+            utterance = StreamedTurn.of_turn(
+                self._out, self._agent(record.leg), record.leg, record.turn, thoughts=self._thoughts
+            )
+        self._utterance = None
+        utterance.end(record.message)
+        if record.model and record.model not in self._models:
+            self._models.add(record.model)
+            stand_in = " stand-in for a model: no key is needed" if record.model == _STAND_IN else ""
+            self._line("note", f"Model: {record.model}{stand_in}", "dim")
+
+    def _about(self, leg: int, call_id: str, name: str) -> str:
+        call = self._calls.get((leg, call_id))
+        first = next(iter(call.args.values()), "") if call else ""
+        return preview(f"{name} {_as_text(first)}".rstrip(), 90, self._out.symbols["dots"])
+
+    def _tool_finished(self, record: ToolFinished, _: Entry) -> None:
+        result = record.result
+        if (delegated := self._delegated.pop((record.leg, result.call_id), None)) is not None:
+            self.below(delegated.child).end_with(delegated.agent, result)
+            return
+        about = self._about(record.leg, result.call_id, result.name)
+        failure = f": {preview(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
+        # One that was broken off, or never began, was not measured.
+        took = "" if result.is_error and not record.duration_ms else f" ({record.duration_ms} ms)"
+        self._line("tool", f"{about}{took}{failure}", "red" if result.is_error else "dim")
+
+    def _handed_off(self, record: HandedOff, _: Entry) -> None:
+        if record.leg or parent_of(self._job) is not None:  # else it is the route, which is told with its figures
+            self._say(self._notices.move(record, self._agent(record.leg)))
+
+    def _refused(self, record: Refused, _: Entry) -> None:
+        self._say(self._notices.refusal(record, self._agent(record.leg)))
+
+    def _nudged(self, record: Nudged, _: Entry) -> None:
+        self._say(self._notices.nudge(record, self._agent(record.leg)))
+
+    def _summarised(self, record: Summarised, _: Entry) -> None:
+        self._say(self._notices.summary(record, self._agent(record.leg)))
+
+    def _noticed(self, record: Noticed, _: Entry) -> None:
+        self._line("note", record.text, "yellow")
+
+    def _suspended(self, record: LegSuspended, _: Entry) -> None:
+        if record.cause == "children":
+            agent = self._agent(record.leg)
+            begun = self._notices.delegation(agent, self._begun) if self._begun else None
+            self._say(begun or Notice("wait", f"{agent} {_CHILDREN}", "yellow"))
+            return
+        detail = f": {record.detail}" if record.detail else ""
+        cause = record.cause.replace("_", " ")
+        self._line("wait", f"{self._agent(record.leg)} waits {record.delay_s:g} s: {cause}{detail}", "yellow")
+
+    def _retried(self, record: Retried, _: Entry) -> None:
+        self._line("note", f"{self._agent(record.leg)} goes on: the job is retried", "yellow")
+
+    def _ended(self, record: Ended, entry: Entry) -> None:
+        self._break_off()
+        if record.status == "done":
+            self._out.line()
+        self._say_end(record)
+        self._out.line(self._summary(entry), "dim")
+
+    def _say_end(self, record: Ended) -> None:
+        if record.status == "done":
+            answer = " has answered" if self._is_said(record) else f": {record.answer or ''}"
+            self._line("ok", f"{self._agent(record.leg)}{answer}", "green")
+        elif record.status == "cancelled":
+            self._line("cancelled", record.error or "cancelled", "yellow")
+        else:
+            self._line("failed", f"{record.status} ({record.reason}): {record.error or ''}", "red")
+
+    def _is_said(self, record: Ended) -> bool:
+        """Whether the answer is what the model said last, so that it has been shown."""
+        return (record.answer or "").strip() == self._answer
+
+    def _summary(self, last: Entry) -> str:
+        seconds = (last.at_ms - (self._began_ms or last.at_ms)) / 1000
+        tokens = self._usage.input_tokens + self._usage.output_tokens
+        chain = chain_text(self._chain, self._out.symbols["arrow"])
+        below = [f"{len(self._children)} child job{'s' * (len(self._children) > 1)}"] if self._children else []
+        figures = [chain, f"{seconds:.1f} s", f"{tokens} tokens", *below, f"job {self._job}"]
+        return f" {self._out.symbols['dot']} ".join(figures)
+
+
+class _ChildView(TerminalView):
+    """A delegated job, below the lines of the one that waits for it: who has it, and how it ends. No words."""
+
+    def __init__(self, job: str, output: Output, spend: Callable[[Usage], None], indent: str) -> None:
+        super().__init__(job, output, indent=indent)
+        self._spend_above = spend
+        self._name = "agent"
+        self.is_over = False
+        self._is_end_told = False
+        self._shows = {
+            JobRequested: self._requested,
+            HandedOff: self._handed_off,
+            Refused: self._refused,
+            LegSuspended: self._suspended,
+            ToolFinished: self._tool_finished,
+            Ended: self._ended,
+        }
+
+    def learn(self, entry: Entry) -> None:
+        """See ``View``."""
+        super().learn(entry)
+        if isinstance(entry.record, JobRequested):
+            self._name = entry.record.agent or self._name
+        self.is_over |= isinstance(entry.record, Ended)
+
+    def spend(self, usage: Usage) -> None:
+        """Count tokens, here and above."""
+        super().spend(usage)
+        self._spend_above(usage)
+
+    def end_with(self, agent: str, result: ToolResult) -> None:
+        """Tell the end as the result of the call that began it, unless it has been told."""
+        symbol, style = ("failed", "red") if result.is_error else ("ok", "green")
+        self._end(Notice(symbol, f"{agent}: {self._notices.cut(result.content)}", style))
+
+    def _end(self, notice: Notice) -> None:
+        if not self._is_end_told:
+            self._say(notice)
+        self._is_end_told = self.is_over = True
+
+    def _requested(self, record: JobRequested, _: Entry) -> None:
+        self._say(self._notices.child(self._name, record.prompt, self._job))
+
+    def _handed_off(self, record: HandedOff, entry: Entry) -> None:
+        if record.leg:
+            super()._handed_off(record, entry)
+
+    def _suspended(self, record: LegSuspended, entry: Entry) -> None:
+        if record.cause == "children":
+            super()._suspended(record, entry)
+
+    def _tool_finished(self, record: ToolFinished, entry: Entry) -> None:
+        if (record.leg, record.result.call_id) in self._delegated:
+            super()._tool_finished(record, entry)
+
+    def _ended(self, record: Ended, _: Entry) -> None:
+        said = record.answer or record.error or ""
+        self._end(self._notices.end_of_child(self._name, record.status, record.reason, said))
+
+
+def _why(record: Routed) -> str:
+    decided = next((stage for stage in reversed(record.stages) if stage.decided), None)
+    if decided is not None and decided.stage == "session":
+        return decided.note
+    stand_in = f", by the {_STAND_IN} stand-in for a model" if decided and decided.model == _STAND_IN else ""
+    return f"{record.confidence:.0f}% confidence{stand_in}"
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

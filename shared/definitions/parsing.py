@@ -1,0 +1,264 @@
+"""From raw front matter to an ``AgentDefinition``: the several forms that files use become the one of the model.
+
+==========  ==============================================================================================
+field       forms
+==========  ==============================================================================================
+tools       see ``tool_rules.py``; also ``allowedTools``; ``disallowedTools`` beside it
+limits      ``{max_turns, …}``; also ``max_turns``, ``maxTurns``, ``timeout_mins`` on the top level
+name        absent: the file's name, with a warning
+triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
+handoffs    and sub-agents, inputs, outputs: see ``team_parsing.py``
+prompt      the body, or ``systemPrompt`` where there is none
+permission  ``{edit: deny, bash: {"*": deny}}``: what is denied altogether is forbidden
+==========  ==============================================================================================
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from ekiden.shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS
+from ekiden.shared.definitions.json_values import json_value
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.team_parsing import FORMS
+from ekiden.shared.definitions.tool_rules import RulesReader
+from ekiden.shared.definitions.unused_keys import unused_keys_in
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.patterns import compile_pattern
+
+__all__ = ["ParsedDefinition", "definition_from", "read_definition"]
+
+_RESERVED = frozenset({"user"})  # the first runner of every chain
+_LONGEST_KEYWORD = 200
+_MOST_PATTERNS = 100
+_TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
+_READ = _TYPED.union(TOOLS, DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES)
+
+
+@dataclass
+class ParsedDefinition:
+    """A definition, and what was not taken as the file has it: field (empty: none) and text."""
+
+    definition: AgentDefinition
+    notes: list[tuple[str, str]] = field(default_factory=list)
+
+
+def definition_from(fields: Mapping[str, Any], body: str, scope: str = "project") -> AgentDefinition:
+    """Make a definition of an agent file's front matter and body. Raises as ``read_definition``."""
+    return read_definition(fields, body, scope).definition
+
+
+def read_definition(
+    fields: Mapping[str, Any], body: str, scope: str = "project", file_name: str = ""
+) -> ParsedDefinition:
+    """Make a definition of an agent file's front matter and body.
+
+    Args:
+        fields: The front matter.
+        body: The system prompt.
+        scope: The scope of an agent whose file gives none.
+        file_name: The name of an agent whose file gives none; empty: a name is needed.
+
+    Raises:
+        AgentFileError: a field's value cannot be meant; names the field, the value and what is allowed.
+    """
+    raw = {key: value for key, value in json_value(dict(fields)).items() if value is not None or key not in _READ}
+    notes: list[tuple[str, str]] = []
+    prompt = body if body.strip() else raw.pop("systemPrompt", body)
+    tools = _tools(raw, notes)
+    limits, origins = _limits(raw)
+    typed = {key: raw.pop(key) for key in _TYPED & raw.keys()}
+    values: dict[str, Any] = {"scope": scope, **typed, **_identity(typed, file_name, notes)}
+    values |= {key: _reading(key, read, typed[key]) for key, read in _FORMS.items() if key in typed}
+    values |= {"tools": tools, "limits": limits, "instructions": prompt, "extra": raw}
+    try:
+        definition = AgentDefinition(**{key: value for key, value in values.items() if value is not None})
+    except ValidationError as error:
+        raise _translated(error, origins) from None
+    return ParsedDefinition(definition, [*notes, *unused_keys_in(definition)])
+
+
+def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str]]) -> dict[str, str]:
+    name, title, description = (_text_or_none(raw, key) for key in ("name", "title", "description"))
+    said = description or title
+    if name is None and said is not None and file_name:
+        name = file_name
+        notes.append(("", f"'name' is missing: the agent is named {name!r}, after its file. Add 'name: {name}'"))
+    if name is None:
+        raise AgentFileError(
+            "'name' is missing: give the agent one, kebab-case by convention ('code-fixer')"
+            + ("" if said else ", and a 'description'")
+        )
+    if not name.isprintable():
+        raise AgentFileError(f"'name' is {name!r}: it must be one line of printable characters", field="name")
+    if name.casefold() in _RESERVED:
+        raise AgentFileError(f"'name' is {name!r}: this name is reserved, take another", field="name")
+    if said is None:
+        raise AgentFileError(
+            f"agent {name!r} needs a 'description' (or a 'title'): one sentence on what it is for, "
+            "which routers and other agents read",
+            field="name",
+        )
+    return {"name": name, "title": title or name, "description": said}
+
+
+def _text_or_none(raw: Mapping[str, Any], key: str) -> str | None:
+    value = raw.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise AgentFileError(f"{key!r} is {value!r}: it must be text, put it in quotes", field=key)
+    return value.strip() or None
+
+
+def _reading(field: str, read: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return read(value)
+    except DefinitionError as error:
+        raise AgentFileError(f"{field!r}: {error}", field=field) from None
+
+
+def _model(value: Any) -> str | None:
+    if isinstance(value, list) and value:
+        value = value[0]  # in order of preference
+    if not isinstance(value, str):
+        raise DefinitionError(f"must be the name of a model or 'inherit', not {value!r}")
+    name = value.strip()
+    return None if name.casefold() in ("", "inherit") else name
+
+
+def _version(value: Any) -> str:
+    return str(value)  # ``version: 1.0`` is a number to YAML
+
+
+def _tools(raw: dict[str, Any], notes: list[tuple[str, str]]) -> dict[str, Any] | None:
+    """Take what says which tools the agent gets out of ``raw``; the first of several spellings counts."""
+    reader = RulesReader()
+    given = [key for key in TOOLS if key in raw]
+    if given:
+        _reading(given[0], reader.read, raw.pop(given[0]))
+    for key in DENIED_TOOLS:
+        if key in raw:
+            _reading(key, reader.forbid, raw.pop(key))
+    reader.forbid(_refused_altogether(raw.get("permission")))
+    notes += [(given[0] if given else TOOLS[0], note) for note in reader.notes]
+    return reader.rules
+
+
+def _refused_altogether(permission: Any) -> list[str]:
+    if not isinstance(permission, Mapping):
+        return []
+    rules = {key: rule.get("*") if isinstance(rule, Mapping) else rule for key, rule in permission.items()}
+    return [key for key, rule in rules.items() if rule == "deny" and key.strip()]
+
+
+def _limits(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Take the limits out of ``raw``; return them, and for each the top-level field that it comes from."""
+    values = _reading("limits", _limits_object, raw.pop("limits", {}))
+    origins: dict[str, str] = {}
+    for key in [*MAX_TURNS, *TIMEOUT_MINUTES]:
+        value = raw.pop(key, None)
+        limit = "max_turns" if key in MAX_TURNS else "max_seconds"
+        if value is None or limit in values:
+            continue
+        is_minutes = key in TIMEOUT_MINUTES and isinstance(value, int | float) and not isinstance(value, bool)
+        values[limit] = value * 60 if is_minutes else value
+        origins[limit] = key
+    return values, origins
+
+
+def _triggers(value: Any) -> dict[str, Any]:
+    merged = _merged_triggers(value) if isinstance(value, list) else value
+    if not isinstance(merged, Mapping):
+        raise DefinitionError(f"must be an object with keywords and patterns, or a list of such, not {value!r}")
+    read = {
+        key: _texts(key, merged[key]) for key in ("keywords", "patterns", "examples") if merged.get(key) is not None
+    }
+    if len(read.get("patterns", ())) > _MOST_PATTERNS:
+        raise DefinitionError(f"it has {len(read['patterns'])} patterns, {_MOST_PATTERNS} are the most")
+    for pattern in read.get("patterns", ()):
+        compile_pattern(pattern, ignore_case=True)
+    if any(len(keyword) > _LONGEST_KEYWORD for keyword in read.get("keywords", ())):
+        raise DefinitionError(f"a keyword has at most {_LONGEST_KEYWORD} characters; whole requests are 'examples'")
+    return {**merged, **read}
+
+
+def _merged_triggers(items: list[Any]) -> dict[str, Any]:
+    """Merge ``{intent, keywords, regex, priority 0-10}`` objects into one; the highest priority counts."""
+    merged: dict[str, Any] = {"keywords": [], "patterns": [], "examples": []}
+    priorities = []
+    for place, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise DefinitionError(f"entry {place + 1} must be an object with keywords or regex, not {item!r}")
+        merged["keywords"] += _texts("keywords", item.get("keywords") or [])
+        # Patterns may contain commas, so a single text is one pattern.
+        merged["patterns"] += _texts("patterns", _listed(item.get("regex")) + _listed(item.get("patterns")))
+        merged["examples"] += _texts("examples", _listed(item.get("examples")))
+        if item.get("priority") is not None:
+            priorities.append(_tenfold(item["priority"], place))
+    intents = [item["intent"] for item in items if item.get("intent") is not None]
+    return merged | ({"priority": max(priorities)} if priorities else {}) | ({"intents": intents} if intents else {})
+
+
+def _tenfold(priority: Any, place: int) -> int:
+    if isinstance(priority, bool) or not isinstance(priority, int | float) or not 0 <= priority <= 10:
+        raise DefinitionError(f"priority of entry {place + 1} must be between 0 and 10 in a list, not {priority!r}")
+    return round(priority * 10)
+
+
+def _limits_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise DefinitionError(f"must be an object such as {{max_turns: 30}}, not {value!r}")
+    return {key: item for key, item in value.items() if item is not None}
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    "model": _model,
+    "version": _version,
+    "triggers": _triggers,
+    **FORMS,
+}
+
+
+def _listed(value: Any, *, commas: bool = False) -> list[Any]:
+    if value is None:
+        return []
+    if isinstance(value, str) and commas:
+        return [part for part in value.split(",") if part.strip()]
+    return value if isinstance(value, list) else [value]
+
+
+def _texts(key: str, value: Any) -> list[str]:
+    """Read a list of texts. A single text is split at commas, except where commas may belong to it."""
+    return [_text(key, item) for item in _listed(value, commas=key not in ("patterns", "examples"))]
+
+
+def _text(key: str, item: Any) -> str:
+    if isinstance(item, bool) or not isinstance(item, str | int | float):
+        raise DefinitionError(f"{key!r} must hold texts, not {item!r}; put it in quotes")
+    text = str(item).strip()
+    if not text:
+        raise DefinitionError(f"{key!r} holds an empty text; remove it")
+    return text
+
+
+def _translated(error: ValidationError, origins: Mapping[str, str]) -> AgentFileError:
+    details = error.errors(include_url=False)
+    where, *inside = map(str, details[0]["loc"])
+    if where == "limits" and inside and inside[0] in origins:
+        where = origins[inside[0]]
+    return AgentFileError("; ".join(map(_sentence, details)), field=where)
+
+
+def _sentence(detail: Any) -> str:
+    # ``loc`` also names the branch of a union ("bool", "dict[str,any]"), which no author wrote.
+    place = ".".join(str(part) for part in detail["loc"])
+    reason = detail["ctx"]["error"] if "error" in detail.get("ctx", {}) else detail["msg"]
+    return f"{place!r} is {_shortened(repr(detail['input']))}: {reason}"
+
+
+def _shortened(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

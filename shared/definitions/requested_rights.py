@@ -1,0 +1,81 @@
+"""What an agent file asks for beyond what is harmless, and what is left of an agent that nobody granted it."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ekiden.shared.definitions.fields import MCP_SERVERS
+from ekiden.shared.definitions.model import AgentDefinition, ToolRules
+from ekiden.shared.definitions.tool_rules import SAFE_TOOLS
+from ekiden.shared.definitions.transfer_names import transfer_tool_name
+from ekiden.shared.trust.rights import Right, tool_right, value_right
+
+__all__ = ["Names", "rights_wanted", "without_rights"]
+
+_RISKY_FIELDS = {**dict.fromkeys(MCP_SERVERS, "MCP servers"), "hooks": "hooks"}
+"""Fields that bring programs or addresses, and what they hold."""
+
+
+class Names:
+    """The names of agents that are the user's own, come with Ekiden, or serve another project with rights."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+        self._tools = frozenset(map(transfer_tool_name, self._names))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def with_more(self, names: Iterable[str]) -> "Names":
+        """Return these and ``names``."""
+        return Names([*self._names, *names])
+
+    def would_lose(self, name: str) -> bool:
+        """Tell whether an agent ``name`` would take one's place: by its name, or because they share a tool's name."""
+        return name in self or transfer_tool_name(name) in self._tools
+
+
+def rights_wanted(agent: AgentDefinition, users: Names) -> list[Right]:
+    """Return what the agent of a project asks for: tools that do more than read, programs, the place of another."""
+    subject = f"agent {agent.name}"
+    rights = [tool_right(subject, entry, _denied(agent)) for entry in _risky_tools(agent)]
+    for field, kind in _RISKY_FIELDS.items():
+        if value := agent.extra.get(field):
+            rights.append(value_right(subject, value, f"{kind} {json.dumps(value, ensure_ascii=False)}", field))
+    if users.would_lose(agent.name):
+        rights.append(Right(subject, "counts first", shown="replaces yours or Ekiden's"))
+    others = dict.fromkeys(target for target in agent.targets if target in users)
+    return rights + [Right(subject, f"hands over to {name}", shown=f"hands over to {name}") for name in others]
+
+
+def without_rights(agent: AgentDefinition, users: Names) -> AgentDefinition:
+    """Return the agent without all that ``rights_wanted`` finds; the place in the order of precedence is the caller's.
+
+    It hands over to no agent of the user's, whose tools would serve its words.
+    """
+    rules = agent.tools or ToolRules()
+    named = tuple(tool for tool in rules.allow or () if tool in SAFE_TOOLS and agent.permits(tool))
+    meant = tuple(tool for tool in sorted(SAFE_TOOLS) if tool not in named and agent.permits(tool))
+    changed: dict[str, Any] = {
+        # What a pattern means is not waited for.
+        "tools": rules.model_copy(update={"allow": named, "unknown": meant}),
+        "handoffs": tuple(rule for rule in agent.handoffs if rule.to not in users),
+        "extra": {key: value for key, value in agent.extra.items() if key not in _RISKY_FIELDS},
+    }
+    # A copy would keep the digest that was computed of the original.
+    fields = {name: getattr(agent, name) for name in AgentDefinition.model_fields}
+    return AgentDefinition(**{**fields, **changed})
+
+
+def _denied(agent: AgentDefinition) -> tuple[str, ...]:
+    return agent.tools.deny if agent.tools else ()
+
+
+def _risky_tools(agent: AgentDefinition) -> Iterator[str]:
+    """Yield the names and patterns of tools that are not all safe, as far as the file does not forbid them itself."""
+    rules = agent.tools or ToolRules()
+    entries = ("*",) if rules.allow is None else rules.allow + rules.unknown
+    for entry in dict.fromkeys(entries):
+        is_pattern = bool(set(entry) & set("*?["))
+        if entry not in SAFE_TOOLS and (is_pattern or agent.permits(entry)):
+            yield entry

@@ -1,0 +1,38 @@
+"""What an agent file says to no effect: misspelt keys of nested objects, and keys that cannot matter where they are."""
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.suggestions import nearest
+
+__all__ = ["unused_keys_in"]
+
+_OF_OTHERS = frozenset({"intents"})
+"""Kept for other programs that read the same files."""
+_IN_FILES = {"returns": "return"}
+"""What files call otherwise than the model does."""
+
+
+def unused_keys_in(agent: AgentDefinition) -> Iterator[tuple[str, str]]:
+    """Yield a warning for each: the field of the front matter, and what to do."""
+    for rule in agent.handoffs:
+        where = f"the handoff to {rule.to!r}"
+        yield from (("handoffs", text) for text in _unknown(rule, where))
+        if rule.when == "auto" and rule.returns:
+            yield "handoffs", f"'return' of {where} has no effect: an automatic handoff is no call. Leave it out"
+    for below in agent.subagents:
+        yield from (("subagents", text) for text in _unknown(below, f"the sub-agent {below.agent!r}"))
+    for field in ("triggers", "delegation", "output", "limits"):
+        if (nested := getattr(agent, field)) is not None:
+            yield from ((field, text) for text in _unknown(nested, repr(field)))
+
+
+def _unknown(nested: BaseModel, where: str) -> Iterator[str]:
+    fields = type(nested).model_fields.items()
+    known = [_IN_FILES.get(name, info.alias or name) for name, info in fields]
+    for key in sorted((nested.model_extra or {}).keys() - _OF_OTHERS):
+        near = nearest(key.casefold(), known, n=1)
+        advice = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}"
+        yield f"{key!r} of {where} is not known and has no effect. {advice}"

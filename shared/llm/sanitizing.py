@@ -1,0 +1,71 @@
+"""Makes what a model says storable, where it comes in: a provider's JSON may hold what no journal takes."""
+
+from dataclasses import replace
+
+from ekiden.shared.errors import ModelError
+from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import Message, Part, TextPart, ToolCall
+from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, storable
+
+__all__ = ["SanitizingModel"]
+
+_TOO_DEEP = (
+    f"Not executed: the arguments have more than {MAX_DEPTH} levels of lists and objects in each other. Send them "
+    "flatter, or as JSON in a text."
+)
+_FIRST_HALVES = ("\ud800", "\udbff")
+
+
+class SanitizingModel:
+    """A ``ChatModel`` whose replies, pieces of replies and failures anybody can keep."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        """Return the model's reply, storable; raise what it raises."""
+        try:
+            reply = await self._model.reply(request, _Joining(on_delta).show if on_delta else None)
+        except ModelError as error:
+            error.args = tuple(map(storable, error.args))
+            raise
+        return reply.model_copy(
+            update={
+                "message": _message(reply.message),
+                "model": storable(reply.model),
+                "detail": storable(reply.detail),
+            }
+        )
+
+
+class _Joining:
+    """Passes deltas on; half a character at the end of one waits for its other half."""
+
+    def __init__(self, on_delta: OnDelta) -> None:
+        self._on_delta = on_delta
+        self._half = ""
+
+    def show(self, delta: Delta) -> None:
+        """Pass one delta on."""
+        text = delta.text if delta.restart else self._half + delta.text
+        is_cut = _FIRST_HALVES[0] <= text[-1:] <= _FIRST_HALVES[1]
+        self._half = text[-1:] if is_cut else ""
+        self._on_delta(replace(delta, text=storable(text[:-1] if is_cut else text)))
+
+
+def _message(message: Message) -> Message:
+    model = message.model and storable(message.model)
+    return message.model_copy(update={"parts": tuple(map(_part, message.parts)), "model": model})
+
+
+def _part(part: Part) -> Part:
+    match part:
+        case TextPart():
+            return part.model_copy(update={"text": storable(part.text)})
+        case ToolCall():
+            named = {"id": storable(part.id), "name": storable(part.name)}
+            if nests_too_deep(part.args):
+                return part.model_copy(update={**named, "args": {}, "problem": _TOO_DEEP})
+            return part.model_copy(update={**named, "args": storable(part.args)})
+        case _:
+            return part

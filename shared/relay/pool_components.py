@@ -1,0 +1,37 @@
+"""What a bootstrap builds for a pool process, however that process is run."""
+
+import importlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from ekiden.shared.relay.leg import Handler
+from ekiden.shared.settings import Settings
+from ekiden.shared.stores.opening import Stores
+
+__all__ = ["Bootstrap", "PoolComponents", "PoolKind", "load_bootstrap"]
+
+PoolKind = Literal["dispatcher", "worker"]
+
+
+@dataclass(frozen=True)
+class PoolComponents:
+    """The handler of this kind of pool, and what it can do."""
+
+    handler: Handler
+    tools: tuple[str, ...] = ()
+    begin: Callable[[], Awaitable[None]] | None = None
+    """What the pool does once, before its first leg; a process that runs single legs does not."""
+    follow: Callable[[Stores], Awaitable[None]] | None = None
+    """What it does every second beside the legs, on another loop and with stores of that one."""
+    serve: Callable[[Stores], Awaitable[None]] | None = None
+    """The same, over and over: it waits by itself for something to do."""
+
+
+Bootstrap = Callable[[Settings, Stores], Awaitable[PoolComponents]]
+
+
+def load_bootstrap(path: str) -> Bootstrap:
+    """Return the bootstrap ``module:function``."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]  # what make_app was told

@@ -1,0 +1,37 @@
+"""What a user is told of a folder that is not trusted: each thing once, on standard error."""
+
+import shlex
+from pathlib import Path
+
+from ekiden.shared.terminal_text import note
+
+__all__ = ["BASH", "hint", "take_over", "tell"]
+
+BASH = "the tool bash runs any command as you, and nothing confines it"
+"""What users are told before they let an agent have it."""
+
+_told: set[tuple[Path, str]] = set()
+_taken_over: set[Path] = set()
+
+
+def tell(project: Path, what: str) -> None:
+    """Say what the folder does not get, unless this process has said so, or does it otherwise."""
+    if project in _taken_over or (project, what) in _told:
+        return
+    is_first = project not in {folder for folder, _ in _told}
+    _told.add((project, what))
+    advice = f" {hint(project)}" if is_first else ""
+    note(f"ekiden: the folder {str(project)!r} is not trusted: {what}.{advice}")
+
+
+def take_over(project: Path) -> None:
+    """Leave it to the caller to tell the user all about the folder."""
+    _taken_over.add(project)
+
+
+def hint(project: Path) -> str:
+    """Say what shows and grants what the folder asks for."""
+    path = str(project)
+    shown = shlex.quote(path) if path.isprintable() else repr(path)
+    where = "" if Path.cwd().is_relative_to(project) else f" {shown}"
+    return f"`ekiden trust{where}` shows what it asks for, and grants it"

@@ -1,0 +1,100 @@
+"""Asks users whether they trust the folders that a command works in, or tells them what these do not get."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ekiden.shared.project_folders import project_of
+from ekiden.shared.terminal_text import note, visible
+from ekiden.shared.trust.grants import trust_for_now
+from ekiden.shared.trust.notices import BASH, hint, take_over
+from ekiden.shared.trust.rights import Right, tool_right
+from ekiden.shared.trust.store import remember
+
+if TYPE_CHECKING:
+    from ekiden.shared.project_trust import ProjectTrust
+
+__all__ = ["listed", "settle_trust"]
+
+_NAMED = 8
+
+
+def settle_trust(is_given: bool, *folders: Path | None) -> None:
+    """See to it that the user was asked about the current folder and ``folders``; without a terminal, tell them.
+
+    ``is_given``: the user trusts them for now. Call it before any settings are read.
+    """
+    projects = list(dict.fromkeys(project_of(folder) for folder in (Path.cwd(), *folders) if folder is not None))
+    if is_given:
+        trust_for_now(projects)
+    for project in projects:
+        take_over(project)
+    for project in projects:
+        if os.path.lexists(project / ".gemini"):  # else it asks for nothing, and to find that out is dear
+            _settle(project)
+
+
+def listed(rights: Iterable[Right]) -> list[str]:
+    """Return what is asked for as lines for people, whole: what is cut, or masked, would be granted unseen.
+
+    It is the folder's text. A mask would let an address or a command hide behind what looks like a secret.
+    """
+    by_subject: dict[str, list[str]] = {}
+    gives_bash = False
+    for right in rights:
+        by_subject.setdefault(right.subject, []).append(right.shown or right.what)
+        gives_bash = gives_bash or right.covers(tool_right(right.subject, "bash", ()))
+    lines = [_on_one_line(f"  {_line(subject, texts)}") for subject, texts in sorted(by_subject.items())]
+    return [*lines, f"  ({BASH})"] if gives_bash else lines
+
+
+def _settle(project: Path) -> None:
+    from ekiden.shared.project_trust import project_trust_of
+
+    standing = project_trust_of(project)
+    if not standing.lacking:
+        return
+    if not (standing.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
+        note(_told(standing))
+    elif _ask(standing):
+        remember(project, granted=standing.wanted, vouched=True)
+    else:
+        remember(project, refused=standing.lacking, vouched=False)
+
+
+def _ask(standing: "ProjectTrust") -> bool:
+    import typer
+
+    begin = "asks for more than you granted it" if standing.grants.granted else "asks for what only you can grant it"
+    note("\n".join([f"The folder {str(standing.project)!r} {begin}:", *listed(standing.lacking)]))
+    return typer.confirm("Trust this folder?", default=False, err=True)
+
+
+def _told(standing: "ProjectTrust") -> str:
+    because = f" ({standing.grants.problem})" if standing.grants.problem else ""
+    text = f"the folder {str(standing.project)!r} is not trusted{because}: {_summary(standing.lacking)}"
+    return f"ekiden: {text}. {hint(standing.project)}"
+
+
+def _summary(rights: Iterable[Right]) -> str:
+    """Say what the folder does not get."""
+    subjects = list(dict.fromkeys(right.subject for right in rights))
+    agents = [subject.removeprefix("agent ") for subject in subjects if subject.startswith("agent ")]
+    others = [subject for subject in subjects if not subject.startswith("agent ")]
+    parts = [f"agents {_some(agents)} load with tools that only read, and count behind all others"] if agents else []
+    return "; ".join([*parts, *([f"ignored {_some(others)}"] if others else [])])
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _line(subject: str, texts: list[str]) -> str:
+    return f"{subject}: {'; '.join(texts)}" if subject.startswith("agent ") else "; ".join(texts)
+
+
+def _on_one_line(text: str) -> str:
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")

@@ -1,0 +1,150 @@
+from typing import Any
+
+import pytest
+
+from ekiden.shared.definitions.model import AgentDefinition, ToolRules
+from ekiden.shared.definitions.parsing import definition_from
+from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.tool_rules import ALIASES, BUILTIN_TOOLS, RulesReader, is_foreign
+from ekiden.workers.tools.registry import BUILTIN, builtin_registry
+
+ALL = sorted(BUILTIN_TOOLS)
+
+
+def agent(**fields: Any) -> AgentDefinition:
+    return definition_from({"name": "x", "description": "d", **fields}, "You work.")
+
+
+def permitted(**fields: Any) -> list[str]:
+    return [name for name in ALL if agent(**fields).permits(name)]
+
+
+def notes_of(tools: Any) -> list[str]:
+    reader = RulesReader()
+    reader.read(tools)
+    return reader.notes
+
+
+def test_the_names_are_those_of_the_workers_tools() -> None:
+    assert {tool.name for tool in BUILTIN} == BUILTIN_TOOLS
+    assert set(ALIASES.values()) <= BUILTIN_TOOLS
+    assert not BUILTIN_TOOLS & ALIASES.keys()
+
+
+@pytest.mark.parametrize(
+    ("tools", "names"),
+    [
+        ("Read, Write, Edit, MultiEdit", ["edit_file", "read_file"]),
+        (["Bash", "Grep", "Glob", "LS"], ["bash", "glob", "grep", "ls"]),
+        (["read_file", "list_directory", "run_shell_command"], ["bash", "ls", "read_file"]),
+        (["search_file_content", "grep_search", "replace", "write_file"], ["edit_file", "grep"]),
+        (["read", "search", "execute"], ["bash", "grep", "read_file"]),
+        ("Read,\nGrep,", ["grep", "read_file"]),
+        ("*", ALL),
+        (["*"], ALL),
+        ("", []),
+        (None, ALL),
+        ("Bash(*), Read()", ["bash", "read_file"]),
+        ({"bash": False}, [name for name in ALL if name != "bash"]),
+        ({"read": True, "write": False}, ["read_file"]),
+        ({"*": False, "grep": True}, ["grep"]),
+        ({"*": False}, []),
+        ({"*": True, "bash": False}, [name for name in ALL if name != "bash"]),
+        ({"allow": "Read, Bash", "deny": ["Bash"]}, ["read_file"]),
+    ],
+)
+def test_reads_every_form_and_foreign_names(tools: Any, names: list[str]) -> None:
+    assert permitted(tools=tools) == names
+
+
+def test_commas_in_brackets_belong_to_the_entry() -> None:
+    rules = agent(tools="Read, Agent(plan, build), Bash(git:*, npm run), LS").tools
+
+    assert rules is not None
+    assert rules.allow == ("read_file", "ls")
+    assert rules.unknown == ("Agent(plan, build)", "Bash(git:*, npm run)")
+
+
+def test_a_narrowed_tool_is_not_given_whole() -> None:
+    assert permitted(tools=["Read", "Bash(git diff)"]) == ["read_file"]
+    assert permitted(tools=["Bash", "Bash(git diff)"]) == ["bash"]
+
+    [note] = notes_of(["Bash(git diff)"])
+    assert "'Bash(git diff)'" in note
+    assert "Write 'bash'" in note
+
+
+def test_a_narrow_ban_bans_the_tool() -> None:
+    assert permitted(tools="*", disallowedTools="Bash(rm:*, sudo:*)") == [name for name in ALL if name != "bash"]
+
+
+def test_tools_of_other_programs_are_kept_and_never_waited_for() -> None:
+    read = agent(tools="Read, WebFetch, mcp__github__list_issues, mcp__linear, google_web_search, DiffblueCover/*")
+
+    assert read.tools is not None
+    assert builtin_registry(workspace=True).missing(read.tools.allow or ()) == ()
+    assert read.permits("mcp.github.list_issues")
+    assert read.permits("mcp.linear.anything")
+    assert not read.permits("mcp.other.x")
+    assert not read.permits("bash")
+    assert AgentDefinition.from_json(read.to_json()).digest == read.digest
+
+
+def test_all_unknown_tools_are_told_in_one_warning() -> None:
+    [note] = notes_of("WebFetch, Task, TodoWrite, WebFetch")
+
+    assert "'WebFetch', 'Task', 'TodoWrite'." in note
+
+
+def test_tools_in_our_own_style_are_waited_for() -> None:
+    read = agent(tools=["lookup_order", "mcp.github.*", "read_*"])
+
+    assert read.tools == ToolRules(allow=("lookup_order", "mcp.github.*", "read_*"))
+    assert notes_of(["lookup_order"]) == []
+    assert not is_foreign("lookup_order")
+    assert is_foreign("WebFetch")
+
+
+def test_a_file_for_another_program_is_not_kept_waiting_for_its_tools() -> None:
+    rules = agent(tools="Read, platformio, esp-idf, mcp.github.*").tools
+
+    assert rules == ToolRules(allow=("read_file", "mcp.github.*"), unknown=("platformio", "esp-idf"))
+
+
+@pytest.mark.parametrize("key", ["disallowedTools", "disallowed_tools", "disallowed-tools"])
+@pytest.mark.parametrize("value", ["Write, Bash", ["Write", "Bash"]])
+def test_forbidden_tools_are_read_in_every_spelling(key: str, value: Any) -> None:
+    assert permitted(**{key: value}) == ["glob", "grep", "ls", "read_file", "set_state"]
+    assert key not in agent(**{key: value}).extra
+
+
+@pytest.mark.parametrize("key", ["allowedTools", "allowed-tools"])
+def test_a_list_of_allowed_tools_counts_where_there_are_no_tools(key: str) -> None:
+    assert permitted(**{key: ["read", "shell"]}) == ["bash", "read_file"]
+    both = agent(**{key: ["shell"], "tools": ["read"]})
+    assert both.tools == ToolRules(allow=("read_file",))
+    assert both.extra == {key: ["shell"]}
+
+
+def test_what_permissions_deny_altogether_is_forbidden() -> None:
+    permission = {"edit": "deny", "bash": {"*": "deny"}, "read": "ask"}
+
+    assert permitted(permission=permission) == ["glob", "grep", "ls", "read_file", "set_state"]
+    assert agent(permission=permission).extra == {"permission": permission}
+
+
+def test_a_banned_name_bans_a_tool_of_exactly_that_name_too() -> None:
+    assert not agent(tools={"deny": ["search"]}).permits("search")
+
+
+@pytest.mark.parametrize("key", ["tools", "disallowedTools"])
+@pytest.mark.parametrize("value", [[True], [["ls"]], [" "], 3])
+def test_rules_that_are_not_understood_are_refused_by_their_field(key: str, value: Any) -> None:
+    with pytest.raises(AgentFileError) as caught:
+        agent(**{key: value})
+
+    assert caught.value.field == key
+
+
+def test_rules_without_unknown_tools_are_written_as_ever() -> None:
+    assert "unknown" not in agent(tools=["ls"]).to_json()

@@ -1,0 +1,116 @@
+"""Running a command to its end, and collecting what it says."""
+
+import asyncio
+import codecs
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ekiden.shared.grace_periods import TERM_S
+from ekiden.shared.tool_processes import Lifetime, Process, start
+
+__all__ = ["TIMED_OUT", "Finished", "run_command"]
+
+TIMED_OUT = 124
+"""The exit code of a command that ran out of time, as timeout(1) gives it."""
+
+_DRAIN_S = 0.5
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended. An ``exit_code`` over 128 names the signal that ended it, as in a shell."""
+
+    output: str
+    exit_code: int
+    timed_out: bool
+
+
+async def run_command(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout_s: float,
+    max_chars: int,
+    lifetime: Lifetime | None = None,
+) -> Finished:
+    """Run ``command`` in a session of its own, without input, stdout and stderr in one stream.
+
+    When it ends, times out or this coroutine is cancelled, whatever is left of it is ended, daemons included: SIGTERM,
+    a second of grace, SIGKILL. Longer output than ``max_chars`` keeps its two ends.
+
+    Raises:
+        OSError: it could not be started.
+        ValueError: ``command`` holds a null character.
+        CommandLost: see ``shared.tool_processes``.
+    """
+    output = _Output(max_chars)
+    writing, transport = await _pipe_into(output)
+    try:
+        try:
+            process = await start(command, cwd=cwd, env=env, stdout=writing, stderr=writing, lifetime=lifetime)
+        finally:
+            os.close(writing)
+        exit_code = await _wait(process, timeout_s)
+        await asyncio.wait([output.closed], timeout=_DRAIN_S)
+    finally:
+        transport.close()
+    return Finished(output.text, TIMED_OUT if exit_code is None else _as_in_a_shell(exit_code), exit_code is None)
+
+
+async def _wait(process: Process, timeout_s: float) -> int | None:
+    """Return the exit code, or None when the time ran out; nothing is left of the process then."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await process.wait()
+    except TimeoutError:
+        return None
+    finally:
+        await process.end(TERM_S)
+
+
+def _as_in_a_shell(exit_code: int) -> int:
+    return exit_code if exit_code >= 0 else 128 - exit_code
+
+
+class _Output(asyncio.Protocol):
+    """Collects what a pipe gives: the first and the last characters, up to a number together."""
+
+    def __init__(self, max_chars: int) -> None:
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._half = max_chars // 2
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._head = self._tail = ""
+        self._left_out = 0
+
+    def data_received(self, data: bytes) -> None:
+        text = self._decoder.decode(data)
+        room = self._half - len(self._head)
+        self._head += text[:room]
+        self._tail += text[room:]
+        excess = max(0, len(self._tail) - self._half)
+        self._left_out += excess
+        self._tail = self._tail[excess:]
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    @property
+    def text(self) -> str:
+        note = f"\n(cut: {self._left_out:,} characters left out here)\n" if self._left_out else ""
+        return self._head + note + self._tail + self._decoder.decode(b"", final=True)
+
+
+async def _pipe_into(output: _Output) -> tuple[int, asyncio.ReadTransport]:
+    reading, writing = os.pipe()
+    try:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: output, os.fdopen(reading, "rb", buffering=0)
+        )
+    except BaseException:
+        os.close(writing)
+        raise
+    return writing, transport

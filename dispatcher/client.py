@@ -8,8 +8,8 @@ async with Client("redis://localhost") as client:
 """
 
 import asyncio
+import secrets
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -132,7 +132,7 @@ class Client(Operations):
         """
         request = checked_request(
             prompt=storable(prompt),
-            request_id=request_id or uuid.uuid4().hex,
+            request_id=request_id or secrets.token_hex(16),
             agent=storable(agent),
             strategy=storable(strategy),
             cwd=checked_folder(cwd),
@@ -219,10 +219,17 @@ class Client(Operations):
         return isinstance(last.record, Ended) and (await self.job(job)).is_over
 
     async def wait(self, job: str) -> JobView:
-        """Return the job once it has ended."""
-        async for _ in self.follow(job):
-            pass
-        return await self.job(job)
+        """Return the job once it has ended, whoever submitted it: on one connection for all. Raises as ``follow``."""
+        cursor = self.cursor(job)
+        while True:
+            try:
+                async with self._stores.ends.news_of(job) as news:
+                    while not cursor.checked(view := await self.job(job)).is_over:
+                        await news.wait()
+                        news.clear()
+                    return view
+            except StoreUnavailable:
+                await self._stores.ping()  # reconnects, or says for good that nobody answers
 
     async def entries(self, job: str) -> list[Entry]:
         """Return the whole journal as it is now. Raises ``UnknownJob``."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ekiden.shared.errors import UnknownJob
 from ekiden.shared.records import Entry, JobRequested
+from ekiden.shared.stores.views import JobView
 
 __all__ = ["JournalCursor"]
 
@@ -46,11 +47,19 @@ class JournalCursor:
             self._read.pop()
         return before - len(self._read)
 
+    def checked(self, view: JobView) -> JobView:
+        """Return ``view``, which is of the job. Raises ``UnknownJob`` as ``note`` does."""
+        self._require(view.request_id or None)
+        return view
+
     def _require_ours(self, entries: Sequence[Entry]) -> None:
         for request in (entry.record for entry in entries if isinstance(entry.record, JobRequested)):
-            if self._request_id not in (None, request.request_id):
-                raise UnknownJob(
-                    f"the server went back in time and has lost job {self._job}: another request has its number now; "
-                    "submit yours again"
-                )
-            self._request_id = request.request_id
+            self._require(request.request_id)
+
+    def _require(self, request_id: str | None) -> None:
+        if self._request_id not in (None, request_id):
+            raise UnknownJob(
+                f"the server went back in time and has lost job {self._job}: another request has its number now; "
+                "submit yours again"
+            )
+        self._request_id = request_id

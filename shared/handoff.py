@@ -1,15 +1,14 @@
 """HandoffContext: what one agent gives the next. Versioned; stored examples of every version are a test.
 
-The whole context is kept with the job and returned by the claim. The queue message carries ``for_wire()``: long fields
-are elided there, so that a message stays under 4 KB however long the conversation.
+It is kept with the job and returned by the claim; the queue message only names it.
 """
 
-import json
 import time
-import uuid
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
+
+from ekiden.shared.ids import drawn_id
 
 __all__ = [
     "VERSION",
@@ -19,14 +18,9 @@ __all__ = [
     "History",
     "Returned",
     "first_context",
-    "new_handoff_id",
 ]
 
 VERSION = 1
-MAX_WIRE_BYTES = 240
-"""What a field may take in a queue message, as JSON: it is escaped there twice, and there are six of them."""
-MAX_WIRE_REASON = 20
-"""Characters of a longer reason that are kept, for people who look into a queue."""
 
 
 class _Frozen(BaseModel):
@@ -97,8 +91,6 @@ class HandoffContext(_Frozen):
     """Who gets control back when the agent has ended, the last one first."""
     returned: Returned | None = None
     """Set where this is such a return."""
-    elided: tuple[str, ...] = Field(default=())
-    """Fields left out of this copy because they are long."""
 
     def encode(self) -> str:
         """Return the compact JSON form."""
@@ -108,17 +100,6 @@ class HandoffContext(_Frozen):
     def decode(cls, text: str) -> "HandoffContext":
         """Read ``encode()``'s JSON; fields that a later version added are ignored."""
         return cls.model_validate_json(text)
-
-    def for_wire(self) -> "HandoffContext":
-        """Return a copy that is small enough for a queue message."""
-        values = self.model_dump(mode="json", include={"reason", "context", "summary", "payload", "calls", "returned"})
-        long = [name for name, value in values.items() if len(json.dumps(value)) > MAX_WIRE_BYTES]
-        changes: dict[str, Any] = dict.fromkeys(long)
-        if "calls" in changes:
-            changes["calls"] = ()
-        if "reason" in changes:
-            changes["reason"] = f"{self.reason[:MAX_WIRE_REASON]}…"
-        return self.model_copy(update={**changes, "elided": tuple(long)}) if long else self
 
     def with_id(self, handoff_id: str) -> "HandoffContext":
         """Return a copy with this handoff's id."""
@@ -148,7 +129,7 @@ class HandoffContext(_Frozen):
         """
         metadata = self.metadata.model_copy(
             update={
-                "handoff_id": new_handoff_id(),
+                "handoff_id": drawn_id(),
                 "timestamp": time.time(),
                 "handoff_chain": (*self.metadata.handoff_chain, to_agent),
                 "chain_depth": self.metadata.chain_depth + (0 if is_route else 1),
@@ -171,7 +152,7 @@ class HandoffContext(_Frozen):
         *outer, frame = self.calls
         metadata = self.metadata.model_copy(
             update={
-                "handoff_id": new_handoff_id(),
+                "handoff_id": drawn_id(),
                 "timestamp": time.time(),
                 "handoff_chain": self.metadata.handoff_chain[: frame.chain_length],
             }
@@ -187,15 +168,10 @@ class HandoffContext(_Frozen):
         )
 
 
-def new_handoff_id() -> str:
-    """Draw an id for one handoff."""
-    return uuid.uuid4().hex[:16]
-
-
 def first_context(job: str, traceparent: str = "") -> HandoffContext:
     """Return the context of leg 0: from the user, to the dispatcher's router; it names the job's trace."""
     metadata = HandoffMetadata(
-        handoff_id=new_handoff_id(),
+        handoff_id=drawn_id(),
         timestamp=time.time(),
         handoff_chain=("user",),
         chain_depth=0,

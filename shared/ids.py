@@ -6,10 +6,12 @@ A session is 16 characters of base32 (80 random bits), a job ``<session>.<n>``, 
 import base64
 import hashlib
 import os
+import random
 import re
 
 __all__ = [
     "ancestors_of",
+    "drawn_id",
     "first_job_for",
     "is_first_of_session",
     "is_job_id",
@@ -29,6 +31,14 @@ _JOB = re.compile(r"[a-z2-7]{16}(\.[1-9][0-9]*)+\Z")
 def new_session_id() -> str:
     """Draw 80 random bits as 16 lower-case base32 characters."""
     return base64.b32encode(os.urandom(10)).decode().lower()
+
+
+def drawn_id() -> str:
+    """Draw 64 bits as 16 hexadecimal characters: new wherever it is drawn, and no secret.
+
+    By a generator of this process: to ask the system each time costs more than all else that a handoff needs.
+    """
+    return f"{random.getrandbits(64):016x}"
 
 
 def session_id_for(request_id: str) -> str:

@@ -35,6 +35,7 @@ def configure_logs(level: str | int = "WARNING", stream: TextIO | None = None) -
             *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),  # what is not logged costs next to nothing
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )

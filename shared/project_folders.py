@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ekiden.shared.errors import ConfigurationError
 
-__all__ = ["data_folder", "digest_of", "private_folder", "project_of", "state_folder"]
+__all__ = ["cache_folder", "data_folder", "digest_of", "private_folder", "project_of", "state_folder"]
 
 MARKS = (".gemini", ".git")
 """What makes a folder a project."""
@@ -41,6 +41,13 @@ def state_folder() -> Path:
     """Return where Ekiden keeps its state: ``$XDG_STATE_HOME/ekiden``, else ``~/.local/state/ekiden``."""
     named = os.environ.get("XDG_STATE_HOME", "")
     root = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
+    return root / "ekiden"
+
+
+def cache_folder() -> Path:
+    """Return where Ekiden keeps what it can make again: ``$XDG_CACHE_HOME/ekiden``, else ``~/.cache/ekiden``."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
     return root / "ekiden"
 
 

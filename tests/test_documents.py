@@ -22,6 +22,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PLUGINS = "tools|models|routers|hooks|guardrails|commands"
 SETTING = re.compile(rf"`(ekiden\.[a-z_]+|agents\.(?:routing|tracing)\.[a-z_.]+|(?:{PLUGINS})\.[a-z_]+)`")
 OF_OTHERS = {
+    "--alone",
     "--wait-replicas",
     "--build",
     "--scale",

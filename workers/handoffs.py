@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import structlog
@@ -47,6 +48,12 @@ _CALL = re.compile(
 log = structlog.get_logger(__name__)
 
 
+@lru_cache(maxsize=16)
+def _names_of(agents: tuple[str, ...]) -> ToolNames:
+    """Return the tools' names, worked out once for each catalog and not in every leg."""
+    return ToolNames(agents)
+
+
 class Transfers:
     """The handoffs of one agent in one leg."""
 
@@ -64,7 +71,7 @@ class Transfers:
         self._agent = agent
         self._leg = leg
         self._manifest = manifest
-        self._names = ToolNames(manifest)
+        self._names = _names_of(tuple(manifest))
         self._targets = {
             rule.to: Target(rule, self._names.tool_for(rule.to), agents[rule.to].description)
             for rule in targets_of(agent, leg)

@@ -55,9 +55,11 @@ def summary_request(leg: Leg, budget_tokens: int = MAX_TOKENS) -> tuple[Message,
 
     None where the handoff asks for no summary, where nobody said anything, and once the journal has the answer.
     """
+    if leg.context.history.mode != "summary":
+        return None
     past = _Past(leg)
     fence = leg.context.metadata.handoff_id
-    if leg.context.history.mode != "summary" or leg.number in past.summaries:
+    if leg.number in past.summaries:
         return None
     quotes = [turn for turn in past.turns_before(leg.number) if _is_quoted(turn)]
     if not quotes:

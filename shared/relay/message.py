@@ -6,13 +6,14 @@ contract test holds it together with what Celery builds and consumes.
 
 import json
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field
 
-from ekiden.shared.handoff import VERSION, HandoffContext
+from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.stores.submissions import Outbox
 
 __all__ = [
     "DISPATCH_QUEUE",
+    "FORM",
     "IDLE_QUEUE",
     "TASK",
     "LegMessage",
@@ -23,6 +24,8 @@ __all__ = [
     "queue_of_leg",
 ]
 
+FORM = 2
+"""Of the message: whoever finds a later one leaves it to those who know it. The first carried the handoff along."""
 TASK = "ekiden.leg"
 DISPATCH_QUEUE = "ekiden.dispatch"
 IDLE_QUEUE = "ekiden.idle"
@@ -35,14 +38,19 @@ _PUSH_TIME = "\x02"
 
 
 class LegMessage(BaseModel):
-    """Which leg to wake."""
+    """Which leg to wake, and no more: the claim brings the rest.
+
+    The first form is read as well: during an upgrade both are in the queues, and in the hashes of jobs.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    v: int = VERSION
+    v: int = FORM
     job: str
     leg: int
-    handoff: HandoffContext
+    id: str = Field(validation_alias=AliasChoices("id", AliasPath("handoff", "metadata", "handoff_id")))
+    """Of the handoff that led to the leg."""
+    agent: str = Field(validation_alias=AliasChoices("agent", AliasPath("handoff", "to_agent")))
 
 
 def queue_for(agent: str) -> str:
@@ -52,7 +60,7 @@ def queue_for(agent: str) -> str:
 
 def queue_of(message: LegMessage) -> str:
     """Return the queue that ``message`` belongs into."""
-    return queue_of_leg(message.leg, message.handoff.to_agent)
+    return queue_of_leg(message.leg, message.agent)
 
 
 def queue_of_leg(leg: int, agent: str) -> str:
@@ -67,50 +75,26 @@ def agent_of(queue: str) -> str | None:
 
 def outbox(job: str, leg: int, queue: str, context: HandoffContext) -> Outbox:
     """Return the message that wakes ``leg``, with placeholders that the pushing script fills in."""
-    message = LegMessage(job=job, leg=leg, handoff=context.for_wire())
-    body = json.dumps([[message.model_dump(mode="json", exclude_none=True)], {}, _NO_CANVAS], separators=(",", ":"))
-    envelope = json.dumps(_envelope(f"{job}:{leg}:{_PUSH_NUMBER}", queue), separators=(",", ":"))
+    message = LegMessage(job=job, leg=leg, id=context.metadata.handoff_id, agent=context.to_agent)
+    body = f"[[{message.model_dump_json()}],{{}},{{}}]"
+    envelope = _compact(_envelope(f"{job}:{leg}:{_PUSH_NUMBER}", queue))
     # With their neighbours: the queue is named after an agent, whose name may hold a backslash and what follows here.
     envelope = envelope.replace(':\\u0001"', f':{_PUSH_NUMBER}"').replace(':"\\u0002"', f":{_PUSH_TIME}")
-    return Outbox(queue, f'{{"body":{json.dumps(body)},{envelope[1:]}')
+    return Outbox(queue, f'{{"body":{_compact(body)},{envelope[1:]}')
 
 
-_NO_CANVAS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _envelope(task_id: str, queue: str) -> dict[str, object]:
-    """Everything of the message but its body; holds no text of a user or a model."""
+    """What Celery and kombu need beside the body, and no more; holds no text of a user or a model."""
     return {
         "content-type": "application/json",
         "content-encoding": "utf-8",
-        "headers": {
-            "lang": "py",
-            "task": TASK,
-            "id": task_id,
-            "root_id": task_id,
-            "parent_id": None,
-            "group": None,
-            "group_index": None,
-            "retries": 0,
-            "eta": None,
-            "expires": None,
-            "shadow": None,
-            "timelimit": [None, None],
-            "argsrepr": "-",
-            "kwargsrepr": "-",
-            "origin": "ekiden",
-            "ignore_result": True,
-            "replaced_task_nesting": 0,
-            "stamped_headers": None,
-            "stamps": {},
-            "ekiden_ms": _PUSH_TIME,
-        },
+        "headers": {"task": TASK, "id": task_id, "ignore_result": True, "ekiden_ms": _PUSH_TIME},
         "properties": {
             "correlation_id": task_id,
-            "reply_to": "",
-            "delivery_mode": 2,
             "delivery_info": {"exchange": "", "routing_key": queue},
-            "priority": 0,
             "body_encoding": None,
             "delivery_tag": task_id,
         },

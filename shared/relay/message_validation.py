@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from ekiden.shared.handoff import VERSION
-from ekiden.shared.relay.message import LegMessage
+from ekiden.shared.relay.message import FORM, LegMessage
 
 __all__ = ["Unreadable", "validated"]
 
@@ -69,7 +68,7 @@ class _Envelope(_Checked):
 class _Newer(_Checked):
     """A message of a later version, whatever else is in it: whoever understands it will take it."""
 
-    v: int = Field(gt=VERSION)
+    v: int = Field(gt=FORM)
     job: str
     leg: int
 

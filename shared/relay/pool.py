@@ -10,6 +10,7 @@ import inspect
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
@@ -108,6 +109,8 @@ class AsyncPool(BasePool):
         self._running: dict[int, _Run] = {}
         self.received = 0
         self._taken = self._done = 0  # by the consumer's thread, by the loop's
+        self._fresh: deque[_Run] = deque()
+        self._is_waking = False
         self._stopping = False
         self._accept = prepare_accept_content(self.app.conf.accept_content)
         for task in self.app.tasks.values():
@@ -141,8 +144,16 @@ class AsyncPool(BasePool):
             return None
         self._taken += 1
         run = _Run(args, accept_callback, callback, soft_timeout, timeout)
-        self.loop.call_soon_threadsafe(self._spawn, run)
+        self._fresh.append(run)
+        if not self._is_waking:  # the loop has been woken: it takes along whatever comes until it turns
+            self._is_waking = True
+            self.loop.call_soon_threadsafe(self._spawn_fresh)
         return run
+
+    def _spawn_fresh(self) -> None:
+        self._is_waking = False  # before the first is taken: who comes behind the last one wakes the loop anew
+        while self._fresh:
+            self._spawn(self._fresh.popleft())
 
     def _spawn(self, run: _Run) -> None:
         run.task = self.loop.create_task(self._carry(run))
@@ -183,6 +194,8 @@ class AsyncPool(BasePool):
         return info
 
     async def _limited(self, run: _Run) -> Any:
+        if run.hard_limit_s is None and run.soft_limit_s is None:
+            return await self._call(run)
         async with (
             _limit(run.hard_limit_s, TimeLimitExceeded),
             _limit(run.soft_limit_s, SoftTimeLimitExceeded),

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import random
-import secrets
 import socket
 import uuid
 from collections.abc import Sequence
@@ -17,12 +16,12 @@ from pydantic import ValidationError
 from ekiden.shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
 from ekiden.shared.grace_periods import GIVE_BACK_S
 from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
-from ekiden.shared.ids import is_first_of_session, parent_of, session_of
+from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
 from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.records import Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
 from ekiden.shared.relay.committing import messages_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import HeldLease, Leases
-from ekiden.shared.relay.leg import Handler, Leg, MadeProgress, closing_records, entries_behind, journal_of
+from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_records, entries_behind, journal_of
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.message import LegMessage
 from ekiden.shared.relay.refusals import why_refused
@@ -123,15 +122,14 @@ class Runner:
             return "interrupted"
 
     async def _claim_and_run(self, message: LegMessage, queue: str) -> str:
-        handoff = message.handoff
         if await self._believing.is_misplaced(message, queue):
             return "misplaced"
         claim = Claim(
             job=message.job,
             leg=message.leg,
-            handoff_id=handoff.metadata.handoff_id,
-            agent=handoff.to_agent,
-            owner=secrets.token_hex(8),
+            handoff_id=message.id,
+            agent=message.agent,
+            owner=drawn_id(),
             worker=PROCESS,
         )
         claimed = await self._claim(claim)
@@ -222,11 +220,10 @@ class Runner:
         earlier = await self._earlier(lease.job)
         sessions = self._sessions if claimed.has_state else None
         state = await sessions.state(session_of(lease.job)) if sessions else {}
-        hooks.opened(entries)
         until_progress = self._until_progress
-        return Leg(
+        leg = Leg(
             claimed,
-            entries,
+            entries[:PAGE],
             self._store,
             with_retries=self._with_retries,
             earlier=earlier,
@@ -237,6 +234,9 @@ class Runner:
             hooks=hooks,
             lifetime=held,
         )
+        await leg.read_on(entries[PAGE:])
+        hooks.opened(leg.entries)
+        return leg
 
     async def _earlier(self, job: str) -> list[SessionMessage]:
         """Return what was said in the session before this job; the first job of a session and a child need not look."""

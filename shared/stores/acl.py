@@ -12,7 +12,7 @@ from ekiden.shared.stores import keys
 
 __all__ = ["ROLES", "Role"]
 
-_CONNECTS = ("ping", "select", "info", "time")
+_CONNECTS = ("ping", "select", "info", "time", "subscribe", "unsubscribe")
 """Not ``CLIENT SETINFO``, which redis-py can do without: Redis 7.0 does not know it, and refuses a rule of it."""
 _READS = (
     *("exists", "get", "hget", "hgetall", "hmget", "hvals", "lindex", "llen", "mget", "smembers"),
@@ -25,7 +25,7 @@ _WRITES = (
     *("lpop", "lpush", "lrem", "rpop", "rpush", "sadd", "scard", "srem", "xadd", "xdel"),
     *("zadd", "zrem", "zremrangebyscore", "zscore"),
 )
-_SERVES = ("blmove", "brpop", "subscribe", "unsubscribe")
+_SERVES = ("blmove", "blmpop", "brpop")
 _OURS = "ekiden[:.]*"
 """Our keys, and our queues."""
 _READABLE = ("%R~ekiden.*", "%R~ekiden:[^imr]*")
@@ -35,7 +35,8 @@ _COUNTED = f"%W~{keys.INTAKE}"
 """A right to write lets a command count what it may not read, and a role without commands that write does no more."""
 _BINDINGS = "_kombu.binding*"
 """What kombu notes of the queues that it consumes."""
-_CHANNELS = (keys.STOPPED, keys.WRITTEN)
+_ENDS = f"{keys.ENDED}*"
+_CHANNELS = (keys.STOPPED, keys.WRITTEN, _ENDS)
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ ROLES: Mapping[str, Role] = {
         "pushes requests to the intake, and reads",
         (*_CONNECTS, *_READS, "lpush"),
         (*_READABLE, f"%R~{keys.reply('*')}", _COUNTED),
+        (_ENDS,),
     ),
-    "observer": Role("reads", (*_CONNECTS, *_READS), (*_READABLE, _COUNTED)),
+    "observer": Role("reads", (*_CONNECTS, *_READS), (*_READABLE, _COUNTED), (_ENDS,)),
     "pool": Role(
         "runs dispatchers and workers",
         (*_CONNECTS, *_READS, *_WRITES, *_SERVES),

@@ -164,7 +164,9 @@ class RedisCatalogStore:
 
         Raises ``NoCatalog``, ``UnreadableDefinition``, ``Forged``.
         """
-        fields = cast(dict[str, str], await as_any(self._redis.hgetall(keys.catalog(catalog))))
+        pipeline = self._redis.pipeline(transaction=False)  # of its own: the answer may be long
+        pipeline.hgetall(keys.catalog(catalog))
+        fields = cast(dict[str, str], (await pipeline.execute())[0])
         if _MANIFEST not in fields:
             raise _gone(catalog)
         manifest = self._map(catalog, fields.pop(_MANIFEST))

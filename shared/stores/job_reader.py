@@ -240,4 +240,5 @@ def _view(job: str, fields: Mapping[str, str]) -> JobView:
         spent=Spent(int(fields.get("spent_tokens", 0)), int(fields.get("spent_micro", 0))),
         seq=int(fields.get("seq", 0)),
         untrusted="untrusted" in fields,
+        request_id=fields.get("request", ""),
     )

@@ -13,6 +13,7 @@ __all__ = [
     "DEADLINES",
     "DEAD_LETTERS",
     "DEAD_LETTERS_TTL_S",
+    "ENDED",
     "INTAKE",
     "INTAKE_TAKEN",
     "INTAKE_TEXTS",
@@ -78,6 +79,8 @@ MAX_DEAD_LETTERS = 1_000
 LIVE_TTL_S = 300
 """What models write while they write it, since its last piece: once an answer is whole its record has it."""
 POOL_TTL_S = 15
+ENDED = "ekiden:ended:"
+"""Before a job's id: pub/sub channel of its end, for whoever waits for it."""
 STOPPED = "ekiden:stopped"
 """Pub/sub channel: ids of running jobs that are to stop."""
 WRITTEN = "ekiden:written"

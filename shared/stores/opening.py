@@ -8,6 +8,7 @@ from ekiden.shared.stores.checks import check, health_problem, ping
 from ekiden.shared.stores.dead_letters import RedisDeadLetterStore
 from ekiden.shared.stores.durability import Durability, Identity, durability_of, identity_of
 from ekiden.shared.stores.intake import RedisIntakeStore
+from ekiden.shared.stores.job_ends import RedisEnds
 from ekiden.shared.stores.jobs import RedisJobStore
 from ekiden.shared.stores.live import RedisLiveStore
 from ekiden.shared.stores.pools import RedisPoolStore
@@ -31,6 +32,7 @@ class Stores:
     pools: RedisPoolStore
     dead_letters: RedisDeadLetterStore
     intake: RedisIntakeStore
+    ends: RedisEnds
     signing: Signing
 
     @classmethod
@@ -48,6 +50,7 @@ class Stores:
             RedisPoolStore(client),
             RedisDeadLetterStore(client),
             RedisIntakeStore(client),
+            RedisEnds(client),
             signing,
         )
 
@@ -82,6 +85,7 @@ class Stores:
 
     async def close(self) -> None:
         """Close the connections."""
+        self.ends.close()
         await self.client.aclose()
 
 

@@ -24,13 +24,19 @@ from ekiden.shared.errors import (
     StoreUnavailable,
 )
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.pipeline import Wire, packed
 
-__all__ = ["Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
+__all__ = ["PipelinedRedis", "Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
 
 Redis = redis.Redis
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_SHORT = ("EVALSHA", "GET", "HGET", "HGETALL", "EXISTS")
+_PAUSES = ExponentialBackoff(cap=0.5, base=0.02)
+_SENT_AGAIN = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.ReadOnlyError)
+"""READONLY: after a failover the name stands for another server, which a new connection finds."""
 
 _sent_at: ContextVar[float] = ContextVar("sent_at", default=0.0)
 
@@ -66,6 +72,93 @@ class _FairPool(redis.ConnectionPool):
             self._free.release()
 
 
+class PipelinedRedis(redis.Redis):
+    """redis-py's client, whose short commands share one connection; all others borrow one of the pool's, as ever.
+
+    Shared are those of ``_SHORT``, where the answer is short as well: a long one would keep others waiting. As with
+    redis-py, a command is sent again, after a pause, when its connection is lost.
+    """
+
+    _wire: Wire | None = None
+    _opening: "asyncio.Task[Wire] | None" = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._listeners: dict[str, Callable[[], None]] = {}
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """See redis-py."""
+        command = packed(args) if args[0] in _SHORT else None
+        if command is None:
+            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]  # redis-py's
+        value = await self._call(command)
+        callback = self.response_callbacks.get(args[0])
+        return callback(value) if callback else value
+
+    async def listen(self, channel: str, heard: Callable[[], None]) -> None:
+        """Call ``heard`` whenever something is published on ``channel`` from now on.
+
+        Over the shared connection. ``heard`` is also called after that was lost: something may have been missed.
+        """
+        self._listeners[channel] = heard
+        await self._call(_packed("SUBSCRIBE", channel))
+
+    def unlisten(self, channel: str) -> None:
+        """Hear no more of ``channel``."""
+        self._listeners.pop(channel, None)
+        if self._wire is not None:
+            self._wire.tell(_packed("UNSUBSCRIBE", channel))
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Close all connections."""
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._wire is not None:
+            self._wire.close()
+        await super().aclose(close_connection_pool)
+
+    async def _call(self, command: bytes) -> Any:
+        retries, failures = self._retries, 0
+        while True:
+            wire = await self._connected()
+            try:
+                _sent_at.set(time.monotonic())
+                return await wire.call(command)
+            except _SENT_AGAIN as error:
+                if isinstance(error, exceptions.ReadOnlyError):
+                    wire.close()
+                failures += 1
+                if failures > retries:
+                    raise
+            await asyncio.sleep(_PAUSES.compute(failures))
+
+    @property
+    def _retries(self) -> int:
+        retry: Retry = self.connection_pool.connection_kwargs["retry"]
+        return retry.get_retries()
+
+    async def _connected(self) -> Wire:
+        """Return the shared connection; opened by the first who needs it, for all."""
+        if self._wire is None or self._wire.is_lost:
+            if self._opening is None or self._opening.done():
+                self._opening = asyncio.get_running_loop().create_task(self._opened())
+            self._wire = await asyncio.shield(self._opening)
+        return self._wire
+
+    async def _opened(self) -> Wire:
+        timeout_s: float = self.connection_pool.connection_kwargs["socket_timeout"]
+        wire = await Wire.open(self.connection_pool, timeout_s, self._heard)
+        with suppress(exceptions.RedisError):
+            await asyncio.gather(*(wire.call(_packed("SUBSCRIBE", channel)) for channel in self._listeners))
+        for heard in list(self._listeners.values()):
+            heard()
+        return wire
+
+    def _heard(self, channel: str) -> None:
+        if (heard := self._listeners.get(channel)) is not None:
+            heard()
+
+
 def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0, connections: int = 16) -> Redis:
     """Return a client for ``url``; it connects at first use. Raises ``ConfigurationError`` if that is no address.
 
@@ -78,14 +171,19 @@ def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0, connections: 
         max_connections=connections,
         decode_responses=True,
         encoding_errors="replace",  # a queue may hold anything: what is no text is read as such, and not raised
-        retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), retries),
-        # READONLY: after a failover the name stands for another server, which a new connection finds.
-        retry_on_error=[exceptions.ConnectionError, exceptions.TimeoutError, exceptions.ReadOnlyError],
+        retry=Retry(_PAUSES, retries),
+        retry_on_error=list(_SENT_AGAIN),
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         health_check_interval=10,
     )
-    return redis.Redis.from_pool(pool)
+    return PipelinedRedis.from_pool(pool)
+
+
+def _packed(*words: str) -> bytes:
+    command = packed(words)
+    assert command is not None, "what we say ourselves is short"
+    return command
 
 
 def sent_at() -> float:

@@ -33,6 +33,7 @@ _NAMES = {
     "CLOCK": keys.CLOCK,
     "DEAD_LETTERS": keys.DEAD_LETTERS,
     "DEADLINES": keys.DEADLINES,
+    "ENDED": keys.ENDED,
     "INTAKE_TAKEN": keys.INTAKE_TAKEN,
     "INTAKE_TEXTS": keys.INTAKE_TEXTS,
     "JOBS": keys.JOBS,

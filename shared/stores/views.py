@@ -58,6 +58,8 @@ class JobView:
     """The journal's last position."""
     untrusted: bool = False
     """Whether it has read text whose author nobody vouches for."""
+    request_id: str = ""
+    """Of the submission that created it; a server that goes back may give a job's number to another request."""
 
     @property
     def is_over(self) -> bool:

@@ -8,6 +8,7 @@ that nobody ever waits: three turns.
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import time
 
@@ -51,18 +52,37 @@ async def measure(made: Stack, jobs: int, turn_s: float) -> None:
     async with Client(made.url) as client:
         await made.ready(client, 2)
         await client.wait(await client.submit("warm up", agent="third"))
-        cpu_before = cpu_s(worker.pid)
+        cpu_before, memory_before = cpu_s(worker.pid), resident(worker.pid)
         began = time.monotonic()
         ids = [await client.submit("go", agent="first") for _ in range(jobs)]
         submitted = time.monotonic() - began
+        most = asyncio.create_task(most_resident(worker.pid))
         views = await asyncio.gather(*(client.wait(job) for job in ids))
         wall = time.monotonic() - began
         cpu = cpu_s(worker.pid) - cpu_before
+        most.cancel()
+        kb = (await most - memory_before) / jobs / 1024
     assert all(view.result == "done" for view in views), "a job went wrong"
     ideal = turn_s * len(CHAIN)
     print(f"jobs {jobs}, turns {len(CHAIN)} x {turn_s:g} s, one worker process")
     print(f"the worker's CPU: {cpu / (jobs * len(CHAIN)) * 1000:.2f} ms a leg (one claim, one model call, one commit)")
+    print(f"the worker's memory: {kb:.1f} KB a leg in flight, at most")
     print(f"submitted in {submitted:.2f} s, all done in {wall:.2f} s, ideal {ideal:.2f} s, ratio {wall / ideal:.2f}")
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process holds."""
+    return int(psutil.Process(pid).memory_info().rss)
+
+
+async def most_resident(pid: int) -> int:
+    """The most that it holds until this is cancelled."""
+    most = 0
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            most = max(most, resident(pid))
+            await asyncio.sleep(0.1)
+    return most
 
 
 def cpu_s(pid: int) -> float:

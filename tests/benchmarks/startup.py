@@ -57,6 +57,7 @@ def steps(made: Stack, folder: Path) -> dict[str, Callable[[], float]]:
         CELERY: timed("-c", "from celery import Celery"),  # `import celery` alone imports next to nothing
         "ekiden --help": timed("-m", "ekiden.dispatcher", "--help"),
         "ekiden submit": timed("-m", "ekiden.dispatcher", "submit", "x", "--redis", made.url),
+        "ekiden route": timed("-m", "ekiden.dispatcher", "route", "ask", "the tests of this project fail"),
         "ekiden worker, until announced": lambda: announced_after(made, folder, env),
         "ekiden run --demo, from nothing": chain,
     }

@@ -23,14 +23,6 @@ from tests.integration.celery_worker import DEADLINE_S, kombu_url, working
 
 JOB = "a" * 16 + ".1"
 NASTY = 'say "hi" \\ \\n \\u0001 \\1 %1 \x00\x01\x02\x7f\u2028 好 🐛 {"ekiden_ms": 5}'
-WORST = {
-    "plain": "x" * 100_000,
-    "quotes": '"\\' * 5_000,
-    "control": "\x00\x01" * 5_000,
-    "emoji": "🐛好" * 5_000,
-    "just short enough": "\x01" * 400,
-    "short emoji": "🐛" * 400,
-}
 
 
 def stock_app(valkey_url: str) -> Celery:
@@ -48,6 +40,11 @@ def server(valkey_url: str) -> SyncRedis:
 def context_with(text: str) -> HandoffContext:
     """A handoff whose every field is ``text``."""
     return first_context(JOB).advance("fixer", text, context=text, summary=text, payload={"text": text})
+
+
+def woken(job: str, leg: int, context: HandoffContext) -> LegMessage:
+    """The message that wakes a leg."""
+    return LegMessage(job=job, leg=leg, id=context.metadata.handoff_id, agent=context.to_agent)
 
 
 @pytest.mark.parametrize("pool", ["solo", "threads"])
@@ -69,59 +66,34 @@ def test_a_stock_worker_consumes_what_submit_pushed(valkey_url: str, server: Syn
     made = asyncio.run(submit())
     with working(app, DISPATCH_QUEUE, pool, concurrency=1):
         message, task_id, delivery, correlation_id, ignores_result = got.get(timeout=DEADLINE_S)
-    assert LegMessage.model_validate(message) == LegMessage(job=made.job, leg=0, handoff=made.context)
+    assert LegMessage.model_validate(message) == woken(made.job, 0, made.context)
     assert task_id == correlation_id == f"{made.job}:0:1"
     assert delivery["routing_key"] == DISPATCH_QUEUE
     assert ignores_result is True
 
 
-def test_a_stock_worker_reads_user_text_as_it_was_written(valkey_url: str, server: SyncRedis) -> None:
-    app, got = stock_app(valkey_url), queue.Queue[dict[str, Any]]()
-
-    @app.task(name=TASK, shared=False)
-    def leg(message: dict[str, Any]) -> None:
-        got.put(message)
-
-    async def hand_over() -> None:
-        stores = open_stores(valkey_url)
-        leg = await claimed(stores, await submitted(stores))
-        context = context_with(NASTY)
-        box = outbox(leg.lease.job, 1, queue_for("fixer"), context)
-        step = step_to(leg, "fixer", context=context, outbox=box)
-        assert await stores.jobs.transfer(leg.lease, "c", step) == ("ok", "")
-        await stores.close()
-
-    asyncio.run(hand_over())
-    with working(app, queue_for("fixer"), "solo", concurrency=1):
-        handoff = got.get(timeout=DEADLINE_S)["handoff"]
-    assert [handoff[name] for name in ("reason", "context", "summary")] == [NASTY] * 3
-    assert handoff["payload"] == {"text": NASTY}
-
-
-def test_our_headers_are_those_that_celery_makes(valkey_url: str) -> None:
+def test_our_headers_are_of_those_that_celery_makes(valkey_url: str) -> None:
     theirs = stock_app(valkey_url).amqp.as_task_v2("id", TASK, args=(), kwargs={}).headers
     ours = json.loads(pushed(outbox(JOB, 1, queue_for("x"), first_context(JOB)).message))["headers"]
-    assert set(ours) - {"ekiden_ms"} == set(theirs)
-    same = {"lang", "task", "group", "retries", "eta", "expires", "timelimit", "shadow", "stamped_headers", "stamps"}
-    assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
+    assert set(ours) - {"ekiden_ms"} <= set(theirs)
+    assert ours["task"] == theirs["task"]
 
 
-def test_our_envelope_is_that_which_kombu_makes(valkey_url: str, server: SyncRedis) -> None:
+def test_our_envelope_is_of_that_which_kombu_makes(valkey_url: str, server: SyncRedis) -> None:
     app = stock_app(valkey_url)
     app.send_task(TASK, args=[{}], queue=DISPATCH_QUEUE, ignore_result=True)
     app.close()
     theirs = json.loads(server.rpop(DISPATCH_QUEUE))  # type: ignore[arg-type]  # redis-py's sync and async in one type
     ours = json.loads(pushed(outbox(JOB, 0, DISPATCH_QUEUE, first_context(JOB)).message))
     assert set(ours) == set(theirs)
-    assert set(ours["properties"]) == set(theirs["properties"])
+    assert set(ours["properties"]) <= set(theirs["properties"])
     for name in ("content-type", "content-encoding"):
         assert ours[name] == theirs[name]
-    for name in ("delivery_mode", "delivery_info", "priority"):
-        assert ours["properties"][name] == theirs["properties"][name]
+    assert ours["properties"]["delivery_info"] == theirs["properties"]["delivery_info"]
 
 
 def test_what_celery_itself_would_send_is_read_as_well(valkey_url: str, server: SyncRedis) -> None:
-    app, message = stock_app(valkey_url), LegMessage(job=JOB, leg=1, handoff=first_context(JOB)).model_dump(mode="json")
+    app, message = stock_app(valkey_url), woken(JOB, 1, first_context(JOB)).model_dump(mode="json")
     app.send_task(TASK, args=[message], queue=DISPATCH_QUEUE)
     app.close()
     item = server.rpop(DISPATCH_QUEUE)
@@ -135,19 +107,10 @@ def pushed(message: str) -> str:
     return message.replace("\x01", "3").replace("\x02", "1700000000000")
 
 
-@pytest.mark.parametrize("name", WORST)
-def test_a_message_stays_small_whatever_it_carries(name: str) -> None:
-    box = outbox(JOB, 1, queue_for("fixer"), context_with(WORST[name]))
-    assert len(box.message.encode()) < 4096
-    wire = json.loads(json.loads(pushed(box.message))["body"])[0][0]["handoff"]
-    assert {"context", "summary", "payload"} <= set(wire["elided"])  # and says that they are left out
-    assert WORST[name].startswith(wire["reason"].removesuffix("…"))
-
-
-def test_short_texts_travel_along() -> None:
-    wire = json.loads(json.loads(pushed(outbox(JOB, 1, "q", context_with("short")).message))["body"])[0][0]["handoff"]
-    assert (wire["reason"], wire["summary"], wire["payload"]) == ("short", "short", {"text": "short"})
-    assert wire["elided"] == []
+def test_a_message_is_small_and_carries_no_text_whatever_is_handed_over() -> None:
+    message = outbox(JOB, 1, queue_for("fixer"), context_with(NASTY * 1_000)).message
+    assert len(message.encode()) < 512
+    assert "say" not in message
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,11 @@ class Proxy:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._open) // 2
+
     def close(self) -> None:
         """Stop."""
         self._listening.close()

@@ -85,7 +85,7 @@ def test_who_reads_has_no_command_that_writes_runs_scripts_or_sees_passwords(
 ) -> None:
     flags = {name: commands[name][1] for name in ROLES[role].commands}
     assert {name for name in flags if "write" in flags[name]} == writes
-    assert {name for name in flags if flags[name] & {"admin", "pubsub"}} == set()
+    assert {name for name in flags if flags[name] & {"admin", "pubsub"}} == {"subscribe", "unsubscribe"}
     assert not flags.keys() & {"eval", "evalsha", "fcall", "config|get", "acl|list", "keys", "scan", "monitor"}
 
 
@@ -131,7 +131,10 @@ def test_who_reads_may_write_nowhere_but_a_submitter_to_the_intake(root: Any, ro
 
 
 @pytest.mark.parametrize("role", ["submitter", "observer"])
-def test_who_reads_may_neither_listen_nor_speak_on_any_channel(root: Any, role: str) -> None:
+def test_who_reads_may_listen_to_the_ends_of_jobs_and_to_nothing_else_and_speak_nowhere(root: Any, role: str) -> None:
+    assert is_allowed(root, role, "subscribe", f"{keys.ENDED}x.1")
+    assert not is_allowed(root, role, "publish", f"{keys.ENDED}x.1", "x")
+    assert not is_allowed(root, role, "psubscribe", f"{keys.ENDED}*")
     for channel in (keys.STOPPED, keys.WRITTEN, "__keyspace@0__:x"):
         assert not is_allowed(root, role, "subscribe", channel)
         assert not is_allowed(root, role, "publish", channel, "x")
@@ -140,6 +143,7 @@ def test_who_reads_may_neither_listen_nor_speak_on_any_channel(root: Any, role: 
 @pytest.mark.parametrize("role", ["pool", "admin"])
 def test_who_runs_scripts_may_use_our_channels_only(root: Any, role: str) -> None:
     assert is_allowed(root, role, "publish", keys.STOPPED, "x")
+    assert is_allowed(root, role, "publish", f"{keys.ENDED}x.1", "x")
     assert not is_allowed(root, role, "publish", "celery.pidbox", "x")
     assert not is_allowed(root, role, "psubscribe", "*")
 

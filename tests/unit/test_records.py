@@ -34,6 +34,13 @@ def as_then(now: Any, then: Any) -> Any:
     return now
 
 
+def as_kept(then: Any) -> Any:
+    """The example without what is written no more: which fields a queue message left out of a copy of a context."""
+    if isinstance(then, dict):
+        return {key: as_kept(item) for key, item in then.items() if key != "elided"}
+    return [as_kept(item) for item in then] if isinstance(then, list) else then
+
+
 def with_more(value: Any) -> Any:
     """The value with an unknown field in every object of a known shape; what models and users name is their own."""
     if isinstance(value, dict):
@@ -48,7 +55,7 @@ def test_a_stored_record_is_read_and_written_as_it_was(path: Path) -> None:
     example = stored(path)
     record = decode_record(json.dumps(example))
     assert type(record) is TYPES[example["type"]]
-    assert as_then(json.loads(encode_record(record)), example) == example
+    assert as_then(json.loads(encode_record(record)), example) == as_kept(example)
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
@@ -87,17 +94,26 @@ def test_records_are_compact() -> None:
 def test_a_stored_handoff_context_of_version_1_is_read_and_written_as_it_was() -> None:
     example = stored(STORED / "handoff_context_v1.json")
     context = HandoffContext.decode(json.dumps(example))
-    assert as_then(json.loads(context.encode()), example) == example
+    assert as_then(json.loads(context.encode()), example) == as_kept(example)
     assert HandoffContext.decode(json.dumps(with_more(example))) == context
 
 
 def test_a_stored_handoff_context_with_only_what_is_needed_is_read() -> None:
     context = HandoffContext.decode((STORED / "handoff_context_v1_short.json").read_text(encoding="utf-8"))
-    assert (context.v, context.history.mode, context.payload, context.elided) == (1, "all", None, ())
+    assert (context.v, context.history.mode, context.payload) == (1, "all", None)
+
+
+def test_a_stored_queue_message_of_the_first_form_is_read() -> None:
+    example = stored(STORED / "leg_message_v1.json")
+    message = LegMessage.model_validate(example)
+    handoff = HandoffContext.model_validate(example["handoff"])
+    named = (message.job, message.leg, message.id, message.agent)
+    assert named == (example["job"], example["leg"], handoff.metadata.handoff_id, handoff.to_agent)
+    assert LegMessage.model_validate(message.model_dump()) == message
 
 
 def test_a_stored_queue_message_is_read_and_written_as_it_was() -> None:
-    example = stored(STORED / "leg_message_v1.json")
+    example = stored(STORED / "leg_message_v2.json")
     message = LegMessage.model_validate(example)
     assert as_then(message.model_dump(mode="json", exclude_none=True), example) == example
     assert LegMessage.model_validate(with_more(example)) == message

@@ -344,4 +344,5 @@ local function finish(job, k, status, reason, result, variables, said, records)
   abandon(job)
   report(job, status)
   leave(job, k.session, k.inbox)
+  redis.pcall('PUBLISH', ENDED .. job.id, status)   -- a hint: whoever may not publish ends jobs all the same
 end

@@ -42,7 +42,8 @@ def without(*path: str) -> str:
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
-HANDOFF = json.loads(good()["body"])[0][0]["handoff"]
+NAMED = {"id": "0123456789abcdef", "agent": "debugger"}
+FIRST = {"v": 1, "job": JOB, "leg": 1, "handoff": first_context(JOB).model_dump(mode="json")}
 BAD: dict[str, str | bytes] = {
     "a word": "hello",
     "null": "null",
@@ -86,12 +87,14 @@ BAD: dict[str, str | bytes] = {
     "a time that is none": changed("headers", "expires", to="soon"),
     "a time limit that is a number": changed("headers", "timelimit", to=5),
     "a compression": changed("headers", "compression", to="zlib"),
-    "a leg without a job": with_body([[{"v": 1, "leg": 1, "handoff": HANDOFF}], {}, None]),
-    "a leg that is a text": with_body([[{"v": 1, "job": JOB, "leg": "one", "handoff": HANDOFF}], {}, None]),
-    "a leg without a handoff": with_body([[{"v": 1, "job": JOB, "leg": 1}], {}, None]),
+    "a leg without a job": with_body([[{"v": 2, "leg": 1, **NAMED}], {}, None]),
+    "a leg that is a text": with_body([[{"v": 2, "job": JOB, "leg": "one", **NAMED}], {}, None]),
+    "a leg without a handoff": with_body([[{"v": 2, "job": JOB, "leg": 1}], {}, None]),
+    "a leg without an agent": with_body([[{"v": 2, "job": JOB, "leg": 1, "id": "x"}], {}, None]),
     "a leg with a handoff that is none": with_body([[{"v": 1, "job": JOB, "leg": 1, "handoff": {"v": 9}}], {}, None]),
 }
 ODD_BUT_GOOD: dict[str, str] = {
+    "of the first form": with_body([[FIRST], {}, None]),
     "of a later version": with_body([[{"v": 99, "job": JOB, "leg": 1, "sash": "another form"}], {}, None]),
     "with what a later version added": changed("headers", "get", to={"shadows": "a method"}),
     "the same twice": json.dumps(good()),

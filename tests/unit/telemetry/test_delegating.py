@@ -187,7 +187,7 @@ async def claimed_by_nobody_for_long(stores: Stores, job: str) -> None:
     """Let a worker take the job's leg and die."""
     message = LegMessage.model_validate(await take(stores, SCOUT))
     assert message.job == job
-    claim = Claim(job, message.leg, message.handoff.metadata.handoff_id, "scout", "owner", "worker")
+    claim = Claim(job, message.leg, message.id, "scout", "owner", "worker")
     assert isinstance(await stores.jobs.claim(claim, 30.0, quarantine_from=9, defer_s=0.0), Claimed)
     await expire(stores, job)
 

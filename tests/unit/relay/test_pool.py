@@ -77,6 +77,38 @@ def connected(signal: Any, receiver: Callable[..., None]) -> Iterator[None]:
         signal.disconnect(receiver)
 
 
+def test_messages_that_come_while_the_loop_is_busy_wake_it_once_and_all_run(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @pool.task
+    async def answer(self: Any, number: int) -> int:
+        return number
+
+    pool.start()
+    loop, wakes, is_busy, may_turn = pool.pool.loop, list[Any](), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_busy.set()
+        may_turn.wait(DEADLINE_S)
+
+    loop.call_soon_threadsafe(hold)
+    assert is_busy.wait(DEADLINE_S)
+    wake = loop.call_soon_threadsafe
+
+    def counted(*call: Any) -> None:
+        wakes.append(call)
+        wake(*call)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+    for number in range(5):
+        pool.apply(answer, number)
+    assert len(wakes) == 1
+    may_turn.set()
+    assert sorted(pool.report()[1] for _ in range(5)) == [0, 1, 2, 3, 4]
+    pool.apply(answer, 5)
+    assert pool.report() == (False, 5)
+
+
 def test_tasks_that_run_at_once_each_see_their_own_request(pool: Pool) -> None:
     @pool.task
     async def look(self: Any, n: int) -> tuple[int, str, list[int], int]:

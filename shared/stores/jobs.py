@@ -127,7 +127,7 @@ class RedisJobStore(RedisJobSweeper):
             lease_ms=ms(lease_s),
             version=VERSION,
             quarantine_from=quarantine_from,
-            aside_ms=ms(defer_s),
+            defer_ms=ms(defer_s),
             records=[signed_start(self._signing, claim.job, started)],
         )
         if verdict[0] != "ok":

@@ -148,10 +148,11 @@ class Checker:
 
     def _tools(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
         line, known = lines.get("tools"), self.tools
-        for name in agent.allowed:
+        for name in agent.allowed if agent.rules.allow is not None else ():
             if not name.startswith("mcp.") and not known.has(name):
                 hint = _near(name, known.names)
-                text = f"{known.whose} the tool {name!r}: the agent works without, until a worker has it{hint}"
+                then = "waits until" if known.ever_has(name) else "works without, until"
+                text = f"{known.whose} the tool {name!r}: the agent {then} a worker has it{hint}"
                 yield Finding("warning", text, line)
         for name in agent.tools.deny if agent.tools else ():
             if not (name.startswith("mcp.") or known.ever_has(name) or tools_meant(name) or is_foreign(name)):

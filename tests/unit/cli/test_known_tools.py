@@ -44,10 +44,10 @@ def test_a_tool_that_a_worker_has_announced_is_there_and_one_that_none_has_is_no
     known = tools_of(POOLS)
     assert findings(tmp_path, "[count_words, set_state]", known) == []
     (said,) = findings(tmp_path, "[count_wods]", known)
-    assert said.startswith("no worker that runs has the tool 'count_wods': the agent waits")
+    assert said.startswith("no worker that runs has the tool 'count_wods': the agent works without")
     assert said.endswith("Did you mean 'count_words'?")
     (said,) = findings(tmp_path, "[bash]", known)
-    assert "no worker that runs has the tool 'bash'" in said, "these workers have no workspace"
+    assert "no worker that runs has the tool 'bash': the agent waits" in said, "these workers have no workspace"
 
 
 def test_to_forbid_what_another_worker_may_have_is_no_mistake(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def test_the_whole_name_of_the_host_is_said(monkeypatch: pytest.MonkeyPatch) -> 
         _settings=Settings(),
         _kind="worker",
         _queues=list,
-        _tools=(),
+        _served=None,
         _leases=(),
         _worker=SimpleNamespace(pool=SimpleNamespace(num_processes=1)),
         admission=SimpleNamespace(lag_s=0.0, is_busy=False),

@@ -56,7 +56,11 @@ class Wire(asyncio.Protocol):
     async def open(cls, pool: ConnectionPool, timeout_s: float, heard: Callable[[str], None]) -> Self:
         """Return a wire to where ``pool`` leads. Raises what redis-py does."""
         connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 3})
-        await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
+        try:
+            await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
+        except BaseException:  # also when whoever opens it is cancelled half-way
+            await connection.disconnect(nowait=True)
+            raise
         wire = cls(timeout_s, heard)
         wire._take_over(connection)
         return wire

@@ -113,6 +113,7 @@ class PipelinedRedis(redis.Redis):
         """Close all connections."""
         if self._opening is not None:
             self._opening.cancel()
+            await asyncio.wait({self._opening})
         if self._wire is not None:
             self._wire.close()
         await super().aclose(close_connection_pool)
@@ -142,12 +143,12 @@ class PipelinedRedis(redis.Redis):
         if self._wire is None or self._wire.is_lost:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.get_running_loop().create_task(self._opened())
-            self._wire = await asyncio.shield(self._opening)
+            return await asyncio.shield(self._opening)
         return self._wire
 
     async def _opened(self) -> Wire:
         timeout_s: float = self.connection_pool.connection_kwargs["socket_timeout"]
-        wire = await Wire.open(self.connection_pool, timeout_s, self._heard)
+        wire = self._wire = await Wire.open(self.connection_pool, timeout_s, self._heard)
         with suppress(exceptions.RedisError):
             await asyncio.gather(*(wire.call(_packed("SUBSCRIBE", channel)) for channel in self._listeners))
         for heard in list(self._listeners.values()):

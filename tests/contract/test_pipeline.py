@@ -1,6 +1,7 @@
 """The connection that all short commands of an event loop share: whose answer is whose, and what is lost with it."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -176,6 +177,24 @@ def test_a_client_that_is_closed_leaves_no_connection(line: tuple[Server, Proxy]
     deadline = time.monotonic() + DEADLINE_S
     while len(server.admin.client_list()) > before:
         assert time.monotonic() < deadline, "a connection is left"
+
+
+def test_a_connection_that_was_opened_for_a_caller_who_has_gone_is_closed_with_the_client(
+    line: tuple[Server, Proxy],
+) -> None:
+    async def scenario() -> None:
+        for turns in range(40):  # wherever on its way the opening is
+            client = connect(line[0].url)
+            call = asyncio.ensure_future(as_any(client.get("nothing")))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait([call])
+            await client.aclose()
+        del client, call
+        gc.collect()  # a connection that is left open says so
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("nonsense", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"+one\r\n+more than was asked\r\n"])

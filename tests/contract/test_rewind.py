@@ -126,7 +126,7 @@ def test_a_job_that_ends_twice_says_its_request_once(backend: Backend) -> None:
         again = await claimed(stores, job, "w2#1")
         assert (await stores.jobs.finish(again.lease, "2", [done(leg=0)], ['"request"', '"answer"']))[0] == "ok"
         said = await as_any(stores.client.zrange(keys.messages(job.partition(".")[0]), 0, -1))
-        assert [text.split(" ")[3] for text in said] == ['"request"', '"answer"']
+        assert [text.split("\n")[-1] for text in said] == ['"request"', '"answer"']
 
     backend.run(scenario)
 

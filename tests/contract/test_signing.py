@@ -383,7 +383,7 @@ def test_a_message_that_was_made_out_to_another_agent_runs_nothing(backend: Back
         ours = signed(stores)
         job = await carried(ours)
         message = await take(ours, queue_for("b"))
-        message["handoff"]["to_agent"] = "powerful"
+        message["agent"] = "powerful"
         runner = runner_of(ours, Answer("never"))
         await runner.run(message, queue_for("powerful"))
         assert handler_of(runner).legs == []

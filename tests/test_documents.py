@@ -21,16 +21,14 @@ COMMAND = re.compile(r"\bekiden ((?:[a-z]+(?:\\?\|[a-z]+)* ?)+)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PLUGINS = "tools|models|routers|hooks|guardrails|commands"
 SETTING = re.compile(rf"`(ekiden\.[a-z_]+|agents\.(?:routing|tracing)\.[a-z_.]+|(?:{PLUGINS})\.[a-z_]+)`")
+BENCHMARKS = sorted((ROOT / "tests" / "benchmarks").rglob("*.py"))
+"""Their flags are the documents', too."""
 OF_OTHERS = {
-    "--alone",
     "--wait-replicas",
     "--build",
     "--scale",
     "--new",
     "--null",
-    "--no-metrics",
-    "--rewind",
-    "--rounds",
     "--init",
     "--dist",
 }
@@ -111,7 +109,7 @@ def test_every_command_and_flag_exists(page: str) -> None:
     for words in commands_named(text):
         if words[0] in commands_in(help_of()):
             assert help_of(*words), words
-    known = all_help()
+    known = all_help() + "".join(path.read_text("utf-8") for path in BENCHMARKS)
     for flag in set(FLAG.findall(text)) - OF_OTHERS:
         assert flag in known, flag
 

@@ -5,14 +5,12 @@ from ekiden.shared.settings import Settings
 
 __all__ = ["require_no_waiting", "server_url"]
 
-_held: list[object] = []
-"""Attachments of this process: the embedded server runs as long as somebody holds one."""
-
 
 def server_url(settings: Settings) -> str:
     """Return the configured address, else that of the embedded server of the ``ekiden up`` that runs for ``data_dir``.
 
-    A server that only answers questions has no pools: its unfinished jobs wait for their user's word.
+    A server that only answers questions has no pools: its unfinished jobs wait for their user's word. One whose address
+    we return stays for as long as this process does: nobody closes our attachment but the kernel.
     Raises ``StoreUnavailable`` when there is neither: what to do is in the message.
     """
     if settings.redis_url:
@@ -21,9 +19,7 @@ def server_url(settings: Settings) -> str:
 
     if is_served(settings.data_dir):
         require_no_waiting(settings)
-        attachment = attach(settings.data_dir)
-        _held.append(attachment)
-        return attachment.url
+        return attach(settings.data_dir).url
     raise StoreUnavailable("no Redis server: set EKIDEN_REDIS_URL, or run `ekiden up` in this folder first")
 
 

@@ -26,6 +26,17 @@ print(attachment.started, attachment.url, flush=True)
 sys.stdin.read()
 """
 
+LODGER = """
+import gc, sys
+from pathlib import Path
+from ekiden.shared.server import server_url
+from ekiden.shared.settings import Settings
+url = server_url(Settings(data_dir=Path(sys.argv[1])))
+gc.collect()
+print(url, flush=True)
+sys.stdin.read()
+"""
+
 
 def until(condition: Callable[[], object], seconds: float = 10.0) -> bool:
     deadline = time.monotonic() + seconds
@@ -56,9 +67,9 @@ def keeper_of(attachment: Attachment) -> psutil.Process:
     return parent
 
 
-def start_user(data: Path) -> subprocess.Popen[str]:
+def start_user(data: Path, program: str = USER) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", USER, str(data)],
+        [sys.executable, "-c", program, str(data)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -110,6 +121,24 @@ def test_a_second_user_finds_the_server_and_keeps_it_when_the_first_leaves(data:
             server_supervisor.GRACE_S + 2 * server_supervisor.TICK_S
         )  # that something does not happen takes time to see
         assert server_of(second) == server
+
+
+def test_a_server_whose_address_a_process_was_given_stays_for_as_long_as_the_process_does(data: Path) -> None:
+    with attach(data) as attachment:
+        server = server_of(attachment)
+        up = server_supervisor.open_lock(data / embedded.UP_LOCK)
+        assert server_supervisor.try_lock(up, fcntl.LOCK_EX)
+        lodger = start_user(data, LODGER)
+        try:
+            assert said(lodger) == [attachment.url]
+            attachment.close()
+            users = server_supervisor.open_lock(data / server_supervisor.USERS_LOCK)
+            assert not server_supervisor.try_lock(users, fcntl.LOCK_EX), "the process uses the server still"
+            os.close(users)
+        finally:
+            kill(lodger)
+            os.close(up)
+    assert until(lambda: gone(server))
 
 
 def test_data_survives_a_restart(data: Path) -> None:

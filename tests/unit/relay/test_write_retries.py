@@ -53,6 +53,20 @@ def test_patience_ends() -> None:
     assert len(server.asked) > 1
 
 
+def test_without_patience_a_write_is_tried_once() -> None:
+    server = Server(StoreUnavailable("gone"))
+    with pytest.raises(StoreUnavailable, match="gone"):
+        append(server, 0.0)
+    assert len(server.asked) == 1
+
+
+def test_what_stands_in_the_way_of_a_repetition_is_raised_at_once() -> None:
+    server = Server(StoreUnavailable("gone"), LostLease("not ours"))
+    with pytest.raises(LostLease):
+        append(server)
+    assert len(server.asked) == 2
+
+
 def test_what_no_repetition_mends_is_not_repeated() -> None:
     server = Server(LostLease("not ours"))
     with pytest.raises(LostLease):

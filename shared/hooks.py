@@ -20,6 +20,7 @@ from typing import Any, Final
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import ToolCall, ToolResult
+from ekiden.shared.once import Once
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.records import Entry
 from ekiden.shared.stores.base import Claimed, CommitVerdict
@@ -132,7 +133,7 @@ class Hooks(Hook):
 
     def __init__(self, *hooks: Hook) -> None:
         self._hooks: list[Hook] = []
-        self._faulty: set[str] = set()
+        self._faulty = Once()
         self.add(*hooks)
 
     def add(self, *hooks: Hook) -> None:
@@ -213,7 +214,7 @@ class HookedModel:
         return streamed
 
 
-def _fan_out(told: Any, base: type, hooks: Sequence[Any], faulty: set[str]) -> None:
+def _fan_out(told: Any, base: type, hooks: Sequence[Any], faulty: Once) -> None:
     """Let each event of ``told`` that one of ``hooks`` hears of reach those who do; the others stay what they are."""
     hearing: dict[str, list[Any]] = {}
     for hook in hooks:
@@ -234,7 +235,7 @@ _NO_EVENTS = ("hears", "leg_claimed", "close")
 """What is no event that goes to everybody as it is."""
 
 
-def _telling(event: str, hearing: Sequence[Any], faulty: set[str]) -> Callable[..., None]:
+def _telling(event: str, hearing: Sequence[Any], faulty: Once) -> Callable[..., None]:
     hears = [(hook, getattr(hook, event)) for hook in hearing]
 
     def tell(*args: Any, **kwargs: Any) -> None:
@@ -248,16 +249,15 @@ def _telling(event: str, hearing: Sequence[Any], faulty: set[str]) -> Callable[.
 
 
 @contextmanager
-def _harmless(hook: Hook, event: str, faulty: set[str]) -> Iterator[None]:
+def _harmless(hook: Hook, event: str, faulty: Once) -> Iterator[None]:
     try:
         yield
     except Exception:
         _report(hook, event, faulty)
 
 
-def _report(hook: object, event: str, faulty: set[str]) -> None:
+def _report(hook: object, event: str, faulty: Once) -> None:
     """Log what is wrong with a hook, once for each of its events."""
     name = f"{type(hook).__module__}.{type(hook).__qualname__}.{event}"
-    if name not in faulty:
-        faulty.add(name)
+    if faulty.first(name):
         log.exception("hook_failed: %s (jobs go on, and so do the other hooks)", name)

@@ -16,6 +16,7 @@ from ekiden.shared.errors import ConditionFailed, DefinitionError, HandoffRefuse
 from ekiden.shared.handoff import Frame, HandoffContext, History
 from ekiden.shared.llm.base import ToolSpec
 from ekiden.shared.messages import ToolCall
+from ekiden.shared.once import Once
 from ekiden.shared.outcomes import Transfer
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.schemas import problems
@@ -78,7 +79,7 @@ class Transfers:
             if rule.to in agents
         }
         self._is_single = shares_a_tool(agent, len(self._targets))
-        self._warned: set[str] = set()
+        self._warned = Once()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -140,9 +141,8 @@ class Transfers:
         try:
             return Condition.parse(rule.condition).holds(self._variables(output))
         except (ConditionFailed, DefinitionError) as error:  # the latter where it was stored before it was checked
-            if rule.to not in self._warned:
+            if self._warned.first(rule.to):
                 log.warning("handoff_condition_failed", to=rule.to, condition=rule.condition, error=str(error))
-            self._warned.add(rule.to)
             return False
 
     def _variables(self, output: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ekiden.dispatcher.journal.tree import OpenChildren, Placed, Views, in_order
 from ekiden.dispatcher.journal.view import View
 from ekiden.shared.errors import StoreUnavailable, WentBack
 from ekiden.shared.ids import session_of
+from ekiden.shared.once import Once
 from ekiden.shared.records import Ended, Entry
 from ekiden.shared.relay.message import agent_of
 from ekiden.shared.stores.views import LivePiece
@@ -62,7 +63,7 @@ class Follower:
         self._children = OpenChildren(self.job, self.client.cursor(self.job))
         self._place = "0"
         self._drafts = LivePieces()
-        self._warned: set[str] = set()
+        self._warned = Once()
         self._last: Entry | None = None
 
     @property
@@ -216,8 +217,7 @@ class Follower:
     ) -> None:
         """Say once why the job (or one below it) does not go on, if it does not."""
         with contextlib.suppress(StoreUnavailable):  # the next read says so
-            if (text := await reason(self.client, job or self.job)) is not None and text not in self._warned:
-                self._warned.add(text)
+            if (text := await reason(self.client, job or self.job)) is not None and self._warned.first(text):
                 self.view.note(text)
 
 

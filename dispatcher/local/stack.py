@@ -14,6 +14,7 @@ from ekiden.dispatcher.client import Client
 from ekiden.shared.child_processes import ChildProcess, start_child, stop_all
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.grace_periods import stop_s
+from ekiden.shared.once import Once
 from ekiden.shared.settings import load_settings
 
 __all__ = ["Stack"]
@@ -44,7 +45,7 @@ class Stack:
     agents_dirs: Sequence[Path] = ()
     project: Path | None = None
     children: dict[str, ChildProcess] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set, repr=False)
+    _told: Once = field(default_factory=Once, repr=False)
     _drain_s: float = field(default_factory=lambda: load_settings().drain_s or 0.0, repr=False)
 
     def __enter__(self) -> Self:
@@ -106,10 +107,8 @@ class Stack:
 
     def tell_problems(self, tell: Callable[[str], None]) -> None:
         """Tell what is wrong with agent files and plug-ins, or keeps agents from being in force, each thing once."""
-        for problem in self._problems():
-            if problem not in self._told:
-                self._told.add(problem)
-                tell(problem)
+        for problem in filter(self._told.first, self._problems()):
+            tell(problem)
 
     def _problems(self) -> list[str]:
         """Return what the pools have logged of their agent files and plug-ins; empty before they have."""

@@ -20,6 +20,7 @@ from ekiden.shared.llm.genai import prices as gemini_prices
 from ekiden.shared.llm.genai.access import GeminiAccess
 from ekiden.shared.llm.retrying import RetryingModel
 from ekiden.shared.llm.sanitizing import SanitizingModel
+from ekiden.shared.once import Once
 from ekiden.shared.plugins import load
 from ekiden.shared.redaction import redact
 from ekiden.shared.settings import Settings
@@ -291,7 +292,7 @@ class Models:
         self._env = env
         self._chosen: dict[str | None, ModelChoice] = {}
         self._made: dict[str, ChatModel] = {}
-        self._said: set[str] = set()
+        self._said = Once()
 
     def choose(self, name: str | None) -> ModelChoice:
         """Return the model that serves ``name``, chosen once; what is odd about it is logged once.
@@ -301,8 +302,7 @@ class Models:
         if (known := self._chosen.get(name)) is not None:
             return known
         choice = self._chosen[name] = choose(name, self._values, self._env)
-        if choice.note and choice.note not in self._said:
-            self._said.add(choice.note)
+        if choice.note and self._said.first(choice.note):
             log.warning("model_chosen", named=name, model=choice.name, note=choice.note)
         return choice
 

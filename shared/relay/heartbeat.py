@@ -11,6 +11,7 @@ import structlog
 
 from ekiden.shared.errors import EkidenError, IndexOverwritten
 from ekiden.shared.hooks import NO_HOOKS, Hook
+from ekiden.shared.once import Once, StateChange
 from ekiden.shared.relay.failover import FailoverDetector
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.queue_gauges import report_queues
@@ -47,22 +48,21 @@ class _Outage:
     """Says once what is wrong with the server, and once that it is over, however many calls meet it how often."""
 
     def __init__(self) -> None:
-        self._told: set[type[EkidenError]] = set()
+        self._server = StateChange()
+        self._kinds = Once()
         self._began = self._last = 0.0
 
     def goes_on(self, error: EkidenError) -> None:
         """Note a failure."""
         self._last = time.monotonic()
-        if not self._told:
-            self._began = self._last
-        if type(error) not in self._told:
-            self._told.add(type(error))
+        if self._server.note(is_well=False):
+            self._began, self._kinds = self._last, Once()
+        if self._kinds.first(type(error).__name__):
             log.warning("server_trouble", error=str(error))
 
     def may_be_over(self) -> None:
         """Note a success; it counts once nothing has failed for a while."""
-        if self._told and time.monotonic() - self._last > CALM_S:
-            self._told.clear()
+        if time.monotonic() - self._last > CALM_S and self._server.note(is_well=True):
             log.warning("server_back", trouble_s=round(self._last - self._began, 1))
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 import structlog
 
 from ekiden.shared.errors import NotConfirmed
+from ekiden.shared.once import StateChange
 
 __all__ = ["ReplicaWait", "ReportReplicas", "RequireReplicas"]
 
@@ -62,20 +63,22 @@ class ReportReplicas:
 
     def __init__(self, wanted: int = 0) -> None:
         self.wanted = wanted
-        self._are_away = False
+        self._replicas = StateChange()
         self._again_at = 0.0
 
     @property
     def wait_s(self) -> float:
         """See ``ReplicaWait``: hardly at all while they are away."""
-        return AWAY_S if self._are_away and time.monotonic() < self._again_at else WAIT_S
+        return AWAY_S if not self._replicas.is_well and time.monotonic() < self._again_at else WAIT_S
 
     def heard(self, job: str, replicas: int, trouble: str = "") -> None:
         """See ``ReplicaWait``."""
-        were_away, self._are_away = self._are_away, replicas < self.wanted
-        if self._are_away and time.monotonic() >= self._again_at:
+        are_away = replicas < self.wanted
+        if are_away and time.monotonic() >= self._again_at:
             self._again_at = time.monotonic() + AGAIN_S
-        if self._are_away and not were_away:
+        if not self._replicas.note(is_well=not are_away):
+            return
+        if are_away:
             log.warning("not_confirmed", job=job, replicas=replicas, wanted=self.wanted, trouble=trouble)
-        elif were_away and not self._are_away:
+        else:
             log.warning("confirmed_again", replicas=replicas)

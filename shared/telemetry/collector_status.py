@@ -2,6 +2,8 @@
 
 import logging
 
+from ekiden.shared.once import StateChange
+
 __all__ = ["CollectorStatus"]
 
 log = logging.getLogger(__name__)  # not structlog's: where logs are not set up, as in commands, that prints to stdout
@@ -13,12 +15,13 @@ class CollectorStatus:
     def __init__(self, meanwhile: str) -> None:
         """Begin with a collector that is there; ``meanwhile``: what happens while it is not."""
         self._meanwhile = meanwhile
-        self._is_away = False
+        self._collector = StateChange()
 
     def note(self, *, is_away: bool) -> None:
         """Take note of how an export ended."""
-        if is_away and not self._is_away:
+        if not self._collector.note(is_well=not is_away):
+            return
+        if is_away:
             log.warning("collector_away: %s until it is back; jobs go on as ever", self._meanwhile)
-        elif self._is_away and not is_away:
+        else:
             log.warning("collector_back")
-        self._is_away = is_away

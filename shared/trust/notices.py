@@ -3,6 +3,7 @@
 import shlex
 from pathlib import Path
 
+from ekiden.shared.once import Once
 from ekiden.shared.terminal_text import note
 
 __all__ = ["BASH", "hint", "take_over", "tell"]
@@ -10,17 +11,16 @@ __all__ = ["BASH", "hint", "take_over", "tell"]
 BASH = "the tool bash runs any command as you, and nothing confines it"
 """What users are told before they let an agent have it."""
 
-_told: set[tuple[Path, str]] = set()
+_told = Once()
+_advised = Once()
 _taken_over: set[Path] = set()
 
 
 def tell(project: Path, what: str) -> None:
     """Say what the folder does not get, unless this process has said so, or does it otherwise."""
-    if project in _taken_over or (project, what) in _told:
+    if project in _taken_over or not _told.first((project, what)):
         return
-    is_first = project not in {folder for folder, _ in _told}
-    _told.add((project, what))
-    advice = f" {hint(project)}" if is_first else ""
+    advice = f" {hint(project)}" if _advised.first(project) else ""
     note(f"ekiden: the folder {str(project)!r} is not trusted: {what}.{advice}")
 
 

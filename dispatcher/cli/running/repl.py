@@ -22,6 +22,7 @@ from ekiden.dispatcher.local.stack import Stack
 from ekiden.shared.errors import NotConfirmed, UserError
 from ekiden.shared.grace_periods import JOB_S
 from ekiden.shared.ids import session_of
+from ekiden.shared.once import Once
 from ekiden.shared.records import Ended, Entry, Routed
 
 __all__ = ["Chat", "run_repl"]
@@ -72,7 +73,7 @@ class _Repl:
         self._agent = chat.agent
         self._state = chat.state
         self._session: str | None = None
-        self._models: set[str] = set()
+        self._models = Once()
         self._code = 0
 
     def run(self, lines: LineInput) -> int:

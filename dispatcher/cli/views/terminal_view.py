@@ -10,6 +10,7 @@ from ekiden.dispatcher.cli.views.notices import Notice, Notices, chain_text
 from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import ToolCall, ToolResult, Usage
+from ekiden.shared.once import Once
 from ekiden.shared.records import (
     Delegated,
     Ended,
@@ -53,7 +54,7 @@ class TerminalView:
         output: Output,
         *,
         thoughts: bool = False,
-        models: set[str] | None = None,
+        models: Once | None = None,
         verbose: bool = False,
         indent: str = "",
     ) -> None:
@@ -64,7 +65,7 @@ class TerminalView:
         self._notices = Notices(output.symbols)
         self._agents: dict[int, str] = {}
         self._calls: dict[tuple[int, str], ToolCall] = {}
-        self._models = set[str]() if models is None else models
+        self._models = models or Once()
         """Those that were named already."""
         self._chain: tuple[str, ...] = ("user",)
         self._usage = Usage()
@@ -221,8 +222,7 @@ class TerminalView:
             )
         self._turn = None
         turn.end(record.message)
-        if record.model and record.model not in self._models:
-            self._models.add(record.model)
+        if record.model and self._models.first(record.model):
             stand_in = " stand-in for a model: no key is needed" if record.model == _STAND_IN else ""
             self._line("note", f"Model: {record.model}{stand_in}", "dim")
 

@@ -10,6 +10,7 @@ from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.shared.handoff import first_context
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult, Usage
+from ekiden.shared.once import Once
 from ekiden.shared.records import (
     Ended,
     Entry,
@@ -128,7 +129,9 @@ def live(text: str, turn: int = 1, *, fence: str = "2", thought: bool = False, r
 
 def streamed(*events: Record | LivePiece, thoughts: bool = False) -> str:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    view = TerminalView(JOB, Output(stream), thoughts=thoughts, models={"scripted"})
+    models = Once()
+    models.first("scripted")
+    view = TerminalView(JOB, Output(stream), thoughts=thoughts, models=models)
     view.show(Entry(seq=1, at_ms=0, record=LegStarted(leg=1, agent="debugger", attempt=1, worker="w")))
     for event in events:
         if isinstance(event, LivePiece):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ekiden.shared.once import Once
 from ekiden.shared.trust import notices
 
 
@@ -18,7 +19,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("EKIDEN_TRUST", raising=False)
     monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(notices, "_told", Once())
+    monkeypatch.setattr(notices, "_advised", Once())
     monkeypatch.setattr(notices, "_taken_over", set())
     yield tmp_path / "project"
     os.environ.clear()

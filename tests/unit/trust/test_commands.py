@@ -16,6 +16,7 @@ from ekiden.dispatcher.cli.agents.discovery import configured_servers
 from ekiden.dispatcher.cli.main import app
 from ekiden.shared.definitions.loader import AGENTS_FOLDER
 from ekiden.shared.errors import EkidenError, InvalidRequest, StoreUnavailable
+from ekiden.shared.once import Once
 from ekiden.shared.project_folders import state_folder
 from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.settings import load_settings
@@ -98,9 +99,11 @@ def test_services_take_the_folders_word_for_this_time(hostile: Path, words: list
 
 
 @pytest.mark.parametrize("words", [["config", "get", "redis_url"], ["agents", "show", "lure"], ["jobs"]])
-def test_nothing_is_said_of_a_folder_that_is_trusted(hostile: Path, words: list[str]) -> None:
+def test_nothing_is_said_of_a_folder_that_is_trusted(
+    hostile: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     remember(hostile, granted=project_trust_of(hostile).wanted)
-    notices._told.clear()
+    monkeypatch.setattr(notices, "_told", Once())
     assert "not trusted" not in ekiden(*words).output
 
 

@@ -243,9 +243,8 @@ class TerminalView:
         self._line("tool", f"{about}{took}{failure}", "red" if result.is_error else "dim")
 
     def _handed_off(self, record: HandedOff, _: Entry) -> None:
-        if (
-            record.kind != "route" or parent_of(self._job) is not None
-        ):  # else it is the route, which is told with its figures
+        # The route itself is told with its figures.
+        if record.kind != "route" or parent_of(self._job) is not None:
             self._say(self._notices.move(record, self._agent(record.leg)))
 
     def _refused(self, record: Refused, _: Entry) -> None:

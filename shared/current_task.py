@@ -44,9 +44,8 @@ def _action(record: Record) -> str:
             return f"tool_call: {result.name}"
         case Delegated(agent=agent):
             return f"delegation: {agent}"
-        case HandedOff(leg=leg, context=context):
-            word = "return" if context.returned else "handoff" if leg else "route"
-            return f"{word}: {context.to_agent}"
+        case HandedOff(kind=kind, context=context):
+            return f"{kind}: {context.to_agent}"
         case ModelReplied():
             return "llm_response"
         case _:

@@ -69,7 +69,10 @@ class HandoffMetadata(_Frozen):
     """Seconds since the epoch, by the sender's clock: for people, never for decisions."""
     handoff_chain: tuple[str, ...]
     chain_depth: int
-    """Handoffs so far; the route is none."""
+    """Handoffs so far, also those that control came back from, which the chain forgets; the route is none.
+
+    The server counts them likewise: the most that an agent allows (``max_handoff_depth``) ends whatever goes round.
+    """
     correlation_id: str
     traceparent: str = ""
     tracestate: str = ""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ekiden.shared.definitions.model import ToolRules
+from ekiden.shared.definitions.model import DEFAULT_HANDOFF_DEPTH, ToolRules
 from ekiden.shared.handoff import HandoffContext
 
 __all__ = [
@@ -59,7 +59,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Control moves to ``context.to_agent``.
+    """Control moves to ``context.to_agent``; only a handoff, neither the route nor a return, may be refused.
 
     ``call_id`` is the tool call that asked for it; None for the route, a return and what the agent's file asks for.
     """
@@ -67,7 +67,7 @@ class Transfer:
     context: HandoffContext
     call_id: str | None = None
     tool_name: str = ""
-    max_depth: int = 5
+    max_depth: int = DEFAULT_HANDOFF_DEPTH
     may_return: bool = False
     """The agent may hand back to the agent that control came from, though it is in the chain."""
     catalog: str | None = None
@@ -78,6 +78,8 @@ class Transfer:
     """The digest of the target's definition, which the catalog must have; empty: not looked for."""
     budget: Budget | None = None
     """What the whole job may use up; the route sets it."""
+    left: tuple[str, ...] = ()
+    """The agents that leave the chain with a return."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ __all__ = [
     "Summarised",
     "ToolFinished",
     "ToolStarted",
+    "TransferKind",
     "Unrouted",
     "decode_record",
     "encode_record",
@@ -177,12 +178,24 @@ class ToolFinished(_Record):
     """What text came in with it whose author nobody vouches for, in words; empty: none."""
 
 
+TransferKind = Literal["route", "handoff", "return"]
+"""How control moves: a job begins at an agent (routed to it, or delegated), is handed over, comes back to who waits."""
+
+
+def _kind_of(moved: dict[str, Any]) -> TransferKind:
+    """Decide it when the move is made; journals of older versions do not say it, and are read by the same rule."""
+    if moved["context"].returned is not None:
+        return "return"
+    return "handoff" if moved["leg"] else "route"
+
+
 class HandedOff(_Record):
     """Control moved. ``call_id`` is the transfer call that this answers."""
 
     type: Literal["handoff"] = "handoff"
     context: HandoffContext
     call_id: str | None = None
+    kind: TransferKind = Field(default_factory=_kind_of)
 
 
 class Refused(_Record):

@@ -16,7 +16,7 @@ from ekiden.shared.records import Delegated
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.schemas import problems
 from ekiden.shared.stores.views import JobView
-from ekiden.workers.handoff_targets import AGENT_NAME, shares_a_tool
+from ekiden.workers.handoff_targets import AGENT_NAME, max_depth_for, shares_a_tool
 from ekiden.workers.prompt import quoted_result
 from ekiden.workers.untrusted import Untrusted
 
@@ -112,9 +112,7 @@ class Delegations:
 
     def _max_depth(self, depth: int) -> int:
         """Return how deep the chain may get in the child, which begins at ``depth``; raises ``ToolError``."""
-        above = self._leg.request.max_depth
-        own = self._agent.limits.max_handoff_depth
-        most = own if above is None else min(above, own)
+        most = max_depth_for(self._agent, self._leg.request)
         if depth > most:
             raise ToolError(f"MAX_DEPTH_EXCEEDED: a chain is at most {most} agents deep here, do it yourself")
         return most

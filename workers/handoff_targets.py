@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule
 from ekiden.shared.llm.base import ToolSpec
-from ekiden.shared.records import HandedOff
+from ekiden.shared.records import HandedOff, JobRequested
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.storable import read_json
 from ekiden.shared.subschemas import SchemaEmbedder
@@ -61,6 +61,12 @@ class Target:
 def shares_a_tool(agent: AgentDefinition, targets: int) -> bool:
     """Tell whether so many targets (or sub-agents) have one tool: as the file says, else where they are many."""
     return agent.transfer == "single" or (agent.transfer is None and targets > MOST_TOOLS)
+
+
+def max_depth_for(agent: AgentDefinition, request: JobRequested) -> int:
+    """Return how deep the chain may get by a move of ``agent``: it widens nothing of what the agents above allow."""
+    own, above = agent.limits.max_handoff_depth, request.max_depth
+    return own if above is None else min(own, above)
 
 
 def targets_of(agent: AgentDefinition, leg: Leg) -> list[HandoffRule]:

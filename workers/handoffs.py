@@ -25,6 +25,7 @@ from ekiden.workers.handoff_targets import (
     SINGLE,
     Target,
     instruction_for,
+    max_depth_for,
     payload_of,
     shares_a_tool,
     single_tool,
@@ -236,10 +237,9 @@ class Transfers:
         )
 
     def _transfer(self, context: HandoffContext, **of_the_call: Any) -> Transfer:
-        own, above = self._agent.limits.max_handoff_depth, self._leg.request.max_depth
         return Transfer(
             context,
-            max_depth=own if above is None else min(own, above),
+            max_depth=max_depth_for(self._agent, self._leg.request),
             may_return=self._agent.transfer_to_parent,
             definition=self._manifest[context.to_agent],
             **of_the_call,

@@ -18,10 +18,10 @@ class Paths:
     def learn(self, entry: Entry) -> None:
         """Take note of the next entry."""
         match entry.record:
-            case HandedOff(leg=leg, context=context):
+            case HandedOff(leg=leg, context=context, kind=kind):
                 chain = context.metadata.handoff_chain
                 self._of_leg[leg + 1] = chain
-                if leg == 0:
+                if kind == "route":
                     self._of_leg[0] = chain[:-1]
             case Delegated(leg=leg, child=child):
                 self._of_child[child] = self.of(leg)

@@ -208,9 +208,9 @@ class _StoryReader:
         context = record.context
         self._story.correlation_id = context.metadata.correlation_id
         how = self._how(record)
-        if record.leg:
+        if record.kind != "route":
             call = self._calls.get((record.leg, record.call_id or ""))
-            kind: StepKind = "returned" if how == "return" else "handoff"
+            kind: StepKind = "returned" if record.kind == "return" else "handoff"
             back = context.returned
             step = self._moment(kind, context.to_agent, entry, detail=back.text if back else context.reason, call=call)
             step.is_error = back is not None and back.is_error
@@ -225,11 +225,9 @@ class _StoryReader:
         self._story.legs.append(Leg(record.leg + 1, context.to_agent, entry.seq, entry.at_ms, how=how, moved=record))
 
     def _how(self, record: HandedOff) -> How:
-        if record.leg == 0:
+        if record.kind == "route":
             return "delegation" if parent_of(self._story.job) else "route"
-        if record.context.returned is not None:
-            return "return"
-        return "automatic" if record.call_id is None else "handoff"
+        return "automatic" if record.kind == "handoff" and record.call_id is None else record.kind
 
     def _pause(self, record: LegSuspended, entry: Entry) -> None:
         if record.cause == "children":  # who ends it stands in other journals

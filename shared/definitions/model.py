@@ -36,6 +36,8 @@ __all__ = [
 
 MOST_CHILDREN = 100
 """Children of one turn, at most."""
+DEFAULT_HANDOFF_DEPTH = 5
+"""Handoffs of one job, at most, where the agent's file does not say."""
 
 
 def canonical_json(value: Any) -> str:
@@ -224,7 +226,7 @@ class Limits(_Nested):
     max_seconds: Annotated[float, _between(1, 604_800), _NUMBER] = 600.0
     max_tokens: Annotated[int, _between(1, 1_000_000_000), _NUMBER] | None = None
     max_cost_usd: Annotated[float, _between(0, 1_000_000), _NUMBER] | None = None
-    max_handoff_depth: Annotated[int, _between(0, 100), _NUMBER] = 5
+    max_handoff_depth: Annotated[int, _between(0, 100), _NUMBER] = DEFAULT_HANDOFF_DEPTH
 
 
 class AgentDefinition(BaseModel):

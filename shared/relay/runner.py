@@ -7,7 +7,6 @@ import random
 import socket
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import structlog
@@ -25,7 +24,7 @@ from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_re
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.message import LegMessage
 from ekiden.shared.relay.refusals import why_refused
-from ekiden.shared.relay.transitions import GIVEN_BACK, return_of, transfer_commit_of
+from ekiden.shared.relay.transitions import move_of, return_of
 from ekiden.shared.relay.verification import MessageVerifier
 from ekiden.shared.relay.write_retries import WriteRetries
 from ekiden.shared.storable import storable
@@ -303,10 +302,12 @@ class Runner:
                 verdict, detail = await self._commit_transfer(leg, return_of(leg.context, outcome, len(leg.entries)))
             case _:
                 verdict, detail = await self._commit_end(leg, outcome)
-        leg.in_flight = ()
         if verdict == "cancelled":  # somebody stopped the job just before
             outcome = _stopped(cast(StopFlag, detail or "user"))
             verdict, _ = await self._commit_end(leg, outcome)
+        if verdict == "ok":
+            self._tell(leg, entries_behind(leg.lease.seq, leg.in_flight))
+        leg.in_flight = ()
         leg.hooks.committed(outcome, verdict)
         return verdict
 
@@ -328,12 +329,9 @@ class Runner:
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
         state = {} if isinstance(outcome, Cancelled) else leg.changes
         leg.in_flight = records
-        verdict, detail = await self._with_retries(
+        return await self._with_retries(
             self._store.finish, leg.lease, leg.next_write(), records, messages_in(leg, end), state=state
         )
-        if verdict == "ok":
-            self._tell(leg, entries_behind(leg.lease.seq, records))
-        return verdict, detail
 
     async def _commit_suspension(self, leg: Leg, outcome: Suspended) -> tuple[CommitVerdict, str]:
         begun = {record.child for record in leg.records if isinstance(record, Delegated)}
@@ -347,7 +345,7 @@ class Runner:
         )
         children = [submission_of(leg, child) for child in outcome.children]
         leg.in_flight = records
-        verdict, detail = await self._with_retries(
+        return await self._with_retries(
             self._store.suspend,
             leg.lease,
             leg.next_write(),
@@ -357,18 +355,20 @@ class Runner:
             need=outcome.need,
             state=leg.changes if outcome.children else None,
         )
-        if verdict == "ok":
-            self._tell(leg, entries_behind(leg.lease.seq, records))
-        return verdict, detail
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
-        step = transfer_commit_of(leg.job, leg.number, leg.context, transfer, catalog=leg.catalog, cycles=self._cycles)
-        closing = closing_records(leg.entries, leg.number, GIVEN_BACK) if transfer.context.returned else []
-        step = replace(step, records=(*closing, *step.records), state=leg.changes)
-        leg.in_flight = step.records
-        verdict, code = await self._with_retries(self._store.transfer, leg.lease, leg.next_write(), step)
-        if verdict == "ok":
-            self._tell(leg, entries_behind(leg.lease.seq, step.records))
+        records, wakes = move_of(leg.job, leg.number, transfer, leg.entries)
+        leg.in_flight = records
+        verdict, code = await self._with_retries(
+            self._store.transfer,
+            leg.lease,
+            leg.next_write(),
+            transfer,
+            records,
+            wakes,
+            cycles=self._cycles,
+            state=leg.changes,
+        )
         if verdict == "refused":
             text = why_refused(code, transfer)
             name = transfer.tool_name or transfer.context.to_agent

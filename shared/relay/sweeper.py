@@ -1,6 +1,5 @@
 """Finds legs that nobody runs though somebody should, and wakes them. Every pool process sweeps; no leader."""
 
-from dataclasses import replace
 from typing import cast
 
 import structlog
@@ -12,7 +11,7 @@ from ekiden.shared.outcomes import Failed
 from ekiden.shared.records import Ended, Entry, HandedOff
 from ekiden.shared.relay.leg import entries_behind, journal_of
 from ekiden.shared.relay.termination import records_that_close, stop_job
-from ekiden.shared.relay.transitions import return_of, transfer_commit_of
+from ekiden.shared.relay.transitions import move_of, return_of
 from ekiden.shared.stores.base import JobStore, Lease
 from ekiden.shared.stores.views import JobView
 
@@ -71,17 +70,16 @@ async def _bury(store: JobStore, job: JobView, leg: int, max_attempts: int, hook
         entries = await journal_of(store, job.id)
     except UnreadableJournal:  # a newer program wrote it
         entries = []
-    records = records_that_close(entries, end)
     # Named by the position, for a job that is retried may die on the same leg again, and that is another death.
-    lease, commit = Lease(job.id, leg, "", seq=job.seq), f"dead.{leg}.{job.seq}"
+    lease, commit = Lease(job.id, leg, "", job.catalog, job.seq), f"dead.{leg}.{job.seq}"
     if (current := _context_of(entries)) is not None and current.calls:
         back = return_of(current, Failed("ERROR", error), len(entries))
-        step = transfer_commit_of(job.id, leg, current, back, catalog=job.catalog, cycles="deny")
-        step = replace(step, records=(*records[:-1], *step.records))
-        if (await store.transfer(lease, commit, step))[0] == "ok":
-            hooks.leg_buried(job.id, entries, entries_behind(job.seq, step.records))
-        log.error("agent_dead", job=job.id, leg=leg, agent=job.agent, back_to=step.context.to_agent)
+        records, wakes = move_of(job.id, leg, back, entries)
+        if (await store.transfer(lease, commit, back, records, wakes))[0] == "ok":
+            hooks.leg_buried(job.id, entries, entries_behind(job.seq, records))
+        log.error("agent_dead", job=job.id, leg=leg, agent=job.agent, back_to=back.context.to_agent)
         return
+    records = records_that_close(entries, end)
     verdict, _ = await store.finish(lease, commit, records, ())
     if verdict == "ok":
         hooks.job_ended(job.id, entries, entries_behind(job.seq, records), in_leg=False)

@@ -7,10 +7,11 @@ from typing import Any
 
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.ids import session_of
+from ekiden.shared.outcomes import Budget, Transfer
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Lease
 
-__all__ = ["commit_of", "identity_of", "session_keys", "variables_of"]
+__all__ = ["commit_of", "session_keys", "transfer_of", "variables_of"]
 
 
 def session_keys(job: str) -> dict[str, str]:
@@ -39,7 +40,24 @@ def variables_of(state: Mapping[str, Any]) -> list[str]:
     return [text for pair in pairs for text in pair]
 
 
-def identity_of(context: HandoffContext) -> str:
+def transfer_of(transfer: Transfer) -> dict[str, str | int | tuple[str, ...]]:
+    """Return what a move of control says of itself, and what it is checked by."""
+    context, budget = transfer.context, transfer.budget or Budget()
+    return {
+        "origin": context.from_agent,
+        "to": context.to_agent,
+        "handoff": context.metadata.handoff_id,
+        "identity": _identity_of(context),
+        "definition": transfer.definition,
+        "max_depth": transfer.max_depth,
+        "may_return": int(transfer.may_return),
+        "max_tokens": "" if budget.tokens is None else budget.tokens,
+        "max_micro": "" if budget.micro_usd is None else budget.micro_usd,
+        "left": transfer.left,
+    }
+
+
+def _identity_of(context: HandoffContext) -> str:
     """Name what a handoff says: an identical one, said again in the same job, is refused."""
     said = context.model_dump_json(include={"from_agent", "to_agent", "reason", "context", "summary", "payload"})
     return hashlib.sha256(said.encode()).hexdigest()[:16]

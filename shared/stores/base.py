@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from ekiden.shared.errors import StopFlag
 from ekiden.shared.handoff import HandoffContext
-from ekiden.shared.outcomes import Budget
+from ekiden.shared.outcomes import Transfer
 from ekiden.shared.records import Entry, Record
 from ekiden.shared.signing import Seal
 from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission
@@ -25,7 +25,6 @@ __all__ = [
     "OnBusy",
     "SignedContext",
     "StopFlag",
-    "TransferCommit",
     "claims_in",
 ]
 
@@ -117,30 +116,6 @@ class Claimed:
     """The first page of the journal, place, time and text of each entry: what ``JobStore.page`` has not read yet."""
 
 
-@dataclass(frozen=True)
-class TransferCommit:
-    """A move of control to commit; a route and a return are not checked."""
-
-    kind: Literal["route", "handoff", "return"]
-    context: HandoffContext
-    records: tuple[Record, ...]
-    """What goes into the journal; the move itself is the last."""
-    outbox: Outbox
-    catalog: str
-    max_depth: int
-    may_return: bool
-    cycles: str
-    """``deny``, ``parent`` or ``limit:<n>``."""
-    definition: str = ""
-    """The digest of the target's definition, which the catalog must hold; empty: not looked for."""
-    budget: Budget | None = None
-    """What the root job may use up, from here on."""
-    left: tuple[str, ...] = ()
-    """The agents that leave the chain with a return."""
-    state: Mapping[str, Any] = field(default_factory=dict)
-    """Session variables to write; None takes one away."""
-
-
 class Appends(Protocol):
     """What a leg writes with."""
 
@@ -212,8 +187,22 @@ class JobStore(Appends, JobReader, Protocol):
         """Take back, once, the attempt of a claim whose leg was lost before it ran; queue it if it is ours yet."""
         ...
 
-    async def transfer(self, lease: Lease, commit_id: str, step: TransferCommit) -> tuple[CommitVerdict, str]:
-        """Commit a move of control; the second value is the code of a refusal, or who stopped the job."""
+    async def transfer(
+        self,
+        lease: Lease,
+        commit_id: str,
+        transfer: Transfer,
+        records: Sequence[Record],
+        outbox: Outbox,
+        *,
+        cycles: str = "deny",
+        state: Mapping[str, Any] | None = None,
+    ) -> tuple[CommitVerdict, str]:
+        """Commit a move of control; the last record is its ``HandedOff``, and ``outbox`` wakes the leg behind it.
+
+        ``cycles``: whether a handoff may go to an agent in the chain: ``deny``, ``parent`` or ``limit:<n>``.
+        The second value is the code of a refusal, or who stopped the job.
+        """
         ...
 
     async def suspend(

@@ -8,11 +8,11 @@ from typing import Any, Literal, cast
 from ekiden.shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob, WentBack
 from ekiden.shared.handoff import VERSION, HandoffContext
 from ekiden.shared.ids import new_session_id, root_of, session_id_for, session_of
-from ekiden.shared.outcomes import Budget
-from ekiden.shared.records import Ended, LegStarted, LegSuspended, Record, ToolStarted, untrusted_in
+from ekiden.shared.outcomes import Transfer
+from ekiden.shared.records import Ended, HandedOff, LegStarted, LegSuspended, Record, ToolStarted, untrusted_in
 from ekiden.shared.signing import split
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.arguments import commit_of, identity_of, session_keys, variables_of
+from ekiden.shared.stores.arguments import commit_of, session_keys, transfer_of, variables_of
 from ekiden.shared.stores.base import (
     Appended,
     Claim,
@@ -23,7 +23,6 @@ from ekiden.shared.stores.base import (
     OnBusy,
     SignedContext,
     StopFlag,
-    TransferCommit,
 )
 from ekiden.shared.stores.job_sweeper import RedisJobSweeper
 from ekiden.shared.stores.journal_signatures import CONTEXT, signed_start
@@ -198,37 +197,38 @@ class RedisJobStore(RedisJobSweeper):
         return Appended(lease.seq, cast(UsedUp, verdict[2]))
 
     @translated
-    async def transfer(self, lease: Lease, commit_id: str, step: TransferCommit) -> tuple[CommitVerdict, str]:
+    async def transfer(
+        self,
+        lease: Lease,
+        commit_id: str,
+        transfer: Transfer,
+        records: Sequence[Record],
+        outbox: Outbox,
+        *,
+        cycles: str = "deny",
+        state: Mapping[str, Any] | None = None,
+    ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
-        context, box, budget = step.context, step.outbox, step.budget or Budget()
-        job = lease.job
+        moved, job, catalog = records[-1], lease.job, transfer.catalog or lease.catalog
+        assert isinstance(moved, HandedOff), "the last record of a leg that hands over is its move"
         verdict = await self._scripts.run(
             "transfer",
             job=keys.job(job),
             journal=keys.journal(job),
-            catalog=keys.catalog(step.catalog),
+            catalog=keys.catalog(catalog),
             root=keys.job(root_of(job)),
             state=keys.state(session_of(job)),
             session=keys.session(session_of(job)),
             **commit_of(lease, commit_id),
-            kind=step.kind,
-            origin=context.from_agent,
-            to=context.to_agent,
-            max_depth=step.max_depth,
-            cycles=step.cycles,
-            may_return=int(step.may_return),
-            handoff=context.metadata.handoff_id,
-            context=self._signing.sign(CONTEXT, (job, lease.leg + 1, step.catalog), context.encode()),
-            queue=box.queue,
-            message=box.message,
-            digest=step.catalog,
-            definition=step.definition,
-            identity=identity_of(context),
-            max_tokens="" if budget.tokens is None else budget.tokens,
-            max_micro="" if budget.micro_usd is None else budget.micro_usd,
-            variables=variables_of(step.state),
-            left=step.left,
-            records=await self._stored(job, step.records, lease.seq, lease.head),
+            **transfer_of(transfer),
+            kind=moved.kind,
+            cycles=cycles,
+            context=self._signing.sign(CONTEXT, (job, lease.leg + 1, catalog), transfer.context.encode()),
+            queue=outbox.queue,
+            message=outbox.message,
+            digest=catalog,
+            variables=variables_of(state or {}),
+            records=await self._stored(job, records, lease.seq, lease.head),
             changes=job,
         )
         return _verdict(verdict)

@@ -163,8 +163,8 @@ class LegCounting(LegHook):
                 self._meters.count("handoffs.refused", agent=self._agent, code=record.code)
             case Routed() | Unrouted():
                 self._meters.count("routes", stage=record.stage if isinstance(record, Routed) else "none")
-            case HandedOff() if record.leg and record.context.returned is None:
-                self._meters.count("handoffs", source=self._agent, target=record.context.to_agent)
+            case HandedOff(kind="handoff", context=context):
+                self._meters.count("handoffs", source=self._agent, target=context.to_agent)
 
     def _replied(self, record: ModelReplied | Summarised) -> None:
         if isinstance(record, ModelReplied):

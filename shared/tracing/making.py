@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ekiden.shared.definitions.transfer_names import delegation_tool_name, transfer_tool_name
-from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.ids import session_of
 from ekiden.shared.records import (
     Delegated,
@@ -153,10 +152,10 @@ class Caller:
             semconv.HANDOFF_ID: context.metadata.handoff_id,
             semconv.DEPTH: context.metadata.chain_depth,
         }
-        name = _move_name(record, context)
+        name = _move_name(record)
         if record.call_id is not None:
             attributes |= _call(transfer_tool_name(context.to_agent), record.call_id)
-        if context.returned is None:
+        if record.kind == "handoff":
             attributes[semconv.TRANSFER_MODE] = "pass_control"
         span = self._span(self._root.step(entry.seq), name, began_ns, attributes, "handoff")
         if context.returned is not None and context.returned.is_error:
@@ -187,10 +186,9 @@ class Caller:
         return Span(self._root, span_id, self.holder_id, name, began_ns, attributes, event, kind)
 
 
-def _move_name(record: HandedOff, context: HandoffContext) -> str:
-    if record.call_id is not None:
-        return f"execute_tool {transfer_tool_name(context.to_agent)} {context.to_agent}"
-    return f"{'return' if context.returned else 'handoff'} {context.to_agent}"
+def _move_name(record: HandedOff) -> str:
+    agent = record.context.to_agent
+    return f"{record.kind} {agent}" if record.call_id is None else f"execute_tool {transfer_tool_name(agent)} {agent}"
 
 
 def _messaging(operation: str, queue: str, job: str, leg: int) -> dict[str, Any]:

@@ -263,7 +263,7 @@ class JobSpans:
         if (attempt := self._attempt) is None:  # a delegated job, which is not routed; or it was given up
             return
         parent_id = attempt.holder.span_id
-        if moved.leg:
+        if moved.kind != "route":
             move = attempt.caller.move(moved, entry, ns(self._last_ms))
             move.attributes |= self._words.of(moved)
             parent_id = move.span_id

@@ -1,12 +1,14 @@
 """Ready-made jobs, claims and steps for tests of the stores and the relay."""
 
-from dataclasses import replace
+from typing import Any
 
 from ekiden.shared.handoff import HandoffContext, first_context
 from ekiden.shared.messages import Message, TextPart
-from ekiden.shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record
-from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
-from ekiden.shared.stores.base import Claim, Claimed, Lease, TransferCommit
+from ekiden.shared.outcomes import Transfer
+from ekiden.shared.records import Ended, JobRequested, ModelReplied, Record
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.relay.transitions import move_of
+from ekiden.shared.stores.base import Claim, Claimed, Lease
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.submissions import Submission
 
@@ -45,27 +47,28 @@ async def sweepers(stores: Stores, job: str) -> Lease:
     return Lease(job, view.leg, "", seq=view.seq)
 
 
-def step_to(leg: Claimed, to: str, **changes: object) -> TransferCommit:
-    """A transfer from where ``leg`` is to agent ``to``."""
-    context: HandoffContext = leg.context.advance(to, f"because {leg.lease.leg}", is_route=leg.lease.leg == 0)
-    step = TransferCommit(
-        context=context,
-        records=(HandedOff(leg=leg.lease.leg, context=context, call_id="c1"),),
-        outbox=outbox(leg.lease.job, leg.lease.leg + 1, queue_for(to), context),
-        catalog="cat",
-        kind="route" if leg.lease.leg == 0 else "handoff",
-        max_depth=5,
-        may_return=False,
-        cycles="parent",
-    )
-    return replace(step, **changes)  # type: ignore[arg-type]  # fields of Step by name
+def step_to(
+    leg: Claimed,
+    to: str,
+    *,
+    context: HandoffContext | None = None,
+    cycles: str = "parent",
+    state: dict[str, Any] | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """What the store's ``transfer`` takes for a move from where ``leg`` is to agent ``to``; changes of the transfer."""
+    number = leg.lease.leg
+    context = context or leg.context.advance(to, f"because {number}", is_route=number == 0)
+    transfer = Transfer(context, call_id="c1", catalog="cat", **changes)
+    records, wakes = move_of(leg.lease.job, number, transfer, [])
+    return {"transfer": transfer, "records": records, "outbox": wakes, "cycles": cycles, "state": state}
 
 
 async def moved(stores: Stores, job: str, *agents: str) -> Claimed:
     """Carry the job over ``agents`` (the first is the route) and claim the last one's leg."""
     for agent in agents:
         leg = await claimed(stores, job)
-        verdict, code = await stores.jobs.transfer(leg.lease, f"{leg.lease.fence}.t", step_to(leg, agent))
+        verdict, code = await stores.jobs.transfer(leg.lease, f"{leg.lease.fence}.t", **step_to(leg, agent))
         assert verdict == "ok", code
     return await claimed(stores, job)
 

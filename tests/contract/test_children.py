@@ -7,10 +7,11 @@ import pytest
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.handoff import Frame, HandoffContext
 from ekiden.shared.ids import root_of
-from ekiden.shared.outcomes import Budget, ChildJob
+from ekiden.shared.outcomes import Answer, Budget, ChildJob
 from ekiden.shared.records import Ended, HandedOff, JobRequested, LegSuspended, Record, Retried
 from ekiden.shared.relay.message import outbox, queue_for
 from ekiden.shared.relay.sweeper import end_overdue
+from ekiden.shared.relay.transitions import return_of
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed
 from ekiden.shared.stores.opening import Stores
@@ -235,15 +236,15 @@ def test_a_return_takes_agents_off_the_chain_and_costs_no_depth(backend: Backend
         for n in range(2):  # the same agent may be called again: it has left the chain
             context = leg.context.advance("helper", f"please, time {n}", call=frame)
             step = step_to(leg, "helper", context=context, cycles="deny")
-            assert await stores.jobs.transfer(leg.lease, f"go{n}", step) == ("ok", "")
+            assert await stores.jobs.transfer(leg.lease, f"go{n}", **step) == ("ok", "")
             called = await claimed(stores, job)
-            back = called.context.come_back("done", is_error=False, upto=3)
-            assert back.metadata.handoff_chain == ("user", "lead")
-            step = step_to(called, "lead", kind="return", context=back, left=("helper",), cycles="deny")
-            assert await stores.jobs.transfer(called.lease, f"back{n}", step) == ("ok", "")
+            back = return_of(called.context, Answer("done"), upto=3)
+            assert back.context.metadata.handoff_chain == ("user", "lead")
+            step = step_to(called, "lead", context=back.context, left=back.left, cycles="deny")
+            assert await stores.jobs.transfer(called.lease, f"back{n}", **step) == ("ok", "")
             leg = await claimed(stores, job)
             assert leg.context.returned is not None
-        assert (await stores.jobs.job(job)).depth == 2
+        assert (await stores.jobs.job(job)).depth == leg.context.metadata.chain_depth == 2
 
     backend.run(scenario)
 
@@ -255,12 +256,12 @@ def test_an_identical_handoff_is_refused(backend: Backend) -> None:
             leg = await moved(stores, job) if to == "b" else await claimed(stores, job)
             context = leg.context.advance(to, "the same words", is_route=leg.lease.leg == 0)
             step = step_to(leg, to, context=context, cycles="limit:9")
-            assert await stores.jobs.transfer(leg.lease, f"t{leg.lease.leg}", step) == ("ok", "")
+            assert await stores.jobs.transfer(leg.lease, f"t{leg.lease.leg}", **step) == ("ok", "")
         leg = await claimed(stores, job)
         step = step_to(leg, "b", context=leg.context.advance("b", "the same words"), cycles="limit:9")
-        assert await stores.jobs.transfer(leg.lease, "again", step) == ("refused", "REPEATED_HANDOFF")
+        assert await stores.jobs.transfer(leg.lease, "again", **step) == ("refused", "REPEATED_HANDOFF")
         step = step_to(leg, "b", context=leg.context.advance("b", "other words"), cycles="limit:9")
-        assert await stores.jobs.transfer(leg.lease, "new", step) == ("ok", "")
+        assert await stores.jobs.transfer(leg.lease, "new", **step) == ("ok", "")
 
     backend.run(scenario)
 
@@ -270,7 +271,7 @@ def test_a_definition_that_the_catalog_lacks_is_refused(backend: Backend) -> Non
         job = await submitted(stores)
         leg = await moved(stores, job, "a")
         step = step_to(leg, "b", definition="no such digest")
-        assert await stores.jobs.transfer(leg.lease, "t", step) == ("refused", "UNKNOWN_DEFINITION")
+        assert await stores.jobs.transfer(leg.lease, "t", **step) == ("refused", "UNKNOWN_DEFINITION")
 
     backend.run(scenario)
 
@@ -280,7 +281,7 @@ def test_what_children_spend_counts_on_the_root_and_stops_handoffs(backend: Back
         job = await submitted(stores)
         route = await claimed(stores, job)
         step = step_to(route, "lead", budget=Budget(tokens=100))
-        assert await stores.jobs.transfer(route.lease, "r", step) == ("ok", "")
+        assert await stores.jobs.transfer(route.lease, "r", **step) == ("ok", "")
         leg = await claimed(stores, job)
         await suspended_on(stores, leg, children_of(leg, 1))
         child = await claimed(stores, f"{job}.1")
@@ -290,7 +291,7 @@ def test_what_children_spend_counts_on_the_root_and_stops_handoffs(backend: Back
             assert (await stores.jobs.append(child.lease, "t1", [reply()], **write)).used_up == ""
         assert (await stores.jobs.append(child.lease, "t2", [reply()], **write)).used_up == "tokens"
         step = step_to(child, "helper")
-        assert await stores.jobs.transfer(child.lease, "h", step) == ("refused", "BUDGET_EXCEEDED")
+        assert await stores.jobs.transfer(child.lease, "h", **step) == ("refused", "BUDGET_EXCEEDED")
         assert (await stores.jobs.job(root_of(f"{job}.1"))).spent == Spent(tokens=120)
         await stores.jobs.finish(child.lease, "f", [done()], [])
         assert (await claimed(stores, job)).used_up == "tokens"
@@ -305,7 +306,7 @@ def test_session_variables_are_written_with_the_commit(backend: Backend) -> None
         leg = await claimed(stores, job)
         assert not leg.has_state
         step = step_to(leg, "a", state={"任务": "修复", "n": [1, {"x": None}], "gone": 1})
-        assert await stores.jobs.transfer(leg.lease, "t", step) == ("ok", "")
+        assert await stores.jobs.transfer(leg.lease, "t", **step) == ("ok", "")
         leg = await claimed(stores, job)
         assert leg.has_state
         assert await stores.sessions.state(session) == {"gone": 1, "n": [1, {"x": None}], "任务": "修复"}

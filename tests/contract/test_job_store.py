@@ -189,7 +189,7 @@ def test_after_the_lease_another_worker_takes_over_and_the_first_cannot_write(ba
         assert second.attempt == 2
         with pytest.raises(LostLease):
             await stores.jobs.append(first.lease, "t1", [Noticed(text="x")], used_ms=0, is_progress=True)
-        assert (await stores.jobs.transfer(first.lease, "c1", step_to(first, "debugger")))[0] == "fenced"
+        assert (await stores.jobs.transfer(first.lease, "c1", **step_to(first, "debugger")))[0] == "fenced"
         assert (await stores.jobs.finish(first.lease, "c2", [done(leg=0)], []))[0] == "fenced"
         assert [entry.record.type for entry in await stores.jobs.journal(job)] == ["request", *["leg_started"] * 2]
 
@@ -236,9 +236,9 @@ def test_a_repeated_commit_gets_the_stored_verdict(backend: Backend) -> None:
         job = await submitted(stores)
         leg = await claimed(stores, job)
         step = step_to(leg, "debugger")
-        assert await stores.jobs.transfer(leg.lease, "c1", step) == ("ok", "")
-        assert await stores.jobs.transfer(leg.lease, "c1", step) == ("ok", "")
-        assert (await stores.jobs.transfer(leg.lease, "c2", step))[0] == "fenced"
+        assert await stores.jobs.transfer(leg.lease, "c1", **step) == ("ok", "")
+        assert await stores.jobs.transfer(leg.lease, "c1", **step) == ("ok", "")
+        assert (await stores.jobs.transfer(leg.lease, "c2", **step))[0] == "fenced"
         assert len(await queue_of(stores, queue_for("debugger"))) == 1
         second = await claimed(stores, job)
         for _ in range(2):
@@ -253,9 +253,9 @@ def test_n_handoffs_are_allowed_and_one_more_is_refused(backend: Backend) -> Non
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "a0", "a1", "a2", "a3")
-        verdict = await stores.jobs.transfer(leg.lease, "c", step_to(leg, "a4", max_depth=3))
+        verdict = await stores.jobs.transfer(leg.lease, "c", **step_to(leg, "a4", max_depth=3))
         assert verdict == ("refused", "MAX_DEPTH_EXCEEDED")
-        assert await stores.jobs.transfer(leg.lease, "d", step_to(leg, "a4", max_depth=4)) == ("ok", "")
+        assert await stores.jobs.transfer(leg.lease, "d", **step_to(leg, "a4", max_depth=4)) == ("ok", "")
         assert (await stores.jobs.job(job)).depth == 4
 
     backend.run(scenario)
@@ -265,7 +265,7 @@ def test_a_refused_transfer_leaves_the_leg_running(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "a", "b")
-        assert await stores.jobs.transfer(leg.lease, "c", step_to(leg, "a")) == ("refused", "CIRCULAR_HANDOFF")
+        assert await stores.jobs.transfer(leg.lease, "c", **step_to(leg, "a")) == ("refused", "CIRCULAR_HANDOFF")
         assert (await stores.jobs.job(job)).status == "running"
         await stores.jobs.append(leg.lease, "t", [reply(leg=2)], used_ms=0, is_progress=True)
 
@@ -278,10 +278,10 @@ def test_back_to_the_parent_is_allowed_where_the_agent_may_but_each_edge_twice_a
         for agent in ("a", "b", "a", "b", "a"):
             leg = await claimed(stores, job)
             step = step_to(leg, agent, may_return=True, max_depth=50)
-            assert await stores.jobs.transfer(leg.lease, f"{leg.lease.leg}", step) == ("ok", "")
+            assert await stores.jobs.transfer(leg.lease, f"{leg.lease.leg}", **step) == ("ok", "")
         leg = await claimed(stores, job)
         step = step_to(leg, "b", may_return=True, max_depth=50)
-        assert await stores.jobs.transfer(leg.lease, "x", step) == ("refused", "CIRCULAR_HANDOFF")
+        assert await stores.jobs.transfer(leg.lease, "x", **step) == ("refused", "CIRCULAR_HANDOFF")
 
     backend.run(scenario)
 
@@ -290,7 +290,7 @@ def test_only_the_agent_that_control_came_from_counts_as_parent(backend: Backend
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "a", "b", "c")
-        verdict = await stores.jobs.transfer(leg.lease, "x", step_to(leg, "a", may_return=True))
+        verdict = await stores.jobs.transfer(leg.lease, "x", **step_to(leg, "a", may_return=True))
         assert verdict == ("refused", "CIRCULAR_HANDOFF")
 
     backend.run(scenario)
@@ -302,7 +302,7 @@ def test_the_catalogs_cycle_policy_decides(backend: Backend, cycles: str, verdic
         job = await submitted(stores)
         leg = await moved(stores, job, "a", "b")
         step = step_to(leg, "a", cycles=cycles, may_return=True)
-        assert (await stores.jobs.transfer(leg.lease, "x", step))[0] == verdict
+        assert (await stores.jobs.transfer(leg.lease, "x", **step))[0] == verdict
 
     backend.run(scenario)
 
@@ -451,7 +451,7 @@ def test_a_running_job_that_was_cancelled_can_only_end_as_cancelled(backend: Bac
         assert await stores.jobs.stop(job, "user", [end], []) == "flagged"
         with pytest.raises(JobCancelled):
             await stores.jobs.append(leg.lease, "t", [reply()], used_ms=0, is_progress=True)
-        assert (await stores.jobs.transfer(leg.lease, "c1", step_to(leg, "b")))[0] == "cancelled"
+        assert (await stores.jobs.transfer(leg.lease, "c1", **step_to(leg, "b")))[0] == "cancelled"
         assert (await stores.jobs.finish(leg.lease, "c2", [done()], []))[0] == "cancelled"
         assert (await stores.jobs.suspend(leg.lease, "c3", [LegSuspended(cause="retry", delay_s=1)], 1))[
             0
@@ -694,7 +694,7 @@ def test_what_others_did_with_a_lost_leg_is_left_alone_and_their_attempts_count(
         assert third.attempt == 3
         assert (await stores.jobs.job(job)).attempts == 1
         assert len(await queue_of(stores, DISPATCH_QUEUE)) == 3
-        await stores.jobs.transfer(third.lease, "c", step_to(third, "a"))
+        await stores.jobs.transfer(third.lease, "c", **step_to(third, "a"))
         assert await stores.jobs.give_back(third.lease) == "stale"
         last = await claimed(stores, job)
         await stores.jobs.finish(last.lease, "d", [done()], [])
@@ -856,7 +856,7 @@ def test_a_claim_brings_the_journal_along_also_when_it_is_repeated(backend: Back
         for one in (leg, again):
             assert [entry.record.type for entry in await stores.jobs.page(one)] == ["request", "leg_started"]
             assert await stores.jobs.page(one) == [], "once: it is not kept as it was stored"
-        moved_on = await stores.jobs.transfer(leg.lease, "t", step_to(leg, "a"))
+        moved_on = await stores.jobs.transfer(leg.lease, "t", **step_to(leg, "a"))
         assert moved_on[0] == "ok"
         third = await claimed(stores, job)
         assert await stores.jobs.page(third) == await stores.jobs.journal(job)

@@ -23,7 +23,7 @@ def test_a_claim_gives_keys_their_time_again_once_an_hour(backend: Backend) -> N
         await soon(stores, keys.journal(job), keys.job(job))
         leg = await claimed(stores, job)
         assert await stores.client.ttl(keys.journal(job)) <= SOON_S, "that is not looked at in every step"
-        await stores.jobs.transfer(leg.lease, "t", step_to(leg, "a"))
+        await stores.jobs.transfer(leg.lease, "t", **step_to(leg, "a"))
         kept_ms = int(await as_any(stores.client.hget(keys.job(job), "kept_ms")))
         await as_any(stores.client.hset(keys.job(job), "kept_ms", kept_ms - 2 * keys.KEEP_EVERY_S * 1000))
         await claimed(stores, job)
@@ -50,7 +50,7 @@ def test_a_large_value_that_comes_later_is_kept_as_long_as_its_job(backend: Back
         leg = await moved(stores, job, "a")
         await stores.jobs.append(leg.lease, "t", [reply("x" * LARGEST_INLINE)], used_ms=1, is_progress=True)
         await soon(stores, keys.blobs(job))
-        await stores.jobs.transfer(leg.lease, "m", step_to(leg, "b"))
+        await stores.jobs.transfer(leg.lease, "m", **step_to(leg, "b"))
         await claimed(stores, job)
         assert await stores.client.ttl(keys.blobs(job)) > keys.SESSION_TTL_S
 
@@ -61,7 +61,7 @@ def test_variables_that_come_later_are_kept_as_long_as_their_job(backend: Backen
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await claimed(stores, job)
-        await stores.jobs.transfer(leg.lease, "m", step_to(leg, "a", state={"x": 1}))
+        await stores.jobs.transfer(leg.lease, "m", **step_to(leg, "a", state={"x": 1}))
         assert await stores.client.ttl(keys.state(job.partition(".")[0])) > keys.SESSION_TTL_S
 
     backend.run(scenario)

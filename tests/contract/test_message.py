@@ -119,7 +119,7 @@ def test_a_message_is_small_and_carries_no_text_whatever_is_handed_over() -> Non
 def test_any_name_of_an_agent_can_stand_in_a_message(backend: Backend, agent: str) -> None:
     async def scenario(stores: Stores) -> None:
         leg = await claimed(stores, await submitted(stores))
-        assert await stores.jobs.transfer(leg.lease, "c", step_to(leg, agent)) == ("ok", "")
+        assert await stores.jobs.transfer(leg.lease, "c", **step_to(leg, agent)) == ("ok", "")
         [text] = await stores.client.lrange(queue_for(agent), 0, -1)
         message = json.loads(text)
         assert message["properties"]["delivery_info"]["routing_key"] == f"ekiden.agent.{agent}"

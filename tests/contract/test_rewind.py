@@ -55,7 +55,7 @@ def test_two_workers_whose_claims_were_counted_alike_never_look_alike(backend: B
         for token in ("1", "2"):
             with pytest.raises(LostLease):
                 await note(stores, first, token, "A: again")
-        assert (await stores.jobs.transfer(first.lease, "c", step_to(first, "x")))[0] == "fenced"
+        assert (await stores.jobs.transfer(first.lease, "c", **step_to(first, "x")))[0] == "fenced"
         assert (await stores.jobs.finish(first.lease, "c", [done(leg=0)], []))[0] == "fenced"
         assert await texts_of(stores, job) == ["B starts", "B: 1"]
 
@@ -77,7 +77,7 @@ def test_a_writer_that_remembers_more_than_the_server_stops_and_the_leg_goes_on_
             await note(stores, leg, "2", "A: forgotten")
         pause: list[Record] = [LegSuspended(leg=0, cause="retry", delay_s=0)]
         assert (await stores.jobs.suspend(leg.lease, "c", pause, 0.0))[0] == "moved"
-        assert (await stores.jobs.transfer(leg.lease, "c", step_to(leg, "x")))[0] == "moved"
+        assert (await stores.jobs.transfer(leg.lease, "c", **step_to(leg, "x")))[0] == "moved"
         assert (await stores.jobs.finish(leg.lease, "c", [done(leg=0)], []))[0] == "moved"
         await as_any(stores.client.zadd(keys.LEASES, {job: 1}))
         second = await claimed(stores, job, "B#1")

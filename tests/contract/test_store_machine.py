@@ -155,7 +155,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 99), to=st.sampled_from(AGENTS))
     def transfer(self, pick: int, to: str) -> None:
         leg = self.some_leg(pick)
-        self.do(self.stores.jobs.transfer(leg.lease, self.name(), step_to(leg, to, max_depth=4)))
+        self.do(self.stores.jobs.transfer(leg.lease, self.name(), **step_to(leg, to, max_depth=4)))
 
     @precondition(lambda self: self.held)
     @rule(pick=st.integers(0, 99))

@@ -1,4 +1,4 @@
-from ekiden.shared.handoff import HandoffContext, History, first_context
+from ekiden.shared.handoff import Frame, HandoffContext, History, first_context
 
 JOB = "abcdefghij234567.1"
 MB = 1_000_000
@@ -21,6 +21,13 @@ def test_each_handoff_makes_the_chain_one_longer_and_one_deeper() -> None:
     assert (context.from_agent, context.to_agent) == ("代码修复", "reviewer")
     assert context.metadata.handoff_chain == ("user", "lead", "代码修复", "reviewer")
     assert context.metadata.chain_depth == 2
+
+
+def test_a_return_takes_agents_off_the_chain_but_none_off_the_depth() -> None:
+    lead = first_context(JOB).advance("lead", "routed by rule", is_route=True)
+    frame = Frame(agent="lead", leg=1, call_id="c", from_agent="user", chain_length=2)
+    back = lead.advance("helper", "please", call=frame).come_back("done", is_error=False, upto=3)
+    assert (back.metadata.handoff_chain, back.metadata.chain_depth) == (("user", "lead"), 1)
 
 
 def test_every_handoff_has_an_id_of_its_own_and_the_jobs_correlation_and_trace() -> None:

@@ -11,14 +11,27 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.handoff import Frame, HandoffContext, first_context
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
-from ekiden.shared.records import ModelReplied, Noticed, Record, ToolFinished, ToolStarted, decode_record, encode_record
+from ekiden.shared.records import (
+    HandedOff,
+    ModelReplied,
+    Noticed,
+    Record,
+    ToolFinished,
+    ToolStarted,
+    decode_record,
+    encode_record,
+)
 from ekiden.shared.relay.message import LegMessage
 
 STORED = Path(__file__).parent / "stored"
 RECORDS = sorted(STORED.glob("record_*.json"))
 TYPES = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Record)[0])}
+
+ROUTE = first_context("abcdefghijklmnop.1").advance("lead", "routed", is_route=True)
+CALL = Frame(agent="lead", leg=1, call_id="c", from_agent="user", chain_length=2)
+CALLED = ROUTE.advance("helper", "help", call=CALL)
 
 
 def stored(path: Path) -> Any:
@@ -62,6 +75,26 @@ def test_a_stored_record_is_read_and_written_as_it_was(path: Path) -> None:
 def test_fields_of_a_later_version_are_ignored(path: Path) -> None:
     example = stored(path)
     assert decode_record(json.dumps(with_more(example))) == decode_record(json.dumps(example))
+
+
+@pytest.mark.parametrize(
+    ("leg", "context", "kind"),
+    [(0, ROUTE, "route"), (1, CALLED, "handoff"), (2, CALLED.come_back("done", is_error=False, upto=3), "return")],
+)
+def test_how_control_moved_is_written_with_the_record_and_told_of_older_ones(
+    leg: int, context: HandoffContext, kind: str
+) -> None:
+    written = json.loads(encode_record(HandedOff(leg=leg, context=context)))
+    older = json.dumps({name: value for name, value in written.items() if name != "kind"})
+    assert written["kind"] == kind
+    assert decode_record(older) == HandedOff(leg=leg, context=context)
+
+
+def test_how_control_moved_is_decided_once_and_then_read() -> None:
+    written = json.loads(encode_record(HandedOff(leg=1, context=CALLED)))
+    record = decode_record(json.dumps(written | {"kind": "route"}))
+    assert isinstance(record, HandedOff)
+    assert record.kind == "route"
 
 
 def test_every_record_type_has_a_stored_example() -> None:

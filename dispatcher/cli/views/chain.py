@@ -44,9 +44,9 @@ def hops_of(story: Story) -> list[Hop]:
         if leg.moved is None:
             continue  # the routing
         context = leg.moved.context
-        if context.returned is not None:
+        if (back := context.returned) is not None:
             ended = hops[-1].leg.agent if hops else context.from_agent
-            hops.append(Hop(leg, ended, context.returned.text, context.returned.is_error))
+            hops.append(Hop(leg, ended, back.text, back.is_error))
         else:
             hops.append(Hop(leg, context.from_agent, context.reason))
     return hops

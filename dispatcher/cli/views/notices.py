@@ -35,16 +35,15 @@ class Notices:
         self._symbols = symbols
 
     def move(self, record: HandedOff, agent: str) -> Notice:
-        """Say that ``agent`` handed over, gave control back, or (leg 0) had this job begun by another one."""
+        """Say that ``agent`` handed over, gave control back, or had this job begun by another one."""
         context = record.context
-        if record.leg == 0:
+        if record.kind == "route":
             edge = f"{context.from_agent} {self._symbols['calls']} {context.to_agent}"
             return Notice("child", f"{edge}: {self.cut(context.reason)}", "bold cyan")
-        if context.returned is not None:
-            word = " without a result" if context.returned.is_error else ""
-            said = self.cut(context.returned.text)
-            style = "yellow" if context.returned.is_error else "bold cyan"
-            return Notice("return", f"{agent} returned to {context.to_agent}{word}: {said}", style)
+        if (back := context.returned) is not None:
+            word = " without a result" if back.is_error else ""
+            style = "yellow" if back.is_error else "bold cyan"
+            return Notice("return", f"{agent} returned to {context.to_agent}{word}: {self.cut(back.text)}", style)
         edge = f"{context.from_agent} {self._symbols['arrow']} {context.to_agent}"
         if record.call_id is None:
             why = on_completion(context.reason)

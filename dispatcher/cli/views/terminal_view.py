@@ -243,7 +243,8 @@ class TerminalView:
         self._line("tool", f"{about}{took}{failure}", "red" if result.is_error else "dim")
 
     def _handed_off(self, record: HandedOff, _: Entry) -> None:
-        if record.leg or parent_of(self._job) is not None:  # else it is the route, which is told with its figures
+        # The route itself is told with its figures.
+        if record.kind != "route" or parent_of(self._job) is not None:
             self._say(self._notices.move(record, self._agent(record.leg)))
 
     def _refused(self, record: Refused, _: Entry) -> None:
@@ -344,7 +345,7 @@ class _ChildView(TerminalView):
         self._say(self._notices.child(self._name, record.prompt, self._job))
 
     def _handed_off(self, record: HandedOff, entry: Entry) -> None:
-        if record.leg:
+        if record.kind != "route":
             super()._handed_off(record, entry)
 
     def _suspended(self, record: LegSuspended, entry: Entry) -> None:

@@ -36,7 +36,7 @@ def test_agents_that_have_gone_are_served_while_jobs_wait_for_them() -> None:
         serving = QueueSelection()  # of a worker that starts now
         await stores.client.delete(queue_for("a"))  # its message was taken
         assert await serving.queues(stores, []) == [queue_for("c")], "nobody waits"
-        await stores.jobs.transfer(leg.lease, "t", step_to(leg, "b"))
+        await stores.jobs.transfer(leg.lease, "t", **step_to(leg, "b"))
         assert await serving.queues(stores, [queue_for("c")]) == [queue_for("b")]
         assert (await claimed(stores, job)).context.to_agent == "b"
 

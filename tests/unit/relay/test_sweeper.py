@@ -7,7 +7,7 @@ import fakeredis
 import pytest
 
 from ekiden.shared.handoff import Frame
-from ekiden.shared.records import Ended, HandedOff, LegSuspended, Retried
+from ekiden.shared.records import Ended, LegSuspended, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.relay.sweeper import sweep
 from ekiden.shared.stores import keys
@@ -114,8 +114,8 @@ def test_control_comes_back_from_an_agent_that_dies_again_and_again(backend: Bac
         lead = await moved(stores, job, "lead")
         frame = Frame(agent="lead", leg=1, call_id="c1", from_agent="user", chain_length=2)
         context = lead.context.advance("helper", "please", call=frame)
-        step = step_to(lead, "helper", context=context, records=(HandedOff(leg=1, context=context, call_id="c1"),))
-        assert await stores.jobs.transfer(lead.lease, "t", step) == ("ok", "")
+        step = step_to(lead, "helper", context=context)
+        assert await stores.jobs.transfer(lead.lease, "t", **step) == ("ok", "")
         await claimed(stores, job)
         for attempt in range(2):
             await expire(stores, job)

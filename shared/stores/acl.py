@@ -15,7 +15,7 @@ __all__ = ["ROLES", "Role"]
 _CONNECTS = ("ping", "select", "info", "time", "subscribe", "unsubscribe")
 """Not ``CLIENT SETINFO``, which redis-py can do without: Redis 7.0 does not know it, and refuses a rule of it."""
 _READS = (
-    *("exists", "get", "hget", "hgetall", "hmget", "hvals", "lindex", "llen", "mget", "smembers"),
+    *("exists", "get", "hget", "hgetall", "hkeys", "hmget", "hvals", "lindex", "llen", "mget", "smembers"),
     *("xlen", "xrange", "xread", "xrevrange", "zcard", "zrange", "zrangebylex", "zrangebyscore", "zrevrange"),
 )
 _WRITES = (

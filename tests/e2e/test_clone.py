@@ -164,7 +164,8 @@ def test_a_hostile_repository_writes_nothing_tells_nobody_and_runs_nothing(
     canary = tmp_path / "canary"
     hostile(ekiden.folder, canary)
     before = sorted(path for path in ekiden.folder.rglob("*"))
-    ours = (str(Path(ekiden.env["HOME"], ".local")), ekiden.env["TMPDIR"], "/tmp/ekiden-", "/dev/", "/proc/")
+    own = (str(Path(ekiden.env["HOME"], *names)) for names in ((".local",), (".cache",)))
+    ours = (*own, ekiden.env["TMPDIR"], "/tmp/ekiden-", "/dev/", "/proc/")
     programs = {str(Path(sys.executable)), str(Path(sys.executable).resolve())}
     for number, args in enumerate(COMMANDS if observe is by_python else COMMANDS[:1]):
         seen = observe(ekiden, args, tmp_path / f"seen-{number}")

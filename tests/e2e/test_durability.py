@@ -18,7 +18,7 @@ from ekiden.shared.records import Ended, LegStarted, ModelReplied, ToolFinished,
 from tests.integration.team import Effects, Team, counting, over
 
 AGENT = "---\nname: {name}\ndescription: {name}\ntools: '*'\n{more}---\nWork.\n"
-AGENTS = {"quick": "", "slow": "", "paying": "", "shell": "", "lacking": "tools: [read_mind]\n", "newest": ""}
+AGENTS = {"quick": "", "slow": "", "paying": "", "shell": "", "lacking": "tools: [bash]\n", "newest": ""}
 SCRIPT = """
 agents:
   quick:

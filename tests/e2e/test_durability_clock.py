@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.records import LegStarted
+from ekiden.shared.records import LegStarted, LegSuspended
 from tests.doubles.clocks import ServerClock
 from tests.e2e.program import wait_until
 from tests.integration.proxy import Server
@@ -119,9 +119,11 @@ async def waits(client: Client, job: str, killed_ms: int, dying: int) -> AsyncIt
     """Yield how long after the death legs of ``job`` were begun again, in s; none but the dead one's may be."""
     begun: dict[int, str] = {}
     for entry in await client.entries(job):
-        if not isinstance(start := entry.record, LegStarted):
-            continue
-        if start.attempt > 1:
-            assert f".{dying}." in begun[start.leg], "a living worker lost a leg"
-            yield (entry.at_ms - killed_ms) / 1000
-        begun[start.leg] = start.worker
+        match entry.record:
+            case LegSuspended(leg=leg):  # which ends an attempt in order, and is not counted as one
+                begun.pop(leg)
+            case LegStarted(leg=leg, worker=worker):
+                if leg in begun:
+                    assert f".{dying}." in begun[leg], "a living worker lost a leg"
+                    yield (entry.at_ms - killed_ms) / 1000
+                begun[leg] = worker

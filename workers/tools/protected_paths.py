@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ekiden.shared.globs import compiled_glob
 from ekiden.shared.patterns import Pattern
-from ekiden.shared.project_folders import state_folder
+from ekiden.shared.project_folders import cache_folder, state_folder
 from ekiden.shared.server_supervisor import KEEPER_LOCK
 from ekiden.shared.settings_files import global_file
 
@@ -118,13 +118,13 @@ def closed_in(folder: Path, root: Path) -> set[str]:
 
 def _closed(root: Path) -> list[Path]:
     kernel = [top for top in _KERNEL if not root.is_relative_to(top)]
-    return [*kernel, *_ours(os.environ.get("HOME"), os.environ.get("XDG_STATE_HOME"))]
+    return [*kernel, *_ours(*map(os.environ.get, ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")))]
 
 
 @cache
 def _ours(*_environment: str | None) -> tuple[Path, ...]:
     """Return the real paths of what is Ekiden's or the user's own; they depend on the ``_environment``."""
-    return tuple(Path(os.path.realpath(path)) for path in (state_folder(), global_file()))
+    return tuple(Path(os.path.realpath(path)) for path in (state_folder(), cache_folder(), global_file()))
 
 
 def _as_path(names: Sequence[str]) -> bytes:

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -40,24 +42,31 @@ def is_of(process: psutil.Process, mark: Path) -> bool:
         return False
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path: the tests' servers have their sockets in folders below it."""
+    with tempfile.TemporaryDirectory(prefix="ekiden-") as path:
+        yield Path(path)
+
+
 @pytest.mark.parametrize(
     ("processes", "how"), [("0", signal.SIGKILL), ("0", signal.SIGINT), ("1", signal.SIGTERM)], ids=str
 )
-def test_leaves_no_process(tmp_path: Path, processes: str, how: signal.Signals) -> None:
-    (tmp_path / "test_long.py").write_text(TEST)
-    options = ["-n", processes, "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "tests")]
+def test_leaves_no_process(folder: Path, processes: str, how: signal.Signals) -> None:
+    (folder / "test_long.py").write_text(TEST)
+    options = ["-n", processes, "-p", "no:cacheprovider", "--basetemp", str(folder / "tests")]
     running = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, tmp_path / "test_long.py"],
+        [sys.executable, "-m", "pytest", *options, folder / "test_long.py"],
         # of the run that this test is part of, the one that it starts is no part
-        env={**{name: value for name, value in os.environ.items() if "PYTEST" not in name}, MARK: str(tmp_path)},
+        env={**{name: value for name, value in os.environ.items() if "PYTEST" not in name}, MARK: str(folder)},
         stdout=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: list((tmp_path / "tests").rglob("up")), 60, "the test runs")
-        assert len(programs_of(tmp_path)) >= 5, "pytest, a template, two servers, two programs: so they are found"
+        wait_until(lambda: list((folder / "tests").rglob("up")), 60, "the test runs")
+        assert len(programs_of(folder)) >= 5, "pytest, a template, two servers, two programs: so they are found"
         running.send_signal(how)
         running.wait(60)
-        wait_until(lambda: not programs_of(tmp_path), 60, f"still there: {programs_of(tmp_path)}")
+        wait_until(lambda: not programs_of(folder), 60, f"still there: {programs_of(folder)}")
     finally:
-        for program in programs_of(tmp_path):
+        for program in programs_of(folder):
             program.kill()

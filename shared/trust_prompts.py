@@ -85,7 +85,7 @@ def _summary(rights: Iterable[Right]) -> str:
     subjects = list(dict.fromkeys(right.subject for right in rights))
     agents = [subject.removeprefix("agent ") for subject in subjects if subject.startswith("agent ")]
     others = [subject for subject in subjects if not subject.startswith("agent ")]
-    parts = [f"agents {_some(agents)} load with tools that only read, and count behind all others"] if agents else []
+    parts = [f"agents {_some(agents)} get only tools that read, and count behind all others"] if agents else []
     return "; ".join([*parts, *([f"ignored {_some(others)}"] if others else [])])
 
 

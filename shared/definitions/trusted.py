@@ -115,4 +115,7 @@ def _as_a_strangers(agent: AgentDefinition) -> AgentDefinition:
 
 def _tell(project: Path, names: Iterable[str], grants: Grants) -> None:
     because = f" ({grants.problem})" if grants.problem else ""
-    tell(project, f"agents {', '.join(names)} load with tools that only read, and count behind all others{because}")
+    tell(
+        project,
+        f"agents {', '.join(names)} get only tools that read, and count behind all others{because}",
+    )

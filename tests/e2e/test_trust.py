@@ -72,7 +72,7 @@ def test_a_repository_that_wants_to_run_a_command_at_any_request_runs_none(clone
     [said] = done.stderr.splitlines()
     assert said == (
         f"ekiden: the folder {str(clone.folder)!r} {NOT_TRUSTED}agents code-fixer, codebase-investigator, debugger, "
-        "reviewer load with tools that only read, and count behind all others; ignored setting "
+        "reviewer get only tools that read, and count behind all others; ignored setting "
         "ekiden.model, setting agents.routing.default_agent, setting agents.routing.fallback, setting "
         f"ekiden.scripts_dir. {ADVICE}"
     )
@@ -278,7 +278,7 @@ def test_sub_folders_share_the_projects_data_and_its_trust(clone: Program) -> No
     answer = clone.scripts(ANSWER_SCRIPT)
     first = clone.run("run", "--agent", "gardener", "water", env=answer)
     assert first.returncode == 0, first.stdout + first.stderr
-    assert "agents gardener load with tools that only read" in first.stderr
+    assert "agents gardener get only tools that read" in first.stderr
     below = Program(deep, clone.env)
     assert len(below.run("jobs", "--json").stdout.splitlines()) == 1
     assert below.run("trust", "--yes").returncode == 0
@@ -361,7 +361,7 @@ def test_pools_of_celery_know_what_is_not_trusted(clone: Program, tmp_path: Path
         env = {"EKIDEN_REDIS_URL": server.url}
         program = [sys.executable, "-P", "-m", "celery", "-A", "ekiden.dispatcher.app", "worker"]
         pool = clone.start(program=program, env=env)
-        pool.wait_for("agents gardener load with tools that only read", 40)
+        pool.wait_for("agents gardener get only tools that read", 40)
         wait_until(lambda: "dispatcher" in clone.run("status", "--json", env=env).stdout)
         assert pool.output.count(NOT_TRUSTED) == 2
         assert "ignored settings ekiden.lease_s" in pool.output

@@ -84,8 +84,8 @@ class ToolRunner:
         names = sorted(self._offered())
         near = nearest(name, names)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        offered = ", ".join(names) or "none"
-        raise ToolError(f"there is no tool {shortened(name, _MAX_INPUT_CHARS)!r}: {hint}offered are {offered}")
+        offered = f"offered are {', '.join(names)}" if names else "this agent is offered none"
+        raise ToolError(f"there is no tool {shortened(name, _MAX_INPUT_CHARS)!r}: {hint}{offered}")
 
     async def _run(self, tool: Tool, args: Any, context: ToolContext) -> Any:
         if tool.is_async:

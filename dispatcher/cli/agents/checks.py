@@ -131,7 +131,7 @@ class Checker:
         lines = _lines_of(file.path)
         checks += [
             Check(_model_title(agent.model or self.default_model), tuple(self._model(agent, lines))),
-            Check(_titled("Tools", agent.allowed), _of(file.problems, "tools") + tuple(self._tools(agent, lines))),
+            Check(_titled("Tools", _available(agent)), _of(file.problems, "tools") + tuple(self._tools(agent, lines))),
             Check(_titled("MCP servers", _servers_of(agent), "configured"), tuple(self._unconfigured(agent, lines))),
             Check("System prompt not empty", _of(file.problems, "instructions")),
             Check("Handoffs and sub-agents lead to agents", self._edges(agent, lines)),
@@ -154,6 +154,8 @@ class Checker:
                 then = "waits until" if known.ever_has(name) else "works without, until"
                 text = f"{known.whose} the tool {name!r}: the agent {then} a worker has it{hint}"
                 yield Finding("warning", text, line)
+        if agent.allowed and not _available(agent):
+            yield Finding("warning", "all that the file allows it also forbids: the agent works without any tool", line)
         for name in agent.tools.deny if agent.tools else ():
             if not (name.startswith("mcp.") or known.ever_has(name) or tools_meant(name) or is_foreign(name)):
                 text = f"{name!r} is forbidden, and {known.whose} such a tool{_near(name, known.names)}"
@@ -190,6 +192,11 @@ def _model_title(model: str) -> str:
 def _titled(what: str, names: Iterable[str], state: str = "available") -> str:
     listed = ", ".join(names)
     return f"{what} [{listed}] {state}" if listed else f"{what} {state}"
+
+
+def _available(agent: AgentDefinition) -> list[str]:
+    """Return what the file allows and does not forbid again: names, and patterns as they stand."""
+    return [entry for entry in agent.allowed if set(entry) & set("*?[") or agent.permits(entry)]
 
 
 def _servers_of(agent: AgentDefinition) -> tuple[str, ...]:

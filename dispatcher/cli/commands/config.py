@@ -157,7 +157,9 @@ def _checked(name: str, value: str) -> Any:
 
 def _require_usable(name: str, value: Any, globally: bool) -> None:
     """Refuse a value of which nothing could be made, the other settings being what they are."""
-    from ekiden.shared.llm.models import unserved_model  # 70 ms that reading a setting does without
+    from ekiden.dispatcher.bootstrap import strategies_of  # what reading a setting does without
+    from ekiden.dispatcher.routing.overrides import no_strategy
+    from ekiden.shared.llm.models import unserved_model
 
     try:
         load_settings()
@@ -169,6 +171,8 @@ def _require_usable(name: str, value: Any, globally: bool) -> None:
     Redactor(settings.redact, secrets=settings.secrets)  # which reads patterns and signing keys
     if name in _MODELS and (problem := unserved_model(settings)) is not None:
         raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {problem}")
+    if name == "routing_strategy" and value not in (known := strategies_of(settings)):
+        raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {no_strategy(value, known)}")
 
 
 def _shown(value: Any) -> str:

@@ -72,6 +72,7 @@ def test_what_commands_get_is_listed_by_name_and_can_be_added_to(monkeypatch: py
         ("ekiden.model", "gemni-2.5-pro", "no provider here"),
         ("ekiden.model_aliases", '{"best": "opus"}', "no provider here has a model 'opus'"),
         ("agents.routing.llm.model", "gpt-4o", "no provider here"),
+        ("agents.routing.strategy", "foo", "there is no strategy 'foo'"),
         ("quarantine_from", "5", r"more than ekiden\.quarantine_from"),
         ("max_attempts", "2", r"more than ekiden\.quarantine_from"),
         ("signing_key", "short", "signing"),

@@ -160,7 +160,10 @@ def test_names_the_offered_tools_when_one_is_unknown(tool_runner: ToolRunner, co
 def test_does_not_run_a_tool_that_is_not_offered(tool_runner: ToolRunner, context: ToolContext) -> None:
     narrow = tool_runner.only([refuse])
     assert _run(narrow, context, "say", text="x").is_error
-    assert _run(tool_runner.only([]), context, "say", text="x").content == "there is no tool 'say': offered are none"
+    assert (
+        _run(tool_runner.only([]), context, "say", text="x").content
+        == "there is no tool 'say': this agent is offered none"
+    )
     assert _run(tool_runner, context, "say", text="x").content == "x"
 
 

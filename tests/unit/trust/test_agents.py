@@ -109,7 +109,7 @@ def test_an_agent_of_an_untrusted_project_has_the_safe_tools_and_one_that_is_tru
     assert tools_of(in_force()["mine"]) == {"read_file"}
     assert tools_of(in_force()["greedy"]) == SAFE_TOOLS
     assert capsys.readouterr().err == (
-        f"ekiden: the folder {str(project)!r} is not trusted: agents greedy, mine load with tools that only read, and "
+        f"ekiden: the folder {str(project)!r} is not trusted: agents greedy, mine get only tools that read, and "
         "count behind all others. `ekiden trust` shows what it asks for, and grants it\n"
     )
     trust_what_it_asks_for(project)

@@ -215,7 +215,7 @@ def test_without_a_terminal_the_user_is_told_once_what_the_folder_does_not_get(
 ) -> None:
     settle_trust(False)
     assert capsys.readouterr().err == (
-        f"ekiden: the folder {str(hostile)!r} is not trusted: agents lure load with tools that only read, and count "
+        f"ekiden: the folder {str(hostile)!r} is not trusted: agents lure get only tools that read, and count "
         "behind all others; ignored setting ekiden.redis_url. `ekiden trust` shows what it asks for, and grants it\n"
     )
     load_settings()

@@ -144,5 +144,5 @@ def test_deep_arguments_are_a_call_that_the_model_is_told_of(world: World, strea
 @BOTH
 def test_arguments_too_deep_to_be_read_at_all_are_asked_for_again(world: World, stream: bool) -> None:
     world.rule("nest too deep", {"text": "flatter"})
-    world.rule("^go", {"raw": nested_call(3_000, stream)})
+    world.rule("^go", {"raw": nested_call(100_000, stream)})
     assert world.ask("go", stream=stream).message.text == "flatter"

@@ -1,11 +1,11 @@
 """The settings files: JSON with comments that others write to as well, so what is not ours is kept as it is."""
 
 import json
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ekiden.shared.atomic_file import replace_atomically
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.jsonc import set_in, unset_in, without_comments
 from ekiden.shared.project_folders import project_of
@@ -38,7 +38,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from error
     try:
         plain = without_comments(text)
-        values = read_json(plain) if plain.strip() else {}
+        values = read_json(plain) if plain.strip(" \t\r\n") else {}
     except json.JSONDecodeError as error:
         raise ConfigurationError(f"{path}:{error.lineno}: no valid JSON: {error.msg}; mend the file") from error
     except ValueError as error:
@@ -55,7 +55,7 @@ def _text_of(path: Path) -> str:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise ConfigurationError(f"{path}: is larger than {_LARGEST} bytes: no settings are. Shorten it")
-    return data.decode("utf-8-sig")
+    return data.decode("utf-8")
 
 
 def value_at(values: Mapping[str, Any], key: str) -> Any:
@@ -88,9 +88,6 @@ def _write(path: Path, text: str) -> None:
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as file:
-            file.write(text)
-        Path(file.name).chmod(target.stat().st_mode if target.exists() else 0o600)
-        Path(file.name).replace(target)
-    except OSError as error:
+        replace_atomically(target, text.encode(), target.stat().st_mode & 0o7777 if target.exists() else 0o600)
+    except (OSError, UnicodeEncodeError) as error:
         raise ConfigurationError(f"{path}: cannot be written: {error}") from error

@@ -5,12 +5,12 @@ import fcntl
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ekiden.shared.atomic_file import replace_atomically
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_folders import digest_of, private_folder, state_folder
 from ekiden.shared.trust.rights import Right
@@ -154,8 +154,4 @@ def _write(said: Remembered) -> None:
     fields: dict[str, Any] = {"v": _VERSION, "path": str(said.project), "vouched": said.is_vouched}
     fields |= {"granted": _rows(said.granted), "refused": _rows(said.refused)}
     path = _file(said.project)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False) as file:  # 0600
-        json.dump(fields, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(path)
+    replace_atomically(path, json.dumps(fields, indent=1).encode(), 0o600)

@@ -1,6 +1,8 @@
 """JSON with comments: read, and changed in place."""
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,7 +49,7 @@ def test_nothing_else_is_allowed_than_json_with_comments(text: str) -> None:
         ("ui.size", [], '*/" // a // in a text\n', '*/", // a // in a text\n    "size": []\n'),
         ("agents.on", True, "  }\n}", '  },\n  "agents": {\n    "on": true\n  }\n}'),
         ("ekiden.concurrency", None, '{"concurrency": 3}', "{}"),
-        ("ekiden", None, '  "ekiden": {"concurrency": 3}, /*', " /*"),
+        ("ekiden", None, '  "ekiden": {"concurrency": 3}, /* mine,\n  of two lines */\n', ""),
         ("ui.theme.colour", None, "", ""),
     ],
 )
@@ -81,6 +83,59 @@ def test_of_a_name_that_stands_there_twice_the_last_counts_and_both_go() -> None
     text = '{"a": 1, "a": 2, "b": 3}'
     assert read(set_in(text, ["a"], 4)) == {"a": 4, "b": 3}
     assert read(unset_in(text, ["a"])) == {"b": 3}
+    many = '{"a": {"b": 1' + ', "a": 1' * 3000 + "}}"
+    assert unset_in(many, ["a", "a"]) == '{"a": {"b": 1}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ('{\n  // above\n  "a": 1, // of a\n  "b": 2\n}', '{\n  // above\n  "b": 2\n}'),
+        ('{\n  "b": 2, // of b\n  "a": 1 // of a\n}', '{\n  "b": 2 // of b\n}'),
+        ('{\n  "a": 1 /* of */, /* a,\n  too */\n  "b": 2\n}', '{\n  "b": 2\n}'),
+        ('{\n  "a": 1 // of a\n  , "b": 2\n}', '{\n   "b": 2\n}'),
+        ('{\n  "a": 1, "b": 2 // of both\n}', '{\n "b": 2 // of both\n}'),
+        ('{"a": 1, // of the line\n  "b": 2}', '{ // of the line\n  "b": 2}'),
+        ('{"b": 1 /* of b */, /* of a */ "a": 2}', '{"b": 1 /* of b */ /* of a */}'),
+        ('{\r\n  "a": 1, // of a\r\n  "b": 2\r\n}', '{\r\n  "b": 2\r\n}'),
+        ('{\n  "a": 1, // of a\n  "b": 2,\n  "a": 3 // of a\n}', '{\n  "b": 2\n}'),
+    ],
+)
+def test_a_comment_goes_with_the_member_whose_line_it_ends(text: str, changed: str) -> None:
+    assert unset_in(text, ["a"]) == changed
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ('{\r\n  "z": 0 // c\r\n}\r\n', '{\r\n  "z": 0, // c\r\n  "a": {\r\n    "b": 1\r\n  }\r\n}\r\n'),
+        ('{\r\n  "a": 0\n}', '{\r\n  "a": {\r\n    "b": 1\r\n  }\n}'),
+        ("// mine\r\n", '// mine\r\n{\r\n  "a": {\r\n    "b": 1\r\n  }\r\n}\r\n'),
+        ('\ufeff{"a": {"b": 0}}', '\ufeff{"a": {"b": 1}}'),
+        ("\ufeff{}", '\ufeff{\n  "a": {\n    "b": 1\n  }\n}'),
+        ('{\n  "z": 0\n\n}', '{\n  "z": 0,\n  "a": {\n    "b": 1\n  }\n\n}'),
+        ('{\n  "z": 0 // c\u00a0\n}', '{\n  "z": 0, // c\u00a0\n  "a": {\n    "b": 1\n  }\n}'),
+    ],
+    ids=["line ends", "the first line end counts", "only a comment", "mark", "mark, new", "empty line", "comment"],
+)
+def test_what_is_written_keeps_to_the_line_ends_and_marks_of_the_file(text: str, changed: str) -> None:
+    value: Any = {"b": 1} if '"a": 0' in text else 1
+    assert set_in(text, ["a"] if '"a": 0' in text else ["a", "b"], value) == changed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: set_in('{"k": ""' + ', "k": "a text of some length"' * 40_000 + "}", ["x"], 1),
+        lambda: unset_in('{"k": 1' + ', "k": 1' * 40_000 + "}", ["k"]),
+        lambda: without_comments("/* " * 300_000),
+    ],
+    ids=["set", "unset", "comments without an end"],
+)
+def test_a_large_file_takes_seconds_and_not_minutes(change: Callable[[], str]) -> None:
+    started = time.process_time()
+    assert change()
+    assert time.process_time() - started < 15
 
 
 names = st.sampled_from(["a", "b", "c", 'quo"te', "//", "/*", "é"])
@@ -90,7 +145,7 @@ values = st.recursive(
     max_leaves=6,
 )
 objects = st.dictionaries(names, values, max_size=4)
-gaps = st.sampled_from(["", " ", "\n  ", "// c }\n", "/* , */", "\t", "\r\n"])
+gaps = st.sampled_from(["", " ", "\n  ", "// c }\n", "// c }\u00a0\r\n", "/* , */", "/* \n, */", "\t", "\r\n"])
 
 
 @st.composite

@@ -1,5 +1,6 @@
 """Settings: layers, their precedence, and what is said of a wrong one."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -142,3 +143,25 @@ def test_comments_in_a_file_are_read_over_and_kept_by_a_change() -> None:
     change_setting(path, "ekiden.concurrency", 4)
     change_setting(path, "ekiden.lease_s", None)
     assert path.read_text() == '{\n  // how many at once\n  "ekiden": {"concurrency": 4} /* mine */\n}\n'
+
+
+def test_a_change_keeps_a_files_byte_order_mark_and_line_ends() -> None:
+    project_file().parent.mkdir()
+    project_file().write_bytes(b'\xef\xbb\xbf{\r\n  "a": 1 // c\r\n}\r\n')
+    change_setting(project_file(), "b", 2)
+    assert project_file().read_bytes() == b'\xef\xbb\xbf{\r\n  "a": 1, // c\r\n  "b": 2\r\n}\r\n'
+    assert read_settings(project_file()) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("value", ["\ud800", "fine"], ids=["no text", "no place"])
+def test_a_change_that_cannot_be_written_leaves_nothing_behind(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_setting(project_file(), "ekiden.model", "before")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigurationError, match=r"settings\.json: cannot be written"):
+        change_setting(project_file(), "ekiden.model", value)
+    assert list(project_file().parent.iterdir()) == [project_file()]
+    assert read_settings(project_file()) == {"ekiden": {"model": "before"}}

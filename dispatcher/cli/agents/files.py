@@ -1,9 +1,9 @@
 """Agent files on disk: written at once or not at all."""
 
 import os
-import tempfile
 from pathlib import Path
 
+from ekiden.shared.atomic_file import replace_atomically, written_beside
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 
 __all__ = ["create_file", "delete_file", "replace_file"]
@@ -18,11 +18,8 @@ def create_file(path: Path, text: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        written = _written_beside(path, text.encode(), 0o644)
-        try:
+        with written_beside(path, text.encode(), 0o644) as written:
             _link(written, path)
-        finally:
-            written.unlink()
     except FileExistsError:
         raise InvalidRequest(f"{str(path)!r} exists already: edit it, or choose another name") from None
     except OSError as error:
@@ -38,7 +35,7 @@ def replace_file(path: Path, data: bytes) -> None:
     target = path.resolve()
     try:
         mode = target.stat().st_mode & 0o7777 if target.exists() else 0o644
-        _written_beside(target, data, mode).replace(target)
+        replace_atomically(target, data, mode)
     except OSError as error:
         raise ConfigurationError(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
 
@@ -60,13 +57,3 @@ def _link(written: Path, path: Path) -> None:
     except OSError:  # a file system without hard links
         with path.open("xb") as file:
             file.write(written.read_bytes())
-
-
-def _written_beside(path: Path, data: bytes, mode: int) -> Path:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    written = Path(file.name)
-    written.chmod(mode)
-    return written

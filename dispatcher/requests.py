@@ -49,6 +49,15 @@ class SubmitRequest(BaseModel):
             raise ValueError("the prompt is empty: say what is to be done")
         return prompt
 
+    @field_validator("agent")
+    @classmethod
+    def _can_be_a_name(cls, agent: str | None) -> str | None:
+        if agent is not None and not agent.isprintable():
+            raise ValueError(
+                "the agent's name holds a line break or another control character: no agent has such a name"
+            )
+        return agent
+
     @field_validator("state")
     @classmethod
     def _can_be_kept(cls, state: dict[str, Any]) -> dict[str, Any]:

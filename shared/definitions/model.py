@@ -65,6 +65,12 @@ def _between(low: float, high: float) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _one_line(name: str) -> str:
+    if not name.isprintable():  # records, logs and terminals show names as they are
+        raise ValueError("it must be one line of printable characters")
+    return name
+
+
 def _is_none(value: Any) -> bool:
     return value is None
 
@@ -234,7 +240,7 @@ class AgentDefinition(BaseModel):
 
     model_config = ConfigDict(frozen=True, serialize_by_alias=True)
 
-    name: str = Field(min_length=1, max_length=200)
+    name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
     title: str
     description: str
     instructions: str = ""

@@ -96,8 +96,6 @@ def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str
             "'name' is missing: give the agent one, kebab-case by convention ('code-fixer')"
             + ("" if said else ", and a 'description'")
         )
-    if not name.isprintable():
-        raise AgentFileError(f"'name' is {name!r}: it must be one line of printable characters", field="name")
     if name.casefold() in _RESERVED:
         raise AgentFileError(f"'name' is {name!r}: this name is reserved, take another", field="name")
     if said is None:

@@ -7,6 +7,7 @@ it is a line in a buffer. redis-py opens the connection (address, TLS, user, dat
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Self
 
 import hiredis
@@ -89,7 +90,7 @@ class Wire(asyncio.Protocol):
         await self._room.acquire()
         if self._lost is not None:
             self._room.release()
-            raise _again(self._lost)
+            raise copy(self._lost)
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._send(command, answer)
         return await answer
@@ -99,9 +100,9 @@ class Wire(asyncio.Protocol):
         if self._lost is None:
             self._send(command, None)
 
-    def close(self) -> None:
-        """Close the connection; whoever still waits is told that it is lost."""
-        self._lose(exceptions.ConnectionError("the connection was closed"))
+    def close(self, why: Exception) -> None:
+        """Close the connection; ``why`` is told to whoever still waits."""
+        self._lose(why)
 
     def data_received(self, data: bytes) -> None:
         """Give the answers in ``data`` to those who wait for them."""
@@ -172,9 +173,4 @@ class Wire(asyncio.Protocol):
         while self._unanswered:
             answer = self._next_waiting()
             if answer is not None and not answer.done():
-                answer.set_exception(_again(error))
-
-
-def _again(error: Exception) -> Exception:
-    """Return an error of its own for one of several callers."""
-    return type(error)(*error.args)
+                answer.set_exception(copy(error))  # each has its own

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
+from copy import copy
 from typing import Any, ParamSpec, TypeVar
 
 import redis.asyncio as redis
@@ -51,10 +52,14 @@ class _FairPool(redis.ConnectionPool):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._free = asyncio.Semaphore(self.max_connections)
+        self.is_closed = False
 
     async def get_connection(self, *_: Any, **__: Any) -> Any:
         """Return a connection once it is this caller's turn."""
         await self._free.acquire()
+        if self.is_closed:
+            self._free.release()
+            raise _closed()
         connection = self.get_available_connection()  # type: ignore[no-untyped-call]  # redis-py's
         try:
             await self.ensure_connection(connection)
@@ -71,16 +76,33 @@ class _FairPool(redis.ConnectionPool):
         finally:
             self._free.release()
 
+    def shut(self) -> None:
+        """Open no connection any more, not even for a command that is under way: redis-py would send it again."""
+        self.is_closed = True
+        for connection in self._in_use_connections:
+            connection.redis_connect_func = _refuse
+
+
+def _closed() -> exceptions.RedisError:
+    """Return what a closed client says: no ``ConnectionError``, after which a command is sent again."""
+    return exceptions.RedisError("the connection to the server was closed by this program: open another one")
+
+
+def _refuse(connection: object) -> None:  # the name is redis-py's
+    raise _closed()
+
 
 class PipelinedRedis(redis.Redis):
     """redis-py's client, whose short commands share one connection; all others borrow one of the pool's, as ever.
 
     Shared are those of ``_SHORT``, where the answer is short as well: a long one would keep others waiting. As with
-    redis-py, a command is sent again, after a pause, when its connection is lost.
+    redis-py, a command is sent again, after a pause, when its connection is lost. Unlike redis-py's, a client that was
+    closed refuses: nobody would close what it opened.
     """
 
+    connection_pool: _FairPool
     _wire: Wire | None = None
-    _opening: "asyncio.Task[Wire] | None" = None
+    _opening: "asyncio.Task[Wire | Exception] | None" = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -110,12 +132,13 @@ class PipelinedRedis(redis.Redis):
             self._wire.tell(_packed("UNSUBSCRIBE", channel))
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Close all connections."""
+        """Close all connections, for good; whoever still waits is told so."""
+        self.connection_pool.shut()
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
         if self._wire is not None:
-            self._wire.close()
+            self._wire.close(_closed())
         await super().aclose(close_connection_pool)
 
     async def _call(self, command: bytes) -> Any:
@@ -127,7 +150,7 @@ class PipelinedRedis(redis.Redis):
                 return await wire.call(command)
             except _SENT_AGAIN as error:
                 if isinstance(error, exceptions.ReadOnlyError):
-                    wire.close()
+                    wire.close(error)
                 failures += 1
                 if failures > retries:
                     raise
@@ -140,15 +163,27 @@ class PipelinedRedis(redis.Redis):
 
     async def _connected(self) -> Wire:
         """Return the shared connection; opened by the first who needs it, for all."""
-        if self._wire is None or self._wire.is_lost:
-            if self._opening is None or self._opening.done():
-                self._opening = asyncio.get_running_loop().create_task(self._opened())
-            return await asyncio.shield(self._opening)
-        return self._wire
+        if self.connection_pool.is_closed:
+            raise _closed()
+        if self._wire is not None and not self._wire.is_lost:
+            return self._wire
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.get_running_loop().create_task(self._opened())
+        opening = self._opening
+        await asyncio.wait({opening})
+        if self.connection_pool.is_closed:
+            raise _closed()
+        if isinstance(opened := opening.result(), Exception):
+            raise copy(opened) from opened
+        return opened
 
-    async def _opened(self) -> Wire:
+    async def _opened(self) -> Wire | Exception:
+        """Return a new connection, or why there is none: whoever still waits for it raises that, if anybody does."""
         timeout_s: float = self.connection_pool.connection_kwargs["socket_timeout"]
-        wire = self._wire = await Wire.open(self.connection_pool, timeout_s, self._heard)
+        try:
+            wire = self._wire = await Wire.open(self.connection_pool, timeout_s, self._heard)
+        except Exception as error:
+            return error
         with suppress(exceptions.RedisError):
             await asyncio.gather(*(wire.call(_packed("SUBSCRIBE", channel)) for channel in self._listeners))
         for heard in list(self._listeners.values()):

@@ -97,6 +97,24 @@ def test_the_first_job_of_a_session_makes_it_in_one_step_however_often_it_is_sub
     backend.run(scenario)
 
 
+def test_a_session_that_is_gone_is_made_anew_by_its_first_request_alone(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = first_job_for("r1")
+        session = job.partition(".")[0]
+        first = replace(submission(job), begins=NewSession("ann", "sticky"))
+        await stores.jobs.submit(first)
+        assert await stores.jobs.reserve(session, "r2") == f"{session}.2"
+        await stores.client.delete(keys.session(session), keys.job(job), keys.journal(job))  # not the requests' numbers
+        with pytest.raises(UnknownJob):
+            await stores.jobs.reserve(session, "r2")
+        assert await stores.jobs.submit(first)
+        view = await stores.sessions.session(session)
+        assert (view.user, view.policy, view.jobs, view.active) == ("ann", "sticky", 1, job)
+        assert view.created_ms > 0
+
+    backend.run(scenario)
+
+
 def test_a_session_that_is_another_requests_is_not_begun_again(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)

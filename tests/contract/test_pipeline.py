@@ -4,13 +4,17 @@ import asyncio
 import gc
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from redis import exceptions
 
+from ekiden.shared.errors import StoreUnavailable
 from ekiden.shared.stores.pipeline import LONGEST, MOST_UNANSWERED, Wire, packed
-from ekiden.shared.stores.redis import Redis, as_any, connect
+from ekiden.shared.stores.redis import Redis, as_any, connect, translated
 from tests.integration.proxy import Proxy, Server, proxied_server
+from tests.integration.scratch import free_port
 
 ECHO = "return ARGV[1]"
 DEADLINE_S = 20.0
@@ -43,6 +47,30 @@ async def echo_of(client: Redis) -> Callable[[str], Awaitable[str]]:
     """Return what sends a text by a script, over the shared connection."""
     sha = await as_any(client.script_load(ECHO))
     return lambda text: as_any(client.evalsha(sha, 0, text))
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not happened():  # noqa: ASYNC110  # it happens on the server
+            await asyncio.sleep(0.01)
+
+
+async def writes(client: Redis, sha: str) -> list[Any]:
+    """What becomes of a write over the shared connection, of one over another, and of two in a pipeline."""
+    pipeline: Any = client.pipeline()
+    pipeline.incr("pipelined").incr("pipelined")
+    calls = client.evalsha(sha, 0), client.incr("borrowed"), pipeline.execute()
+
+    @translated
+    async def answer(call: Awaitable[Any]) -> Any:
+        return await call
+
+    return await asyncio.gather(*map(answer, map(as_any, calls)), return_exceptions=True)
+
+
+def are_refused(found: list[Any]) -> bool:
+    """Whether all were told, in our words, that their client is closed."""
+    return all(isinstance(one, StoreUnavailable) and "closed by this program" in str(one) for one in found)
 
 
 async def connections(client: Redis) -> int:
@@ -159,7 +187,7 @@ def test_no_more_commands_than_so_many_are_on_their_way(line: tuple[Server, Prox
         await asyncio.sleep(0)
         assert len(wire._unanswered) == MOST_UNANSWERED
         assert set(await asyncio.gather(*calls)) == {"PONG"}
-        wire.close()
+        wire.close(exceptions.ConnectionError())
 
     run(line[0].url, scenario)
 
@@ -193,6 +221,86 @@ def test_a_connection_that_was_opened_for_a_caller_who_has_gone_is_closed_with_t
             await client.aclose()
         del client, call
         gc.collect()  # a connection that is left open says so
+
+    asyncio.run(scenario())
+
+
+def test_a_closed_client_sends_nothing_again_and_refuses_whatever_comes(line: tuple[Server, Proxy]) -> None:
+    admin = line[0].admin
+    before = len(admin.client_list())
+
+    def at_work() -> int:
+        return sum("b" in one["flags"] for one in admin.client_list())
+
+    async def scenario() -> None:
+        client = connect(line[0].url)
+        sha = str(admin.script_load("return redis.call('INCR', 'shared')"))
+        await as_any(client.evalsha(sha, 0))
+        admin.client_pause(60_000, all=False)
+        calls = asyncio.ensure_future(writes(client, sha))
+        await until(lambda: at_work() == 3)
+        await client.aclose()
+        assert are_refused(await calls)
+        assert are_refused(await writes(client, sha))
+        with pytest.raises(exceptions.RedisError, match="closed by this program"):
+            await as_any(client).listen("channel", lambda: None)
+        await until(lambda: len(admin.client_list()) <= before)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        admin.client_unpause()
+    assert admin.mget("shared", "borrowed", "pipelined") == ["1", None, None]
+
+
+def test_callers_are_refused_and_not_cancelled_when_a_client_is_closed_that_is_just_connecting() -> None:
+    async def scenario() -> None:
+        came, gone = list[object](), list[object]()
+
+        async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            came.append(writer)
+            with suppress(OSError):
+                while await reader.read(1000):
+                    pass
+            gone.append(writer)
+            writer.close()
+
+        async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+            client = connect(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            calls = asyncio.ensure_future(writes(client, "0" * 40))
+            await until(lambda: len(came) == 3)
+            await client.aclose()
+            assert are_refused(await calls)
+            await until(lambda: len(gone) == len(came))
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_a_connection_that_cannot_be_had_gets_an_error_of_its_own() -> None:
+    async def scenario() -> None:
+        client = connect(f"redis://127.0.0.1:{free_port()}", retries=0)
+        found = await asyncio.gather(*(as_any(client.get("x")) for _ in range(10)), return_exceptions=True)
+        assert {type(one) for one in found} == {exceptions.ConnectionError}
+        assert len(set(map(id, found))) == len(found)
+        await client.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_cannot_be_had_and_that_nobody_waits_for_any_more_is_no_unheard_error() -> None:
+    async def scenario() -> None:
+        unheard = list[dict[str, Any]]()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+        client: Any = connect(f"redis://127.0.0.1:{free_port()}", retries=0)
+        call = asyncio.ensure_future(client.get("x"))
+        while client._opening is None:  # noqa: ASYNC110  # it has no event
+            await asyncio.sleep(0)
+        assert not client._opening.done()
+        call.cancel()
+        await asyncio.wait([call, client._opening])
+        del client, call
+        gc.collect()
+        assert not unheard
 
     asyncio.run(scenario())
 

@@ -320,6 +320,7 @@ HOSTILE: dict[str, tuple[str | bytes, str]] = {
     "unknown_field": (json.dumps({"ticket": TICKET, "request": REQUEST, "role": "admin"}), "role"),
     "unknown_field_of_the_request": (json.dumps({"ticket": TICKET, "request": REQUEST | {"catalog": "x"}}), "catalog"),
     "empty_prompt": (json.dumps({"ticket": TICKET, "request": REQUEST | {"prompt": " \n"}}), "the prompt is empty"),
+    "lines_in_a_name": (json.dumps({"ticket": TICKET, "request": REQUEST | {"agent": "a\nb"}}), "a line break"),
     "no_number": (json.dumps({"ticket": TICKET, "request": REQUEST | {"deadline_s": float("nan")}}), "deadline_s"),
     "for_ever": (json.dumps({"ticket": TICKET, "request": REQUEST | {"deadline_s": 1e300}}), "deadline_s"),
     "over_at_once": (json.dumps({"ticket": TICKET, "request": REQUEST | {"deadline_s": -1}}), "deadline_s"),

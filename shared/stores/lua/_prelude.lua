@@ -179,10 +179,10 @@ local function forget(job)
 end
 
 -- Give a request a job number in its session, which is made if it is to be new; the same number again for the same request.
--- number: the key that remembers it.
+-- number: the key that remembers it; what it says of a session that is gone counts for nothing.
 local function reserve(its, number, is_new, user, request_ttl, policy)
   local known = call('GET', number)
-  if known then return {'ok', known} end
+  if known and its.created_ms then return {'ok', known} end
   if is_new and its.created_ms then return {'taken'} end
   if not is_new and not its.created_ms then return {'gone'} end
   if is_new then put(its, 'created_ms', stamp, 'user', user, 'policy', policy) end

@@ -42,7 +42,7 @@ def test_a_title_stands_in_for_the_description() -> None:
         ({"name": "  ", "description": "d"}, "'name' is missing"),
         ({"name": "x"}, "needs a 'description'"),
         ({"name": 12, "description": "d"}, "'name' is 12: it must be text"),
-        ({"name": "a\nb", "description": "d"}, "printable"),
+        ({"name": "a\nb", "description": "d"}, r"'name' is 'a\\nb': it must be one line of printable characters"),
         ({"name": "User", "description": "d"}, "reserved"),
         ({"name": "x", "description": ["d"]}, "'description' is \\['d'\\]: it must be text"),
     ],

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.interruptions import is_interruption
+from ekiden.shared.foreign_code import is_interruption
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.once import Once

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ekiden.shared.interruptions import is_interruption
+from ekiden.shared.foreign_code import is_interruption, said_by
 from ekiden.shared.terminal_text import one_line, visible
 
 if TYPE_CHECKING:
@@ -224,10 +224,4 @@ def _fault(what: str, error: BaseException) -> str:
 def _said(error: BaseException) -> str:
     from ekiden.shared.redaction import redact  # here, for the command line's sake
 
-    try:
-        text = str.__str__(str(error))  # a plain one, whatever class of strings its __str__ returns
-    except BaseException as unsaid:
-        if is_interruption(unsaid):
-            raise
-        text = "(its text cannot be had)"
-    return visible(one_line(f"{type(error).__name__}: {redact(text)}", _MOST_SAID))
+    return visible(one_line(f"{type(error).__name__}: {redact(said_by(error))}", _MOST_SAID))

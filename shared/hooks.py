@@ -2,22 +2,26 @@
 
 A hook overrides what it wants to hear of; the rest does nothing and costs a call of an empty method. Everything here
 is told, in order, to all hooks of a process (``Hooks``), and is past when it is told: records are in the journal. So a
-hook that raises breaks nothing and silences nobody. Nothing here waits: what takes time belongs into a thread.
+hook that raises, whatever it raises, breaks nothing and silences nobody; the lists that it is handed it can only read.
+Nothing here waits: what takes time belongs into a thread, and a hook that is ``async`` is a fault.
 
 What shall decide something (deny a call, change a result) becomes a method of these same classes that returns its
 decision, asked for where the pipeline decides; there a fault must count as a refusal.
 """
 
+import inspect
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, overload
 
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.foreign_code import is_interruption
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.once import Once
@@ -29,6 +33,8 @@ __all__ = ["NO_HOOKS", "Hook", "HookedModel", "Hooks", "LegHook", "QueueGauge", 
 
 CLOSE_S = 3.0
 """What all hooks together are given at the end of a process."""
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)  # not structlog's: where logs are not set up, as in commands, that prints to stdout
 
@@ -90,7 +96,7 @@ class Hook:
         """A job is stored and in ``queue``; ``began_ns``: when it was sent off, in ns since the epoch."""
 
     def leg_claimed(self, claimed: Claimed, queue: str) -> LegHook | None:
-        """A leg is ours; return what shall hear of it, None: nothing."""
+        """A leg is ours; return what shall hear of it, None: nothing. ``claimed`` is a copy of what the relay has."""
 
     def leg_requeued(self, job: str) -> None:
         """A leg's message was pushed again."""
@@ -145,9 +151,9 @@ class Hooks(Hook):
         """See ``Hook``: what is returned tells all those who want to hear of the leg."""
         found: list[LegHook] = []
         for hook in self._hooks:
-            with _harmless(hook, "leg_claimed", self._faulty):
-                if (one := hook.leg_claimed(claimed, queue)) is not None:
-                    found.append(one)
+            if type(hook).leg_claimed is not Hook.leg_claimed:
+                with _harmless(hook, "leg_claimed", self._faulty):
+                    found += _leg_hooks(hook.leg_claimed(_copy_of(claimed), queue))
         if not found:
             return _NO_LEG_HOOKS
         _fan_out(told := LegHook(), LegHook, found, self._faulty)
@@ -171,7 +177,11 @@ class Hooks(Hook):
 
     def hears(self, event: str) -> bool:
         """See ``Hook``."""
-        return any(hook.hears(event) for hook in self._hooks)
+        for hook in self._hooks:
+            with _harmless(hook, "hears", self._faulty):
+                if hook.hears(event):
+                    return True
+        return False
 
 
 @contextmanager
@@ -214,12 +224,67 @@ class HookedModel:
         return streamed
 
 
+class _View(Sequence[T]):
+    """A list that can be read and grows with it, and that nobody can change."""
+
+    def __init__(self, entries: list[T]) -> None:
+        self.__entries = entries
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[T]: ...
+    def __getitem__(self, at: int | slice) -> T | list[T]:
+        return self.__entries[at]
+
+    def __len__(self) -> int:
+        return len(self.__entries)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.__entries)
+
+    def __repr__(self) -> str:
+        return repr(self.__entries)
+
+
+_READ_ONLY: Final[Mapping[type, Callable[[Any], Any]]] = {list: _View, dict: MappingProxyType}
+
+
+def _read_only(value: Any) -> Any:
+    return view(value) if (view := _READ_ONLY.get(type(value))) else value
+
+
+def _copy_of(claimed: Claimed) -> Claimed:
+    """Return it with a lease that nobody writes under."""
+    return replace(claimed, lease=replace(claimed.lease), rows=list(claimed.rows))
+
+
+def _leg_hooks(said: object) -> list[LegHook]:
+    """Return what is to hear of a leg, out of what a hook has returned; raise ``TypeError``: it is no such thing."""
+    if said is None:
+        return []
+    _refuse_unstarted(said)
+    if not isinstance(said, LegHook):
+        raise TypeError(f"it returned the type {type(said).__name__!r}, where a LegHook or None is expected")
+    return [said]
+
+
+def _refuse_unstarted(said: object) -> None:
+    """Raise ``TypeError`` where nothing has run yet: what an ``async`` method, or one with a ``yield``, returns."""
+    if inspect.iscoroutine(said):
+        said.close()  # else Python warns of it, too
+    elif not inspect.isgenerator(said) and not inspect.isasyncgen(said):
+        return
+    raise TypeError("a hook is called, and nobody awaits it: make it a plain function")
+
+
 def _fan_out(told: Any, base: type, hooks: Sequence[Any], faulty: Once) -> None:
     """Let each event of ``told`` that one of ``hooks`` hears of reach those who do; the others stay what they are."""
-    hearing: dict[str, list[Any]] = {}
+    hearing: dict[str, list[tuple[Any, Callable[..., object]]]] = {}
     for hook in hooks:
-        for event in _heard_by(type(hook), base):
-            hearing.setdefault(event, []).append(hook)
+        with _harmless(hook, base.__name__, faulty):
+            for event in _heard_by(type(hook), base):
+                hearing.setdefault(event, []).append((hook, getattr(hook, event)))
     for event, those in hearing.items():
         setattr(told, event, _telling(event, those, faulty))
 
@@ -235,29 +300,31 @@ _NO_EVENTS = ("hears", "leg_claimed", "close")
 """What is no event that goes to everybody as it is."""
 
 
-def _telling(event: str, hearing: Sequence[Any], faulty: Once) -> Callable[..., None]:
-    hears = [(hook, getattr(hook, event)) for hook in hearing]
-
+def _telling(event: str, hearing: Sequence[tuple[Any, Callable[..., object]]], faulty: Once) -> Callable[..., None]:
     def tell(*args: Any, **kwargs: Any) -> None:
-        for hook, hear in hears:
+        shown = [_read_only(arg) for arg in args]
+        for hook, hear in hearing:
             try:
-                hear(*args, **kwargs)
-            except Exception:
-                _report(hook, event, faulty)
+                if (said := hear(*shown, **kwargs)) is not None:
+                    _refuse_unstarted(said)
+            except BaseException as error:  # a SystemExit or a cancellation of its own, too
+                _report(hook, event, faulty, error)
 
     return tell
 
 
 @contextmanager
-def _harmless(hook: Hook, event: str, faulty: Once) -> Iterator[None]:
+def _harmless(hook: object, event: str, faulty: Once) -> Iterator[None]:
     try:
         yield
-    except Exception:
-        _report(hook, event, faulty)
+    except BaseException as error:  # as above
+        _report(hook, event, faulty, error)
 
 
-def _report(hook: object, event: str, faulty: Once) -> None:
-    """Log what is wrong with a hook, once for each of its events."""
+def _report(hook: object, event: str, faulty: Once, error: BaseException) -> None:
+    """Log what is wrong with a hook, once for each of its events; let through what is no fault of it."""
+    if is_interruption(error):
+        raise error
     name = f"{type(hook).__module__}.{type(hook).__qualname__}.{event}"
     if faulty.first(name):
-        log.exception("hook_failed: %s (jobs go on, and so do the other hooks)", name)
+        log.error("hook_failed: %s (jobs go on, and so do the other hooks)", name, exc_info=error)

@@ -5,14 +5,18 @@ is a problem to report, and stops nobody. Importing this loads nothing: not even
 """
 
 import importlib
+import logging
 import re
+import threading
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ekiden.shared.terminal_text import one_line
+from ekiden.shared.foreign_code import is_interruption, said_by
+from ekiden.shared.terminal_text import one_line, visible
 
 if TYPE_CHECKING:
     from ekiden.shared.setting_plugins import Allowed, Group
@@ -22,6 +26,10 @@ __all__ = ["Loaded", "Plugin", "Source", "clashes", "entry_group", "fetch", "ins
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 _MOST_SAID = 300
 """Characters of what went wrong in somebody else's code."""
+SLOW_S = 5.0
+"""After how long it is told which plug-in keeps the process waiting: one that hangs ends a pool's start, unnamed."""
+
+log = logging.getLogger(__name__)  # not structlog's: where logs are not set up, as in commands, that prints to stdout
 
 T = TypeVar("T")
 
@@ -39,7 +47,7 @@ class Source:
     version: str = ""
 
     def __str__(self) -> str:
-        return f"{self.package} {self.version} ({self.target})" if self.package else self.target
+        return visible(f"{self.package} {self.version} ({self.target})" if self.package else self.target)
 
 
 @dataclass(frozen=True)
@@ -119,14 +127,26 @@ def fetch(source: Source) -> tuple[Any, str]:
     """Return what the source names, or why it cannot be had: code of others may raise anything, ``SystemExit`` too."""
     module, _, path = source.target.partition(":")
     try:
-        made: Any = importlib.import_module(module)
-        for part in filter(None, path.split(".")):
-            made = getattr(made, part)
-        return (made() if isinstance(made, type) else made), ""
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # whatever it is, it is the plug-in's
-        return None, f"cannot be loaded: {_said(error)}"
+        with _named_if_slow(source):
+            made: Any = importlib.import_module(module)
+            for part in filter(None, path.split(".")):
+                made = getattr(made, part)
+            return (made() if isinstance(made, type) else made), ""
+    except BaseException as error:
+        return None, _fault("cannot be loaded", error)
+
+
+@contextmanager
+def _named_if_slow(source: Source) -> Iterator[None]:
+    """Log from a thread of its own which plug-in is being loaded, while it still is: it may never be."""
+    text = "plugin_loads_slowly: %s is still being loaded after %g s, and all else waits for it"
+    timer = threading.Timer(SLOW_S, log.warning, (text, source, SLOW_S))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def load(group: "Group", allowed: "Allowed", kind: type[T], own: Iterable[str] = ()) -> Loaded[T]:
@@ -147,7 +167,7 @@ def load(group: "Group", allowed: "Allowed", kind: type[T], own: Iterable[str] =
     for source in found:
         made, problem = fetch(source)
         if not problem:
-            one, problem = _objects_in(made, source, kind)
+            one, problem = _objects_or_why_not(made, source, kind)
             plugins += one
         if problem:
             problems.append(f"{group}: {source} {problem}")
@@ -172,21 +192,36 @@ def clashes(group: "Group", named: Iterable[tuple[str, Source]], own: Iterable[s
     return refused
 
 
+def _objects_or_why_not(made: Any, source: Source, kind: type[T]) -> tuple[list[Plugin[T]], str]:
+    try:
+        return _objects_in(made, source, kind)
+    except BaseException as error:  # a property or an iterator of the plug-in's, as one called ``name``
+        return [], _fault("cannot be looked at", error)
+
+
 def _objects_in(made: Any, source: Source, kind: type[T]) -> tuple[list[Plugin[T]], str]:
     """Return the objects of a source, or none and why not."""
     several = isinstance(made, list | tuple)
     plugins = []
     for one in made if several else (made,):
         if not isinstance(one, kind):
-            return [], f"is of the type {type(one).__name__}, where a {kind.__name__} is expected"
+            return [], visible(f"is of the type {type(one).__name__}, where a {kind.__name__} is expected")
         name = getattr(one, "name", None if several else source.name)
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            return [], f"has no usable name ({name!r}): letters, digits, '_', '.' and '-' make one"
+        if type(name) is not str or not _NAME.fullmatch(name):  # a class of strings may have a __hash__ of its own
+            said = visible(one_line(repr(name)))
+            return [], f"has no usable name ({said}): a plain str of letters, digits, '_', '.' and '-' makes one"
         plugins.append(Plugin(name, one, source))
     return plugins, ""
+
+
+def _fault(what: str, error: BaseException) -> str:
+    """Return what a plug-in did wrong, whatever it raised: ``SystemExit``, too. A Ctrl-C is none of its faults."""
+    if is_interruption(error):
+        raise error
+    return f"{what}: {_said(error)}"
 
 
 def _said(error: BaseException) -> str:
     from ekiden.shared.redaction import redact  # here, for the command line's sake
 
-    return f"{type(error).__name__}: {one_line(redact(str(error)), _MOST_SAID)}"
+    return visible(one_line(f"{type(error).__name__}: {redact(said_by(error))}", _MOST_SAID))

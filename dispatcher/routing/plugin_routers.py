@@ -8,6 +8,7 @@ import structlog
 
 from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Router, RoutingResult, routable
 from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.records import RoutingStage
 from ekiden.shared.redaction import redact
 from ekiden.shared.terminal_text import one_line
@@ -36,9 +37,11 @@ class ForeignRouter:
                 result = await self.router.route(prompt, catalog, context)
             if not isinstance(result, RoutingResult):
                 raise TypeError(f"a router answers with a RoutingResult, not with {type(result).__name__}")
-        except Exception as error:
+        except BaseException as error:  # a SystemExit, or a cancellation that nobody asked for, too
+            if is_interruption_of_task(error):
+                raise
             log.exception("router_failed", router=self.name)
-            said = one_line(redact(str(error)), _MOST_SAID)
+            said = one_line(redact(said_by(error)), _MOST_SAID)
             return self._nobody(f"the router failed: {type(error).__name__}: {said}", began)
         if result.route is not None and result.route.agent not in {agent.name for agent in routable(catalog)}:
             return self._nobody(f"it chose {result.route.agent!r}, which no request goes to here", began)

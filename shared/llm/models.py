@@ -13,6 +13,7 @@ from types import MappingProxyType
 import structlog
 
 from ekiden.shared.errors import EkidenError, MissingModel
+from ekiden.shared.foreign_code import is_interruption, said_by
 from ekiden.shared.llm.base import ChatModel
 from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
 from ekiden.shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
@@ -119,8 +120,10 @@ class Provider:
         """Return what ``why_not`` says; where that fails, what went wrong: it may be a plug-in's."""
         try:
             return self.why_not(env)
-        except Exception as error:
-            return f"it cannot tell what it needs: {type(error).__name__}: {redact(str(error))}"
+        except BaseException as error:
+            if is_interruption(error):
+                raise
+            return f"it cannot tell what it needs: {type(error).__name__}: {redact(said_by(error))}"
 
     def window_of(self, model: str) -> int:
         """Return how many tokens the model reads at once."""
@@ -319,8 +322,10 @@ def _made(provider: Provider, values: ModelValues, env: Mapping[str, str]) -> Ch
         model = provider.make(values, env)
     except EkidenError:
         raise
-    except Exception as error:  # a plug-in's
-        said = f"{type(error).__name__}: {redact(str(error))}"
+    except BaseException as error:  # a plug-in's
+        if is_interruption(error):
+            raise
+        said = f"{type(error).__name__}: {redact(said_by(error))}"
         raise MissingModel(f"The provider {provider.name!r} cannot make its model: {said}") from error
     if not provider.is_remote:
         return model

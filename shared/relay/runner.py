@@ -13,6 +13,7 @@ import structlog
 from pydantic import ValidationError
 
 from ekiden.shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
+from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.grace_periods import GIVE_BACK_S
 from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
@@ -285,11 +286,11 @@ class Runner:
             if isinstance(error, Transient):
                 raise
             return Failed("ERROR", storable(str(error)))
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+        except BaseException as error:
+            if is_interruption_of_task(error):
                 raise
             log.exception("leg_failed")
-            said = storable(f"{type(error).__name__}: {error}")
+            said = storable(f"{type(error).__name__}: {said_by(error)}")
             return Failed("ERROR", f"{said} (a fault of Ekiden's: see the worker's log)")
 
     async def _commit(self, leg: Leg, outcome: Outcome) -> CommitVerdict:
@@ -389,9 +390,3 @@ def _stopped(flag: StopFlag) -> Cancelled | Failed:
     if flag == "deadline":
         return Failed("TIMEOUT", "the job's deadline has passed")
     return Cancelled("the job that delegated it needs it no more" if flag == "parent" else "cancelled")
-
-
-def _is_being_cancelled() -> bool:
-    """Tell a cancellation of this task from one that leaked out of something it awaited."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -5,7 +5,10 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +23,7 @@ from ekiden.shared.outcomes import Answer, Outcome, Transfer
 from ekiden.shared.records import Entry
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
-from ekiden.shared.stores.base import Claimed, JobStore, Lease
+from ekiden.shared.stores.base import Claimed, CommitVerdict, JobStore, Lease
 from ekiden.shared.stores.opening import Stores
 from tests.conftest import Backend
 from tests.contract.relay_world import submitted
@@ -31,14 +34,16 @@ LEG_EVENTS = [name for name, _ in inspect.getmembers(LegHook, inspect.isfunction
 EVENTS = [name for name, _ in inspect.getmembers(Hook, inspect.isfunction) if name not in ("hears", "leg_claimed")]
 
 
-def listener(told: list[tuple[str, str]], name: str, *, raises: bool = False) -> Hook:
+def listener(
+    told: list[tuple[str, str]], name: str, *, raises: bool = False, error: type[BaseException] = RuntimeError
+) -> Hook:
     """A hook that overrides everything, and remembers what it was told."""
 
     def hear(event: str) -> Any:
         def heard(self: object, *args: object, **kwargs: object) -> None:
             told.append((name, event))
             if raises:
-                raise RuntimeError(f"{name} is broken")
+                raise error(f"{name} is broken")
 
         return heard
 
@@ -81,9 +86,20 @@ def test_two_hooks_both_hear_everything_and_in_order() -> None:
     assert sorted(one for one in told if one[1] == "close") == [("first", "close"), ("second", "close")]
 
 
-def test_a_hook_that_raises_breaks_nothing_silences_nobody_and_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError, Unprintable, SystemExit, GeneratorExit, asyncio.CancelledError, StopIteration, BaseException],
+)
+def test_a_hook_that_raises_breaks_nothing_silences_nobody_and_is_named_once(
+    caplog: pytest.LogCaptureFixture, error: type[BaseException]
+) -> None:
     told: list[tuple[str, str]] = []
-    hooks = Hooks(listener(told, "broken", raises=True), listener(told, "whole"))
+    hooks = Hooks(listener(told, "broken", raises=True, error=error), listener(told, "whole"))
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             events = tell_all(hooks)
@@ -94,15 +110,126 @@ def test_a_hook_that_raises_breaks_nothing_silences_nobody_and_is_named_once(cap
     assert any("EveryLeg.recorded" in fault for fault in faults)
 
 
-def test_a_hook_that_cannot_take_a_leg_keeps_no_other_from_it() -> None:
-    class Refusing(Hook):
-        def leg_claimed(self, claimed: Claimed, queue: str) -> LegHook | None:
-            raise RuntimeError("no")
+def raising(error: BaseException) -> Callable[..., Any]:
+    def raises(*args: object, **kwargs: object) -> Any:
+        raise error
 
+    return raises
+
+
+async def coming_later(self: object, *args: object, **kwargs: object) -> None:
+    raise AssertionError("nobody awaits a hook")
+
+
+class Elusive(LegHook):
+    """Lets nobody look at what it would hear."""
+
+    left = property(raising(SystemExit()))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        raising(RuntimeError("no")),
+        raising(asyncio.CancelledError()),
+        raising(BaseExceptionGroup("all", [KeyboardInterrupt()])),
+        coming_later,
+        lambda *_: True,
+        lambda *_: [LegHook()],
+        lambda *_: Elusive(),
+    ],
+    ids=["raises", "cancelled", "group", "async", "true", "list", "elusive"],
+)
+def test_a_hook_that_cannot_take_a_leg_keeps_no_other_from_it(
+    claim: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
     told: list[tuple[str, str]] = []
-    with attending(Hooks(Refusing(), listener(told, "whole")), CLAIMED, "q") as leg:
+    faulty = type("Faulty", (Hook,), {"leg_claimed": claim})()
+    with (
+        warnings.catch_warnings(action="error"),
+        attending(Hooks(faulty, listener(told, "whole")), CLAIMED, "q") as leg,
+    ):
         leg.opened([])
     assert [event for _, event in told] == ["leg_claimed", "opened", "left"]
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["hook_failed:"]
+
+
+def test_what_is_async_would_never_run_and_is_told_as_a_fault(caplog: pytest.LogCaptureFixture) -> None:
+    def yielding(self: object, *args: object) -> Any:
+        yield
+
+    kind = type("Late", (Hook,), {"leg_requeued": coming_later, "queues_seen": yielding})
+    with warnings.catch_warnings(action="error"):
+        hooks = Hooks(kind())
+        hooks.leg_requeued("a")
+        hooks.queues_seen([])
+    assert [record.getMessage().split()[1].rpartition(".")[2] for record in caplog.records] == [
+        "leg_requeued",
+        "queues_seen",
+    ]
+    assert all("nobody awaits it" in str(record.exc_info) for record in caplog.records)
+
+
+def test_a_cancellation_that_was_asked_for_comes_even_where_a_hook_raises_one_of_its_own() -> None:
+    reached: list[str] = []
+
+    async def leg() -> None:
+        hooks = Hooks(listener([], "broken", raises=True, error=asyncio.CancelledError))
+        hooks.leg_requeued("a")
+        await asyncio.sleep(0)
+        reached.append("uncancelled")
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        hooks.leg_requeued("b")
+        reached.append("until it waits")
+        await asyncio.sleep(0)
+        reached.append("never")
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(leg())
+    assert reached == ["uncancelled", "until it waits"]
+
+
+def test_an_interruption_comes_through_in_the_main_thread_and_is_a_hooks_fault_in_any_other() -> None:
+    hooks = Hooks(listener([], "broken", raises=True, error=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        hooks.leg_requeued("a")
+    with ThreadPoolExecutor() as threads:
+        threads.submit(hooks.leg_requeued, "b").result()
+
+
+def test_what_a_hook_is_handed_it_can_read_as_it_grows_but_not_change() -> None:
+    seen: list[Any] = []
+    hook = type("Keeping", (LegHook,), {"opened": lambda self, entries: seen.append(entries)})()
+    leg = Hooks(type("Giving", (Hook,), {"leg_claimed": lambda *_: hook})()).leg_claimed(CLAIMED, "q")
+    entries: list[Any] = [1, 2]
+    leg.opened(entries)
+    entries.append(3)
+    (view,) = seen
+    assert (len(view), list(view), view[-1], view[1:], 3 in view) == (3, [1, 2, 3], 3, [2, 3], True)
+    for change in ("clear", "append", "pop", "__setitem__", "__delitem__", "__iadd__"):
+        assert not hasattr(view, change), change
+    view[:].clear()
+    assert entries == [1, 2, 3]
+
+
+def test_a_hook_that_changes_a_claim_or_a_mapping_changes_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    def leg_claimed(self: object, claimed: Claimed, queue: str) -> None:
+        claimed.lease.seq = 7
+        claimed.rows.clear()
+
+    def suspensions_seen(self: object, jobs: dict[str, int]) -> None:
+        jobs.clear()
+
+    events = {"leg_claimed": leg_claimed, "suspensions_seen": suspensions_seen}
+    hooks = Hooks(type("Changing", (Hook,), events)())
+    claimed = replace(CLAIMED, lease=replace(CLAIMED.lease), rows=["a row"])
+    hooks.leg_claimed(claimed, "q")
+    assert (claimed.lease, claimed.rows) == (CLAIMED.lease, ["a row"])
+    hooks.suspensions_seen(jobs := {"retry": 2})
+    assert jobs == {"retry": 2}
+    assert "suspensions_seen" in caplog.text
 
 
 def test_where_nobody_listens_the_empty_method_of_the_base_class_is_called() -> None:
@@ -251,6 +378,49 @@ def test_what_a_leg_records_and_commits_is_told_as_it_stands_in_the_journal(back
     for told in (first, broken, second):
         assert [(entry.seq, entry.record) for entry in told.entries] == wanted
         assert told.outcomes == ["Transfer ok", "Answer ok"]
+
+
+class Vandal(LegHook):
+    """Does what it can to the leg, then raises what would end a program."""
+
+    def opened(self, entries: Sequence[Entry]) -> None:
+        entries.clear()  # type: ignore[attr-defined]  # a fault
+
+    def recorded(self, entries: Sequence[Entry]) -> None:
+        del entries[:]  # type: ignore[attr-defined]  # likewise
+
+    def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
+        raise asyncio.CancelledError
+
+    def left(self, error: BaseException | None) -> None:
+        raise SystemExit
+
+
+class Vandals(Hook):
+    """Spoils the lease, and what it hears of a job's end."""
+
+    def leg_claimed(self, claimed: Claimed, queue: str) -> LegHook:
+        claimed.lease.seq, claimed.lease.fence = 0, "7"
+        return Vandal()
+
+    def job_ended(self, job: str, entries: Sequence[Entry], records: Sequence[Entry], *, in_leg: bool) -> None:
+        entries.clear()  # type: ignore[attr-defined]  # a fault
+
+
+def test_a_job_ends_as_it_would_whatever_a_hook_does_to_it(backend: Backend) -> None:
+    told = Journalist()
+
+    async def scenario(stores: Stores) -> list[Entry]:
+        job = await submitted(stores)
+        runner = runner_of(stores, work, work, hooks=Hooks(Vandals(), told))
+        for queue in (DISPATCH_QUEUE, queue_for("debugger")):
+            await runner.run(await take(stores, queue), queue)
+        assert (await stores.jobs.job(job)).status == "done"
+        return await stores.jobs.journal(job)
+
+    journal = backend.run(scenario)
+    assert [(entry.seq, entry.record) for entry in told.entries] == [(entry.seq, entry.record) for entry in journal]
+    assert (told.outcomes, told.ended) == (["Transfer ok", "Answer ok"], 1)
 
 
 class Unheard:

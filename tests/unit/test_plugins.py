@@ -1,11 +1,13 @@
 """What is loaded of other packages: what the settings allow, by name, and nothing that is broken."""
 
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from ekiden.shared import plugins
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.plugins import load, sources
 from ekiden.shared.setting_plugins import GROUPS, NOT_YET, Allowed
@@ -85,6 +87,96 @@ def test_an_interruption_while_it_loads_is_no_problem_of_its(install: Install) -
     install("slow", "raise KeyboardInterrupt", hooks={"one": "one"})
     with pytest.raises(KeyboardInterrupt):
         load("hooks", Allowed(packages=("slow",)), Hook)
+
+
+def test_an_interruption_that_nobody_asked_for_is_a_fault_like_any_other(install: Install) -> None:
+    install("slow", "raise KeyboardInterrupt", hooks={"one": "one"})
+    problems: list[str] = []
+    thread = threading.Thread(target=lambda: problems.extend(load("hooks", Allowed(packages=("slow",)), Hook).problems))
+    thread.start()
+    thread.join()
+    assert problems == ["hooks: slow 1.2 (slow:one) cannot be loaded: KeyboardInterrupt:"]
+
+
+ELUSIVE = """
+from tests.unit.test_plugins import Hook
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise SystemExit("no text")
+
+class Unmade(Hook):
+    def __init__(self):
+        raise Unprintable
+
+class Nameless(Hook):
+    @property
+    def name(self):
+        raise Unprintable
+
+class Endless(list):
+    def __iter__(self):
+        raise SystemExit("no list")
+
+class Unhashable(str):
+    def __hash__(self):
+        raise RuntimeError("no hash")
+
+class Classless:
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+
+class Coloured(Exception):
+    def __str__(self):
+        return "a\\x1b[31mred\\u202etext"
+
+class Red(Hook):
+    def __init__(self):
+        raise Coloured
+
+nameless = Nameless.__new__(Nameless)
+several, endless, classless = [nameless], Endless([nameless]), Classless()
+unhashable = Hook(Unhashable("x"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("attribute", "said"),
+    [
+        ("Unmade", "cannot be loaded: Unprintable: (its text cannot be had)"),
+        ("nameless", "cannot be looked at: Unprintable: (its text cannot be had)"),
+        ("several", "cannot be looked at: Unprintable: (its text cannot be had)"),
+        ("endless", "cannot be looked at: SystemExit: no list"),
+        ("classless", "cannot be loaded: RuntimeError: no class"),
+        ("unhashable", "has no usable name ('x'): a plain str"),
+        ("Red", r"cannot be loaded: Coloured: a\u001b[31mred\u202etext"),
+    ],
+)
+def test_what_cannot_even_be_looked_at_is_a_problem_too(install: Install, attribute: str, said: str) -> None:
+    install("elusive", ELUSIVE, hooks={"x": attribute})
+    install("my-hooks", HOOKS, hooks={"one": "one"})
+    loaded = load("hooks", Allowed(packages=("elusive", "my-hooks")), Hook)
+    assert list(loaded.made) == ["one"]
+    (problem,) = loaded.problems
+    assert problem.startswith(f"hooks: elusive 1.2 (elusive:{attribute}) {said}")
+
+
+def test_one_that_hangs_is_named_while_it_hangs(
+    install: Install, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(plugins, "SLOW_S", 0.01)
+    told = threading.Event()
+
+    def noticed(_: object) -> bool:
+        told.set()
+        return True
+
+    monkeypatch.setattr(caplog.handler, "filters", [noticed])
+    monkeypatch.setattr(sys.modules[__name__], "hang", lambda: told.wait(30), raising=False)
+    install("slow", "from tests.unit import test_plugins\n\none = test_plugins.hang()", hooks={"one": "one"})
+    assert load("hooks", Allowed(packages=("slow",)), bool).made == {"one": True}
+    assert "slow 1.2 (slow:one) is still being loaded" in caplog.text
 
 
 def test_what_a_broken_one_says_is_masked_and_cut(install: Install) -> None:

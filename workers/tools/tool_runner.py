@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from ekiden.shared.errors import ToolError
+from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.redaction import redact
 from ekiden.shared.step_limits import run_limited
@@ -73,9 +74,13 @@ class ToolRunner:
             return _kept(await self._run(tool, args, context)), False
         except ToolError as error:
             return ToolOutput(str(error)), True
-        except (Exception, SystemExit) as error:
+        except asyncio.CancelledError:  # also one from within: what is said of that is the pipeline's
+            raise
+        except BaseException as error:
+            if is_interruption_of_task(error):
+                raise
             _log.exception("tool failed unexpectedly", tool=call.name, job=context.job, leg=context.leg)
-            said = redact(str(error))  # it may speak of what the worker knows
+            said = redact(said_by(error))  # it may speak of what the worker knows
             return ToolOutput(f"the tool {call.name!r} failed unexpectedly: {type(error).__name__}: {said}"), True
 
     def _tool(self, name: str) -> Tool:

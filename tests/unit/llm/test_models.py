@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from ekiden.shared.errors import MissingModel
 from ekiden.shared.llm.base import ModelRequest
 from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
-from ekiden.shared.llm.models import Models, ModelValues, choose, learn_providers, providers, usable_models
+from ekiden.shared.llm.models import ModelChoice, Models, ModelValues, choose, learn_providers, providers, usable_models
 from ekiden.shared.llm.retrying import RetryingModel
 from ekiden.shared.llm.sanitizing import SanitizingModel
 from ekiden.shared.messages import Usage
@@ -146,6 +146,8 @@ def test_a_models_name_tells_its_window(name: str, window: int) -> None:
 
 
 OTHER = """
+import sys
+
 from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.llm.base import ModelReply
 from ekiden.shared.llm.models import Provider
@@ -176,6 +178,7 @@ llama = Provider(
     windows={"llama-": 8_192, "llama-70b": 131_072},
     prices={"llama-": (1.0, 2.0), "llama-70b": (3.0, 4.0)},
 )
+exits = Provider(name="exits", serves=("exits-",), make=lambda *_: sys.exit(3), why_not=lambda _: sys.exit(3))
 named = Provider(name="named", serves=("n-",), make=None, telemetry_name="x.named", operation="text_completion")
 gemini_like = Provider(name="mine", serves=("gemini-2.5",), make=None)
 """
@@ -246,3 +249,11 @@ def test_what_goes_wrong_in_a_plug_ins_provider_is_told_as_its_own(llama: Learn)
     models = Models(PLAIN, {**HERE, "BROKEN": ""})
     with pytest.raises(MissingModel, match="'llama' cannot make its model: ZeroDivisionError"):
         models.model(models.choose("llama-7b"))
+
+
+def test_a_provider_that_would_end_the_program_is_told_of_likewise(llama: Learn) -> None:
+    llama("exits")
+    (exits,) = (one for one in providers() if one.name == "exits")
+    assert exits.lacks({}) == "it cannot tell what it needs: SystemExit: 3"
+    with pytest.raises(MissingModel, match="'exits' cannot make its model: SystemExit: 3"):
+        Models(PLAIN, HERE).model(ModelChoice("exits-1", exits))

@@ -130,7 +130,15 @@ def test_fields_that_a_later_version_added_to_the_message_are_ignored(backend: B
 
 
 @pytest.mark.parametrize(
-    "error", [KeyError("name"), SystemExit(2), asyncio.CancelledError(), OSError("caf\udce9"), RecursionError("deep")]
+    "error",
+    [
+        KeyError("name"),
+        SystemExit(2),
+        asyncio.CancelledError(),
+        OSError("caf\udce9"),
+        RecursionError("deep"),
+        BaseExceptionGroup("all", [SystemExit(2)]),
+    ],
 )
 def test_an_unexpected_exception_fails_the_job_and_says_what_it_was(backend: Backend, error: BaseException) -> None:
     async def scenario(stores: Stores) -> None:

@@ -38,6 +38,26 @@ class Broken:
         raise ValueError("password=hunter22hunter22")
 
 
+class Exits:
+    async def route(self, prompt, catalog, around=None):
+        raise SystemExit(3)
+
+
+class Cancels:
+    async def route(self, prompt, catalog, around=None):
+        raise asyncio.CancelledError
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+class Mute:
+    async def route(self, prompt, catalog, around=None):
+        raise Unprintable
+
+
 class Slow:
     async def route(self, prompt, catalog, around=None):
         await asyncio.Event().wait()
@@ -59,6 +79,9 @@ def strategies(install: Install) -> Strategies:
         "absent": "Absent",
         "broken": "Broken",
         "wrong": "Wrong",
+        "exits": "Exits",
+        "cancels": "Cancels",
+        "mute": "Mute",
         "slow": "Slow",
         "n": "number",
     }
@@ -78,7 +101,11 @@ def route(strategies: Strategies, name: str) -> RoutingResult:
 
 
 def test_a_router_of_a_plug_in_is_a_strategy_by_the_name_of_its_entry_point(strategies: Strategies) -> None:
-    assert set(strategies) == {"rule", "semantic", "llm", "hybrid", "longest-name", "absent", "broken", "wrong", "slow"}
+    ours, faulty = (
+        {"rule", "semantic", "llm", "hybrid"},
+        {"absent", "broken", "wrong", "exits", "cancels", "mute", "slow"},
+    )
+    assert set(strategies) == ours | faulty | {"longest-name"}
     found = route(strategies, "longest-name").route
     assert found is not None
     assert (found.agent, found.stage) == ("code-fixer", "longest-name")
@@ -96,12 +123,26 @@ def test_what_is_no_router_and_what_takes_a_name_of_ours_is_told(strategies: Str
         ("absent", "it chose 'nobody', which no request goes to here"),
         ("broken", "the router failed: ValueError: password=[redacted]"),
         ("wrong", "the router failed: TypeError: a router answers with a RoutingResult, not with str"),
+        ("exits", "the router failed: SystemExit: 3"),
+        ("cancels", "the router failed: CancelledError: "),
+        ("mute", "the router failed: Unprintable: (its text cannot be had)"),
     ],
 )
 def test_what_goes_wrong_in_a_plug_ins_router_is_no_choice(strategies: Strategies, name: str, note: str) -> None:
     result = route(strategies, name)
     assert result.route is None
     assert [(stage.stage, stage.note) for stage in result.stages] == [(name, note)]
+
+
+def test_a_request_that_is_stopped_is_no_fault_of_the_router(strategies: Strategies) -> None:
+    async def stopped() -> None:
+        task = asyncio.create_task(strategies["slow"].route("the tests fail", catalog()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(stopped())
 
 
 def test_a_plug_ins_router_is_not_waited_for_without_end(

@@ -51,9 +51,15 @@ def break_down(args: Say, context: ToolContext) -> str:
     raise {"KeyError": KeyError, "SystemExit": SystemExit, "StopIteration": StopIteration}[args.text]("boom")
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
 @tool(Say)
 async def break_down_async(args: Say, context: ToolContext) -> str:
-    raise TimeoutError("slow")
+    errors = {"slow": TimeoutError, "odd": BaseException, "mute": Unprintable}
+    raise errors[args.text](args.text)
 
 
 @tool(Say)
@@ -180,7 +186,9 @@ def test_turns_a_tool_error_into_its_text(tool_runner: ToolRunner, context: Tool
         ("break_down", "KeyError", "KeyError: 'boom'"),
         ("break_down", "SystemExit", "SystemExit: boom"),
         ("break_down", "StopIteration", "RuntimeError: StopIteration"),
-        ("break_down_async", "", "TimeoutError: slow"),
+        ("break_down_async", "slow", "TimeoutError: slow"),
+        ("break_down_async", "odd", "BaseException: odd"),
+        ("break_down_async", "mute", "Unprintable: (its text cannot be had)"),
         ("number", "", "TypeError: a tool must return text, or a ToolOutput, not int"),
     ],
 )

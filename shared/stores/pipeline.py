@@ -5,8 +5,10 @@ it is a line in a buffer. redis-py opens the connection (address, TLS, user, dat
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from copy import copy
 from typing import Any, Self
 
@@ -15,12 +17,15 @@ from redis import exceptions
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import BaseParser  # type: ignore[attr-defined]  # redis-py does not list it
 
-__all__ = ["Wire", "packed"]
+__all__ = ["SENT_AT", "Wire", "packed"]
 
 MOST_UNANSWERED = 1_000
 """Commands on their way at a time: whoever has another one waits, in order."""
 LONGEST = 65_536
 """Bytes of a command. A longer one would keep all behind it waiting: it takes a connection of its own."""
+
+SENT_AT: ContextVar[float] = ContextVar("sent_at", default=0.0)
+"""When (monotonic time) the last command of a task was sent: behind its wait for its turn."""
 
 
 def packed(words: tuple[Any, ...]) -> bytes | None:
@@ -91,6 +96,7 @@ class Wire(asyncio.Protocol):
         if self._lost is not None:
             self._room.release()
             raise copy(self._lost)
+        SENT_AT.set(time.monotonic())
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._send(command, answer)
         return await answer

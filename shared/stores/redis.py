@@ -5,7 +5,6 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
-from contextvars import ContextVar
 from copy import copy
 from typing import Any, ParamSpec, TypeVar
 
@@ -25,7 +24,7 @@ from ekiden.shared.errors import (
     StoreUnavailable,
 )
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.pipeline import Wire, packed
+from ekiden.shared.stores.pipeline import SENT_AT, Wire, packed
 
 __all__ = ["PipelinedRedis", "Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
 
@@ -38,8 +37,6 @@ _SHORT = ("EVALSHA", "GET", "HGET", "HGETALL", "EXISTS")
 _PAUSES = ExponentialBackoff(cap=0.5, base=0.02)
 _SENT_AGAIN = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.ReadOnlyError)
 """READONLY: after a failover the name stands for another server, which a new connection finds."""
-
-_sent_at: ContextVar[float] = ContextVar("sent_at", default=0.0)
 
 
 class _FairPool(redis.ConnectionPool):
@@ -66,7 +63,7 @@ class _FairPool(redis.ConnectionPool):
         except BaseException:
             await self.release(connection)
             raise
-        _sent_at.set(time.monotonic())
+        SENT_AT.set(time.monotonic())
         return connection
 
     async def release(self, connection: Any) -> None:
@@ -146,7 +143,6 @@ class PipelinedRedis(redis.Redis):
         while True:
             wire = await self._connected()
             try:
-                _sent_at.set(time.monotonic())
                 return await wire.call(command)
             except _SENT_AGAIN as error:
                 if isinstance(error, exceptions.ReadOnlyError):
@@ -224,7 +220,7 @@ def _packed(*words: str) -> bytes:
 
 def sent_at() -> float:
     """Return when (monotonic time) the last command of this task was sent: not when it began to wait for its turn."""
-    return _sent_at.get()
+    return SENT_AT.get()
 
 
 def connection_options(url: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The top-level fields of agent files that mean something, here or where the files come from."""
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = [
@@ -12,12 +13,19 @@ __all__ = [
     "TIMEOUT_MINUTES",
     "TOOLS",
     "folded",
+    "keys_of",
 ]
 
 
 def folded(name: Any) -> str:
     """Return a name of a field, or a word, without what its spellings differ in: ``read-only`` is ``readOnly``."""
-    return re.sub(r"[-_ ]", "", str(name)).casefold()
+    return re.sub(r"[\W_]", "", str(name)).casefold()
+
+
+def keys_of(fields: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Return the keys of ``fields`` that are a spelling of one of ``names``, in the order of the names."""
+    places = {folded(name): place for place, name in reversed(list(enumerate(names)))}
+    return sorted((key for key in fields if folded(key) in places), key=lambda key: places[folded(key)])
 
 
 def _spelt(*names: str) -> tuple[str, ...]:
@@ -34,7 +42,7 @@ PROSE = ("description", "title")
 """Fields that hold sentences, which hand-written files seldom quote."""
 
 TOOLS = ("tools", *_spelt("allowedTools"))
-"""Which tools the agent gets, by the name that counts first."""
+"""Which tools the agent gets; of several, what all of them allow. Every spelling counts: see ``keys_of``."""
 DENIED_TOOLS = _spelt(
     "disallowedTools", "deniedTools", "excludeTools", "excludedTools", "forbiddenTools", "blockedTools", "disabledTools"
 )

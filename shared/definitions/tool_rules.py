@@ -92,6 +92,26 @@ class RulesReader:
                 f"{sorted(value)}"
             )
 
+    def read_too(self, value: Any) -> None:
+        """Read one more field that says which tools the agent gets: it gets those that all of them allow.
+
+        Raises:
+            DefinitionError: the value is none of the forms.
+        """
+        before, kept, waited_for = self._entries_so_far(), self.extra, self.allow or []
+        self.allow, self.unknown, self.extra = None, [], {}
+        self.read(value)
+        both = _common(before, self._entries_so_far())
+        if lost := [entry for entry in before if entry not in both]:
+            self.narrow(f"{self.at!r} does not allow {named(lost)}: the agent has what all such fields allow")
+        waited_for += self.allow or []
+        self.allow = [entry for entry in both if entry in waited_for]
+        self.unknown = [entry for entry in both if entry not in waited_for]
+        self.extra = {**kept, **self.extra} if self.extra.get("after_untrusted") == "deny" else {**self.extra, **kept}
+
+    def _entries_so_far(self) -> list[str]:
+        return sorted(SAFE_TOOLS) if self.allow is None else self.allow + self.unknown
+
     def forbid(self, value: Any) -> None:
         """Read a list of forbidden tools, in any form. Raises ``DefinitionError``."""
         for entry in _entries("deny", value, _any_words):
@@ -129,7 +149,7 @@ class RulesReader:
 
     def keep_only(self, tools: Iterable[str]) -> None:
         """Leave no tool but those of ``tools``, exact names, that the file allows so far."""
-        entries = sorted(SAFE_TOOLS) if self.allow is None else self.allow + self.unknown
+        entries = self._entries_so_far()
         left = [tool for tool in sorted(tools) if any(fnmatchcase(tool, entry) for entry in entries)]
         # What the file does not name is not waited for.
         named, self.allow, self.unknown = self.allow or [], [], []
@@ -198,6 +218,20 @@ def named(names: list[str]) -> str:
     """Return a list of names for a sentence, not too long."""
     more = len(names) - _LONGEST_LIST
     return ", ".join(map(repr, names[:_LONGEST_LIST])) + (f" and {more} more" if more > 0 else "")
+
+
+def _common(some: list[str], others: list[str]) -> list[str]:
+    """Return the entries of each list that the other one allows altogether."""
+    return _unique(
+        entry
+        for entries, allowing in ((some, others), (others, some))
+        for entry in entries
+        if any(one in (entry, "*") or (_is_exact(entry) and fnmatchcase(entry, one)) for one in allowing)
+    )
+
+
+def _is_exact(entry: str) -> bool:
+    return not set(entry) & set("*?[")
 
 
 def _means_safe(entry: str) -> bool:

@@ -122,7 +122,20 @@ def test_a_file_for_another_program_is_not_kept_waiting_for_its_tools() -> None:
     assert rules == ToolRules(allow=("read_file", "mcp.github.*"), unknown=("platformio", "esp-idf"))
 
 
-@pytest.mark.parametrize("key", ["disallowedTools", "disallowed_tools", "disallowed-tools"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "disallowedTools",
+        "disallowed_tools",
+        "disallowed-tools",
+        "disallowedtools",
+        "DisallowedTools",
+        "disallowed tools",
+        "Disallowed-Tools",
+        "disallowedTools\xa0",
+        "EXCLUDE_TOOLS",
+    ],
+)
 @pytest.mark.parametrize("value", ["Write, Bash", ["Write", "Bash"]])
 def test_forbidden_tools_are_read_in_every_spelling(key: str, value: Any) -> None:
     assert permitted(**{key: value}) == ["glob", "grep", "ls", "read_file", "set_state"]
@@ -132,9 +145,35 @@ def test_forbidden_tools_are_read_in_every_spelling(key: str, value: Any) -> Non
 @pytest.mark.parametrize("key", ["allowedTools", "allowed-tools"])
 def test_a_list_of_allowed_tools_counts_where_there_are_no_tools(key: str) -> None:
     assert permitted(**{key: ["read", "shell"]}) == ["bash", "read_file"]
-    both = agent(**{key: ["shell"], "tools": ["read"]})
-    assert both.tools == ToolRules(allow=("read_file",))
-    assert both.extra == {key: ["shell"]}
+
+
+@pytest.mark.parametrize("key", ["allowedTools", "allowed-tools", "Allowed Tools", "ALLOWEDTOOLS", "Tools"])
+@pytest.mark.parametrize(
+    ("tools", "others", "names"),
+    [
+        (["read", "bash"], ["read", "edit"], ["read_file"]),
+        (["read", "bash"], "*", ["bash", "read_file"]),
+        ("*", ["read", "bash"], ["bash", "read_file"]),
+        (["*"], ["*", "!bash"], [name for name in ALL if name != "bash"]),
+        (["read*", "bash"], ["read_file", "b*"], ["bash", "read_file"]),
+        (["b*"], ["b?sh"], []),  # what two patterns have in common is not worked out
+        (["Bash(git diff)"], ["bash"], []),
+        (["bash", "ls"], {"deny": ["glob"]}, ["ls"]),
+    ],
+)
+def test_of_several_lists_of_allowed_tools_an_agent_gets_what_all_of_them_allow(
+    key: str, tools: Any, others: Any, names: list[str]
+) -> None:
+    assert permitted(**{"tools": tools, key: others}) == names
+
+
+@pytest.mark.parametrize(("one", "other"), [("deny", "allow"), ("allow", "deny"), ("deny", None)])
+def test_of_several_words_on_untrusted_text_the_stricter_counts(one: str, other: str | None) -> None:
+    second = {"allow": ["bash"], **({"after_untrusted": other} if other else {})}
+    rules = agent(tools={"allow": ["bash"], "after_untrusted": one}, Tools=second).tools
+
+    assert rules is not None
+    assert rules.after_untrusted == "deny"
 
 
 def test_what_permissions_deny_altogether_is_forbidden() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ekiden.shared.definitions.fields import KNOWN_FIELDS, folded
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, tools_meant
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_clear, tools_meant
 from ekiden.shared.definitions.tool_rules import RulesReader
 
 __all__ = ["restrict"]
@@ -74,11 +74,14 @@ def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
 def _permission(key: str, value: Any, reader: RulesReader) -> None:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         reader.keep_only({tool for name in value for tool in tools_meant(name)})
+        # "all but bash", in one text or in several
+        if prose := [name for name in value if not is_clear(name) or ("*" in value and not tools_meant(name))]:
+            reader.confine(f"{key!r} says {prose[0]!r:.60}, which is no tool's name")
         return
     effects = _last_words(_effects(value))
     if unclear := [name for name, effect in effects.items() if effect not in _EFFECTS]:
         reader.confine(f"{key!r} says of {unclear[0]!r:.60} what is none of allow, ask and deny")
-        return
+        effects = {name: effect for name, effect in effects.items() if effect in _EFFECTS}
     reader.forbid([name for name, effect in effects.items() if effect == "deny" and name != "*"])
     asked = [name for name, effect in effects.items() if effect == "ask" and name != "*"]
     if effects.get("external_directory", "allow") != "allow":
@@ -114,9 +117,10 @@ def _effects(value: Any) -> Iterator[tuple[str, str]]:
         return
     for item in value if isinstance(value, list) else [value]:
         rule = item if isinstance(item, Mapping) else {"effect": item}
-        name = rule.get("action", rule.get("permission", rule.get("tool", "*")))
+        names = rule.get("action", rule.get("permission", rule.get("tool", "*")))
         is_whole = rule.get("resource", rule.get("pattern", "*")) == "*"
-        yield str(name), _strictest([rule.get("effect"), *([] if is_whole else ["deny"])])
+        effect = _strictest([rule.get("effect"), *([] if is_whole else ["deny"])])
+        yield from ((str(name), effect) for name in (names if isinstance(names, list) else [names]))
 
 
 def _last_words(effects: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -55,6 +55,23 @@ def test_the_names_are_those_of_the_workers_tools() -> None:
         ("READ, BASH", ["bash", "read_file"]),
         (["*", "!bash"], [name for name in ALL if name != "bash"]),
         (["*", "all but bash"], SAFE),
+        (["*", "except", "bash"], SAFE),
+        (["*", "-", "bash"], SAFE),
+        (["*", "!(bash)"], SAFE),
+        (["*", "!bash,edit"], SAFE),
+        (["*", "!!bash"], [name for name in ALL if name != "bash"]),
+        (["*", "!`Bash`"], [name for name in ALL if name != "bash"]),
+        (["*", "`!Bash`"], [name for name in ALL if name != "bash"]),
+        (["*", "\u2013bash"], [name for name in ALL if name != "bash"]),
+        (["*", "\u2212bash"], [name for name in ALL if name != "bash"]),
+        (["*", "no-bash"], [name for name in ALL if name != "bash"]),
+        (["*", "not:bash"], [name for name in ALL if name != "bash"]),
+        ("*, except bash", [name for name in ALL if name != "bash"]),
+        (["*", "!all"], []),
+        (["*", "WebFetch", "mcp__x__y", "read*"], ALL),
+        (["bash", "no_op"], ["bash"]),
+        ({"*": True, "bash,edit": False}, SAFE),
+        ({"allow": "*", "deny": ["bash;edit"]}, SAFE),
         ("all tools except bash", []),
         ("Everything Except Bash", []),
         ({"read": True, "write": False}, ["read_file"]),
@@ -83,6 +100,71 @@ def test_a_narrowed_tool_is_not_given_whole() -> None:
     [note] = notes_of(["Bash(git diff)"])
     assert "'Bash(git diff)'" in note
     assert "Write 'bash'" in note
+
+
+@pytest.mark.parametrize(
+    ("value", "lost"),
+    [
+        (["Bash, Read"], ["bash", "read_file"]),
+        (["Bash,Read"], ["bash", "read_file"]),
+        ("Bash;Read", ["bash", "read_file"]),
+        ("Bash|Read", ["bash", "read_file"]),
+        ("Bash/Read", ["bash", "read_file"]),
+        ("Bash(rm);Read", ["bash", "read_file"]),
+        ("`Bash`, 'Read'", ["bash", "read_file"]),
+        ("\u201cBash\u201d", ["bash"]),
+        ("`Bash, Read`", ["bash", "read_file"]),
+        ("all", ALL),
+        ("Everything", ALL),
+        ("lookup_order, B?sh, mcp.github.*, mcp__x__*", ["bash"]),
+        ("none", []),
+    ],
+)
+def test_forbidden_tools_are_found_in_every_form_of_a_list(value: Any, lost: list[str]) -> None:
+    assert permitted(tools="*", disallowedTools=value) == [name for name in ALL if name not in lost]
+    assert permitted(tools="*", permission={str(value): "deny"}) == permitted(tools="*", disallowedTools=[str(value)])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{bash,read}",
+        "[bash,read]",
+        "!Bash/Read",
+        "(Bash,Read)",
+        "(Bash)(Read)",
+        "Bash(rm, Read",
+        "Bash()Read",
+        "Bash. Read",
+        "<Bash> <Read>",
+        "B\u200bash, Read",
+        "\uff22\uff41\uff53\uff48, Read",
+        "B\u0430sh, Read",
+        "mcp__x;Bash Read",
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "list", "permission", "asked"])
+def test_what_forbids_and_cannot_be_read_leaves_safe_tools_and_is_told(value: str, form: str) -> None:
+    fields = {
+        "text": {"disallowedTools": value},
+        "list": {"disallowedTools": [value]},
+        "permission": {"permission": {value: "deny"}},
+        "asked": {"permission": {value: "ask"}},
+    }[form]
+    rules = agent(tools="*", **fields).tools
+
+    assert rules is not None
+    assert [name for name in ALL if rules.permits(name)] in (SAFE, [name for name in SAFE if name != "read_file"])
+    assert "the agent has no tool beyond the safe ones" in rules.narrowed[0]
+
+
+def test_what_is_forbidden_in_one_text_is_bounded_too() -> None:
+    with pytest.raises(AgentFileError, match="'deny' has 501 entries, at most 500"):
+        agent(
+            disallowedTools=[
+                ",".join(f"a{n}" for n in range(start, start + 84)) for start in (0, 84, 168, 252, 336, 417)
+            ]
+        )
 
 
 def test_a_narrow_ban_bans_the_tool() -> None:

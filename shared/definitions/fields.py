@@ -13,7 +13,9 @@ __all__ = [
     "TIMEOUT_MINUTES",
     "TOOLS",
     "folded",
+    "is_restricting",
     "keys_of",
+    "seems_restricting",
 ]
 
 
@@ -62,3 +64,21 @@ KNOWN_FIELDS = frozenset([*_OURS.split(), *TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TI
     "permissions",
 }
 """All of them. Others are kept too, and ``ekiden agents validate`` names them."""
+_KNOWN = frozenset(map(folded, KNOWN_FIELDS))
+
+_OTHER_RESTRICTING = ["permission", "permissions", "permissionMode", "hooks", "limits", "mode", "sandbox", "readOnly"]
+_RESTRICTING = frozenset(map(folded, [*TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TIMEOUT_MINUTES, *_OTHER_RESTRICTING]))
+_SEEMS_RESTRICTING = re.compile(
+    r"allow|approv|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|isolat|permi|policy|prohibit|readonly"
+    r"|restrict|sandbox|tools?settings|untrusted"
+)
+
+
+def is_restricting(key: str) -> bool:
+    """Tell whether ``key`` is a spelling of a field that says what an agent must not do."""
+    return folded(key) in _RESTRICTING
+
+
+def seems_restricting(key: str) -> bool:
+    """Tell whether ``key`` is a field that nobody here knows and that, by its name, restricts the agent."""
+    return folded(key) not in _KNOWN and _SEEMS_RESTRICTING.search(folded(key)) is not None

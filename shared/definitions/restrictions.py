@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ekiden.shared.definitions.fields import KNOWN_FIELDS, folded
+from ekiden.shared.definitions.fields import folded, seems_restricting
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_clear, tools_meant
 from ekiden.shared.definitions.tool_rules import RulesReader
 
@@ -46,12 +46,7 @@ _OBSERVERS = frozenset(
         "SubagentStop",
     ]
 )
-_KNOWN = frozenset(map(folded, KNOWN_FIELDS))
 _NAMES = re.compile(r"\w+(\|\w+)*")
-_RESTRICTING = re.compile(
-    r"allow|approv|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|isolat|permi|policy|prohibit|readonly"
-    r"|restrict|sandbox|tools?settings"
-)
 
 
 def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
@@ -67,7 +62,7 @@ def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
                 reader.confine(f"{key!r} is {value!r}")
             case "hooks" if value:
                 _hooks(key, value, reader)
-            case name if value and name not in _KNOWN and _RESTRICTING.search(name):
+            case _ if value and seems_restricting(key):
                 reader.confine(f"{key!r} is not understood, and seems to restrict")
 
 

@@ -145,7 +145,7 @@ def test_forbidden_tools_are_found_in_every_form_of_a_list(value: Any, lost: lis
 )
 @pytest.mark.parametrize("form", ["text", "list", "permission", "asked"])
 def test_what_forbids_and_cannot_be_read_leaves_safe_tools_and_is_told(value: str, form: str) -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "text": {"disallowedTools": value},
         "list": {"disallowedTools": [value]},
         "permission": {"permission": {value: "deny"}},

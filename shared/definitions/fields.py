@@ -15,6 +15,8 @@ __all__ = [
     "folded",
     "is_restricting",
     "keys_of",
+    "refuses",
+    "seems_permitting",
     "seems_restricting",
 ]
 
@@ -72,6 +74,10 @@ _SEEMS_RESTRICTING = re.compile(
     r"allow|approv|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|isolat|permi|policy|prohibit|readonly"
     r"|restrict|sandbox|tools?settings|untrusted"
 )
+_REFUSALS = frozenset(["ask", "denied", "deny", "disabled", "false", "forbidden", "never", "no", "none", "off"])
+_SEEMS_PERMITTING = re.compile(
+    r"allow(?!ed)|can(chang|creat|delet|run|use)|(can|enable|has|is)?(bash|edit|exec|modif|shell|terminal|writ)"
+)
 
 
 def is_restricting(key: str) -> bool:
@@ -82,3 +88,13 @@ def is_restricting(key: str) -> bool:
 def seems_restricting(key: str) -> bool:
     """Tell whether ``key`` is a field that nobody here knows and that, by its name, restricts the agent."""
     return folded(key) not in _KNOWN and _SEEMS_RESTRICTING.search(folded(key)) is not None
+
+
+def seems_permitting(key: str) -> bool:
+    """Tell whether ``key`` is a field that nobody here knows and that, by its name, lets the agent do something."""
+    return folded(key) not in _KNOWN and _SEEMS_PERMITTING.match(folded(key)) is not None
+
+
+def refuses(value: Any) -> bool:
+    """Tell whether the value of a field that permits says no; ``ask`` does, where nobody can be asked."""
+    return value is not None and folded(value) in _REFUSALS

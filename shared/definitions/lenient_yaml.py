@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ekiden.shared.definitions.fields import KNOWN_FIELDS, PROSE, is_restricting, seems_restricting
+from ekiden.shared.definitions.fields import (
+    KNOWN_FIELDS,
+    PROSE,
+    is_restricting,
+    refuses,
+    seems_permitting,
+    seems_restricting,
+)
 from ekiden.shared.definitions.strict_yaml import Parsed, YamlSyntaxError, parse, second_of
 
 __all__ = ["parse_leniently"]
@@ -125,4 +132,6 @@ def _begins_entry(found: re.Match[str], current: _Entry | None) -> bool:
         return False
     if key in KNOWN_FIELDS or current is None or current.key not in PROSE:
         return True
-    return seems_restricting(key) or (not current.has_example and key[0].islower() and key not in _DIALOGUE)
+    if seems_restricting(key) or (seems_permitting(key) and refuses(found["value"])):
+        return True
+    return not current.has_example and key[0].islower() and key not in _DIALOGUE

@@ -6,8 +6,10 @@ field                   meaning here
 permission(s)           ``deny``, ``{edit: deny, bash: {"git *": allow}}``, ``[{action, resource, effect}]``, or a list
                         of names; it takes tools away and gives none
 permissionMode, mode    ``plan``, ``ask`` and the like: safe tools only
+bash, write, …          a tool, ``false``: forbidden
 hooks                   what looks at calls beforehand does not run here: the tools that it looks at are left out
 readonly, sandbox, …    a field that nobody here knows and whose name says that it restricts: safe tools only
+canWrite, writable, …   one whose name says that it permits, ``false``: safe tools only
 ======================  ==============================================================================================
 
 Where nothing here can hold an agent to a restriction, it has no tool beyond the safe ones.
@@ -17,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ekiden.shared.definitions.fields import folded, seems_restricting
+from ekiden.shared.definitions.fields import folded, refuses, seems_permitting, seems_restricting
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_clear, tools_meant
 from ekiden.shared.definitions.tool_rules import RulesReader
 
@@ -27,7 +29,7 @@ _EFFECTS = ("allow", "ask", "deny")
 """From the least to the most that is kept from an agent."""
 _OPEN_MODES = ("default", "acceptedits", "bypasspermissions", "inherit")
 """The values of ``permissionMode`` that restrict no more than a file does which has none."""
-_CLOSED_MODES = ("ask", "plan", "readonly")
+_CLOSED_MODE = re.compile(r"ask|confirm|dontask|manual|.*(plan|read.?only|restrict|review|safe|sandbox)")
 _BEFORE_TOOLS = ("PreToolUse", "BeforeTool")
 _OBSERVERS = frozenset(
     [
@@ -58,10 +60,14 @@ def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
                 _permission(key, value, reader)
             case "permissionmode" if value is not None and folded(value) not in _OPEN_MODES:
                 reader.confine(f"{key!r} is {value!r:.60}")
-            case "mode" if folded(value) in _CLOSED_MODES:
-                reader.confine(f"{key!r} is {value!r}")
+            case "mode" if _CLOSED_MODE.match(folded(value)):
+                reader.confine(f"{key!r} is {value!r:.60}")
             case "hooks" if value:
                 _hooks(key, value, reader)
+            case _ if refuses(value) and (tools := tools_meant(re.sub(r"[\s-]", "_", str(key)))):
+                reader.forbid(tools)
+            case _ if refuses(value) and seems_permitting(key):
+                reader.confine(f"{key!r} is {value!r}")
             case _ if value and seems_restricting(key):
                 reader.confine(f"{key!r} is not understood, and seems to restrict")
 

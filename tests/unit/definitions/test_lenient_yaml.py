@@ -109,6 +109,8 @@ def test_a_bomb_in_one_entry_is_refused_in_the_second_try_too() -> None:
         ("disallowedTools:Bash", "disallowedTools", "Bash"),
         ("'Disallowed-Tools': [Bash]", "Disallowed-Tools", ["Bash"]),
         ("Approval_Policy: always", "Approval_Policy", "always"),
+        ("Bash: false", "Bash", False),
+        ("canWrite: no", "canWrite", False),
     ],
 )
 def test_what_restricts_is_a_field_and_never_lost_in_a_description(

@@ -145,13 +145,13 @@ def test_forbidden_tools_are_found_in_every_form_of_a_list(value: Any, lost: lis
 )
 @pytest.mark.parametrize("form", ["text", "list", "permission", "asked"])
 def test_what_forbids_and_cannot_be_read_leaves_safe_tools_and_is_told(value: str, form: str) -> None:
-    fields: dict[str, Any] = {
+    forms: dict[str, dict[str, Any]] = {
         "text": {"disallowedTools": value},
         "list": {"disallowedTools": [value]},
         "permission": {"permission": {value: "deny"}},
         "asked": {"permission": {value: "ask"}},
-    }[form]
-    rules = agent(tools="*", **fields).tools
+    }
+    rules = agent(tools="*", **forms[form]).tools
 
     assert rules is not None
     assert [name for name in ALL if rules.permits(name)] in (SAFE, [name for name in SAFE if name != "read_file"])

@@ -146,6 +146,7 @@ def test_what_a_hook_would_look_at_beforehand_is_left_out(hooks: Any, tools: lis
         "restrictTo",
         "toolsSettings",
         "blocked_commands",
+        "after_untrusted",
         "forbid",
     ],
 )

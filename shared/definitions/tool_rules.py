@@ -48,6 +48,8 @@ _NOT = re.compile(r"[!^~\s\-\u2010-\u2015\u2212\ufe63\uff01\uff0d]+")
 _NOT_IN_WORDS = re.compile(r"(?:not?|non|without|except|but)[\s:_-]+", re.IGNORECASE)
 """How an entry begins that means all but what follows."""
 _WRAPPING = "\"'`\u2018\u2019\u201c\u201d\u00b4 \t\n"
+_AROUND = re.compile(r"\A(?:_+|(?:not?|non|without)[-_]+)+|[-_]*(?:tools?)?_*\Z", re.IGNORECASE)
+"""What authors write around the name of a tool that they forbid: ``no-bash``, ``bash_tool``."""
 _EVERYTHING = ("all", "any", "every", "everything")
 _LONGEST_LIST = 12
 _MOST_ENTRIES = 500
@@ -258,6 +260,7 @@ def _names_in(entries: Iterable[str]) -> list[str]:
         for piece in pieces:
             several = [part.strip(_WRAPPING) for part in _split(piece, ";|/")]
             found += several if all(tools_meant(_parts(part)[0]) for part in several) else [piece]
+    found += [core for name in found if (core := _AROUND.sub("", name)) != name and tools_meant(core)]
     return _few("deny", _unique("*" if name.casefold() in _EVERYTHING else name for name in found))
 
 

@@ -118,6 +118,9 @@ def test_a_narrowed_tool_is_not_given_whole() -> None:
         ("Everything", ALL),
         ("lookup_order, B?sh, mcp.github.*, mcp__x__*", ["bash"]),
         ("none", []),
+        ("no-bash, _Read_", ["bash", "read_file"]),
+        ("BashTool, read_file_tool", ["bash", "read_file"]),
+        ("tools, no_op", []),
     ],
 )
 def test_forbidden_tools_are_found_in_every_form_of_a_list(value: Any, lost: list[str]) -> None:

@@ -1,6 +1,7 @@
 """The top-level fields of agent files that mean something, here or where the files come from."""
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = [
@@ -12,12 +13,23 @@ __all__ = [
     "TIMEOUT_MINUTES",
     "TOOLS",
     "folded",
+    "is_restricting",
+    "keys_of",
+    "refuses",
+    "seems_permitting",
+    "seems_restricting",
 ]
 
 
 def folded(name: Any) -> str:
     """Return a name of a field, or a word, without what its spellings differ in: ``read-only`` is ``readOnly``."""
-    return re.sub(r"[-_ ]", "", str(name)).casefold()
+    return re.sub(r"[\W_]", "", str(name)).casefold()
+
+
+def keys_of(fields: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Return the keys of ``fields`` that are a spelling of one of ``names``, in the order of the names."""
+    places = {folded(name): place for place, name in reversed(list(enumerate(names)))}
+    return sorted((key for key in fields if folded(key) in places), key=lambda key: places[folded(key)])
 
 
 def _spelt(*names: str) -> tuple[str, ...]:
@@ -34,7 +46,7 @@ PROSE = ("description", "title")
 """Fields that hold sentences, which hand-written files seldom quote."""
 
 TOOLS = ("tools", *_spelt("allowedTools"))
-"""Which tools the agent gets, by the name that counts first."""
+"""Which tools the agent gets; of several, what all of them allow. Every spelling counts: see ``keys_of``."""
 DENIED_TOOLS = _spelt(
     "disallowedTools", "deniedTools", "excludeTools", "excludedTools", "forbiddenTools", "blockedTools", "disabledTools"
 )
@@ -54,3 +66,35 @@ KNOWN_FIELDS = frozenset([*_OURS.split(), *TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TI
     "permissions",
 }
 """All of them. Others are kept too, and ``ekiden agents validate`` names them."""
+_KNOWN = frozenset(map(folded, KNOWN_FIELDS))
+
+_OTHER_RESTRICTING = ["permission", "permissions", "permissionMode", "hooks", "limits", "mode", "sandbox", "readOnly"]
+_RESTRICTING = frozenset(map(folded, [*TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TIMEOUT_MINUTES, *_OTHER_RESTRICTING]))
+_SEEMS_RESTRICTING = re.compile(
+    r"allow|approv|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|isolat|permi|policy|prohibit|readonly"
+    r"|restrict|sandbox|tools?settings|untrusted"
+)
+_REFUSALS = frozenset(["ask", "denied", "deny", "disabled", "false", "forbidden", "never", "no", "none", "off"])
+_SEEMS_PERMITTING = re.compile(
+    r"allow(?!ed)|can(chang|creat|delet|run|use)|(can|enable|has|is)?(bash|edit|exec|modif|shell|terminal|writ)"
+)
+
+
+def is_restricting(key: str) -> bool:
+    """Tell whether ``key`` is a spelling of a field that says what an agent must not do."""
+    return folded(key) in _RESTRICTING
+
+
+def seems_restricting(key: str) -> bool:
+    """Tell whether ``key`` is a field that nobody here knows and that, by its name, restricts the agent."""
+    return folded(key) not in _KNOWN and _SEEMS_RESTRICTING.search(folded(key)) is not None
+
+
+def seems_permitting(key: str) -> bool:
+    """Tell whether ``key`` is a field that nobody here knows and that, by its name, lets the agent do something."""
+    return folded(key) not in _KNOWN and _SEEMS_PERMITTING.match(folded(key)) is not None
+
+
+def refuses(value: Any) -> bool:
+    """Tell whether the value of a field that permits says no; ``ask`` does, where nobody can be asked."""
+    return value is not None and folded(value) in _REFUSALS

@@ -9,12 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ekiden.shared.definitions.fields import KNOWN_FIELDS, PROSE
-from ekiden.shared.definitions.strict_yaml import Parsed, YamlSyntaxError, parse
+from ekiden.shared.definitions.fields import (
+    KNOWN_FIELDS,
+    PROSE,
+    is_restricting,
+    refuses,
+    seems_permitting,
+    seems_restricting,
+)
+from ekiden.shared.definitions.strict_yaml import Parsed, YamlSyntaxError, parse, second_of
 
 __all__ = ["parse_leniently"]
 
 _KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*):(?:[ \t]+(?P<value>.*)|)\Z")
+_LOOSE_KEY = re.compile(r"[\"']?(?P<key>[A-Za-z_][\w -]{0,40})[\"']?[ \t\xa0]{0,9}:[ \t]*(?P<value>.*)\Z")
+"""How authors write one that they mean: with blanks in it, or before the colon, and with none behind."""
 _INDENT = re.compile(r"\A[ ]*\t[ \t]*")
 _STRUCTURE = tuple("[{|>&!#\"'")  # how YAML begins what is more than plain text
 _BLOCK = re.compile(r"[|>][-+\d]*\Z")
@@ -68,7 +77,7 @@ def parse_leniently(source: str, first_line: int) -> Parsed:
     for entry in _entries(lines):
         line = first_line + entry.number
         if entry.key in places:
-            warnings.append((line, f"{entry.key!r} was already given in line {places[entry.key]}; this one counts"))
+            warnings.append((line, second_of(entry.key, line, places[entry.key])))
         places[entry.key] = line
         fields[entry.key], notes = _value(entry, line)
         warnings += notes
@@ -98,11 +107,11 @@ def _without_tabs(lines: list[str], first_line: int) -> tuple[list[str], list[tu
 def _entries(lines: list[str]) -> Iterator[_Entry]:
     entry: _Entry | None = None
     for number, line in enumerate(lines):
-        found = _KEY.match(line)
-        if found and _begins_entry(found["key"], entry):
+        found = _KEY.match(line) or _LOOSE_KEY.match(line)
+        if found and _begins_entry(found, entry):
             if entry is not None:
                 yield entry
-            entry = _Entry(number, found["key"], (found["value"] or "").strip())
+            entry = _Entry(number, found["key"].strip(), (found["value"] or "").strip())
         elif entry is not None:
             entry.add(line)
         elif line.strip() and not line.startswith("#"):
@@ -111,8 +120,18 @@ def _entries(lines: list[str]) -> Iterator[_Entry]:
         yield entry
 
 
-def _begins_entry(key: str, current: _Entry | None) -> bool:
-    """Tell a field from a line of a description that goes on: ``user: …`` and ``Context: …`` are dialogue there."""
+def _begins_entry(found: re.Match[str], current: _Entry | None) -> bool:
+    """Tell a field from a line of a description that goes on: ``user: …`` and ``Context: …`` are dialogue there.
+
+    What restricts the agent is a field wherever it stands: in a description, it would be lost.
+    """
+    key = found["key"]
+    if is_restricting(key):
+        return True
+    if found.re is _LOOSE_KEY:
+        return False
     if key in KNOWN_FIELDS or current is None or current.key not in PROSE:
+        return True
+    if seems_restricting(key) or (seems_permitting(key) and refuses(found["value"])):
         return True
     return not current.has_example and key[0].islower() and key not in _DIALOGUE

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from ekiden.shared.definitions.encoding import decode
-from ekiden.shared.definitions.fields import DENIED_TOOLS, TOOLS
+from ekiden.shared.definitions.fields import DENIED_TOOLS, TOOLS, keys_of
 from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import read_definition
@@ -246,7 +246,7 @@ def _line_of(error: DefinitionError, lines: Mapping[str, int]) -> int | None:
 
 
 def _aspect(field: str | None) -> Aspect:
-    return "tools" if field in (*TOOLS, *DENIED_TOOLS) else "fields"
+    return "tools" if field and keys_of({field: None}, [*TOOLS, *DENIED_TOOLS]) else "fields"
 
 
 def _same_name(file: Path, name: str, first: str) -> Problem:

@@ -3,8 +3,8 @@
 ==========  ==============================================================================================
 field       forms
 ==========  ==============================================================================================
-tools       see ``tool_rules.py``; also ``allowedTools``; ``disallowedTools`` beside it
-limits      ``{max_turns, …}``; also ``max_turns``, ``maxTurns``, ``timeout_mins`` on the top level
+tools       see ``tool_rules.py``; also ``allowedTools``; ``disallowedTools`` beside it; in every spelling
+limits      ``{max_turns, …}``; also ``max_turns``, ``maxTurns``, ``timeout_mins`` on the top level; the lowest counts
 name        absent: the file's name, with a warning
 triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
 handoffs    and sub-agents, inputs, outputs: see ``team_parsing.py``
@@ -13,15 +13,16 @@ others      what restricts the agent: see ``restrictions.py``; what is not built
 ==========  ==============================================================================================
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
-from ekiden.shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS
+from ekiden.shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS, folded, keys_of
 from ekiden.shared.definitions.json_values import json_value
-from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.model import AgentDefinition, Limits
 from ekiden.shared.definitions.problems import AgentFileError
 from ekiden.shared.definitions.restrictions import restrict
 from ekiden.shared.definitions.team_parsing import FORMS, number
@@ -37,7 +38,8 @@ _RESERVED = frozenset({"user"})  # the first runner of every chain
 _LONGEST_KEYWORD = 200
 _MOST_PATTERNS = 100
 _TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
-_READ = _TYPED.union(TOOLS, DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES)
+_RULES = (*TOOLS, *DENIED_TOOLS, "limits", *MAX_TURNS, *TIMEOUT_MINUTES)
+_LIMITS = {folded(name): name for name in Limits.model_fields}
 
 
 @dataclass
@@ -68,7 +70,9 @@ def read_definition(
     Raises:
         AgentFileError: a field's value cannot be meant; names the field, the value and what is allowed.
     """
-    raw = {key: value for key, value in json_value(dict(fields)).items() if value is not None or key not in _READ}
+    raw = json_value(dict(fields))
+    absent = [key for key in {*_TYPED, *keys_of(raw, _RULES)} if raw.get(key, ...) is None]
+    raw = {key: value for key, value in raw.items() if key not in absent}
     refuse_unbuilt(raw)
     notes = list(idle_fields(raw))
     prompt = body if body.strip() else raw.pop("systemPrompt", body)
@@ -137,15 +141,14 @@ def _version(value: Any) -> str:
 
 
 def _tools(raw: dict[str, Any]) -> RulesReader:
-    """Take what says which tools the agent gets out of ``raw``; the first of several spellings counts."""
+    """Take what says which tools the agent gets out of ``raw``."""
     reader = RulesReader()
-    for key in [key for key in TOOLS if key in raw][:1]:
+    for place, key in enumerate(keys_of(raw, TOOLS)):
         reader.at = key
-        _reading(key, reader.read, raw.pop(key))
-    for key in DENIED_TOOLS:
-        if key in raw:
-            reader.at = key
-            _reading(key, reader.forbid, raw.pop(key))
+        _reading(key, reader.read_too if place else reader.read, raw.pop(key))
+    for key in keys_of(raw, DENIED_TOOLS):
+        reader.at = key
+        _reading(key, reader.forbid, raw.pop(key))
     try:
         restrict(raw, reader)
     except DefinitionError as error:
@@ -155,17 +158,32 @@ def _tools(raw: dict[str, Any]) -> RulesReader:
 
 def _limits(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Take the limits out of ``raw``; return them, and for each the top-level field that it comes from."""
-    values = _reading("limits", _limits_object, raw.pop("limits", {}))
+    values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for key in [*MAX_TURNS, *TIMEOUT_MINUTES]:
-        value = raw.pop(key, None)
-        limit = "max_turns" if key in MAX_TURNS else "max_seconds"
-        if value is None or limit in values:
-            continue
-        minutes = number(value) if key in TIMEOUT_MINUTES else None
-        values[limit] = value if minutes is None else minutes * 60
-        origins[limit] = key
-    return values, origins
+    for key, limit, value in _words_on_limits(raw):
+        if limit not in values or _size(value) < _size(values[limit]):
+            values[limit] = value
+            origins[limit] = key
+    return values, {limit: key for limit, key in origins.items() if key != "limits"}
+
+
+def _words_on_limits(raw: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Take the limits out of ``raw``: yield the field, the limit, and its value."""
+    for key in keys_of(raw, ["limits"]):
+        for name, value in _reading(key, _limits_object, raw.pop(key)).items():
+            yield key, _LIMITS.get(folded(name), name), value
+    for key in keys_of(raw, MAX_TURNS):
+        yield key, "max_turns", raw.pop(key)
+    for key in keys_of(raw, TIMEOUT_MINUTES):
+        value = raw.pop(key)
+        minutes = number(value)
+        yield key, "max_seconds", value if minutes is None else minutes * 60
+
+
+def _size(value: Any) -> float:
+    """Return the number; what is none comes before all of them, so that it is refused."""
+    size = number(value)
+    return -math.inf if size is None or math.isnan(size) else size
 
 
 def _triggers(value: Any) -> dict[str, Any]:

@@ -6,8 +6,10 @@ field                   meaning here
 permission(s)           ``deny``, ``{edit: deny, bash: {"git *": allow}}``, ``[{action, resource, effect}]``, or a list
                         of names; it takes tools away and gives none
 permissionMode, mode    ``plan``, ``ask`` and the like: safe tools only
+bash, write, …          a tool, ``false``: forbidden
 hooks                   what looks at calls beforehand does not run here: the tools that it looks at are left out
 readonly, sandbox, …    a field that nobody here knows and whose name says that it restricts: safe tools only
+canWrite, writable, …   one whose name says that it permits, ``false``: safe tools only
 ======================  ==============================================================================================
 
 Where nothing here can hold an agent to a restriction, it has no tool beyond the safe ones.
@@ -17,8 +19,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ekiden.shared.definitions.fields import KNOWN_FIELDS, folded
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, tools_meant
+from ekiden.shared.definitions.fields import folded, refuses, seems_permitting, seems_restricting
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_clear, tools_meant
 from ekiden.shared.definitions.tool_rules import RulesReader
 
 __all__ = ["restrict"]
@@ -27,7 +29,7 @@ _EFFECTS = ("allow", "ask", "deny")
 """From the least to the most that is kept from an agent."""
 _OPEN_MODES = ("default", "acceptedits", "bypasspermissions", "inherit")
 """The values of ``permissionMode`` that restrict no more than a file does which has none."""
-_CLOSED_MODES = ("ask", "plan", "readonly")
+_CLOSED_MODE = re.compile(r"ask|confirm|dontask|manual|.*(plan|read.?only|restrict|review|safe|sandbox)")
 _BEFORE_TOOLS = ("PreToolUse", "BeforeTool")
 _OBSERVERS = frozenset(
     [
@@ -46,12 +48,7 @@ _OBSERVERS = frozenset(
         "SubagentStop",
     ]
 )
-_KNOWN = frozenset(map(folded, KNOWN_FIELDS))
 _NAMES = re.compile(r"\w+(\|\w+)*")
-_RESTRICTING = re.compile(
-    r"allow|approv|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|isolat|permi|policy|prohibit|readonly"
-    r"|restrict|sandbox|tools?settings"
-)
 
 
 def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
@@ -63,22 +60,29 @@ def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
                 _permission(key, value, reader)
             case "permissionmode" if value is not None and folded(value) not in _OPEN_MODES:
                 reader.confine(f"{key!r} is {value!r:.60}")
-            case "mode" if folded(value) in _CLOSED_MODES:
-                reader.confine(f"{key!r} is {value!r}")
+            case "mode" if _CLOSED_MODE.match(folded(value)):
+                reader.confine(f"{key!r} is {value!r:.60}")
             case "hooks" if value:
                 _hooks(key, value, reader)
-            case name if value and name not in _KNOWN and _RESTRICTING.search(name):
+            case _ if refuses(value) and (tools := tools_meant(re.sub(r"[\s-]", "_", str(key)))):
+                reader.forbid(tools)
+            case _ if refuses(value) and seems_permitting(key):
+                reader.confine(f"{key!r} is {value!r}")
+            case _ if value and seems_restricting(key):
                 reader.confine(f"{key!r} is not understood, and seems to restrict")
 
 
 def _permission(key: str, value: Any, reader: RulesReader) -> None:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         reader.keep_only({tool for name in value for tool in tools_meant(name)})
+        # "all but bash", in one text or in several
+        if prose := [name for name in value if not is_clear(name) or ("*" in value and not tools_meant(name))]:
+            reader.confine(f"{key!r} says {prose[0]!r:.60}, which is no tool's name")
         return
     effects = _last_words(_effects(value))
     if unclear := [name for name, effect in effects.items() if effect not in _EFFECTS]:
         reader.confine(f"{key!r} says of {unclear[0]!r:.60} what is none of allow, ask and deny")
-        return
+        effects = {name: effect for name, effect in effects.items() if effect in _EFFECTS}
     reader.forbid([name for name, effect in effects.items() if effect == "deny" and name != "*"])
     asked = [name for name, effect in effects.items() if effect == "ask" and name != "*"]
     if effects.get("external_directory", "allow") != "allow":
@@ -114,9 +118,10 @@ def _effects(value: Any) -> Iterator[tuple[str, str]]:
         return
     for item in value if isinstance(value, list) else [value]:
         rule = item if isinstance(item, Mapping) else {"effect": item}
-        name = rule.get("action", rule.get("permission", rule.get("tool", "*")))
+        names = rule.get("action", rule.get("permission", rule.get("tool", "*")))
         is_whole = rule.get("resource", rule.get("pattern", "*")) == "*"
-        yield str(name), _strictest([rule.get("effect"), *([] if is_whole else ["deny"])])
+        effect = _strictest([rule.get("effect"), *([] if is_whole else ["deny"])])
+        yield from ((str(name), effect) for name in (names if isinstance(names, list) else [names]))
 
 
 def _last_words(effects: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from ekiden.shared.definitions.fields import is_restricting, seems_restricting
 from ekiden.shared.definitions.problems import AgentFileError
 from ekiden.shared.definitions.yaml_scalars import as_written
 
@@ -14,7 +15,7 @@ try:
 except ImportError:  # PyYAML without libyaml
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]  # the same interface, other bases
 
-__all__ = ["Parsed", "YamlSyntaxError", "parse"]
+__all__ = ["Parsed", "YamlSyntaxError", "parse", "second_of"]
 
 _MAX_ALIASES = 20  # with so few, nested aliases cannot expand to more than some thousand values
 _MAX_CHARACTERS = 200_000
@@ -64,6 +65,17 @@ def parse(source: str, first_line: int) -> Parsed:
         raise kind(f"the front matter is not valid YAML: {reason}", line=first_line + line) from None
 
 
+def second_of(key: str, line: int, first: int) -> str:
+    """Return a warning of a field that a file has twice, in ``line`` and in the line ``first`` before it.
+
+    Raises:
+        AgentFileError: the field restricts, and one of the two would be lost.
+    """
+    if is_restricting(key) or seems_restricting(key):
+        raise AgentFileError(f"{key!r} was already given in line {first}: only one would count. Remove one", line=line)
+    return f"{key!r} was already given in line {first}; this one counts"
+
+
 def _refuse_alias_bombs(source: str) -> None:
     if "*" not in source:
         return
@@ -100,13 +112,36 @@ def _construct(source: str, first_line: int) -> Parsed:
         for key, _ in root.value:
             name, line = str(key.value), first_line + key.start_mark.line
             if name in places:
-                warnings.append((line, f"{name!r} was already given in line {places[name]}; this one counts"))
+                warnings.append((line, second_of(name, line, places[name])))
             places[name] = line
+        _refuse_twice(root, first_line)
         for name, number in as_written(root, source):
             warnings.append((first_line + number, f"the value of {name!r} was read as text. Put it in quotes"))
         return Parsed(loader.construct_document(root), places, tuple(warnings))
     finally:
         loader.dispose()
+
+
+def _refuse_twice(root: yaml.MappingNode, first_line: int) -> None:
+    """Refuse a key that an object within a field has twice: the last would count, be it what restricts or not."""
+    waiting, seen = [value for _, value in root.value], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen or isinstance(node, yaml.ScalarNode):
+            continue
+        seen.add(id(node))
+        is_mapping = isinstance(node, yaml.MappingNode)
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)] if is_mapping else []
+        waiting += [value for _, value in node.value] if is_mapping else node.value
+        lines: dict[str, int] = {}
+        for key in keys:
+            line = first_line + key.start_mark.line
+            if key.value in lines:
+                text = (
+                    f"{key.value!r:.60} was already given in line {lines[key.value]}: only one would count. Remove one"
+                )
+                raise AgentFileError(text, line=line)
+            lines[key.value] = line
 
 
 def _place_and_reason(error: Exception) -> tuple[int, str]:

@@ -10,6 +10,7 @@ __all__ = [
     "BUILTIN_TOOLS",
     "SAFE_TOOLS",
     "forbidden_names",
+    "is_clear",
     "is_foreign",
     "is_known",
     "is_of_our_style",
@@ -51,6 +52,9 @@ _FOREIGN = frozenset(_FOREIGN_NAMES.split())
 """Tools of those programs that ours cannot stand in for, and words that people write where names of tools belong."""
 _OWN_STYLE = re.compile(r"mcp\..+|(?!mcp_)[a-z*?\[][a-z0-9_.*?\[\]!]*")  # Python's names, and patterns
 
+_PLAIN = re.compile(r"[*?]*[a-z0-9_]([a-z0-9_.*?-]*[a-z0-9_*?])?|\*", re.ASCII | re.IGNORECASE)
+"""Names and patterns as programs have them: letters of other scripts may only look like ours."""
+
 
 def own_name(name: str) -> str | None:
     """Return our name of the tool, or None when none of ours can be meant."""
@@ -77,6 +81,11 @@ def is_ours(entry: str) -> bool:
 def is_known(name: str) -> bool:
     """Tell whether ``name`` is that of a tool that some program has."""
     return name.casefold() in _TOOLS or name in _FOREIGN or name.startswith(("mcp__", "mcp."))
+
+
+def is_clear(name: str) -> bool:
+    """Tell whether it is plain which tools a name or a pattern means: what nobody understands forbids nothing."""
+    return name.casefold() in _TOOLS or bool(tools_meant(name)) or _PLAIN.fullmatch(name) is not None
 
 
 def tools_meant(name: str) -> list[str]:

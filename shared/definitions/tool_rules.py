@@ -6,14 +6,15 @@ form                            meaning
 ``Read, Bash(git:*, npm run)``  a text: entries are separated by commas, or spaces, outside of brackets
 ``[Read, Grep]``                a list of such entries
 ``*``                           all tools
-``!bash``                       all but this one, among entries that allow
+``!bash``, ``not: bash``        all but this one, among entries that allow
 ``{allow: […], deny: […]}``     ours
 ``{bash: false, read: true}``   what is true is allowed, what is false forbidden
 ==============================  ======================================================================
 
 Rules are never widened. ``Bash(git diff)`` allows some uses of a tool; nothing here can hold an agent to them, so the
-entry is put aside; forbidden uses forbid the tool. Tools of other programs are put aside, too: an agent uses them where
-a worker has them, and is never kept waiting for them.
+entry is put aside; forbidden uses forbid the tool. Where nobody can tell which tools an entry forbids, or what a word
+beside ``*`` takes from it, the agent has no tool beyond the safe ones. Tools of other programs are put aside, too: an
+agent uses them where a worker has them, and is never kept waiting for them.
 """
 
 import re
@@ -25,6 +26,7 @@ from typing import Any
 from ekiden.shared.definitions.tool_names import (
     SAFE_TOOLS,
     forbidden_names,
+    is_clear,
     is_known,
     is_of_our_style,
     is_ours,
@@ -41,7 +43,14 @@ EXPECTED = "deny or allow ('ask' does not work yet)"
 
 _ENTRY = re.compile(r"(?P<name>[^()]*)(?:\((?P<uses>.*?)\)?)?\s*\Z", re.DOTALL)
 _OURS = {"allow", "deny", "after_untrusted"}
-_NOT = ("!", "-", "^", "~")
+_SIMPLE = re.compile(r"[^()]*(\([^()]*\))?")
+_NOT = re.compile(r"[!^~\s\-\u2010-\u2015\u2212\ufe63\uff01\uff0d]+")
+_NOT_IN_WORDS = re.compile(r"(?:not?|non|without|except|but)[\s:_-]+", re.IGNORECASE)
+"""How an entry begins that means all but what follows."""
+_WRAPPING = "\"'`\u2018\u2019\u201c\u201d\u00b4 \t\n"
+_AROUND = re.compile(r"\A(?:_+|(?:not?|non|without)[-_]+)+|[-_]*(?:tools?)?_*\Z", re.IGNORECASE)
+"""What authors write around the name of a tool that they forbid: ``no-bash``, ``bash_tool``."""
+_EVERYTHING = ("all", "any", "every", "everything")
 _LONGEST_LIST = 12
 _MOST_ENTRIES = 500
 _LONGEST_ENTRY = 500
@@ -92,11 +101,35 @@ class RulesReader:
                 f"{sorted(value)}"
             )
 
+    def read_too(self, value: Any) -> None:
+        """Read one more field that says which tools the agent gets: it gets those that all of them allow.
+
+        Raises:
+            DefinitionError: the value is none of the forms.
+        """
+        before, kept, waited_for = self._entries_so_far(), self.extra, self.allow or []
+        self.allow, self.unknown, self.extra = None, [], {}
+        self.read(value)
+        both = _common(before, self._entries_so_far())
+        if lost := [entry for entry in before if entry not in both]:
+            self.narrow(f"{self.at!r} does not allow {named(lost)}: the agent has what all such fields allow")
+        waited_for += self.allow or []
+        self.allow = [entry for entry in both if entry in waited_for]
+        self.unknown = [entry for entry in both if entry not in waited_for]
+        self.extra = {**kept, **self.extra} if self.extra.get("after_untrusted") == "deny" else {**self.extra, **kept}
+
+    def _entries_so_far(self) -> list[str]:
+        return sorted(SAFE_TOOLS) if self.allow is None else self.allow + self.unknown
+
     def forbid(self, value: Any) -> None:
         """Read a list of forbidden tools, in any form. Raises ``DefinitionError``."""
-        for entry in _entries("deny", value, _any_words):
+        for entry in _names_in(_entries("deny", value, _any_words)):
             name, uses = _parts(entry)
-            self.deny += forbidden_names(name) if name else []
+            if not is_clear(name) or not _SIMPLE.fullmatch(entry):
+                self.deny += [tool for word in re.findall(r"\w+", entry) for tool in tools_meant(word)]
+                self.confine(f"{self.at!r} forbids {entry!r:.60}, which is no tool's name")
+                continue
+            self.deny += forbidden_names(name)
             if uses:
                 tool = " or ".join(map(repr, tools_meant(name) or [name]))
                 self._note(f"{entry!r} forbids some uses of a tool; here, all of {tool} is forbidden")
@@ -108,8 +141,8 @@ class RulesReader:
             names: Names or patterns of tools, in any spelling.
             why: A clause on what the file says of them.
         """
-        names = _unique(names)
-        if "*" in names:
+        names = _names_in(names)
+        if "*" in names or not all(map(is_clear, names)):
             self.confine(why)
             return
         lost = _unique(tool for name in names for tool in tools_meant(name) if tool not in SAFE_TOOLS)
@@ -129,7 +162,7 @@ class RulesReader:
 
     def keep_only(self, tools: Iterable[str]) -> None:
         """Leave no tool but those of ``tools``, exact names, that the file allows so far."""
-        entries = sorted(SAFE_TOOLS) if self.allow is None else self.allow + self.unknown
+        entries = self._entries_so_far()
         left = [tool for tool in sorted(tools) if any(fnmatchcase(tool, entry) for entry in entries)]
         # What the file does not name is not waited for.
         named, self.allow, self.unknown = self.allow or [], [], []
@@ -156,8 +189,8 @@ class RulesReader:
 
     def _allow(self, entries: list[str]) -> None:
         self.allow = []
-        self.forbid([entry[1:] for entry in entries if entry.startswith(_NOT) and entry[1:].strip()])
-        entries = [entry for entry in entries if not entry.startswith(_NOT)]
+        forbidden = [name for entry in entries if (name := _negated(entry))]
+        entries = [entry for entry in entries if not _negated(entry)]
         partly: list[tuple[str, str]] = []
         # A file for another program names its tools; nobody will ever start a worker that has them.
         is_foreign_file = any(not is_of_our_style(_parts(entry)[0]) for entry in entries)
@@ -172,9 +205,10 @@ class RulesReader:
                 self.allow.append(tool)
         self.allow = _unique(self.allow)
         self._note_unknown()
-        if prose := [entry for entry in entries if " " in _parts(entry)[0]]:  # "all but bash"
-            self.confine(f"'tools' says {named(prose)}, which is no tool's name")
         self._put_aside([pair for pair in partly if pair[1] not in self.allow])
+        if prose := [entry for entry in entries if _is_prose(_parts(entry)[0], beside_all="*" in entries)]:
+            self.confine(f"{self.at!r} says {named(prose)}, which is no tool's name")
+        self.forbid(forbidden)
 
     def _note(self, text: str) -> None:
         self.notes.append((self.at, text))
@@ -200,6 +234,50 @@ def named(names: list[str]) -> str:
     return ", ".join(map(repr, names[:_LONGEST_LIST])) + (f" and {more} more" if more > 0 else "")
 
 
+def _common(some: list[str], others: list[str]) -> list[str]:
+    """Return the entries of each list that the other one allows altogether."""
+    return _unique(
+        entry
+        for entries, allowing in ((some, others), (others, some))
+        for entry in entries
+        if any(one in (entry, "*") or (_is_exact(entry) and fnmatchcase(entry, one)) for one in allowing)
+    )
+
+
+def _is_exact(entry: str) -> bool:
+    return not set(entry) & set("*?[")
+
+
+def _names_in(entries: Iterable[str]) -> list[str]:
+    """Return the names that entries which forbid are made of, without quotes.
+
+    Raises:
+        DefinitionError: they are too many.
+    """
+    found = []
+    for entry in entries:
+        pieces = [bare for piece in _split(entry, ",\n") if (bare := piece.strip(_WRAPPING))] or [entry]
+        for piece in pieces:
+            several = [part.strip(_WRAPPING) for part in _split(piece, ";|/")]
+            found += several if all(tools_meant(_parts(part)[0]) for part in several) else [piece]
+    found += [core for name in found if (core := _AROUND.sub("", name)) != name and tools_meant(core)]
+    return _few("deny", _unique("*" if name.casefold() in _EVERYTHING else name for name in found))
+
+
+def _negated(entry: str) -> str:
+    """Return what an entry takes from the others, as it stands where that is nothing; empty: it takes nothing."""
+    bare = entry.strip(_WRAPPING)
+    if found := _NOT.match(bare):
+        return bare[found.end() :] or entry
+    rest = bare[found.end() :] if (found := _NOT_IN_WORDS.match(bare)) else ""
+    return rest if tools_meant(rest.strip(_WRAPPING)) else ""
+
+
+def _is_prose(name: str, *, beside_all: bool) -> bool:
+    """Tell whether a name is none: ``all but bash``; beside ``*``, the words of that one by one."""
+    return " " in name or (beside_all and not (is_known(name) or tools_meant(name)))
+
+
 def _means_safe(entry: str) -> bool:
     return any(fnmatchcase(tool, entry) for tool in SAFE_TOOLS)
 
@@ -212,6 +290,10 @@ def _entries(key: str, value: Any, are_several: Callable[[list[str]], bool]) -> 
     entries = [
         one for text, parts in zip(texts, words, strict=True) for one in (parts if are_several(parts) else [text])
     ]
+    return _few(key, entries)
+
+
+def _few(key: str, entries: list[str]) -> list[str]:
     if len(entries) > _MOST_ENTRIES:
         raise DefinitionError(f"{key!r} has {len(entries):,} entries, at most {_MOST_ENTRIES} are read: use patterns")
     return entries

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ekiden.shared.definitions.fields import folded
+from ekiden.shared.definitions.fields import folded, keys_of
 from ekiden.shared.definitions.problems import AgentFileError
 
 __all__ = ["idle_fields", "refuse_unbuilt"]
@@ -39,10 +39,11 @@ def refuse_unbuilt(fields: Mapping[str, Any]) -> None:
             raise AgentFileError(
                 f"{key!r} is {value!r}: the agent is switched off. Remove the line to use it", field=key
             )
-    tools = fields.get("tools")
-    for key, value in tools.items() if isinstance(tools, Mapping) else ():
-        if folded(key) == "confirmation" and value:
-            raise AgentFileError(f"'tools.{key}' is not enforced yet: {_CONFIRMATION}", field="tools")
+    for name in keys_of(fields, ["tools"]):
+        rules = fields[name]
+        for key, value in rules.items() if isinstance(rules, Mapping) else ():
+            if folded(key) == "confirmation" and value:
+                raise AgentFileError(f"'{name}.{key}' is not enforced yet: {_CONFIRMATION}", field=name)
 
 
 def idle_fields(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

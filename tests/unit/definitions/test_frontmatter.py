@@ -116,3 +116,23 @@ def test_warns_of_a_key_given_twice() -> None:
 
     assert parts.fields["name"] == "two"
     assert parts.warnings == ((4, "'name' was already given in line 2; this one counts"),)
+
+
+@pytest.mark.parametrize("name", ["x", "a: b"])  # the second is read in the lenient way
+@pytest.mark.parametrize("key", ["permissionMode", "disallowedTools", "Tools", "max_turns", "readOnly", "sandbox-mode"])
+def test_refuses_a_field_that_restricts_and_is_given_twice(name: str, key: str) -> None:
+    with pytest.raises(AgentFileError, match=f"'{key}' was already given in line 3: only one would count") as caught:
+        read_front_matter(f"---\nname: {name}\n{key}: plan\n{key}: default\n---\n")
+
+    assert caught.value.line == 4
+
+
+@pytest.mark.parametrize("name", ["x", "a: b"])
+@pytest.mark.parametrize(
+    "inside", ["  bash: deny\n  bash: allow", "  - {bash: deny,\n bash: allow}", "  a: {bash: 1,\n   bash: 2}"]
+)
+def test_refuses_what_an_object_has_twice(name: str, inside: str) -> None:
+    with pytest.raises(AgentFileError, match="'bash' was already given in line 4: only one would count") as caught:
+        read_front_matter(f"---\nname: {name}\npermission:\n{inside}\n---\n")
+
+    assert caught.value.line == 5

@@ -90,3 +90,38 @@ def test_a_tag_is_refused_in_the_second_try_too(tag: str) -> None:
 def test_a_bomb_in_one_entry_is_refused_in_the_second_try_too() -> None:
     with pytest.raises(AgentFileError, match="YAML aliases"):
         read(f"name: a: b\nbomb: [&a [x], {', '.join(['*a'] * 21)}]")
+
+
+@pytest.mark.parametrize(
+    "before", ["Use it when: x: y", "Use it: so.\n<example>\nContext: a: b", "|\nnot indented: at all"]
+)
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("Permission: {bash: deny}", "Permission", {"bash": "deny"}),
+        ("readOnly: true", "readOnly", True),
+        ("permission-mode: plan", "permission-mode", "plan"),
+        ("Sandbox: read-only", "Sandbox", "read-only"),
+        ("mode: plan", "mode", "plan"),
+        ("Max-Turns: 2", "Max-Turns", 2),
+        ("disallowed tools: Bash", "disallowed tools", "Bash"),
+        ("disallowedTools : Bash", "disallowedTools", "Bash"),
+        ("disallowedTools:Bash", "disallowedTools", "Bash"),
+        ("'Disallowed-Tools': [Bash]", "Disallowed-Tools", ["Bash"]),
+        ("Approval_Policy: always", "Approval_Policy", "always"),
+        ("Bash: false", "Bash", False),
+        ("canWrite: no", "canWrite", False),
+    ],
+)
+def test_what_restricts_is_a_field_and_never_lost_in_a_description(
+    before: str, line: str, key: str, value: object
+) -> None:
+    fields = read(f"name: x\ndescription: {before}\n{line}\ntools: Bash, Read").fields
+
+    assert fields[key] == value
+    assert line not in fields["description"]
+    assert fields["tools"] == "Bash, Read"
+
+
+def test_what_restricts_is_not_lost_in_a_list_of_tools_either() -> None:
+    assert read("name: x\ntools: Bash, Read\ndisallowedTools:Bash").fields["disallowedTools"] == "Bash"

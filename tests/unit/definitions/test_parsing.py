@@ -256,6 +256,10 @@ def test_refuses_front_matter_that_contains_itself() -> None:
         ({"maxTurns": "7"}, 7, 600.0),
         ({"maxTurns": 7, "limits": {"max_turns": 3, "max_seconds": 60}}, 3, 60.0),
         ({"max_turns": None, "timeoutMins": 0.5}, 30, 30.0),
+        ({"max-turns": 2, "Timeout-Mins": 1}, 2, 60.0),
+        ({"MaxTurns": 2}, 2, 600.0),
+        ({"Limits": {"maxTurns": 2, "Max-Seconds": 5}}, 2, 5.0),
+        ({"max_turns": 2, "limits": {"max_turns": 3}, "maxturns": "4"}, 2, 600.0),
     ],
 )
 def test_limits_may_stand_on_the_top_level(fields: dict[str, Any], turns: int, seconds: float) -> None:
@@ -263,6 +267,11 @@ def test_limits_may_stand_on_the_top_level(fields: dict[str, Any], turns: int, s
 
     assert (agent.limits.max_turns, agent.limits.max_seconds) == (turns, seconds)
     assert agent.extra == {}
+
+
+@pytest.mark.parametrize("turns", ["many", True, float("nan"), 0])
+def test_a_limit_that_is_no_number_is_refused_where_another_field_has_one_too(turns: Any) -> None:
+    assert refused(limits={"max_turns": 3}, maxTurns=turns).field == "maxTurns"
 
 
 @pytest.mark.parametrize("field", ["maxTurns", "timeout_mins"])

@@ -64,6 +64,11 @@ def test_no_file_is_widened_and_each_keeps_what_it_allows(file: Path) -> None:
         ({"edit": "deny", "*": "allow"}, [tool for tool in ALL if tool != "edit_file"]),
         ({"external_directory": "deny"}, [tool for tool in ALL if tool != "bash"]),
         ({"edit": "sometimes"}, SAFE),
+        ({"edit": "sometimes", "read": "deny"}, [tool for tool in SAFE if tool != "read_file"]),
+        ({"edit": "sometimes", "*": "deny"}, []),
+        ({"bash,edit": "deny"}, SAFE),
+        ({"bash|edit": "ask"}, SAFE),
+        ({"all": "deny"}, []),
         ({"edit": False}, SAFE),
         ({"edit": {}}, SAFE),
         ({}, ALL),
@@ -71,8 +76,13 @@ def test_no_file_is_widened_and_each_keeps_what_it_allows(file: Path) -> None:
         ([{"action": "shell", "resource": "rm *", "effect": "ask"}], [tool for tool in ALL if tool != "bash"]),
         ([{"action": "*", "effect": "deny"}, {"action": "read", "effect": "allow"}], ["read_file"]),
         ([{"action": "edit"}], SAFE),
+        ([{"tool": ["bash", "edit"], "effect": "deny"}], SAFE),
+        ([{"action": ["bash", {"a": 1}], "effect": "deny"}], SAFE),
         ([3], SAFE),
         (["read", "bash"], ["bash", "read_file"]),
+        (["*", "!bash"], SAFE),
+        (["*", "except", "bash"], SAFE),
+        (["all but bash"], []),
         (7, SAFE),
     ],
 )
@@ -89,6 +99,13 @@ def test_permissions_give_nothing() -> None:
 @pytest.mark.parametrize("mode", ["plan", "ask", "dontAsk", "auto", "read-only", "never heard of", {"a": 1}, True])
 def test_a_mode_that_restricts_or_that_nobody_knows_leaves_safe_tools(mode: Any) -> None:
     assert permitted(permissionMode=mode) == SAFE
+
+
+@pytest.mark.parametrize(
+    "mode", ["plan", "plan-only", "Plan Mode", "PLANNING", "ask", "readonly", "Read-Only!", "dontAsk"]
+)
+def test_a_mode_in_general_that_restricts_leaves_safe_tools(mode: str) -> None:
+    assert permitted(mode=mode) == permitted(Mode=mode) == SAFE
 
 
 @pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions", None])
@@ -129,12 +146,44 @@ def test_what_a_hook_would_look_at_beforehand_is_left_out(hooks: Any, tools: lis
         "restrictTo",
         "toolsSettings",
         "blocked_commands",
+        "after_untrusted",
         "forbid",
     ],
 )
 def test_a_field_that_seems_to_restrict_leaves_safe_tools_unless_it_is_empty(key: str) -> None:
     assert permitted(**{key: "yes"}) == SAFE
     assert permitted(**{key: False}) == permitted(**{key: None}) == ALL
+
+
+@pytest.mark.parametrize("said", [False, "no", "off", "Never", "deny", "ask"])
+@pytest.mark.parametrize(
+    ("key", "lost"),
+    [
+        ("bash", {"bash"}),
+        ("Shell", {"bash"}),
+        ("run-command", {"bash"}),
+        ("write", {"edit_file"}),
+        ("read", {"read_file"}),
+        ("writable", {"bash", "edit_file"}),
+        ("canWrite", {"bash", "edit_file"}),
+        ("can_execute", {"bash", "edit_file"}),
+        ("allowShell", {"bash", "edit_file"}),
+        ("is-editable", {"bash", "edit_file"}),
+    ],
+)
+def test_a_field_that_permits_and_says_no_takes_away(key: str, lost: set[str], said: Any) -> None:
+    assert permitted(**{key: said}) == [tool for tool in ALL if tool not in lost]
+
+
+@pytest.mark.parametrize("key", ["bash", "write", "writable", "canWrite"])
+def test_a_field_that_permits_and_says_yes_gives_nothing(key: str) -> None:
+    assert permitted(tools=["ls"], **{key: True}) == ["ls"]
+    assert permitted(**{key: True}) == permitted(**{key: None}) == ALL
+
+
+@pytest.mark.parametrize("key", ["cancel", "credits", "verbose", "background", "user-invocable", "isolated"])
+def test_a_field_about_something_else_may_say_no(key: str) -> None:
+    assert permitted(**{key: False}) == ALL
 
 
 @pytest.mark.parametrize("key", ["color", "skills", "effort", "author", "mode", "tags", "initialPrompt"])

@@ -55,6 +55,23 @@ def test_the_names_are_those_of_the_workers_tools() -> None:
         ("READ, BASH", ["bash", "read_file"]),
         (["*", "!bash"], [name for name in ALL if name != "bash"]),
         (["*", "all but bash"], SAFE),
+        (["*", "except", "bash"], SAFE),
+        (["*", "-", "bash"], SAFE),
+        (["*", "!(bash)"], SAFE),
+        (["*", "!bash,edit"], SAFE),
+        (["*", "!!bash"], [name for name in ALL if name != "bash"]),
+        (["*", "!`Bash`"], [name for name in ALL if name != "bash"]),
+        (["*", "`!Bash`"], [name for name in ALL if name != "bash"]),
+        (["*", "\u2013bash"], [name for name in ALL if name != "bash"]),
+        (["*", "\u2212bash"], [name for name in ALL if name != "bash"]),
+        (["*", "no-bash"], [name for name in ALL if name != "bash"]),
+        (["*", "not:bash"], [name for name in ALL if name != "bash"]),
+        ("*, except bash", [name for name in ALL if name != "bash"]),
+        (["*", "!all"], []),
+        (["*", "WebFetch", "mcp__x__y", "read*"], ALL),
+        (["bash", "no_op"], ["bash"]),
+        ({"*": True, "bash,edit": False}, SAFE),
+        ({"allow": "*", "deny": ["bash;edit"]}, SAFE),
         ("all tools except bash", []),
         ("Everything Except Bash", []),
         ({"read": True, "write": False}, ["read_file"]),
@@ -83,6 +100,74 @@ def test_a_narrowed_tool_is_not_given_whole() -> None:
     [note] = notes_of(["Bash(git diff)"])
     assert "'Bash(git diff)'" in note
     assert "Write 'bash'" in note
+
+
+@pytest.mark.parametrize(
+    ("value", "lost"),
+    [
+        (["Bash, Read"], ["bash", "read_file"]),
+        (["Bash,Read"], ["bash", "read_file"]),
+        ("Bash;Read", ["bash", "read_file"]),
+        ("Bash|Read", ["bash", "read_file"]),
+        ("Bash/Read", ["bash", "read_file"]),
+        ("Bash(rm);Read", ["bash", "read_file"]),
+        ("`Bash`, 'Read'", ["bash", "read_file"]),
+        ("\u201cBash\u201d", ["bash"]),
+        ("`Bash, Read`", ["bash", "read_file"]),
+        ("all", ALL),
+        ("Everything", ALL),
+        ("lookup_order, B?sh, mcp.github.*, mcp__x__*", ["bash"]),
+        ("none", []),
+        ("no-bash, _Read_", ["bash", "read_file"]),
+        ("BashTool, read_file_tool", ["bash", "read_file"]),
+        ("tools, no_op", []),
+    ],
+)
+def test_forbidden_tools_are_found_in_every_form_of_a_list(value: Any, lost: list[str]) -> None:
+    assert permitted(tools="*", disallowedTools=value) == [name for name in ALL if name not in lost]
+    assert permitted(tools="*", permission={str(value): "deny"}) == permitted(tools="*", disallowedTools=[str(value)])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{bash,read}",
+        "[bash,read]",
+        "!Bash/Read",
+        "(Bash,Read)",
+        "(Bash)(Read)",
+        "Bash(rm, Read",
+        "Bash()Read",
+        "Bash. Read",
+        "<Bash> <Read>",
+        "B\u200bash, Read",
+        "\uff22\uff41\uff53\uff48, Read",
+        "B\u0430sh, Read",
+        "mcp__x;Bash Read",
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "list", "permission", "asked"])
+def test_what_forbids_and_cannot_be_read_leaves_safe_tools_and_is_told(value: str, form: str) -> None:
+    forms: dict[str, dict[str, Any]] = {
+        "text": {"disallowedTools": value},
+        "list": {"disallowedTools": [value]},
+        "permission": {"permission": {value: "deny"}},
+        "asked": {"permission": {value: "ask"}},
+    }
+    rules = agent(tools="*", **forms[form]).tools
+
+    assert rules is not None
+    assert [name for name in ALL if rules.permits(name)] in (SAFE, [name for name in SAFE if name != "read_file"])
+    assert "the agent has no tool beyond the safe ones" in rules.narrowed[0]
+
+
+def test_what_is_forbidden_in_one_text_is_bounded_too() -> None:
+    with pytest.raises(AgentFileError, match="'deny' has 501 entries, at most 500"):
+        agent(
+            disallowedTools=[
+                ",".join(f"a{n}" for n in range(start, start + 84)) for start in (0, 84, 168, 252, 336, 417)
+            ]
+        )
 
 
 def test_a_narrow_ban_bans_the_tool() -> None:
@@ -122,7 +207,20 @@ def test_a_file_for_another_program_is_not_kept_waiting_for_its_tools() -> None:
     assert rules == ToolRules(allow=("read_file", "mcp.github.*"), unknown=("platformio", "esp-idf"))
 
 
-@pytest.mark.parametrize("key", ["disallowedTools", "disallowed_tools", "disallowed-tools"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "disallowedTools",
+        "disallowed_tools",
+        "disallowed-tools",
+        "disallowedtools",
+        "DisallowedTools",
+        "disallowed tools",
+        "Disallowed-Tools",
+        "disallowedTools\xa0",
+        "EXCLUDE_TOOLS",
+    ],
+)
 @pytest.mark.parametrize("value", ["Write, Bash", ["Write", "Bash"]])
 def test_forbidden_tools_are_read_in_every_spelling(key: str, value: Any) -> None:
     assert permitted(**{key: value}) == ["glob", "grep", "ls", "read_file", "set_state"]
@@ -132,9 +230,35 @@ def test_forbidden_tools_are_read_in_every_spelling(key: str, value: Any) -> Non
 @pytest.mark.parametrize("key", ["allowedTools", "allowed-tools"])
 def test_a_list_of_allowed_tools_counts_where_there_are_no_tools(key: str) -> None:
     assert permitted(**{key: ["read", "shell"]}) == ["bash", "read_file"]
-    both = agent(**{key: ["shell"], "tools": ["read"]})
-    assert both.tools == ToolRules(allow=("read_file",))
-    assert both.extra == {key: ["shell"]}
+
+
+@pytest.mark.parametrize("key", ["allowedTools", "allowed-tools", "Allowed Tools", "ALLOWEDTOOLS", "Tools"])
+@pytest.mark.parametrize(
+    ("tools", "others", "names"),
+    [
+        (["read", "bash"], ["read", "edit"], ["read_file"]),
+        (["read", "bash"], "*", ["bash", "read_file"]),
+        ("*", ["read", "bash"], ["bash", "read_file"]),
+        (["*"], ["*", "!bash"], [name for name in ALL if name != "bash"]),
+        (["read*", "bash"], ["read_file", "b*"], ["bash", "read_file"]),
+        (["b*"], ["b?sh"], []),  # what two patterns have in common is not worked out
+        (["Bash(git diff)"], ["bash"], []),
+        (["bash", "ls"], {"deny": ["glob"]}, ["ls"]),
+    ],
+)
+def test_of_several_lists_of_allowed_tools_an_agent_gets_what_all_of_them_allow(
+    key: str, tools: Any, others: Any, names: list[str]
+) -> None:
+    assert permitted(**{"tools": tools, key: others}) == names
+
+
+@pytest.mark.parametrize(("one", "other"), [("deny", "allow"), ("allow", "deny"), ("deny", None)])
+def test_of_several_words_on_untrusted_text_the_stricter_counts(one: str, other: str | None) -> None:
+    second = {"allow": ["bash"], **({"after_untrusted": other} if other else {})}
+    rules = agent(tools={"allow": ["bash"], "after_untrusted": one}, Tools=second).tools
+
+    assert rules is not None
+    assert rules.after_untrusted == "deny"
 
 
 def test_what_permissions_deny_altogether_is_forbidden() -> None:

@@ -71,18 +71,24 @@ _KNOWN = frozenset(map(folded, KNOWN_FIELDS))
 _OTHER_RESTRICTING = ["permission", "permissions", "permissionMode", "hooks", "limits", "mode", "sandbox", "readOnly"]
 _RESTRICTING = frozenset(map(folded, [*TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TIMEOUT_MINUTES, *_OTHER_RESTRICTING]))
 _SEEMS_RESTRICTING = re.compile(
-    r"allow|approv|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|isolat|permi|policy|prohibit|readonly"
-    r"|restrict|sandbox|tools?settings|untrusted"
+    r"allow|approv|askbefore|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|hitl|humaninthe|isolat"
+    r"|^no(bash|edit|exec|network|shell|terminal|tool|writ)|permi|policy|prohibit|readonly|requires?(human|review)|restrict"
+    r"|sandbox|tools?settings|untrusted|允许|只读|审批|权限|沙箱|禁止"
 )
 _REFUSALS = frozenset(["ask", "denied", "deny", "disabled", "false", "forbidden", "never", "no", "none", "off"])
 _SEEMS_PERMITTING = re.compile(
-    r"allow(?!ed)|can(chang|creat|delet|run|use)|(can|enable|has|is)?(bash|edit|exec|modif|shell|terminal|writ)"
+    r"allow(?!ed)|can(chang|creat|delet|run|use)|(can|enable|has|is)?(bash|edit|exec|modif|network|shell|terminal|writ)"
 )
 
 
 def is_restricting(key: str) -> bool:
     """Tell whether ``key`` is a spelling of a field that says what an agent must not do."""
     return folded(key) in _RESTRICTING
+
+
+def is_known(key: str) -> bool:
+    """Tell whether ``key`` is a spelling of a field that something here reads."""
+    return folded(key) in _KNOWN
 
 
 def seems_restricting(key: str) -> bool:

@@ -19,7 +19,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ekiden.shared.definitions.fields import folded, refuses, seems_permitting, seems_restricting
+from ekiden.shared.definitions.fields import (
+    folded,
+    is_known,
+    is_restricting,
+    refuses,
+    seems_permitting,
+    seems_restricting,
+)
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_clear, tools_meant
 from ekiden.shared.definitions.tool_rules import RulesReader
 
@@ -70,6 +77,18 @@ def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
                 reader.confine(f"{key!r} is {value!r}")
             case _ if value and seems_restricting(key):
                 reader.confine(f"{key!r} is not understood, and seems to restrict")
+            case _ if not is_known(key) and (within := _restricting_within(value)):
+                reader.confine(f"'{key}.{within}' is not understood, and seems to restrict")
+
+
+def _restricting_within(value: Any, depth: int = 50) -> str:
+    """Return the place of a key that seems to restrict, somewhere in the value of a field that nobody here knows."""
+    for key, inner in value.items() if isinstance(value, Mapping) and depth else ():
+        if inner and (is_restricting(str(key)) or seems_restricting(str(key))):
+            return str(key)
+        if within := _restricting_within(inner, depth - 1):
+            return f"{key}.{within}"
+    return ""
 
 
 def _permission(key: str, value: Any, reader: RulesReader) -> None:

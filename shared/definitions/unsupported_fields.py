@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ekiden.shared.definitions.fields import folded, keys_of
+from ekiden.shared.definitions.fields import folded, keys_of, refuses
 from ekiden.shared.definitions.problems import AgentFileError
 
 __all__ = ["idle_fields", "refuse_unbuilt"]
@@ -35,7 +35,7 @@ def refuse_unbuilt(fields: Mapping[str, Any]) -> None:
                 "answers in their name. Remove the file, or let its name begin with '_'",
                 field=key,
             )
-        if (name in ("disable", "disabled") and _is_true(value)) or (name == "enabled" and value is False):
+        if (name in ("disable", "disabled") and _is_true(value)) or (name == "enabled" and refuses(value)):
             raise AgentFileError(
                 f"{key!r} is {value!r}: the agent is switched off. Remove the line to use it", field=key
             )
@@ -56,4 +56,4 @@ def idle_fields(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _is_true(value: Any) -> bool:
-    return value is True or folded(value) in ("true", "yes", "on")
+    return value is True or folded(value) in ("1", "true", "yes", "on")

@@ -148,11 +148,29 @@ def test_what_a_hook_would_look_at_beforehand_is_left_out(hooks: Any, tools: lis
         "blocked_commands",
         "after_untrusted",
         "forbid",
+        "require_review",
+        "human_in_the_loop",
+        "ask_before_run",
+        "no_bash",
+        "权限",
     ],
 )
 def test_a_field_that_seems_to_restrict_leaves_safe_tools_unless_it_is_empty(key: str) -> None:
     assert permitted(**{key: "yes"}) == SAFE
     assert permitted(**{key: False}) == permitted(**{key: None}) == ALL
+
+
+@pytest.mark.parametrize(
+    ("value", "tools"),
+    [
+        ({"readonly": True}, SAFE),
+        ({"claude": {"disallowedTools": "Bash"}}, SAFE),
+        ({"author": "me", "readonly": False}, ALL),
+        ({"a": {"b": {"c": {"d": {"readonly": True}}}}}, SAFE),
+    ],
+)
+def test_what_restricts_within_a_field_that_nobody_knows_is_not_lost(value: Any, tools: list[str]) -> None:
+    assert permitted(custom=value) == tools
 
 
 @pytest.mark.parametrize("said", [False, "no", "off", "Never", "deny", "ask"])
@@ -169,6 +187,7 @@ def test_a_field_that_seems_to_restrict_leaves_safe_tools_unless_it_is_empty(key
         ("can_execute", {"bash", "edit_file"}),
         ("allowShell", {"bash", "edit_file"}),
         ("is-editable", {"bash", "edit_file"}),
+        ("network", {"bash", "edit_file"}),
     ],
 )
 def test_a_field_that_permits_and_says_no_takes_away(key: str, lost: set[str], said: Any) -> None:

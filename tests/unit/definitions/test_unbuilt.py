@@ -24,6 +24,8 @@ NAMED = {"name": "x", "description": "d"}
         ({"disabled": True}, "the agent is switched off"),
         ({"disable": "true"}, "the agent is switched off"),
         ({"enabled": False}, "the agent is switched off"),
+        ({"enabled": "false"}, "the agent is switched off"),
+        ({"disabled": 1}, "the agent is switched off"),
     ],
 )
 def test_refuses_what_would_guard_or_decide_and_does_nothing_yet(fields: dict[str, Any], said: str) -> None:

@@ -1,6 +1,5 @@
 """What comes out of other people's code: somebody's wish that this program stops, or a fault of any class."""
 
-import asyncio
 import threading
 
 __all__ = ["is_interruption", "is_interruption_of_task", "said_by"]
@@ -17,6 +16,8 @@ def is_interruption(error: BaseException) -> bool:
 
 def is_interruption_of_task(error: BaseException) -> bool:
     """Tell the same of what was awaited: there a cancellation is one, too, if somebody has asked for it."""
+    import asyncio  # which `ekiden --help` does without
+
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0

@@ -17,8 +17,8 @@ from ekiden.shared.embedded import attach
 from ekiden.shared.records import Ended, LegStarted, ModelReplied, ToolFinished, ToolStarted
 from tests.integration.team import Effects, Team, counting, over
 
-AGENT = "---\nname: {name}\ndescription: {name}\ntools: '*'\n{more}---\nWork.\n"
-AGENTS = {"quick": "", "slow": "", "paying": "", "shell": "", "lacking": "tools: [bash]\n", "newest": ""}
+AGENT = "---\nname: {name}\ndescription: {name}\n{more}---\nWork.\n"
+AGENTS = {**dict.fromkeys(("quick", "slow", "paying", "shell", "newest"), "tools: '*'\n"), "lacking": "tools: [bash]\n"}
 SCRIPT = """
 agents:
   quick:

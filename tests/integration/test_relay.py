@@ -25,7 +25,6 @@ DEADLINE_S = 20.0
 AGENT = """---
 name: {name}
 description: The {name} of the relay.
-tools: "*"
 tools: []
 handoffs: [{handoffs}]
 ---

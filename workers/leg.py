@@ -88,7 +88,7 @@ class AgentHandler:
         """``env``: what programs of tools get."""
         self._definitions = definitions
         self._registry = registry
-        self._gate = tool_runner
+        self._tool_runner = tool_runner
         self._models = models
         self._prices = prices
         self._after_untrusted = after_untrusted
@@ -194,7 +194,7 @@ class AgentHandler:
         untrusted: Untrusted,
         offered: Callable[[], Sequence[str]],
     ) -> ToolCalls:
-        tool_runner = self._gate.only(tools.values(), offered)
+        tool_runner = self._tool_runner.only(tools.values(), offered)
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
         def context(call: ToolCall, state: StateView) -> ToolContext:

@@ -124,10 +124,10 @@ class _Relay:
         self._quarantine = Quarantine(bootstrap, url)
         self._served: PoolComponents | None = None
         self._agents = QueueSelection()
-        self._beat = Heartbeat(url, settings, self._leases, self.describe, self._hooks)
-        self._beat.also(PeriodicCall(LOOK_S, Watchdog(worker, self._leases, self.admission, self._queues).look))
+        self._heartbeat = Heartbeat(url, settings, self._leases, self.describe, self._hooks)
+        self._heartbeat.also(PeriodicCall(LOOK_S, Watchdog(worker, self._leases, self.admission, self._queues).look))
         if kind == "worker" and self._queues() == [IDLE_QUEUE]:  # told no agents: serve all that the catalog names
-            self._beat.also(PeriodicCall(FOLLOW_S, self._follow_catalog))
+            self._heartbeat.also(PeriodicCall(FOLLOW_S, self._follow_catalog))
 
     async def start(self) -> None:
         """Build the handler on the legs' loop, then start the heartbeat."""
@@ -143,9 +143,9 @@ class _Relay:
         if served.begin is not None:
             await served.begin()
         if served.follow is not None:
-            self._beat.also(PeriodicCall(FOLLOW_S, served.follow))
+            self._heartbeat.also(PeriodicCall(FOLLOW_S, served.follow))
         if served.serve is not None:
-            self._beat.also(PeriodicCall(0.0, served.serve))
+            self._heartbeat.also(PeriodicCall(0.0, served.serve))
         self.runner = Runner(
             self._stores.jobs,
             self._leases,
@@ -158,7 +158,7 @@ class _Relay:
             verifier=MessageVerifier(self._stores.signing, self._stores.dead_letters),
             hooks=self._hooks,
         )
-        self._beat.start()
+        self._heartbeat.start()
         spare_the_collector()
 
     def leave(self) -> None:
@@ -170,7 +170,7 @@ class _Relay:
 
     def stop(self) -> None:
         """Stop beating; let hooks send what they have left."""
-        self._beat.stop()
+        self._heartbeat.stop()
         self._hooks.close()
 
     def describe(self) -> PoolView:

@@ -87,7 +87,7 @@ class Heartbeat:
         self._hooks = hooks
         self._outage = _Outage()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._beat()), name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._heartbeat()), name="heartbeat", daemon=True)
         self._chores = [
             PeriodicCall(settings.lease_s / 3, lambda stores: leases.renew(stores.jobs)),
             PeriodicCall(settings.lease_s / 20, self._stop_expired),
@@ -117,7 +117,7 @@ class Heartbeat:
         if self._thread.is_alive():
             self._thread.join(5)
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         settings = self._settings
         confirming = ReportReplicas(settings.wait_replicas)
         stores = open_stores(self._url, retries=0, confirming=confirming, signing=settings.signing)

@@ -102,7 +102,7 @@ class Runner:
         self._quarantine = quarantine
         self._quarantine_from = quarantine_from if quarantine else 1_000_000
         self._until_progress = until_progress
-        self._believing = verifier or MessageVerifier()
+        self._verifier = verifier or MessageVerifier()
         self._hooks = hooks
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
@@ -122,7 +122,7 @@ class Runner:
             return "interrupted"
 
     async def _claim_and_run(self, message: LegMessage, queue: str) -> str:
-        if await self._believing.is_misplaced(message, queue):
+        if await self._verifier.is_misplaced(message, queue):
             return "misplaced"
         claim = Claim(
             job=message.job,
@@ -148,12 +148,12 @@ class Runner:
             try:
                 return await self._run_leg(claimed, held, hooks)
             except Forged as error:
-                await self._believing.bury(message, queue, str(error))
+                await self._verifier.bury(message, queue, str(error))
                 return await self._refuse(claimed.lease, error)
 
     async def _refuse(self, lease: Lease, error: Forged) -> str:
         """End a job that this deployment has not written: nothing of it is told in its session."""
-        records = [self._believing.end_of(lease.leg, error)]
+        records = [self._verifier.end_of(lease.leg, error)]
         verdict, _ = await self._with_retries(self._store.finish, lease, f"{lease.fence}.forged", records, ())
         if verdict == "ok":
             self._hooks.job_ended(lease.job, [], entries_behind(lease.seq, records), in_leg=False)
@@ -215,7 +215,7 @@ class Runner:
         entries = await journal_of(self._store, lease.job, lease.seq, begun=await self._store.page(claimed))
         if len(entries) < lease.seq:
             raise LostLease(f"the server has forgotten steps of job {lease.job!r} since it was claimed")
-        self._believing.check(claimed, entries)
+        self._verifier.check(claimed, entries)
         live = Live(self._live, lease) if self._live else None
         earlier = await self._earlier(lease.job)
         sessions = self._sessions if claimed.has_state else None
@@ -227,7 +227,7 @@ class Runner:
             self._store,
             with_retries=self._with_retries,
             earlier=earlier,
-            jobs=self._believing.reader(self._store),
+            jobs=self._verifier.reader(self._store),
             state=state,
             live=live,
             until_progress=until_progress,

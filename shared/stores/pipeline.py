@@ -17,7 +17,7 @@ from redis import exceptions
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import BaseParser  # type: ignore[attr-defined]  # redis-py does not list it
 
-__all__ = ["SENT_AT", "Wire", "packed"]
+__all__ = ["SENT_AT", "PipelinedConnection", "packed"]
 
 MOST_UNANSWERED = 1_000
 """Commands on their way at a time: whoever has another one waits, in order."""
@@ -37,7 +37,7 @@ def packed(words: tuple[Any, ...]) -> bytes | None:
     return command if len(command) <= LONGEST else None
 
 
-class Wire(asyncio.Protocol):
+class PipelinedConnection(asyncio.Protocol):
     """Sends commands, and gives each caller its answer. Of one event loop; lost once its connection is.
 
     Answers come in the order of the commands, so one that its caller waits for no more is only passed over. What is

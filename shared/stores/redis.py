@@ -24,7 +24,7 @@ from ekiden.shared.errors import (
     StoreUnavailable,
 )
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.pipeline import SENT_AT, Wire, packed
+from ekiden.shared.stores.pipeline import SENT_AT, PipelinedConnection, packed
 
 __all__ = ["PipelinedRedis", "Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
 
@@ -98,8 +98,8 @@ class PipelinedRedis(redis.Redis):
     """
 
     connection_pool: _FairPool
-    _wire: Wire | None = None
-    _opening: "asyncio.Task[Wire | Exception] | None" = None
+    _wire: PipelinedConnection | None = None
+    _opening: "asyncio.Task[PipelinedConnection | Exception] | None" = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -157,7 +157,7 @@ class PipelinedRedis(redis.Redis):
         retry: Retry = self.connection_pool.connection_kwargs["retry"]
         return retry.get_retries()
 
-    async def _connected(self) -> Wire:
+    async def _connected(self) -> PipelinedConnection:
         """Return the shared connection; opened by the first who needs it, for all."""
         if self.connection_pool.is_closed:
             raise _closed()
@@ -173,11 +173,11 @@ class PipelinedRedis(redis.Redis):
             raise copy(opened) from opened
         return opened
 
-    async def _opened(self) -> Wire | Exception:
+    async def _opened(self) -> PipelinedConnection | Exception:
         """Return a new connection, or why there is none: whoever still waits for it raises that, if anybody does."""
         timeout_s: float = self.connection_pool.connection_kwargs["socket_timeout"]
         try:
-            wire = self._wire = await Wire.open(self.connection_pool, timeout_s, self._heard)
+            wire = self._wire = await PipelinedConnection.open(self.connection_pool, timeout_s, self._heard)
         except Exception as error:
             return error
         with suppress(exceptions.RedisError):

@@ -11,7 +11,7 @@ import pytest
 from redis import exceptions
 
 from ekiden.shared.errors import StoreUnavailable
-from ekiden.shared.stores.pipeline import LONGEST, MOST_UNANSWERED, Wire, packed
+from ekiden.shared.stores.pipeline import LONGEST, MOST_UNANSWERED, PipelinedConnection, packed
 from ekiden.shared.stores.redis import Redis, as_any, connect, translated
 from tests.integration.proxy import Proxy, Server, proxied_server
 from tests.integration.scratch import free_port
@@ -180,7 +180,7 @@ def test_a_long_command_goes_another_way_and_keeps_nobody_waiting(line: tuple[Se
 
 def test_no_more_commands_than_so_many_are_on_their_way(line: tuple[Server, Proxy]) -> None:
     async def scenario(client: Redis) -> None:
-        wire = await Wire.open(client.connection_pool, 5.0, lambda *_: None)
+        wire = await PipelinedConnection.open(client.connection_pool, 5.0, lambda *_: None)
         ping = packed(("PING",))
         assert ping is not None
         calls = [asyncio.ensure_future(wire.call(ping)) for _ in range(MOST_UNANSWERED + 10)]
@@ -310,7 +310,7 @@ def test_a_connection_whose_answers_make_no_sense_is_lost_and_not_misread(
     line: tuple[Server, Proxy], nonsense: bytes
 ) -> None:
     async def scenario(client: Redis) -> None:
-        wire = await Wire.open(client.connection_pool, 5.0, lambda *_: None)
+        wire = await PipelinedConnection.open(client.connection_pool, 5.0, lambda *_: None)
         call = asyncio.ensure_future(wire.call(packed(("PING",)) or b""))
         await asyncio.sleep(0)
         wire.data_received(nonsense)

@@ -36,7 +36,7 @@ class ToolCalls(CallKind):
         """``context``: what a tool may know of the call that it serves."""
         super().__init__(leg, decide)
         self._tools = tools
-        self._gate = tool_runner
+        self._tool_runner = tool_runner
         self._untrusted = untrusted
         self._context = context
 
@@ -88,7 +88,7 @@ class ToolCalls(CallKind):
         hooks = self._leg.hooks
         hooks.tool_started(call)
         try:
-            result = await self._gate.run(call, context)
+            result = await self._tool_runner.run(call, context)
         except BaseException as error:
             hooks.tool_interrupted(call, error)
             raise

@@ -55,9 +55,11 @@ def worker(
         note(f"ekiden: no agent in the catalog is named {name!r}; its queue is served all the same")
     whom = ", ".join(names) if names else "all agents of the catalog"
     files = f"files under {root}; {BASH}" if root else "no files, no bash"
-    say(f"Serving {whom} at {without_password(url)}, {files}")
+    told = f"Serving {whom} at {without_password(url)}, {files}"
     options = {"redis_url": url, "concurrency": concurrency, "workspace_root": root, "metrics_port": metrics_port}
-    raise typer.Exit(serve("ekiden.workers.app:app", options, list(map(queue_for, names)), log_level))
+    raise typer.Exit(
+        serve("ekiden.workers.app:app", options, list(map(queue_for, names)), log_level, lambda: say(told))
+    )
 
 
 def _names(agents: str | None) -> list[str]:

@@ -13,6 +13,7 @@ from ekiden.shared.hooks import HookedModel
 from ekiden.shared.llm.models import Models
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
+from ekiden.shared.policy.decision import ALLOWED, Decision
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
@@ -166,8 +167,9 @@ class AgentHandler:
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
 
-        def decide(call: ToolCall) -> str:
-            return untrusted.refusal(call, tools.get(call.name))
+        def decide(call: ToolCall) -> Decision:
+            refusal = untrusted.refusal(call, tools.get(call.name))
+            return Decision("deny", refusal, "tools.after_untrusted") if refusal else ALLOWED
 
         def offer() -> Offer:
             specs = (tool.spec for tool in tools.values())

@@ -158,6 +158,7 @@ class _Relay:
             verifier=MessageVerifier(self._stores.signing, self._stores.dead_letters),
             hooks=self._hooks,
         )
+        await self._stores.pools.announce(self.describe())  # before anybody is told that we serve
         self._heartbeat.start()
         spare_the_collector()
 

@@ -4,7 +4,9 @@ import asyncio
 import importlib
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+from celery import signals
 
 from ekiden.shared.relay.celery_environment import refuse_what_breaks
 from ekiden.shared.server import server_url
@@ -14,9 +16,12 @@ from ekiden.shared.stores.opening import open_stores
 __all__ = ["serve"]
 
 
-def serve(app: str, options: Mapping[str, object | None], queues: Sequence[str], log_level: str) -> int:
+def serve(
+    app: str, options: Mapping[str, object | None], queues: Sequence[str], log_level: str, on_ready: Callable[[], None]
+) -> int:
     """Serve ``queues`` with the Celery app ``module:name`` until stopped; return the exit code.
 
+    ``on_ready`` is called once the pool has announced itself and takes messages.
     ``options`` are settings given on the command line, by their names; None: as the environment says. They become
     environment variables, since a Celery app is made when its module is imported. Raises what keeps the pool from
     starting: ``StoreUnavailable``, ``ConfigurationError``, ``DefinitionError``.
@@ -30,6 +35,11 @@ def serve(app: str, options: Mapping[str, object | None], queues: Sequence[str],
     module, _, name = app.partition(":")
     celery = getattr(importlib.import_module(module), name)
     worker = celery.Worker(queues=list(queues) or None, loglevel=log_level.upper(), quiet=True)
+
+    def ready(**_: object) -> None:
+        on_ready()
+
+    signals.worker_ready.connect(ready)
     worker.start()
     if (error := getattr(celery, "ekiden_error", None)) is not None:
         raise error

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from ekiden.shared.errors import StopFlag
+from ekiden.shared.risk import Risk
 
 __all__ = ["NOTHING", "TERMINAL", "JobStatus", "JobView", "LivePiece", "PoolView", "Spent", "ToolView", "UsedUp"]
 
@@ -102,6 +103,7 @@ class ToolView:
     read_only: bool = False
     idempotent: bool = False
     untrusted: bool = False
+    risk: Risk = "medium"
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,16 @@ def test_the_dispatcher_names_the_broken_agent_files(ekiden: Program, redis_url:
     (folder / "bad.md").write_text("---\nname: broken\ndescription: x\ntriggers: {priority: high}\n---\nHello.\n")
     dispatcher = ekiden.start("dispatcher", "--agents-dir", folder)
     dispatcher.wait_for("bad.md:4")
-    assert "Serving new jobs at unix://" in dispatcher.output
+    dispatcher.wait_for("Serving new jobs at unix://")
+
+
+def test_a_pool_says_that_it_serves_once_others_see_it(ekiden: Program, redis_url: str) -> None:
+    """Whoever submits next must not be told that nobody may work in the folder."""
+    for words in (["dispatcher"], ["worker", "--agents", "debugger", "--workspace-root", str(ekiden.folder)]):
+        ekiden.start(*words).wait_for("Serving")
+    seen = json.loads(ekiden.run("status", "--json").stdout)["pools"]
+    assert sorted(pool["kind"] for pool in seen) == ["dispatcher", "worker"]
+    assert ekiden.run("submit", "it fails with an error", "--cwd", ekiden.folder).returncode == 0
 
 
 def address_in(output: str) -> str:

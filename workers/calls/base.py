@@ -9,14 +9,15 @@ from ekiden.shared.conversation import Turn
 from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.outcomes import Outcome
+from ekiden.shared.policy.decision import Decision
 from ekiden.shared.records import ToolFinished
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 
 __all__ = ["CallKind", "Decide", "finish"]
 
-Decide = Callable[[ToolCall], str]
-"""Says why a call that is in order must not be carried out; empty: it may be."""
+Decide = Callable[[ToolCall], Decision]
+"""Decides whether a call that is in order may be carried out."""
 
 
 class CallKind(ABC):
@@ -61,8 +62,10 @@ class CallKind(ABC):
             await run_limited(partial(self._check, call))
         except ToolError as error:
             return str(error)
-        # A call that was begun before the worker died was allowed then.
-        return "" if call.id in self._turn.started else self._decide(call)
+        if call.id in self._turn.started:  # before the worker died: it was allowed then
+            return ""
+        decision = self._decide(call)
+        return "" if decision.verdict == "allow" else decision.reason
 
     @abstractmethod
     def _check(self, call: ToolCall) -> None:

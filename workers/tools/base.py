@@ -26,6 +26,7 @@ from pydantic import BaseModel
 
 from ekiden.shared.errors import ToolError
 from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.risk import Risk
 from ekiden.shared.schemas import check
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.views import ToolView
@@ -127,6 +128,9 @@ class Tool:
     package: str = OWN
     """The distribution that it came with."""
     version: str = VERSION
+    risk: Risk = "medium"
+    timeout_s: float | None = None
+    """Seconds until a call is given up; None: the tool limits itself."""
 
     @property
     def name(self) -> str:
@@ -155,6 +159,7 @@ class Tool:
             read_only=self.read_only,
             idempotent=self.idempotent,
             untrusted=self.untrusted,
+            risk=self.risk,
         )
 
 
@@ -165,6 +170,8 @@ def tool(
     idempotent: bool = False,
     needs_workspace: bool = False,
     untrusted: bool = False,
+    risk: Risk | None = None,
+    timeout_s: float | None = None,
 ) -> Callable[[Function[M]], Tool]:
     """Turn a function into a tool named after it; ``arguments``' docstring is what the model reads.
 
@@ -181,7 +188,18 @@ def tool(
             parameters={key: value for key, value in schema.items() if key not in ("title", "description")},
         )
         parse = by_model(name, arguments)
-        return Tool(spec, parse, function, read_only, idempotent, needs_workspace, untrusted)
+        level = risk or ("safe" if read_only and not untrusted else "medium")
+        return Tool(
+            spec,
+            parse,
+            function,
+            read_only,
+            idempotent,
+            needs_workspace,
+            untrusted,
+            risk=level,
+            timeout_s=timeout_s,
+        )
 
     return wrap
 
@@ -193,6 +211,8 @@ def schema_tool(
     idempotent: bool = False,
     needs_workspace: bool = False,
     untrusted: bool = False,
+    risk: Risk | None = None,
+    timeout_s: float | None = None,
 ) -> Callable[[Function[dict[str, Any]]], Tool]:
     """Turn a function into the tool that ``spec`` describes: it takes the arguments as JSON, checked by the schema.
 
@@ -202,6 +222,17 @@ def schema_tool(
 
     def wrap(function: Function[dict[str, Any]]) -> Tool:
         parse = by_schema(spec.name, spec.parameters)
-        return Tool(spec, parse, function, read_only, idempotent, needs_workspace, untrusted)
+        level = risk or ("safe" if read_only and not untrusted else "medium")
+        return Tool(
+            spec,
+            parse,
+            function,
+            read_only,
+            idempotent,
+            needs_workspace,
+            untrusted,
+            risk=level,
+            timeout_s=timeout_s,
+        )
 
     return wrap

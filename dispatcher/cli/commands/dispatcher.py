@@ -49,9 +49,9 @@ def dispatcher(
     from ekiden.shared.settings import load_settings
 
     url = server_url(load_settings(redis_url=redis))
-    say(f"Serving new jobs at {without_password(url)}")
+    told = f"Serving new jobs at {without_password(url)}"
     folders = json.dumps([str(folder.absolute()) for folder in agents_dir]) if agents_dir else None
     options = {"redis_url": url, "agents_dir": folders, "concurrency": concurrency, "metrics_port": metrics_port}
     options["publish"] = publish or None
     options |= {"project": str(project.absolute())} if project else {}
-    raise typer.Exit(serve("ekiden.dispatcher.app:app", options, [DISPATCH_QUEUE], log_level))
+    raise typer.Exit(serve("ekiden.dispatcher.app:app", options, [DISPATCH_QUEUE], log_level, lambda: say(told)))

@@ -30,7 +30,7 @@ class EditFile(BaseModel):
     replace_all: bool = Field(default=False, description="Replace every occurrence; otherwise there must be just one.")
 
 
-@tool(EditFile, needs_workspace=True)
+@tool(EditFile, needs_workspace=True, risk="low")
 def edit_file(args: EditFile, context: ToolContext) -> str:
     """Replace text in a file, or create it, and return what changed as a diff."""
     place = place_of(args.path, context)

@@ -15,7 +15,7 @@ class SetState(BaseModel):
     values: dict[str, Any] = Field(description="Names and values (JSON); null takes a variable away.")
 
 
-@tool(SetState, idempotent=True)
+@tool(SetState, idempotent=True, risk="safe")
 def set_state(args: SetState, context: ToolContext) -> str:
     """Write session variables."""
     for name, value in args.values.items():

@@ -1,0 +1,72 @@
+"""What waits for a person: calls that must be approved, and questions of agents."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ekiden.shared.risk import Risk
+
+__all__ = ["Answer", "ApprovalKind", "ApprovalStatus", "ApprovalView"]
+
+ApprovalKind = Literal["call", "question"]
+ApprovalStatus = Literal["waiting", "approved", "denied", "answered", "expired", "void"]
+"""``void``: the job ended first."""
+
+
+@dataclass(frozen=True)
+class ApprovalView:
+    """One approval as an inbox shows it. Times are milliseconds since 1970, of the server's clock."""
+
+    id: str
+    job: str
+    leg: int
+    agent: str
+    definition: str
+    """The digest of the agent's definition that asked."""
+    call_id: str
+    tool: str
+    args: Mapping[str, Any]
+    digest: str
+    """SHA-256 of the tool's name and the canonical JSON of the arguments: what an answer is bound to."""
+    kind: ApprovalKind = "call"
+    risk: Risk = "medium"
+    reason: str = ""
+    """Why it is asked."""
+    rule: str = ""
+    text: str = ""
+    """The question as people read it: of an agent, or by the file's template; empty: the usual one."""
+    choices: tuple[str, ...] = ()
+    """What a question may be answered with; empty: any text."""
+    preview: str = ""
+    """What the call would change, such as the diff of an edit; empty: nothing to show."""
+    approvers: tuple[str, ...] = ()
+    separate: bool = False
+    asked_at_ms: int = 0
+    expires_at_ms: int = 0
+    status: ApprovalStatus = "waiting"
+    by: str = ""
+    """Who decided."""
+    origin: str = ""
+    """From where: host and kind of client."""
+    decided_at_ms: int = 0
+    why: str = ""
+    """What they said of it."""
+    answer: str | None = None
+    edited: Mapping[str, Any] | None = None
+    """The arguments that the person put in the place of the model's."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a person says to one approval."""
+
+    status: Literal["approved", "denied", "answered"]
+    digest: str
+    """``ApprovalView.digest`` of what was looked at; another one is refused."""
+    by: str
+    origin: str = ""
+    why: str = ""
+    answer: str | None = None
+    edited: Mapping[str, Any] | None = None
+    always_for_job: bool = False
+    """Calls of this tool in the same job are not asked about again."""

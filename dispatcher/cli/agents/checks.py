@@ -235,7 +235,7 @@ def _conventions(agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[F
         yield Finding("warning", text, lines.get("description"))
     for key in agent.extra:
         if key not in KNOWN_FIELDS:
-            text = f"{key!r} is no field that Ekiden knows; it is kept{_near(key, KNOWN_FIELDS)}"
+            text = f"{key!r} is no field that Ekiden knows: it does nothing here{_near(key, KNOWN_FIELDS)}"
             yield Finding("warning", text, lines.get(key))
 
 

@@ -53,7 +53,10 @@ class LegHook:
     """Hears of one attempt at a leg."""
 
     def opened(self, entries: Sequence[Entry]) -> None:
-        """The journal is read as far as this attempt's start; ``entries`` grows with the leg."""
+        """The journal is read as far as this attempt's start; ``entries`` grows with the leg.
+
+        Its last steps are there before they are recorded: those that end the leg are written with its commit.
+        """
 
     def agent_started(self, definition: AgentDefinition, model: str, tools: Sequence[str]) -> None:
         """The agent is loaded and about to take turns on ``model`` with the tools of these names."""
@@ -65,7 +68,7 @@ class LegHook:
         """A piece of its answer came."""
 
     def model_replied(self, request: ModelRequest, reply: ModelReply) -> None:
-        """It has answered; the record of that follows."""
+        """It has answered; the record of that follows, with the leg's commit where the reply ends the leg."""
 
     def model_failed(self, request: ModelRequest, error: BaseException) -> None:
         """It has not: it is away, it refuses, or the leg was broken off."""

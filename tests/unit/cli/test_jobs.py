@@ -14,7 +14,6 @@ from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.records import JobRequested, Record
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import as_any
-from ekiden.shared.stores.views import Spent
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.contract.test_children import FAILED, end, waiting_parent
 from tests.unit.cli.test_follower import delegated
@@ -90,8 +89,8 @@ def test_a_parent_names_its_children_and_a_child_its_parent(valkey_url: str, par
 def test_what_was_spent_is_shown_on_the_root(valkey_url: str) -> None:
     async def scenario(stores: Stores, _: Client) -> str:
         leg = await moved(stores, await submitted(stores), "lead")
-        spent = Spent(tokens=1_234, micro_usd=5_600)
-        await stores.jobs.append(leg.lease, "t", [reply()], used_ms=1, is_progress=True, spent=spent)
+        spending = reply(tokens=1_234, cost_usd=0.0056)
+        await stores.jobs.append(leg.lease, "t", [spending], used_ms=1, is_progress=True)
         return leg.lease.job
 
     job = there(valkey_url, scenario)

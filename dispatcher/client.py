@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from ekiden.dispatcher.intake import ask_dispatcher
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
 from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
@@ -170,6 +169,8 @@ class Client(Operations):
                 return await create_job(self._stores, request)
             except NotPermitted:
                 self._by_intake = True
+        from ekiden.dispatcher.intake import ask_dispatcher
+
         return await ask_dispatcher(self._stores, request, self._wait_replicas)
 
     def cursor(self, job: str) -> JournalCursor:

@@ -13,9 +13,8 @@ from copy import copy
 from typing import Any, Self
 
 import hiredis
-from redis import exceptions
-from redis.asyncio import ConnectionPool
-from redis.asyncio.connection import BaseParser  # type: ignore[attr-defined]  # redis-py does not list it
+
+from ekiden.shared.stores.driver import BaseParser, ConnectionPool, exceptions
 
 __all__ = ["SENT_AT", "PipelinedConnection", "packed"]
 

@@ -8,12 +8,6 @@ from contextlib import suppress
 from copy import copy
 from typing import Any, ParamSpec, TypeVar
 
-import redis.asyncio as redis
-from redis import exceptions
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
-from redis.connection import parse_url
-
 from ekiden.shared.addresses import problem_of
 from ekiden.shared.errors import (
     ConfigurationError,
@@ -24,6 +18,7 @@ from ekiden.shared.errors import (
     StoreUnavailable,
 )
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.driver import ExponentialBackoff, Retry, exceptions, parse_url, redis
 from ekiden.shared.stores.pipeline import SENT_AT, PipelinedConnection, packed
 
 __all__ = ["PipelinedRedis", "Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]

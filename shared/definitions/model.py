@@ -96,7 +96,9 @@ _SECONDS = Annotated[float, _between(0.1, 604_800), _NUMBER]
 
 
 class _Nested(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow", serialize_by_alias=True, validate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="allow", serialize_by_alias=True, validate_by_name=True, defer_build=True
+    )
 
 
 AfterUntrusted = Literal["allow", "deny"]
@@ -238,7 +240,7 @@ class Limits(_Nested):
 class AgentDefinition(BaseModel):
     """One agent. ``instructions`` is the system prompt, the body of the file."""
 
-    model_config = ConfigDict(frozen=True, serialize_by_alias=True)
+    model_config = ConfigDict(frozen=True, serialize_by_alias=True, defer_build=True)
 
     name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
     title: str

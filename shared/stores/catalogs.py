@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ekiden.shared.errors import CatalogNotReady, CatalogReplaced, Forged, NoCatalog, UnreadableDefinition
 from ekiden.shared.signing import OFF, Signing, split
@@ -20,7 +20,7 @@ from ekiden.shared.stores.scripts import Scripts
 __all__ = ["InForce", "Publication", "RedisCatalogStore"]
 
 _MANIFEST = "manifest"
-_NAMES = TypeAdapter(dict[str, str])
+_NAMES = TypeAdapter(dict[str, str], config=ConfigDict(defer_build=True))
 _NUMBER = "number"
 """Where it is signed when this catalog came into force last: the server's time in ms, or more, if that went back."""
 _CATALOG, _DEFINITION, _TURN = "catalog", "agent definition", "number of a publication"

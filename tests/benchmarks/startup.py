@@ -81,7 +81,7 @@ def steps(made: Stack, folder: Path) -> dict[str, Callable[[], Cost]]:
 
 
 def measured(timed: dict[str, Callable[[], Cost]], runs: int) -> dict[str, Cost]:
-    """Return each step's medians; the steps take turns, so that all have the same neighbours. The first do not count."""
+    """Return each step's medians, without the first; the steps take turns, so that all have the same neighbours."""
     costs: dict[str, list[Cost]] = defaultdict(list)
     for _ in range(runs + 1):
         for name, step in timed.items():

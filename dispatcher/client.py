@@ -224,7 +224,7 @@ class Client(Operations):
         cursor = self.cursor(job)
         while True:
             try:
-                async with self._stores.ends.news_of(job) as news:
+                with self._stores.ends.news_of(job) as news:
                     while not cursor.checked(view := await self.job(job)).is_over:
                         await news.wait()
                         news.clear()

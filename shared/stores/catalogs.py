@@ -63,6 +63,8 @@ class RedisCatalogStore:
         self._signing = signing
         self._newest = 0
         """The greatest number of a publication that was seen here."""
+        self._known: InForce | None = None
+        """What was in force last, to read it once: a digest always means the same."""
         self._scripts = Scripts(client)
 
     @property
@@ -124,12 +126,13 @@ class RedisCatalogStore:
         Raises ``UnreadableDefinition`` when what is stored is none.
         """
         digest = await self.current()
-        if digest is None:
-            return None
+        if digest is None or (self._known is not None and self._known.digest == digest):
+            return self._known if digest else None
         try:
-            return InForce(digest, _manifest(digest, split(await self._field(digest, _MANIFEST))[1]))
+            self._known = InForce(digest, _manifest(digest, split(await self._field(digest, _MANIFEST))[1]))
         except NoCatalog:
             return None
+        return self._known
 
     async def to_replace(self) -> InForce | None:
         """Return the catalog in force for another to replace: without any agents when what is stored is none."""

@@ -109,13 +109,15 @@ class PipelinedRedis(redis.Redis):
         callback = self.response_callbacks.get(args[0])
         return callback(value) if callback else value
 
-    async def listen(self, channel: str, heard: Callable[[], None]) -> None:
-        """Call ``heard`` whenever something is published on ``channel`` from now on.
+    def listen(self, channel: str, heard: Callable[[], None]) -> None:
+        """Call ``heard`` whenever something is published on ``channel``, from this task's next short command on.
 
-        Over the shared connection. ``heard`` is also called after that was lost: something may have been missed.
+        Over the shared connection, which the server serves in order; nothing is heard where the server's rules forbid
+        it. ``heard`` is also called after the connection was lost, or opened: something may have been missed.
         """
         self._listeners[channel] = heard
-        await self._call(_packed("SUBSCRIBE", channel))
+        if self._wire is not None:
+            self._wire.tell(_packed("SUBSCRIBE", channel))
 
     def unlisten(self, channel: str) -> None:
         """Hear no more of ``channel``."""

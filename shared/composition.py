@@ -4,9 +4,8 @@ import asyncio
 import os
 from collections.abc import Iterable
 
-import structlog
-
 from ekiden.shared.hooks import Hook, Hooks
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.plugins import load
 from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.relay.message import queue_of_leg
@@ -16,7 +15,7 @@ from ekiden.shared.tracing.trace_ids import new_traceparent
 
 __all__ = ["LateHooks", "hooks_for", "pool_hooks"]
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 def hooks_for(

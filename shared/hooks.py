@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.foreign_code import is_interruption
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import ToolCall, ToolResult
@@ -28,6 +27,9 @@ from ekiden.shared.once import Once
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.records import Entry
 from ekiden.shared.stores.base import Claimed, CommitVerdict
+
+if TYPE_CHECKING:
+    from ekiden.shared.definitions.model import AgentDefinition
 
 __all__ = ["NO_HOOKS", "Hook", "HookedModel", "Hooks", "LegHook", "QueueGauge", "attending"]
 
@@ -58,7 +60,7 @@ class LegHook:
         Its last steps are there before they are recorded: those that end the leg are written with its commit.
         """
 
-    def agent_started(self, definition: AgentDefinition, model: str, tools: Sequence[str]) -> None:
+    def agent_started(self, definition: "AgentDefinition", model: str, tools: Sequence[str]) -> None:
         """The agent is loaded and about to take turns on ``model`` with the tools of these names."""
 
     def model_called(self, request: ModelRequest, *, is_stream: bool) -> None:

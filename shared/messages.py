@@ -9,7 +9,7 @@ __all__ = ["Message", "Part", "TextPart", "ToolCall", "ToolResult", "Usage", "an
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class TextPart(_Frozen):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ekiden.shared.definitions.model import DEFAULT_HANDOFF_DEPTH, ToolRules
+from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, ToolRules
 from ekiden.shared.handoff import HandoffContext
 
 __all__ = [

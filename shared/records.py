@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from ekiden.shared.definitions.model import ToolRules
+from ekiden.shared.definitions.rules import ToolRules
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.base import FinishReason
 from ekiden.shared.messages import Message, ToolResult, Usage
@@ -49,7 +49,7 @@ LATEST_MS = 253_402_300_799_999
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     leg: int = 0
 
@@ -95,7 +95,7 @@ class LegStarted(_Record):
 class RoutingStage(BaseModel):
     """What one stage of the routing found, whether or not it decided."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     stage: str
     agent: str | None = None
@@ -302,13 +302,13 @@ Record = Annotated[
     Field(discriminator="type"),
 ]
 
-_RECORD: TypeAdapter[Record] = TypeAdapter(Record)
+_RECORD: TypeAdapter[Record] = TypeAdapter(Record, config=ConfigDict(defer_build=True))
 
 
 class Entry(BaseModel):
     """A record in its place: ``seq`` counts from 1 within the job, ``at_ms`` is the server's clock."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     seq: int
     at_ms: int = Field(ge=0, le=LATEST_MS)

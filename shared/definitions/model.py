@@ -10,17 +10,19 @@ import json
 import operator
 import re
 from collections.abc import Mapping
-from fnmatch import translate
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, AfterUntrusted, Nested, ToolRules, is_none
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import UnreadableDefinition
 from ekiden.shared.subschemas import SchemaEmbedder
 
 __all__ = [
+    "DEFAULT_HANDOFF_DEPTH",
+    "AfterUntrusted",
     "AgentDefinition",
     "Delegation",
     "HandoffRule",
@@ -36,8 +38,6 @@ __all__ = [
 
 MOST_CHILDREN = 100
 """Children of one turn, at most."""
-DEFAULT_HANDOFF_DEPTH = 5
-"""Handoffs of one job, at most, where the agent's file does not say."""
 
 
 def canonical_json(value: Any) -> str:
@@ -71,10 +71,6 @@ def _one_line(name: str) -> str:
     return name
 
 
-def _is_none(value: Any) -> bool:
-    return value is None
-
-
 def _schema_in(payload: Any) -> dict[str, Any] | None:
     """Return the schema, from ``{schema: {...}}`` too; None where there is none."""
     if not isinstance(payload, Mapping):
@@ -95,41 +91,10 @@ _NUMBER = BeforeValidator(_refuse_bool)
 _SECONDS = Annotated[float, _between(0.1, 604_800), _NUMBER]
 
 
-class _Nested(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow", serialize_by_alias=True, validate_by_name=True)
-
-
-AfterUntrusted = Literal["allow", "deny"]
-
-
-class ToolRules(_Nested):
-    """Which tools an agent may use. Entries are names or shell-style patterns (``mcp.github.*``)."""
-
-    allow: tuple[str, ...] | None = None
-    """None: the safe tools; empty: none."""
-    deny: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
-    """Allowed, but not by a name of ours: used where a worker has such a tool, never waited for."""
-    narrowed: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
-    """What the agent lacks because nothing can hold it to what its file says; whole sentences, for people."""
-    after_untrusted: AfterUntrusted | None = Field(default=None, exclude_if=_is_none)
-    """``deny``: only harmless tools once the job has read text whose author nobody vouches for."""
-
-    def permits(self, name: str, *, only_reads: bool = False) -> bool:
-        """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``.
-
-        Args:
-            name: Of the tool.
-            only_reads: Whether its worker says that it is as safe as those that workers ship with.
-        """
-        named = (only_reads or name in SAFE_TOOLS) if self.allow is None else _matches(name, self.allow + self.unknown)
-        return named and not _matches(name, self.deny)
-
-
 _NO_RULES = ToolRules()
 
 
-class Triggers(_Nested):
+class Triggers(Nested):
     """What in a request speaks for an agent. ``patterns`` are RE2 expressions."""
 
     keywords: tuple[str, ...] = ()
@@ -138,7 +103,7 @@ class Triggers(_Nested):
     priority: Annotated[int, _between(0, 100), _NUMBER] = 50
 
 
-class HandoffRule(_Nested):
+class HandoffRule(Nested):
     """An edge of the team: the agent may hand over to ``to``."""
 
     to: str = Field(min_length=1)
@@ -149,7 +114,7 @@ class HandoffRule(_Nested):
     description: str = ""
     include_context: bool | Literal["summary"] | dict[str, Any] = True
     """History for the target: all, none, a summary, or ``{last: N}``."""
-    payload: dict[str, Any] | None = Field(default=None, exclude_if=_is_none)
+    payload: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """A JSON Schema of what the target gets beside the texts; None: nothing."""
     returns: bool = Field(default=False, exclude_if=operator.not_)
     """Control comes back with the result when the target has ended."""
@@ -171,7 +136,7 @@ class HandoffRule(_Nested):
         return read
 
 
-class Subagent(_Nested):
+class Subagent(Nested):
     """An agent that this one may delegate to: call it, and get its result."""
 
     agent: str = Field(min_length=1)
@@ -180,7 +145,7 @@ class Subagent(_Nested):
     description: str = ""
 
 
-class Delegation(_Nested):
+class Delegation(Nested):
     """How an agent waits for the children of one turn."""
 
     join: Annotated[str, AfterValidator(_check_join)] = "all"
@@ -199,7 +164,7 @@ class Delegation(_Nested):
 _SAYS_NOTHING = (("description", ""), ("default", None))
 
 
-class InputField(_Nested):
+class InputField(Nested):
     """What a caller gives the agent under one name. Further keywords of JSON Schema are kept."""
 
     type: Literal["string", "integer", "number", "boolean", "array", "object"] = "string"
@@ -214,7 +179,7 @@ class InputField(_Nested):
         return {key: value for key, value in values.items() if (key, value) not in _SAYS_NOTHING}
 
 
-class Output(_Nested):
+class Output(Nested):
     """What ``complete_task`` must carry."""
 
     name: str = Field(default="result", min_length=1)
@@ -225,7 +190,7 @@ class Output(_Nested):
     """State variable to the dotted path of its value in the output."""
 
 
-class Limits(_Nested):
+class Limits(Nested):
     """What one leg of the agent, and a job that begins with it, may use up."""
 
     max_turns: Annotated[int, _between(1, 10_000), _NUMBER] = 30
@@ -238,7 +203,7 @@ class Limits(_Nested):
 class AgentDefinition(BaseModel):
     """One agent. ``instructions`` is the system prompt, the body of the file."""
 
-    model_config = ConfigDict(frozen=True, serialize_by_alias=True)
+    model_config = ConfigDict(frozen=True, serialize_by_alias=True, defer_build=True)
 
     name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
     title: str
@@ -256,13 +221,13 @@ class AgentDefinition(BaseModel):
     """Whether nobody trusts the folder that it comes from: no file says so of itself."""
     triggers: Triggers = Triggers()
     handoffs: tuple[HandoffRule, ...] = ()
-    transfer: Literal["tools", "single"] | None = Field(default=None, exclude_if=_is_none)
+    transfer: Literal["tools", "single"] | None = Field(default=None, exclude_if=is_none)
     """One tool for each target, or a single one; None: a single one where the targets are many."""
     transfer_to_parent: bool = False
     subagents: tuple[Subagent, ...] = Field(default=(), exclude_if=operator.not_)
     delegation: Delegation = Field(default=Delegation(), exclude_if=lambda value: value == Delegation())
     inputs: dict[str, InputField] = Field(default_factory=dict, exclude_if=operator.not_)
-    output: Output | None = Field(default=None, exclude_if=_is_none)
+    output: Output | None = Field(default=None, exclude_if=is_none)
     complete_task: bool = Field(default=False, exclude_if=operator.not_)
     """The agent must end by calling ``complete_task``."""
     limits: Limits = Limits()
@@ -328,13 +293,3 @@ class AgentDefinition(BaseModel):
 _OBJECTIVE = InputField(
     required=True, description="What the agent is to find out or to do, with all that it must know."
 )
-
-
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return bool(patterns) and _together(patterns).match(name) is not None
-
-
-@lru_cache(maxsize=1_024)
-def _together(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile shell-style patterns once: an agent's are asked for every tool in every leg."""
-    return re.compile("|".join(map(translate, patterns)))

@@ -71,7 +71,7 @@ class JobView:
 class LivePiece(BaseModel):
     """A piece of an answer in the making. ``restart``: what came of this turn so far is void."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     leg: int
     fence: str

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.demo import write_demo
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.setting_values import LONGEST_DEADLINE_S
 from ekiden.shared.settings import load_settings
@@ -93,6 +92,8 @@ def user_name(given: str | None) -> str:
 
 def demo_project() -> Path:
     """Copy the demo project to a new temporary folder, which stays."""
+    from ekiden.shared.demo import write_demo
+
     folder = Path(tempfile.mkdtemp(prefix="ekiden-demo-")).resolve()
     write_demo(folder)
     return folder

@@ -99,6 +99,11 @@ class AsyncPool(BasePool):
     signal_safe = False
     body_can_be_buffer = True
     task_join_will_block = True
+    _hub: Any = None
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Keep the loop of the consumer's thread."""
+        self._hub = hub
 
     def on_start(self) -> None:
         """Start the loop's thread."""
@@ -163,7 +168,7 @@ class AsyncPool(BasePool):
         """Count a task that has ended; one that was revoked before its first step could not report itself."""
         self._done += 1
         if run.is_revoked and not run.has_begun:
-            run.report(True, _info_of(Terminated(signal.SIGTERM)))
+            self._report_failure(run, _info_of(Terminated(signal.SIGTERM)))
 
     async def _carry(self, run: _Run) -> None:
         """Run one message to its end and report it, whatever happens: an unreported message is never acknowledged."""
@@ -174,9 +179,20 @@ class AsyncPool(BasePool):
             run.report(False, await self._limited(run))
         except BaseException as error:
             if (told := self._as_told(run, error)) is not None:
-                run.report(True, told)
+                self._report_failure(run, told)
         finally:
             self._running.pop(id(run), None)
+
+    def _report_failure(self, run: _Run, told: ExceptionInfo) -> None:
+        """Report a task that failed; on the consumer's thread if it was revoked.
+
+        That thread, too, acknowledges the message of a task that it revokes. Two threads that do so at once both find it
+        not yet acknowledged, and the second acknowledgement ends the worker.
+        """
+        if run.is_revoked and self._hub is not None:
+            self._hub.call_soon(run.report, True, told)
+        else:
+            run.report(True, told)
 
     def _as_told(self, run: _Run, error: BaseException) -> ExceptionInfo | None:
         """Return what Celery is told of an exception; None: nothing, for the pool stops and the message is not done."""

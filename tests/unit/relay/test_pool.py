@@ -153,6 +153,28 @@ def test_a_revoked_task_reports_terminated_and_no_success(pool: Pool) -> None:
     assert isinstance(error, Terminated)
 
 
+def test_that_a_revoked_task_failed_is_reported_on_the_thread_that_revokes(pool: Pool) -> None:
+    calls: queue.Queue[tuple[Any, ...]] = queue.Queue()
+
+    class Hub:
+        def call_soon(self, *call: Any) -> None:
+            calls.put(call)
+
+    @pool.task
+    async def wait(self: Any) -> None:
+        await asyncio.sleep(60)
+
+    pool.pool.register_with_event_loop(Hub())
+    pool.start()
+    handle = pool.apply(wait)
+    pool.accepted.get(timeout=DEADLINE_S)
+    handle.terminate()
+    report, *about = calls.get(timeout=DEADLINE_S)
+    assert pool.reports.empty(), "two threads that acknowledge the same message end the worker"
+    report(*about)
+    assert isinstance(pool.report()[1], Terminated)
+
+
 def test_a_task_is_revoked_by_the_id_that_it_was_accepted_with(pool: Pool) -> None:
     @pool.task
     async def wait(self: Any) -> None:

@@ -186,8 +186,8 @@ class AsyncPool(BasePool):
     def _report_failure(self, run: _Run, told: ExceptionInfo) -> None:
         """Report a task that failed; on the consumer's thread if it was revoked.
 
-        That thread, too, acknowledges the message of a task that it revokes. Two threads that do so at once both find it
-        not yet acknowledged, and the second acknowledgement ends the worker.
+        That thread acknowledges the message of a task that it revokes. Two threads that do so at once both find it not
+        yet acknowledged, and the second acknowledgement ends the worker.
         """
         if run.is_revoked and self._hub is not None:
             self._hub.call_soon(run.report, True, told)

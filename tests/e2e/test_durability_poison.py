@@ -115,6 +115,7 @@ def test_a_leg_in_quarantine_is_given_back_when_its_worker_stops(team: Team) -> 
             if isinstance(entry.record, LegSuspended)
         ]
         assert paused.detail == "worker stopping"
+        assert "Fatal Python error" not in (team.folder / "people.log").read_text()
         assert team.ask(lambda client: client.job(job)).attempts == 2, "to stop is no failed attempt"
 
 

@@ -376,6 +376,32 @@ def test_a_cold_stop_cancels_lets_clean_up_and_reports_nothing() -> None:
     one.pool.stop()
 
 
+def test_a_task_that_is_told_thrice_to_end_is_cancelled_once_and_ends_in_good_order(pool: Pool) -> None:
+    is_cleaning, may_end, cleaned = threading.Event(), threading.Event(), threading.Event()
+
+    @pool.task
+    async def work(self: Any) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            is_cleaning.set()
+            await asyncio.to_thread(may_end.wait, DEADLINE_S)
+            cleaned.set()
+
+    pool.start()
+    handle = pool.apply(work)
+    pid = pool.accepted.get(timeout=DEADLINE_S)
+    pool.pool.terminate_job(pid)
+    assert is_cleaning.wait(DEADLINE_S)
+    handle.terminate()
+    stopping = threading.Thread(target=pool.pool.terminate)
+    stopping.start()
+    pool.pool.run(asyncio.sleep(0.05))  # the loop has heard of all three
+    may_end.set()
+    stopping.join(DEADLINE_S)
+    assert cleaned.is_set()
+
+
 def test_what_a_warm_stop_cannot_wait_for_is_cancelled() -> None:
     one = Pool()
 

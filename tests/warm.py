@@ -10,6 +10,7 @@ does whoever sets variables that Python reads when it starts.
 import atexit
 import ctypes
 import fcntl
+import gc
 import io
 import json
 import os
@@ -339,4 +340,5 @@ def _leave(code: int) -> NoReturn:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_all()
+    gc.freeze()  # else the first collection in each program touches, and so copies, all that it shares with this one
     _end_those_left(_serve(socket.socket(fileno=int(sys.argv[1]))))

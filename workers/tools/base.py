@@ -277,9 +277,8 @@ def _spec(name: str, description: str, arguments: type[BaseModel]) -> ToolSpec:
 
 
 def _made(spec: ToolSpec, parse: Parse, function: Function[Any], options: Options) -> Tool:
-    said = dict(options)
     reads = options.get("read_only", False) and not options.get("untrusted", False)
-    said["risk"] = options.get("risk") or ("safe" if reads else "medium")
+    said: dict[str, Any] = {**options, "risk": options.get("risk") or ("safe" if reads else "medium")}
     if said["risk"] not in RISKS:
         raise DefinitionError(f"tool {spec.name!r}: its risk is {said['risk']!r}, expected one of {', '.join(RISKS)}")
     if (timeout_s := options.get("timeout_s")) is not None and not timeout_s > 0:

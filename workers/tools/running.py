@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ekiden.shared.errors import ToolError
 
-__all__ = ["Artifact", "Outputs", "Running", "Shown"]
+__all__ = ["MadeFile", "Outputs", "Running", "Shown", "size_of"]
 
 _MOST_SHOWN = 100_000
 """Characters that one call shows while it runs."""
@@ -25,7 +25,7 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
-class Artifact:
+class MadeFile:
     """A file that a tool made, before it is kept."""
 
     name: str
@@ -59,7 +59,7 @@ class Running:
     """One run of one call. ``show`` is called on the event loop that this was made on, never more often than it can."""
 
     def __init__(self, show: Callable[[Shown], None] | None = None) -> None:
-        self.artifacts: list[Artifact] = []
+        self.artifacts: list[MadeFile] = []
         self._show = show
         self._loop = asyncio.get_running_loop() if show else None
         self._cancelled = threading.Event()
@@ -97,11 +97,11 @@ class Running:
             raise ToolError(f"{name[:_LONGEST_NAME]!r} is no name for an artifact: give a file's name without folders")
         if len(self.artifacts) >= _MOST_ARTIFACTS:
             raise ToolError(f"a call keeps {_MOST_ARTIFACTS} artifacts at most")
-        size = sum(_size(one.content) for one in self.artifacts) + _size(content)
+        size = sum(size_of(one.content) for one in self.artifacts) + size_of(content)
         if size > _MOST_BYTES:
             raise ToolError(f"the artifacts of a call have {_MOST_BYTES:,} bytes together at most, not {size:,}")
         by_itself = "text/plain" if isinstance(content, str) else "application/octet-stream"
-        self.artifacts.append(Artifact(name, content, mime or mimetypes.guess_type(name)[0] or by_itself))
+        self.artifacts.append(MadeFile(name, content, mime or mimetypes.guess_type(name)[0] or by_itself))
 
     def _tell(self, text: str, fraction: float | None, about: str) -> None:
         """Join it to what waits to be shown: only the first of that wakes the loop."""
@@ -125,5 +125,6 @@ class Running:
             self._show(shown)
 
 
-def _size(content: str | bytes) -> int:
+def size_of(content: str | bytes) -> int:
+    """Return how many bytes a text (as UTF-8) or bytes have."""
     return len(content.encode(errors="replace") if isinstance(content, str) else content)

@@ -112,8 +112,9 @@ def _field(parameter: inspect.Parameter, kind: Any, description: str | None) -> 
     default = ... if parameter.default is inspect.Parameter.empty else parameter.default
     if isinstance(default, FieldInfo):
         kind, default = Annotated[kind, default], default.get_default(call_default_factory=False)
-    extra = {"description": description} if description else {}
-    return kind, Field(default, alias=parameter.name, **extra)
+    if description:
+        kind = Annotated[kind, Field(description=description)]
+    return kind, Field(default, alias=parameter.name)
 
 
 def _model(name: str, fields: dict[str, Any]) -> type[BaseModel]:

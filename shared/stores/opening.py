@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ekiden.shared.signing import OFF, Signing
+from ekiden.shared.stores.artifacts import RedisArtifactStore
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 from ekiden.shared.stores.checks import check, health_problem, ping
 from ekiden.shared.stores.dead_letters import RedisDeadLetterStore
@@ -33,6 +34,7 @@ class Stores:
     dead_letters: RedisDeadLetterStore
     intake: RedisIntakeStore
     ends: RedisEnds
+    artifacts: RedisArtifactStore
     signing: Signing
 
     @classmethod
@@ -51,6 +53,7 @@ class Stores:
             RedisDeadLetterStore(client),
             RedisIntakeStore(client),
             RedisEnds(client),
+            RedisArtifactStore(client),
             signing,
         )
 

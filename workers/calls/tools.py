@@ -57,6 +57,7 @@ class ToolCalls(CallKind):
         tool = self._tools.get(call.name)
         if call.id in self._turn.started and tool is not None and not tool.may_repeat:
             raise ToolError(OUTCOME_UNKNOWN)
+        self._tool_runner.check(call)
 
     async def _carry_out(self, calls: list[ToolCall]) -> None:
         await self._leg.record(*map(self._started, calls))
@@ -73,8 +74,14 @@ class ToolCalls(CallKind):
     def _started(self, call: ToolCall) -> ToolStarted:
         tool = self._tools.get(call.name)
         package = f"{tool.package} {tool.version}".strip() if tool and tool.package != OWN else ""
+        digest = tool.view.digest if tool and package else ""
         return ToolStarted(
-            leg=self._leg.number, call_id=call.id, name=call.name, is_known=tool is not None, package=package
+            leg=self._leg.number,
+            call_id=call.id,
+            name=call.name,
+            is_known=tool is not None,
+            package=package,
+            digest=digest,
         )
 
     async def _execute(self, call: ToolCall) -> None:

@@ -22,6 +22,11 @@ KEYS = {
     "tools_env": "tools.env",
     "tools_read_only": "tools.read_only",
     "tools_writable": "tools.writable",
+    "tools_sandbox": "tools.sandbox",
+    "tools_readable": "tools.readable",
+    "tools_max_processes": "tools.max_processes",
+    "tools_max_memory_mib": "tools.max_memory_mib",
+    "tools_max_file_mib": "tools.max_file_mib",
 }
 
 HARMLESS = frozenset(

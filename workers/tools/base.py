@@ -33,6 +33,7 @@ from ekiden.shared.stores.views import ToolView
 from ekiden.shared.tool_processes import Lifetime
 from ekiden.shared.variables import problem_of
 from ekiden.shared.version import VERSION
+from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.parsing import Parse, by_model, by_schema
 from ekiden.workers.tools.protected_paths import Protected
 
@@ -89,6 +90,10 @@ class ToolContext:
     """What processes that the tool starts must not outlive: the lease of its leg."""
     protected: Protected = field(default_factory=Protected)
     """What file tools may not change."""
+    sandbox: Sandbox = OFF
+    """What confines the programs that the tool starts."""
+    network: bool = False
+    """Whether these may reach a network: the agent's file says so, and those of all who delegated the job to it."""
 
     @property
     def idempotency_key(self) -> str:
@@ -131,6 +136,8 @@ class Tool:
     risk: Risk = "medium"
     timeout_s: float | None = None
     """Seconds until a call is given up; None: the tool limits itself."""
+    starts_commands: bool = False
+    """Starts programs that a model names: not offered where ``tools.sandbox`` requires a sandbox and there is none."""
 
     @property
     def name(self) -> str:
@@ -172,6 +179,7 @@ def tool(
     untrusted: bool = False,
     risk: Risk | None = None,
     timeout_s: float | None = None,
+    starts_commands: bool = False,
 ) -> Callable[[Function[M]], Tool]:
     """Turn a function into a tool named after it; ``arguments``' docstring is what the model reads.
 
@@ -199,6 +207,7 @@ def tool(
             untrusted,
             risk=level,
             timeout_s=timeout_s,
+            starts_commands=starts_commands,
         )
 
     return wrap

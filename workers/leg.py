@@ -149,7 +149,7 @@ class AgentHandler:
         offered = self._registry.offered_to(_permits(definition, leg, self._registry))
         if not any(tool.starts_commands for tool in offered):
             return []
-        opened = self._sandbox.openings(network=_has_network(definition, leg))
+        opened = self._sandbox.openings(network=bool(_network(definition, leg)))
         return [f"commands are not fully confined on this worker: {opened}"] if opened else []
 
     def _lacking(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> str:
@@ -193,7 +193,7 @@ class AgentHandler:
 
         calls = Calls(
             leg,
-            self._tool_calls(leg, decide, tools, untrusted, offered, network=_has_network(agent, leg)),
+            self._tool_calls(leg, decide, tools, untrusted, offered, network=_network(agent, leg)),
             DelegationCalls(leg, decide, delegations, agent.delegation, untrusted),
             CompletionCalls(leg, decide, completion),
             TransferCalls(leg, decide, transfers, offered),
@@ -209,7 +209,7 @@ class AgentHandler:
         untrusted: Untrusted,
         offered: Callable[[], Sequence[str]],
         *,
-        network: bool,
+        network: bool | None,
     ) -> ToolCalls:
         tool_runner = self._tool_runner.only(tools.values(), offered)
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
@@ -230,9 +230,10 @@ class AgentHandler:
         return self._after_untrusted == "deny" or any(one and one.after_untrusted == "deny" for one in rules)
 
 
-def _has_network(definition: AgentDefinition, leg: Leg) -> bool:
-    """Tell whether the agent's commands may reach a network: nobody who delegated the job has less."""
-    return all(rules.network for rules in (definition.rules, *leg.request.bounds))
+def _network(definition: AgentDefinition, leg: Leg) -> bool | None:
+    """Return whether the agent's commands may reach a network: nobody who delegated the job has less."""
+    said = [rules.network for rules in (definition.rules, *leg.request.bounds)]
+    return False if False in said else None if None in said else True
 
 
 def _named(definition: AgentDefinition) -> Sequence[str]:

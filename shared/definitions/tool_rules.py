@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ekiden.shared.definitions.fields import refuses
 from ekiden.shared.definitions.tool_names import (
     SAFE_TOOLS,
     forbidden_names,
@@ -75,12 +76,12 @@ class RulesReader:
     at: str = "tools"
     narrowed: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
-    network: bool = False
+    network: bool | None = None
 
     @property
     def rules(self) -> dict[str, Any] | None:
         """The values of ``ToolRules``; None when the file has no rules."""
-        if self.allow is None and not self.deny and not self.extra and not self.network:
+        if self.allow is None and not self.deny and not self.extra and self.network is None:
             return None
         lists = {"deny": self.deny, "unknown": self.unknown, "narrowed": [text for _, text in self.narrowed]}
         return {
@@ -164,10 +165,10 @@ class RulesReader:
         self.narrow(f"{why}: the agent has no tool beyond the safe ones ({', '.join(sorted(SAFE_TOOLS))})")
 
     def allow_network(self, value: Any) -> None:
-        """Read whether commands may reach a network. Raises ``DefinitionError`` for what is not true or false."""
-        if not isinstance(value, bool):
+        """Read whether commands may reach a network; of several words, no. Raises ``DefinitionError`` for others."""
+        if value is not True and not refuses(value):
             raise DefinitionError(f"must be true or false, not {value!r:.60}")
-        self.network = value
+        self.network = value is True and self.network is not False
 
     def narrow(self, text: str) -> None:
         """Say what the agent lacks, and why."""

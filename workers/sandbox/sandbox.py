@@ -77,7 +77,7 @@ class Sandbox:
             network: Whether the agent's file asks for a network: then an open one is no surprise.
         """
         found = []
-        if not network and not self._closes_network:
+        if not network and not self.closes_network:
             found.append(_NETWORK_OPEN)
         if self.mechanism == "none":
             found.append("files and processes of the worker's user open")
@@ -93,7 +93,8 @@ class Sandbox:
         return f"{self.mechanism}{because}" + (f": {opened}" if opened else "")
 
     @property
-    def _closes_network(self) -> bool:
+    def closes_network(self) -> bool:
+        """Whether commands can be kept from networks."""
         return self.mechanism == "bubblewrap" or self.has_filter
 
     def _filter(self, *, network: bool) -> bytes:

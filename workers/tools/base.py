@@ -92,7 +92,7 @@ class ToolContext:
     """What file tools may not change."""
     sandbox: Sandbox = OFF
     """What confines the programs that the tool starts."""
-    network: bool = False
+    network: bool | None = None
     """Whether these may reach a network: the agent's file says so, and those of all who delegated the job to it."""
 
     @property

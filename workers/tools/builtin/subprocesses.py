@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ekiden.shared.confinement import UNCONFINED, Confinement
+from ekiden.shared.errors import ToolError
 from ekiden.shared.grace_periods import TERM_S
 from ekiden.shared.tool_processes import Lifetime, Process, start
 from ekiden.workers.tools.base import ToolContext
@@ -58,12 +59,15 @@ async def run_confined(
         OSError: it could not be started, or not confined.
         ValueError: ``command`` holds a null character.
         CommandLost: see ``shared.tool_processes``.
+        ToolError: the agent's file forbids a network, and this worker cannot.
     """
     sandbox = context.sandbox
+    if context.network is False and not sandbox.closes_network:
+        raise ToolError("this agent's file says 'network: false', and nothing on this worker keeps commands from one")
     confinement = Confinement(sandbox.limits)
     if sandbox.mechanism != "none":
         place, bases = await asyncio.to_thread(place_of, context.root, context.cwd, context.protected)
-        confinement = sandbox.confinement(place, network=context.network, further=bases)
+        confinement = sandbox.confinement(place, network=bool(context.network), further=bases)
     return await run_command(
         command,
         cwd=context.cwd,

@@ -9,6 +9,7 @@ import os
 
 from ekiden.shared.environments import for_tools
 from ekiden.shared.errors import EkidenError
+from ekiden.shared.process_secrets import withdraw
 from ekiden.shared.settings import load_settings
 from ekiden.shared.terminal_text import say
 from ekiden.workers.sandbox.choice import choose
@@ -17,14 +18,15 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Print ``{told, open, holds}``, or ``{problem}``."""
+    """Print ``{told}``, or ``{problem}``."""
     try:
+        withdraw()
         settings = load_settings()
         sandbox = asyncio.run(choose(settings, for_tools(os.environ, settings.tools_env)))
     except EkidenError as error:
         say(json.dumps({"problem": str(error)}))
     else:
-        say(json.dumps({"told": sandbox.told, "open": sandbox.openings(), "holds": sandbox.holds}))
+        say(json.dumps({"told": sandbox.told}))
 
 
 if __name__ == "__main__":

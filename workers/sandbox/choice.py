@@ -52,7 +52,7 @@ async def choose(settings: Settings, env: Mapping[str, str]) -> Sandbox:
     for sandbox in _candidates(replace(bare, programs=tuple(shown)), wish):
         if not (problem := await _problem_of(sandbox, env)):
             return replace(sandbox, why="; ".join(problems))
-        problems.append(f"{sandbox.mechanism}: {problem}")
+        problems.append(f"no {sandbox.mechanism}: {problem}")
     if wish in ("bubblewrap", "landlock"):
         raise ConfigurationError(f"setting 'tools.sandbox': {problems[0]}. Use 'auto', or mend that")
     return await _filtered(replace(bare, why="; ".join(problems)), env)

@@ -83,14 +83,15 @@ class Sandbox:
             found.append("files and processes of the worker's user open")
         if self.mechanism == "landlock":
             found += landlock.gaps(self.abi)
-        return "; ".join(found)
+        return ", ".join(found)
 
     @property
     def told(self) -> str:
         """What a pool announces: the mechanism, and what is open."""
         opened = self.openings()
+        name = "no sandbox" if self.mechanism == "none" else self.mechanism
         because = f" ({self.why})" if self.why else ""
-        return f"{self.mechanism}{because}" + (f": {opened}" if opened else "")
+        return f"{name}{because}" + (f"; open: {opened}" if opened else "")
 
     @property
     def closes_network(self) -> bool:

@@ -40,7 +40,10 @@ class Confinement(NamedTuple):
 
     limits: Limits = UNLIMITED
     launcher: tuple[str, ...] = ()
-    """A program that makes a sandbox, with its options: it gets ``--seccomp N -- COMMAND`` behind them."""
+    """A program that makes a sandbox, with its options: it gets ``--seccomp N -- COMMAND`` behind them.
+
+    What begins with a null is a path, and stands for the number of a descriptor: it is opened without following links.
+    """
     seccomp: bytes = b""
     """A filter of system calls (BPF), which the launcher installs, or the reaper where there is none."""
     ruleset: Ruleset | None = None

@@ -5,6 +5,7 @@ Nothing here widens: what cannot be applied raises ``OSError``, and the command 
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
 import shutil
@@ -67,7 +68,7 @@ class Confined:
     def _prepare(self, confinement: Confinement) -> None:
         limit(confinement.limits)
         if confinement.launcher:
-            self.launcher = [*map(os.fsencode, confinement.launcher), *self._filter_for_launcher(), b"--"]
+            self.launcher = [*map(self._argument, confinement.launcher), *self._filter_for_launcher(), b"--"]
             return
         if confinement.ruleset is not None:
             self._folder = tempfile.mkdtemp(prefix="ekiden-command-")
@@ -75,6 +76,12 @@ class Confined:
             self.descriptors.append(_made(confinement.ruleset, self._folder))
         if confinement.ruleset is not None or confinement.seccomp:
             self.enter = self._enter
+
+    def _argument(self, word: str) -> bytes:
+        if not word.startswith("\0"):
+            return os.fsencode(word)
+        self.descriptors.append(_opened(word[1:]))
+        return str(self.descriptors[-1]).encode()
 
     def _filter_for_launcher(self) -> list[bytes]:
         if not self._seccomp:
@@ -114,6 +121,21 @@ def landlock_abi() -> int:
     if sys.platform != "linux":
         return 0
     return max(0, int(_libc.syscall(_CREATE_RULESET, None, 0, _VERSION)))
+
+
+def _opened(path: str) -> int:
+    """Return a descriptor of a real path: a link that somebody has put there meanwhile is an error."""
+    opened = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    for name in path.strip("/").split("/"):
+        above = opened
+        try:
+            opened = os.open(name, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=above)
+        finally:
+            os.close(above)
+    if stat.S_ISLNK(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    return opened
 
 
 def _lower(which: int, value: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ekiden.shared.confining import KEPT_CAPABILITIES
-from ekiden.workers.sandbox.view import Place
+from ekiden.workers.sandbox.view import Place, Readable
 
 __all__ = ["PRIVATE", "find", "launcher"]
 
@@ -27,7 +27,7 @@ def find() -> str | None:
     return str(bundled) if bundled and os.access(bundled, os.X_OK) else None
 
 
-def launcher(bwrap: str, programs: Sequence[Path], place: Place, *, network: bool) -> tuple[str, ...]:
+def launcher(bwrap: str, programs: Sequence[Readable], place: Place, *, network: bool) -> tuple[str, ...]:
     """Return the program with its options; the options for a filter, and the command, follow."""
     namespaces = _ALONE if network else (*_ALONE, "--unshare-net")
     return (bwrap, *namespaces, *_capabilities(), *_mounts(programs, place), "--chdir", str(place.cwd))
@@ -40,7 +40,7 @@ def _capabilities() -> Iterator[str]:
             yield from ("--cap-add", name)
 
 
-def _mounts(programs: Sequence[Path], place: Place) -> Iterator[str]:
+def _mounts(programs: Sequence[Readable], place: Place) -> Iterator[str]:
     """Yield the options that build the file system, what lies deeper behind what it lies in."""
     mounts: list[tuple[Path, tuple[str, ...]]] = [
         (Path("/proc"), ("--proc", "/proc")),
@@ -52,23 +52,22 @@ def _mounts(programs: Sequence[Path], place: Place) -> Iterator[str]:
         for private in (PRIVATE, Path("/var/tmp"))  # noqa: S108 - likewise
         if not private.is_relative_to(place.root)
     ]
-    mounts += [(path, one) for path in programs for one in _shown(path)]
-    mounts += [(path, ("--bind", str(path), str(path))) for path in place.pinned]
-    mounts += [(path, ("--ro-bind-try", str(path), str(path))) for path in place.read_only]
+    mounts += [(one.path, option) for one in programs for option in _shown(one)]
+    mounts += [(path, ("--bind-fd", f"\0{path}", str(path))) for path in place.pinned]
+    mounts += [(path, ("--ro-bind-fd", f"\0{path}", str(path))) for path in place.read_only]
     mounts += [(path, ("--tmpfs", str(path), "--remount-ro", str(path))) for path in place.empty]
     mounts += [(path, _closed(path)) for path in place.closed]
     for _, options in sorted(mounts, key=lambda mount: len(mount[0].parts)):
         yield from options
 
 
-def _shown(path: Path) -> Iterator[tuple[str, ...]]:
-    """Yield the options that show a path to be read: a link of the system's as one, else what it leads to as well."""
-    if path.is_symlink() and len(path.parts) == 2:
-        yield ("--symlink", os.readlink(path), str(path))  # noqa: PTH115 - as it is written there
+def _shown(one: Readable) -> Iterator[tuple[str, ...]]:
+    """Yield the options that show a path: a link of the system's as one, else what it leads to, under both names."""
+    if one.path != one.real and len(one.path.parts) == 2:
+        yield ("--symlink", str(one.real), str(one.path))
         return
-    real = os.path.realpath(path)
-    for shown in dict.fromkeys((str(path), real)):
-        yield ("--ro-bind-try", real, shown)
+    for path in dict.fromkeys(one):
+        yield ("--ro-bind-try", str(one.real), str(path))
 
 
 def _closed(path: Path) -> tuple[str, ...]:

@@ -92,6 +92,8 @@ async def _problem_of(sandbox: Sandbox, env: Mapping[str, str]) -> str:
 
 async def _tried(sandbox: Sandbox, folder: str, env: Mapping[str, str]) -> str:
     root = await asyncio.to_thread(Path(folder).resolve)
+    held = root / "held"
+    held.mkdir()
     reading, writing = os.pipe()
     try:
         os.set_blocking(reading, False)
@@ -100,7 +102,7 @@ async def _tried(sandbox: Sandbox, folder: str, env: Mapping[str, str]) -> str:
             cwd=root,
             env=sandbox.environment(env),
             stderr=writing,
-            confinement=sandbox.confinement(Place(root, root), network=False),
+            confinement=sandbox.confinement(Place(root, root, read_only=[held]), network=False),
         )
         try:
             code = await process.wait()

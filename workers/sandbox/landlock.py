@@ -1,10 +1,9 @@
 """Landlock (landlock(7)): a process gives up all files but those named. It needs no rights, and no program."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from ekiden.shared.confinement import Ruleset
-from ekiden.workers.sandbox.view import DEVICES, Place
+from ekiden.workers.sandbox.view import DEVICES, Place, Readable
 
 __all__ = ["gaps", "ruleset"]
 
@@ -21,11 +20,11 @@ _TOLD_BY_PROC = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime
 """What is told of the machine, and of no process."""
 
 
-def ruleset(abi: int, programs: Sequence[Path], place: Place, *, network: bool) -> Ruleset:
+def ruleset(abi: int, programs: Sequence[Readable], place: Place, *, network: bool) -> Ruleset:
     """Return the rules for a command; what this version cannot hold stands in ``gaps``."""
     everything = (1 << _LAST_BITS.get(abi, _LATEST_BIT) + 1) - 1
     within = everything & ~_MAKE_DEVICES
-    rules = [(str(path), _READ) for path in programs]
+    rules = [(str(one.real), _READ) for one in programs]
     rules += [(f"/proc/{name}", _READ_FILE | _READ_DIR) for name in _TOLD_BY_PROC]
     rules += [(f"/dev/{name}", everything & (_READ_FILE | _WRITE_FILE)) for name in DEVICES]
     return Ruleset(

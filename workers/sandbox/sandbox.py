@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from ekiden.shared.confinement import UNLIMITED, Confinement, Limits, Ruleset
 from ekiden.workers.sandbox import bubblewrap, landlock, seccomp
-from ekiden.workers.sandbox.view import Place
+from ekiden.workers.sandbox.view import Place, Readable
 
 __all__ = ["OFF", "Mechanism", "Sandbox"]
 
@@ -33,7 +32,7 @@ class Sandbox:
 
     mechanism: Mechanism = "none"
     limits: Limits = UNLIMITED
-    programs: Sequence[Path] = ()
+    programs: Sequence[Readable] = ()
     bwrap: str = ""
     abi: int = 0
     has_filter: bool = False
@@ -44,7 +43,7 @@ class Sandbox:
         """Whether files, processes and the network are all kept from commands."""
         return self.mechanism == "bubblewrap" or (self.mechanism == "landlock" and self.has_filter)
 
-    def confinement(self, place: Place, *, network: bool, further: Sequence[Path] = ()) -> Confinement:
+    def confinement(self, place: Place, *, network: bool, further: Sequence[Readable] = ()) -> Confinement:
         """Return what holds a command there.
 
         Args:
@@ -52,7 +51,8 @@ class Sandbox:
             network: Whether its agent's file asks for one.
             further: What it may read beside ``programs``.
         """
-        programs = [*self.programs, *further]
+        # What lies in the workspace is seen there anyway, and commands may put links to anything in its place.
+        programs = [one for one in (*self.programs, *further) if not one.lies_below(place.root)]
         launcher: tuple[str, ...] = ()
         ruleset: Ruleset | None = None
         if self.mechanism == "bubblewrap":

@@ -5,8 +5,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["DEVICES", "Place", "interpreter_of", "programs"]
+__all__ = ["DEVICES", "Place", "Readable", "interpreter_of", "programs"]
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
@@ -21,6 +22,17 @@ _ETC = (
 _TREES = ("VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "NVM_DIR", "PYENV_ROOT", "RUSTUP_HOME", "NODE_PATH")
 """Variables of the worker's environment that name where programs lie."""
 _PARTS = ("bin", "lib", "lib64", "include")
+
+
+class Readable(NamedTuple):
+    """What commands may read and execute: a path, and what it led to before any command could change that."""
+
+    path: Path
+    real: Path
+
+    def lies_below(self, root: Path) -> bool:
+        """Tell whether either of the two is ``root`` or below it."""
+        return self.path.is_relative_to(root) or self.real.is_relative_to(root)
 
 
 @dataclass(frozen=True)
@@ -44,8 +56,8 @@ class Place:
     closed: Sequence[Path] = ()
 
 
-def programs(env: Mapping[str, str], further: Sequence[Path] = ()) -> list[Path]:
-    """Return what every command may read and execute: paths that exist, links as they are.
+def programs(env: Mapping[str, str], further: Sequence[Path] = ()) -> list[Readable]:
+    """Return what every command may read and execute, as far as it exists.
 
     Args:
         env: What commands get of the worker's environment.
@@ -56,18 +68,21 @@ def programs(env: Mapping[str, str], further: Sequence[Path] = ()) -> list[Path]
     named += [Path(entry) for entry in env.get("PATH", "").split(os.pathsep)]
     etc = [Path("/etc", name) for name in _ETC.split()]
     ours = [*map(Path, _SYSTEM), *etc, *filter(_is_narrow, named), *further]
-    return [path for path in dict.fromkeys(ours) if path.exists()]
+    found = [path for path in dict.fromkeys(ours) if os.path.exists(path)]  # noqa: PTH110 - which never raises
+    return [Readable(path, Path(os.path.realpath(path))) for path in found]
 
 
-def interpreter_of(environment: Path) -> list[Path]:
-    """Return what a virtual environment needs of the Python installation that it was made from.
+def interpreter_of(environment: Path, root: Path) -> list[Readable]:
+    """Return what a virtual environment in a workspace needs of the Python installation that it was made from.
 
-    The environment may lie in a workspace, where anybody makes it lead anywhere: an installation is told by Python's
-    own library in it, and only its programs and libraries are returned.
+    There, anybody makes it lead anywhere: an installation lies elsewhere and has Python's own library, and only its
+    programs and libraries are returned, no links.
     """
-    base = Path(os.path.realpath(environment / "bin" / "python")).parents[1]
-    is_python = any(base.glob("lib/python3*/os.py"))
-    return [base / part for part in _PARTS if (base / part).is_dir()] if is_python else []
+    base = Path(os.path.realpath(environment / "bin" / "python")).parent.parent
+    if base.is_relative_to(root) or not any(base.glob("lib/python3*/os.py")):
+        return []
+    parts = [base / part for part in _PARTS]
+    return [Readable(part, part) for part in parts if os.path.isdir(part) and not os.path.islink(part)]  # noqa: PTH112, PTH114 - likewise
 
 
 def _is_narrow(path: Path) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from ekiden.workers.sandbox.view import Place, interpreter_of
+from ekiden.workers.sandbox.view import Place, Readable, interpreter_of
 from ekiden.workers.tools.link_targets import link_targets_of
 from ekiden.workers.tools.protected_paths import DATA_MARKS, Protected, closed_below
 
@@ -37,7 +37,7 @@ class _Found:
     environments: list[Path] = field(default_factory=list)
 
 
-def place_of(root: Path, cwd: Path, protected: Protected) -> tuple[Place, list[Path]]:
+def place_of(root: Path, cwd: Path, protected: Protected) -> tuple[Place, list[Readable]]:
     """Return where a command works, and what it must read of the Python that environments there were made from.
 
     Git's own folder stays writable, or nobody could commit, except for what makes it run programs: hooks and settings.
@@ -49,7 +49,7 @@ def place_of(root: Path, cwd: Path, protected: Protected) -> tuple[Place, list[P
     for top in dict.fromkeys((root, cwd)):
         found.read_only += [target for _, target in link_targets_of(top) if _is_below(target, root)]
     held = (found.read_only, found.pinned, found.empty, found.closed)
-    bases = [path for environment in found.environments for path in interpreter_of(environment)]
+    bases = [path for environment in found.environments for path in interpreter_of(environment, root)]
     return Place(root, cwd, *(tuple(dict.fromkeys(paths)) for paths in held)), bases
 
 

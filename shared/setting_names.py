@@ -24,6 +24,11 @@ KEYS = {
     "tools_timeout_s": "tools.timeout_s",
     "tools_web_fetch_allow_private": "tools.web_fetch.allow_private",
     "tools_writable": "tools.writable",
+    "tools_sandbox": "tools.sandbox",
+    "tools_readable": "tools.readable",
+    "tools_max_processes": "tools.max_processes",
+    "tools_max_memory_mib": "tools.max_memory_mib",
+    "tools_max_file_mib": "tools.max_file_mib",
 }
 
 HARMLESS = frozenset(

@@ -1,6 +1,8 @@
 """What values of settings must be like: each check returns the value, or raises ``ValueError`` with what is wrong."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
 
 from ekiden.shared.addresses import problem_of, web_problem_of
 from ekiden.shared.environments import problem_of_name
@@ -9,8 +11,10 @@ from ekiden.shared.globs import problem_of_glob, problem_of_place
 __all__ = [
     "JOB_DEADLINE_S",
     "LONGEST_DEADLINE_S",
+    "SandboxSetting",
     "checked_address",
     "checked_endpoints",
+    "checked_folders",
     "checked_globs",
     "checked_places",
     "checked_variables",
@@ -20,6 +24,8 @@ __all__ = [
 JOB_DEADLINE_S = 7 * 86_400.0
 """How long a job may take where nobody says otherwise."""
 LONGEST_DEADLINE_S = 3_650 * 86_400.0
+SandboxSetting = Literal["auto", "bubblewrap", "landlock", "off", "required"]
+"""What confines commands: the strongest that works, one by name, nothing; or no commands without any."""
 
 
 def checked_address(url: str) -> str:
@@ -47,6 +53,14 @@ def checked_globs(globs: list[str]) -> list[str]:
 def checked_places(paths: list[str]) -> list[str]:
     """Check paths that name places."""
     return _without(paths, problem_of_place)
+
+
+def checked_folders(paths: list[Path]) -> list[Path]:
+    """Check paths that mean the same wherever a command runs."""
+    for path in paths:
+        if not path.is_absolute():
+            raise ValueError(f"{str(path)!r} must be an absolute path")
+    return paths
 
 
 def _problem_of_endpoint(entry: str) -> str | None:

@@ -24,8 +24,10 @@ from ekiden.shared.setting_plugins import PluginSettings
 from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
+    SandboxSetting,
     checked_address,
     checked_endpoints,
+    checked_folders,
     checked_globs,
     checked_places,
     checked_variables,
@@ -87,6 +89,17 @@ class Settings(PluginSettings):
     """What agents may not change, beside what is built in: globs of relative paths, a JSON list or a single one."""
     tools_writable: Annotated[list[str], AfterValidator(checked_places)] = Field(default_factory=list)
     """Built-in read-only places that agents may write, by name: a JSON list or a single one."""
+    tools_sandbox: SandboxSetting = "auto"
+    """What confines commands: ``auto`` the strongest that works, ``required`` the same, and no commands without any."""
+    tools_readable: Annotated[list[Path], AfterValidator(checked_folders)] = Field(default_factory=list)
+    """What else commands in a sandbox may read and execute; in the environment joined as in ``PATH``, or a JSON list.
+    """
+    tools_max_processes: int = Field(512, ge=0)
+    """Processes and threads of a command at a time; 0: any number."""
+    tools_max_memory_mib: int = Field(4_096, ge=0)
+    """Memory of a command with all that it started, and data of each process of it; 0: what there is."""
+    tools_max_file_mib: int = Field(1_024, ge=0)
+    """Size of a file that a command writes; 0: any."""
     model: str | None = None
     """The model of agents that name none, or ``inherit``; None: Gemini where there is a key, else the stand-in."""
     model_aliases: dict[str, str] = Field(default_factory=dict)
@@ -216,7 +229,7 @@ class Settings(PluginSettings):
             else [value]
         )
 
-    @field_validator("agents_dir", mode="before")
+    @field_validator("agents_dir", "tools_readable", mode="before")
     @classmethod
     def _as_folders(cls, value: Any) -> Any:
         """Take one folder, several joined as in ``PATH``, or a JSON list."""

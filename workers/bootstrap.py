@@ -14,8 +14,10 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.shared.tool_processes import prepare
 from ekiden.workers.completion import CONTROLS
 from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.sandbox.choice import choose
+from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.protected_paths import Protected
-from ekiden.workers.tools.registry import BUILTIN, builtin_registry, plugin_tools
+from ekiden.workers.tools.registry import BUILTIN, Registry, builtin_registry, plugin_tools
 from ekiden.workers.tools.tool_runner import ToolRunner
 
 __all__ = ["build"]
@@ -23,14 +25,18 @@ __all__ = ["build"]
 
 async def build(settings: Settings, stores: Stores) -> PoolComponents:
     """Return the handler of agent legs with its tools and models."""
-    if settings.workspace_root is not None:
-        prepare()  # the first command is not to wait for it
     has_workspace = settings.workspace_root is not None
+    env = for_tools(os.environ, settings.tools_env)
+    sandbox = OFF
+    if has_workspace:
+        prepare()  # the first command is not to wait for it
+        sandbox = await choose(settings, env)
     registry = builtin_registry(has_workspace)
     brought, problems = plugin_tools(settings.allowed("tools"), (*(one.name for one in BUILTIN), *CONTROLS))
     for tool in brought:
         if has_workspace or not tool.needs_workspace:
             registry.add(tool)
+    problems += _without_commands(registry, settings, sandbox)
     hooks, not_loaded = pool_hooks("ekiden-worker", settings)
     problems += (*learn_providers(settings), *not_loaded)
     tool_runner = ToolRunner(registry, settings.tool_threads, timeout_s=settings.tools_timeout_s)
@@ -42,7 +48,8 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         Prices(settings.prices),
         workspace_root=settings.workspace_root,
         after_untrusted=settings.tools_after_untrusted,
-        env=for_tools(os.environ, settings.tools_env),
+        env=env,
+        sandbox=sandbox,
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
         artifacts=stores.artifacts,
@@ -51,4 +58,16 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     def told() -> dict[str, str]:
         return {"stuck_tools": str(tool_runner.stuck)}
 
-    return PoolComponents(handler, registry.views(), problems=problems, hooks=hooks, told=told)
+    confined = sandbox.told if has_workspace else ""
+    return PoolComponents(handler, registry.views(), sandbox=confined, problems=problems, hooks=hooks, told=told)
+
+
+def _without_commands(registry: Registry, settings: Settings, sandbox: Sandbox) -> tuple[str, ...]:
+    """Take away what starts commands where nothing confines them and the settings require that; say so."""
+    commands = [tool.name for tool in registry if tool.starts_commands]
+    if settings.tools_sandbox != "required" or sandbox.holds or not commands:
+        return ()
+    for name in commands:
+        registry.remove(name)
+    lost, why = ", ".join(commands), sandbox.why or "no filter of system calls"
+    return (f"setting 'tools.sandbox' is 'required', and nothing confines commands here ({why}): no {lost}",)

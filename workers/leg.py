@@ -32,6 +32,7 @@ from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
 from ekiden.workers.model_caller import ModelCaller
 from ekiden.workers.outputs import JobOutputs
+from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
 from ekiden.workers.tools.builtin.kept import read_output
 from ekiden.workers.tools.protected_paths import Protected
@@ -88,6 +89,7 @@ class AgentHandler:
         after_untrusted: AfterUntrusted = "allow",
         env: Mapping[str, str],
         protected: Protected | None = None,
+        sandbox: Sandbox = OFF,
         tools_elsewhere: ToolsElsewhere | None = None,
         artifacts: RedisArtifactStore | None = None,
     ) -> None:
@@ -99,6 +101,7 @@ class AgentHandler:
         self._prices = prices
         self._after_untrusted = after_untrusted
         self._protected = protected or Protected()
+        self._sandbox = sandbox
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
@@ -138,12 +141,22 @@ class AgentHandler:
         return [entry for entry in missing if any(fnmatchcase(tool, entry) for tool in tools)]
 
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
-        """Record, once in a leg, what the agent goes without."""
+        """Record, once in a leg, what the agent goes without, and what its commands reach that they should not."""
         lost = [f"no worker has {', '.join(map(repr, missing))}, the agent works without"] if missing else []
-        texts = [f"{leg.agent}: {why}" for why in (*(definition.tools.narrowed if definition.tools else ()), *lost)]
+        open_to_commands = self._openings(definition, leg)
+        narrowed = definition.tools.narrowed if definition.tools else ()
+        texts = [f"{leg.agent}: {why}" for why in (*narrowed, *lost, *open_to_commands)]
         told = {record.text for record in leg.records if isinstance(record, Noticed)}
         if new := [Noticed(leg=leg.number, text=text) for text in texts if text not in told]:
             await leg.record(*new)
+
+    def _openings(self, definition: AgentDefinition, leg: Leg) -> list[str]:
+        """Say what commands reach here that they should not."""
+        offered = self._registry.offered_to(_permits(definition, leg, self._registry))
+        if not any(tool.starts_commands for tool in offered):
+            return []
+        opened = self._sandbox.openings(network=bool(_network(definition, leg)))
+        return [f"commands are not fully confined on this worker: {opened}"] if opened else []
 
     def _lacking(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> str:
         """Say what this worker lacks for the leg; empty when it has everything that is worth waiting for."""
@@ -188,7 +201,7 @@ class AgentHandler:
 
         calls = Calls(
             leg,
-            self._tool_calls(leg, decide, tools, untrusted, outputs, offered),
+            self._tool_calls(leg, decide, tools, untrusted, outputs, offered, network=_network(agent, leg)),
             DelegationCalls(leg, decide, delegations, agent.delegation, untrusted),
             CompletionCalls(leg, decide, completion),
             TransferCalls(leg, decide, transfers, offered),
@@ -204,6 +217,8 @@ class AgentHandler:
         untrusted: Untrusted,
         outputs: JobOutputs,
         offered: Callable[[], Sequence[str]],
+        *,
+        network: bool | None,
     ) -> ToolCalls:
         tools = {**tools, read_output.name: read_output}  # of what its own calls gave: no agent needs a right for that
         tool_runner = self._tool_runner.only(tools.values(), offered)
@@ -211,8 +226,19 @@ class AgentHandler:
 
         def context(call: ToolCall, state: StateView) -> ToolContext:
             about = (leg.job, leg.number, leg.agent, call.id)
-            running = Running(_show(leg, call))
-            return ToolContext(*about, cwd, root, state, self._env, leg.lifetime, self._protected, outputs, running)
+            return ToolContext(
+                *(leg.job, leg.number, leg.agent, call.id),
+                cwd=cwd,
+                root=root,
+                state=state,
+                env=self._env,
+                lifetime=leg.lifetime,
+                protected=self._protected,
+                outputs=outputs,
+                running=Running(_show(leg, call)),
+                sandbox=self._sandbox,
+                network=network,
+            )
 
         return ToolCalls(leg, decide, tools, tool_runner, untrusted, context)
 
@@ -223,6 +249,12 @@ class AgentHandler:
         """The strictest word counts: the settings', the agent's, and that of each agent above a delegated job."""
         rules = [definition.tools, *leg.request.bounds]
         return self._after_untrusted == "deny" or any(one and one.after_untrusted == "deny" for one in rules)
+
+
+def _network(definition: AgentDefinition, leg: Leg) -> bool | None:
+    """Return whether the agent's commands may reach a network: nobody who delegated the job has less."""
+    said = [rules.network for rules in (definition.rules, *leg.request.bounds)]
+    return False if False in said else None if None in said else True
 
 
 def _named(definition: AgentDefinition) -> Sequence[str]:

@@ -9,6 +9,7 @@ __all__ = [
     "KNOWN_FIELDS",
     "MAX_TURNS",
     "MCP_SERVERS",
+    "NETWORK",
     "PROSE",
     "TIMEOUT_MINUTES",
     "TOOLS",
@@ -50,6 +51,8 @@ TOOLS = ("tools", *_spelt("allowedTools"))
 DENIED_TOOLS = _spelt(
     "disallowedTools", "deniedTools", "excludeTools", "excludedTools", "forbiddenTools", "blockedTools", "disabledTools"
 )
+NETWORK = ("network",)
+"""Whether commands of its tools reach a network."""
 MAX_TURNS = ("max_turns", "maxTurns")
 TIMEOUT_MINUTES = ("timeout_mins", "timeoutMins")
 MCP_SERVERS = ("mcp", "mcp_servers", "mcpServers", "mcp-servers")
@@ -59,7 +62,9 @@ _OURS = (
     "delegation transfer transfer_to_parent inputs output complete_task limits guardrails confirmation memory graph "
     "hooks tracing"
 )
-KNOWN_FIELDS = frozenset([*_OURS.split(), *TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TIMEOUT_MINUTES, *MCP_SERVERS]) | {
+KNOWN_FIELDS = frozenset(
+    [*_OURS.split(), *TOOLS, *DENIED_TOOLS, *NETWORK, *MAX_TURNS, *TIMEOUT_MINUTES, *MCP_SERVERS]
+) | {
     "permission",
     "display_name",
     "permissionMode",

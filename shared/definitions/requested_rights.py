@@ -36,12 +36,14 @@ class Names:
 
 
 def rights_wanted(agent: AgentDefinition, users: Names) -> list[Right]:
-    """Return what the agent of a project asks for: tools that do more than read, programs, the place of another."""
+    """Return what the agent of a project asks for: tools beyond reading, a network, programs, another's place."""
     subject = f"agent {agent.name}"
     rights = [tool_right(subject, entry, _denied(agent)) for entry in _risky_tools(agent)]
     for field, kind in _RISKY_FIELDS.items():
         if value := agent.extra.get(field):
             rights.append(value_right(subject, value, f"{kind} {json.dumps(value, ensure_ascii=False)}", field))
+    if agent.rules.network:
+        rights.append(Right(subject, "network", shown="network for its commands"))
     if users.would_lose(agent.name):
         rights.append(Right(subject, "counts first", shown="replaces yours or Ekiden's"))
     others = dict.fromkeys(target for target in agent.targets if users.would_lose(target))
@@ -58,7 +60,7 @@ def without_rights(agent: AgentDefinition, users: Names) -> AgentDefinition:
     meant = tuple(tool for tool in sorted(SAFE_TOOLS) if tool not in named and agent.permits(tool))
     changed: dict[str, Any] = {
         # What a pattern means is not waited for.
-        "tools": rules.model_copy(update={"allow": named, "unknown": meant}),
+        "tools": rules.model_copy(update={"allow": named, "unknown": meant, "network": False}),
         "handoffs": tuple(rule for rule in agent.handoffs if not users.would_lose(rule.to)),
         "extra": {key: value for key, value in agent.extra.items() if key not in _RISKY_FIELDS},
     }

@@ -43,6 +43,9 @@ class ToolRules(Nested):
     """What the agent lacks because nothing can hold it to what its file says; whole sentences, for people."""
     after_untrusted: AfterUntrusted | None = Field(default=None, exclude_if=is_none)
     """``deny``: only harmless tools once the job has read text whose author nobody vouches for."""
+    network: bool | None = Field(default=None, exclude_if=is_none)
+    """Whether commands of its tools reach a network. None: they do not where something keeps them from it; False: there
+    are no commands where nothing does."""
 
     def permits(self, name: str, *, only_reads: bool = False) -> bool:
         """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``.

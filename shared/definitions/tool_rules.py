@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ekiden.shared.definitions.fields import refuses
 from ekiden.shared.definitions.tool_names import (
     SAFE_TOOLS,
     forbidden_names,
@@ -65,6 +66,7 @@ class RulesReader:
         at: The field that is being read.
         narrowed: What the agent lacks because nothing here can hold it to what its file says: field, and a sentence.
         notes: What else was not taken as it is written, likewise.
+        network: Whether commands may reach one.
     """
 
     allow: list[str] | None = None
@@ -74,14 +76,20 @@ class RulesReader:
     at: str = "tools"
     narrowed: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
+    network: bool | None = None
 
     @property
     def rules(self) -> dict[str, Any] | None:
         """The values of ``ToolRules``; None when the file has no rules."""
-        if self.allow is None and not self.deny and not self.extra:
+        if self.allow is None and not self.deny and not self.extra and self.network is None:
             return None
         lists = {"deny": self.deny, "unknown": self.unknown, "narrowed": [text for _, text in self.narrowed]}
-        return {**self.extra, "allow": self.allow, **{key: _unique(names) for key, names in lists.items()}}
+        return {
+            **self.extra,
+            "network": self.network,
+            "allow": self.allow,
+            **{key: _unique(names) for key, names in lists.items()},
+        }
 
     def read(self, value: Any) -> None:
         """Read the ``tools`` of a file, in any form.
@@ -155,6 +163,12 @@ class RulesReader:
         """Leave no tool but safe ones; ``why``: a clause on what the file says that cannot be kept here."""
         self.keep_only(SAFE_TOOLS)
         self.narrow(f"{why}: the agent has no tool beyond the safe ones ({', '.join(sorted(SAFE_TOOLS))})")
+
+    def allow_network(self, value: Any) -> None:
+        """Read whether commands may reach a network; of several words, no. Raises ``DefinitionError`` for others."""
+        if value is not True and not refuses(value):
+            raise DefinitionError(f"must be true or false, not {value!r:.60}")
+        self.network = value is True and self.network is not False
 
     def narrow(self, text: str) -> None:
         """Say what the agent lacks, and why."""

@@ -184,6 +184,7 @@ class _Relay:
             queues=tuple(queue for queue in self._queues() if queue != IDLE_QUEUE),
             tools=served.tools if served else (),
             strategies=served.strategies if served else (),
+            sandbox=served.sandbox if served else "",
             problems=served.problems if served else (),
             capacity=self._worker.pool.num_processes,
             in_flight=len(self._leases),

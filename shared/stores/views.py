@@ -125,6 +125,8 @@ class PoolView:
     tools: tuple[ToolView, ...] = ()
     strategies: tuple[str, ...] = ()
     """How a dispatcher can route, by name."""
+    sandbox: str = ""
+    """What confines commands of its tools, and what that leaves open; empty: it runs none, or nobody said."""
     problems: tuple[str, ...] = ()
     """What the settings ask for and the pool could not load."""
     capacity: int = 0

@@ -38,7 +38,7 @@ def chat(
     cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
     workspace_root: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="File tools never leave this folder; nothing confines bash. [--cwd]"),
+        typer.Option(metavar="DIR", help="File tools never leave this folder; doctor says what confines bash. [--cwd]"),
     ] = None,
     session: Session = None,
     is_continued: Continue = False,

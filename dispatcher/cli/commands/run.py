@@ -53,7 +53,7 @@ def run(
     strategy: Strategy = None,
     workspace_root: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="File tools never leave this folder; nothing confines bash. [--cwd]"),
+        typer.Option(metavar="DIR", help="File tools never leave this folder; doctor says what confines bash. [--cwd]"),
     ] = None,
     session: Session = None,
     is_continued: Continue = False,
@@ -77,7 +77,7 @@ def run(
     """Route a request, hand it from agent to agent, and print the answer.
 
     Starts all it needs and stops it again. With a Redis address, it uses the pools that serve that server.
-    An agent that has the tool bash runs any command as you: nothing confines it.
+    An agent that has the tool bash runs any command as you: `ekiden doctor` says what confines it.
     """
     if demo and (cwd or workspace_root):
         raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")

@@ -42,7 +42,7 @@ def show_status(out: Output, found: StatusSnapshot) -> None:
     """Write a look at the server as tables."""
     if found.pools:
         out.table(
-            ["POOL", "KIND", "IN FLIGHT", "CAPACITY", "LAG", "WORKSPACE ROOT", "QUEUES"],
+            ["POOL", "KIND", "IN FLIGHT", "CAPACITY", "LAG", "WORKSPACE ROOT", "SANDBOX", "QUEUES"],
             [_pool(pool) for pool in found.pools],
         )
     else:
@@ -59,7 +59,8 @@ def show_status(out: Output, found: StatusSnapshot) -> None:
 def _pool(pool: PoolView) -> list[str]:
     queues = ", ".join(pool.queues) or "(none yet)"
     root = pool.workspace_root or "-"
-    return [pool.id, pool.kind, str(pool.in_flight), str(pool.capacity), _lag(pool), root, queues]
+    sandbox = pool.sandbox.partition(" (")[0].partition(";")[0] or "-"
+    return [pool.id, pool.kind, str(pool.in_flight), str(pool.capacity), _lag(pool), root, sandbox, queues]
 
 
 def _lag(pool: PoolView) -> str:

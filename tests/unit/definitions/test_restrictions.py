@@ -187,7 +187,6 @@ def test_what_restricts_within_a_field_that_nobody_knows_is_not_lost(value: Any,
         ("can_execute", {"bash", "edit_file"}),
         ("allowShell", {"bash", "edit_file"}),
         ("is-editable", {"bash", "edit_file"}),
-        ("network", {"bash", "edit_file"}),
     ],
 )
 def test_a_field_that_permits_and_says_no_takes_away(key: str, lost: set[str], said: Any) -> None:

@@ -114,7 +114,7 @@ def test_the_folder_is_shown_asked_about_only_on_a_terminal_granted_listed_and_t
         f"{hostile} asks for:",
         "  agent lure: bash",
         '  ekiden.redis_url = "redis://:pa55word@127.0.0.1:9/0"',
-        "  (the tool bash runs any command as you, and nothing confines it)",
+        "  (the tool bash runs any command as you: `ekiden doctor` says what confines it)",
     ]
     assert not state_folder().exists(), "to look grants nothing"
     assert json.loads(fine("trust", "--json")) == {

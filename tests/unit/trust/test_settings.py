@@ -26,6 +26,8 @@ VALUES: dict[str, Any] = {
     "agents_dir": ["a"],
     "tools_read_only": ["x"],
     "tools_writable": ["x"],
+    "tools_sandbox": "off",
+    "tools_readable": ["/opt"],
     "model_aliases": {"fast": "x"},
     "prices": {"gemini": [1, 2]},
     "redact": ["x+"],

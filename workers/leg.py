@@ -225,9 +225,11 @@ class AgentHandler:
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
         def context(call: ToolCall, state: StateView) -> ToolContext:
-            about = (leg.job, leg.number, leg.agent, call.id)
             return ToolContext(
-                *(leg.job, leg.number, leg.agent, call.id),
+                leg.job,
+                leg.number,
+                leg.agent,
+                call.id,
                 cwd=cwd,
                 root=root,
                 state=state,

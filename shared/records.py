@@ -9,14 +9,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from ekiden.shared.approvals import ApprovalKind, WhenAsked
 from ekiden.shared.definitions.model import ToolRules
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.base import FinishReason
 from ekiden.shared.messages import Message, ToolResult, Usage
+from ekiden.shared.risk import Risk
 from ekiden.shared.signing import Seal
 
 __all__ = [
     "LATEST_MS",
+    "ApprovalAsked",
+    "Decided",
     "Delegated",
     "Ended",
     "Entry",
@@ -46,6 +50,10 @@ __all__ = [
 
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no calendar knows what comes behind."""
+
+
+_UNSAID: Any = Field(default="", exclude_if=operator.not_)
+"""An empty text is not written."""
 
 
 class _Record(BaseModel):
@@ -81,6 +89,10 @@ class JobRequested(_Record):
     """What text of an unknown author the agents above a delegated job had read, in words; empty: none."""
     parent_traceparent: str | None = None
     """The span (W3C) that the root span of a delegated job hangs below."""
+    approve: tuple[Risk, ...] = Field(default=(), exclude_if=operator.not_)
+    """Risks of which whoever asked for the job has approved every call in advance, so far as they may."""
+    when_asked: WhenAsked = Field(default="park", exclude_if=lambda word: word == "park")
+    """What becomes of a call that nobody has approved in advance: it waits for a person, or is denied."""
 
 
 class LegStarted(_Record):
@@ -254,6 +266,56 @@ class Noticed(_Record):
     text: str
 
 
+class ApprovalAsked(_Record):
+    """A call waits for a person: to be approved, or, as a question, to be answered. Bound to all that stands here."""
+
+    type: Literal["approval_asked"] = "approval_asked"
+    id: str
+    """``<job>:<n>``, counted from 1 within the job."""
+    call_id: str
+    tool: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    digest: str
+    """Of the call (``approvals.digest_of``)."""
+    agent: str
+    definition: str
+    """The digest of the agent's definition."""
+    kind: ApprovalKind = "call"
+    risk: Risk = "medium"
+    reason: str = _UNSAID
+    rule: str = _UNSAID
+    """Which rule asked."""
+    text: str = _UNSAID
+    choices: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    preview: str = _UNSAID
+    approvers: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    separate: bool = Field(default=False, exclude_if=operator.not_)
+    timeout_s: float = Field(ge=0, le=LATEST_MS / 1000)
+    """How long it waits, if the job lives so long."""
+
+
+class Decided(_Record):
+    """What a person said to what ``id`` asked, or that nobody did in time."""
+
+    type: Literal["decided"] = "decided"
+    id: str
+    call_id: str
+    tool: str
+    digest: str
+    """Of the call that was looked at: it counts for no other."""
+    status: Literal["approved", "denied", "answered", "expired"]
+    by: str = _UNSAID
+    """Who; empty: nobody."""
+    is_claimed: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether the name is the client's word: the server knows no users, or one for all."""
+    origin: str = _UNSAID
+    why: str = _UNSAID
+    answer: str | None = None
+    edited: dict[str, Any] | None = None
+    """The arguments that the person put in the place of the model's."""
+    always_for_job: bool = Field(default=False, exclude_if=operator.not_)
+
+
 class LegSuspended(_Record):
     """The leg gave up its worker."""
 
@@ -296,6 +358,8 @@ Record = Annotated[
     | Summarised
     | Delegated
     | Noticed
+    | ApprovalAsked
+    | Decided
     | LegSuspended
     | Retried
     | Ended,

@@ -1,16 +1,16 @@
 """``ekiden job …``: one job, seen from every side. Ids may be cut short where they are unique."""
 
 import asyncio  # 30 ms that `ekiden --help` does without
-import dataclasses
 import json
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.connection import configured, connected
 from ekiden.dispatcher.cli.exit_codes import exit_code_of
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
 from ekiden.dispatcher.cli.running.request import deadline_of
@@ -66,7 +66,7 @@ def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Data
             raise InvalidRequest(
                 f"job {found.id} has not ended ({found.status}): `ekiden job follow {found.id}` shows it"
             )
-        return dataclasses.asdict(found)
+        return asdict(found)
 
     found = _run(view())
     status, reason = str(found["status"]), str(found["reason"])
@@ -128,7 +128,9 @@ def retry(
     data_dir: DataDir = None,
 ) -> None:
     """Let a job that failed or died go on behind the last step that it recorded."""
-    raise typer.Exit(_run(_retry(job, redis, data_dir, DisplayOptions(as_json), deadline_of(deadline), follow=follow)))
+    raise typer.Exit(
+        _run(_retry(job, redis, data_dir, DisplayOptions(as_json, leaves=True), deadline_of(deadline), follow=follow))
+    )
 
 
 @app.command()
@@ -190,13 +192,15 @@ async def _show(prefix: str, redis: str | None, data_dir: Path | None, display: 
 
 
 async def _follow(prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:
+    display = replace(display, is_local=configured(redis, data_dir)[0] is None)
     async with _job(prefix, redis, data_dir) as (client, job_id):
-        return await watch_to_end(display.follower(client, job_id), may_ask=display.may_ask)
+        return await watch_to_end(display.follower(client, job_id), display)
 
 
 async def _retry(
     prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions, deadline_s: float, *, follow: bool
 ) -> int:
+    display = replace(display, is_local=configured(redis, data_dir)[0] is None)
     async with _job(prefix, redis, data_dir) as (client, job_id):
         ended = len(await client.entries(job_id))
         try:
@@ -206,6 +210,6 @@ async def _retry(
                 say(json.dumps({"job": job_id, "confirmed": False}))
             raise
         if follow:
-            return await watch_to_end(display.follower(client, job_id, after=ended), may_ask=display.may_ask)
+            return await watch_to_end(display.follower(client, job_id, after=ended), display)
     say(json.dumps({"job": job_id}) if display.as_json else f"job {job_id} goes on")
     return 0

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.connection import configured, connected
 from ekiden.dispatcher.cli.options import (
+    Approve,
     AsJson,
     Continue,
     DataDir,
     Deadline,
+    NonInteractive,
     OnBusy,
     Outage,
     Redis,
@@ -25,6 +27,7 @@ from ekiden.dispatcher.cli.options import (
     User,
     Verbose,
 )
+from ekiden.dispatcher.cli.running.preapproval import Preapproval
 from ekiden.dispatcher.cli.running.remote import submit_and_follow
 from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, prompt_of, user_name
 from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
@@ -55,6 +58,8 @@ def submit(
     state: State = None,
     on_busy: OnBusy = "queue",
     deadline: Deadline = None,
+    approve: Approve = None,
+    non_interactive: NonInteractive = None,
     follow: Annotated[bool, typer.Option("--follow", help="Show the job as it goes on, until it ends.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end and print the answer.")] = False,
     request_id: Annotated[
@@ -71,6 +76,7 @@ def submit(
     """Submit a request and print its job's id."""
     if follow and wait:
         raise InvalidRequest("--follow and --wait exclude each other: leave one out")
+    preapproval = Preapproval.of(approve, non_interactive)
     settle_trust(trust)
     asked = CliRequest(
         prompt_of(prompt),
@@ -81,8 +87,17 @@ def submit(
         deadline_of(deadline),
         request_id,
         state=variables_of(state),
+        preapproval=preapproval,
     ).overridden(strategy)
-    display = DisplayOptions(as_json, thoughts, outage_s=timeout, verbose=verbose)
+    display = DisplayOptions(
+        as_json,
+        thoughts,
+        outage_s=timeout,
+        verbose=verbose,
+        asks_people=non_interactive is None,
+        leaves=True,
+        is_local=configured(redis, data_dir)[0] is None,
+    )
     raise typer.Exit(asyncio.run(_submit(asked, display, redis, data_dir, follow=follow, wait=wait)))
 
 
@@ -110,7 +125,7 @@ async def _wait(client: Client, job: str, display: DisplayOptions) -> int:
     """Print the answer once there is one; warnings and failures go to standard error."""
     view = _Quiet()
     follower = Follower(client, job, view, is_live=False, outage_s=display.outage_s)
-    code = await watch_to_end(follower, may_ask=display.may_ask)
+    code = await watch_to_end(follower, display)
     if view.end is not None:
         _print_end(job, view.end, as_json=display.as_json)
     return code

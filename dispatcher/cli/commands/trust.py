@@ -54,8 +54,10 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
     _show_approved(project, out)
     if trust_status.lacking:
         is_agreed = _is_agreed(len(trust_status.lacking))
-        said = {"granted" if is_agreed else "refused": trust_status.lacking}
-        remember(project, **said, vouched=is_agreed)
+        if is_agreed:
+            remember(project, granted=trust_status.lacking, vouched=True)
+        else:
+            remember(project, refused=trust_status.lacking, vouched=False)
         trust_status = project_trust_of(project)
     if trust_status.lacking:
         out.line("It is not trusted" if not trust_status.grants.granted else "It is not trusted with what is new")

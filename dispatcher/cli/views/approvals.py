@@ -17,6 +17,7 @@ __all__ = [
     "decided_by",
     "headline",
     "how_to_answer",
+    "is_cut",
     "question_lines",
     "row_of_approval",
     "rows_of_approval",
@@ -97,7 +98,8 @@ def decided_by(approval: ApprovalView) -> str:
         return f"nobody can answer it any more: {what}"
     when = f" at {local_time(approval.decided_at_ms)}" if approval.decided_at_ms else ""
     why = f": {approval.why}" if approval.why else ""
-    return f"{approval.status} by {approval.by or 'somebody'}{when}{why}"
+    who = f"{approval.by or 'somebody'}{' (as they say)' if approval.is_claimed else ''}"
+    return f"{approval.status} by {who}{when}{why}"
 
 
 def _asked_by(approval: ApprovalView) -> Sequence[str]:

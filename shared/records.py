@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from ekiden.shared.approvals import ApprovalKind, WhenAsked
+from ekiden.shared.approvals import ApprovalKind, ApprovalView, WhenAsked
 from ekiden.shared.definitions.model import ToolRules
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.base import FinishReason
@@ -91,6 +91,10 @@ class JobRequested(_Record):
     """The span (W3C) that the root span of a delegated job hangs below."""
     approve: tuple[Risk, ...] = Field(default=(), exclude_if=operator.not_)
     """Risks of which whoever asked for the job has approved every call in advance, so far as they may."""
+    by: str = _UNSAID
+    """Who asked for it; empty: nobody said."""
+    is_claimed: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether that is the client's word: the server knows no users, or one for all."""
     when_asked: WhenAsked = Field(default="park", exclude_if=lambda word: word == "park")
     """What becomes of a call that nobody has approved in advance: it waits for a person, or is denied."""
 
@@ -292,6 +296,16 @@ class ApprovalAsked(_Record):
     separate: bool = Field(default=False, exclude_if=operator.not_)
     timeout_s: float = Field(ge=0, le=LATEST_MS / 1000)
     """How long it waits, if the job lives so long."""
+
+    @classmethod
+    def of(cls, view: ApprovalView) -> "ApprovalAsked":
+        """Return the record of what is about to be asked."""
+        return cls(**{name: getattr(view, name) for name in cls.model_fields if name != "type"})
+
+    def view(self, **known: Any) -> ApprovalView:
+        """Return what people see of it; ``known``: what became of it."""
+        said = {name: getattr(self, name) for name in type(self).model_fields if name != "type"}
+        return ApprovalView(job=self.id.rpartition(":")[0], **said, **known)
 
 
 class Decided(_Record):

@@ -16,6 +16,7 @@ from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Red
 from ekiden.dispatcher.cli.running.request import deadline_of
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.approvals import approval_json, approval_line
 from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
 from ekiden.dispatcher.cli.views.jobs import fields_of, rows_of
 from ekiden.dispatcher.cli.views.json_lines import event_schema
@@ -26,6 +27,7 @@ from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
+from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.stores.views import JobView
 from ekiden.shared.terminal_text import note, say
@@ -42,17 +44,19 @@ T = TypeVar("T")
 def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
-    async def views() -> tuple[JobView, list[JobView]]:
+    async def views() -> tuple[JobView, list[JobView], list[ApprovalView]]:
         async with _job(job, redis, data_dir) as (client, job_id):
-            return await client.job(job_id), await client.children(job_id)
+            asked = await client.approvals(job=job_id, waiting=False)
+            return await client.job(job_id), await client.children(job_id), asked
 
-    view, children = _run(views())
+    view, children, asked = _run(views())
     if as_json:
         below = [{"id": one.id, "agent": one.agent, "status": one.status} for one in children]
-        say(json.dumps({**fields_of(view), "children": below}, ensure_ascii=False))
+        approvals = [json.loads(approval_json(one)) for one in asked]
+        say(json.dumps({**fields_of(view), "children": below, "approvals": approvals}, ensure_ascii=False))
         return
 
-    Output().line("\n".join(rows_of(view, children)))
+    Output().line("\n".join([*rows_of(view, children), *map(approval_line, asked)]))
 
 
 @app.command()

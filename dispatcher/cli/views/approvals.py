@@ -14,6 +14,7 @@ from ekiden.shared.terminal_text import visible
 __all__ = [
     "COLUMNS",
     "approval_json",
+    "approval_line",
     "decided_by",
     "headline",
     "how_to_answer",
@@ -42,6 +43,13 @@ def row_of_approval(approval: ApprovalView) -> list[str]:
     risk = approval.risk if approval.kind == "call" else ""
     times = [local_time(approval.asked_at_ms), local_time(approval.expires_at_ms) if approval.expires_at_ms else ""]
     return [approval.id, approval.tool, risk, approval.agent, *times, _what(approval), _status(approval)]
+
+
+def approval_line(approval: ApprovalView) -> str:
+    """Return a line of what a job shows: what was asked, and how that stands."""
+    is_open = approval.status == "waiting"
+    how = f"waits for a person: {how_to_answer(approval)}" if is_open else decided_by(approval)
+    return f"{'approval':<12} {approval.id} {approval.tool} {how}"
 
 
 def rows_of_approval(approval: ApprovalView) -> list[str]:

@@ -20,6 +20,7 @@ KEYS = {
     "tracing_backend": "agents.tracing.backend",
     "tracing_sample_rate": "agents.tracing.sample_rate",
     "tools_env": "tools.env",
+    "notify_command": "notify.command",
     "tools_read_only": "tools.read_only",
     "tools_writable": "tools.writable",
 }

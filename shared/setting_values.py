@@ -1,19 +1,24 @@
 """What values of settings must be like: each check returns the value, or raises ``ValueError`` with what is wrong."""
 
+import shlex
 from collections.abc import Callable
+from typing import Any
 
 from ekiden.shared.addresses import problem_of, web_problem_of
 from ekiden.shared.environments import problem_of_name
 from ekiden.shared.globs import problem_of_glob, problem_of_place
+from ekiden.shared.storable import read_json
 
 __all__ = [
     "JOB_DEADLINE_S",
     "LONGEST_DEADLINE_S",
     "checked_address",
+    "checked_command",
     "checked_globs",
     "checked_places",
     "checked_variables",
     "checked_web_address",
+    "command_words",
 ]
 
 JOB_DEADLINE_S = 7 * 86_400.0
@@ -26,6 +31,22 @@ def checked_address(url: str) -> str:
     if (problem := problem_of(url)) is not None:
         raise ValueError(problem)
     return url
+
+
+def command_words(value: Any) -> Any:
+    """Return a command's words where it is one line, as a shell would split it, or a JSON list."""
+    if not isinstance(value, str):
+        return value
+    return read_json(value) if value.lstrip().startswith("[") else shlex.split(value)
+
+
+def checked_command(words: list[str]) -> list[str]:
+    """Check a command that is run outside of any folder of the user's."""
+    if words and not words[0].strip():
+        raise ValueError("the command names no program")
+    if words and "/" in words[0] and not words[0].startswith("/"):
+        raise ValueError(f"{words[0]!r} would be another program in each folder: give a name, or an absolute path")
+    return words
 
 
 def checked_variables(entries: list[str]) -> list[str]:

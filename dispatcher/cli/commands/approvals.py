@@ -15,14 +15,13 @@ from ekiden.dispatcher.cli.running.questions import reply_to
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.approvals import (
     COLUMNS,
-    approval_json,
     decided_by,
     question_lines,
     row_of_approval,
     rows_of_approval,
 )
 from ekiden.dispatcher.client import Client
-from ekiden.shared.approvals import Answer, ApprovalView
+from ekiden.shared.approvals import Answer, ApprovalView, approval_json
 from ekiden.shared.errors import ApprovalGone, EkidenError, InvalidRequest, StoreUnavailable
 from ekiden.shared.storable import read_json
 from ekiden.shared.terminal_text import note, say

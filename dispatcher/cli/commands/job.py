@@ -16,7 +16,7 @@ from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Red
 from ekiden.dispatcher.cli.running.request import deadline_of
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.approvals import approval_json, approval_line
+from ekiden.dispatcher.cli.views.approvals import approval_line
 from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
 from ekiden.dispatcher.cli.views.jobs import fields_of, rows_of
 from ekiden.dispatcher.cli.views.json_lines import event_schema
@@ -27,7 +27,7 @@ from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
-from ekiden.shared.approvals import ApprovalView
+from ekiden.shared.approvals import ApprovalView, approval_json
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.stores.views import JobView
 from ekiden.shared.terminal_text import note, say

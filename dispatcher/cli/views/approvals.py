@@ -1,6 +1,5 @@
 """What waits for people, as people and programs read it: lines of a list, a whole approval, the question itself."""
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +12,6 @@ from ekiden.shared.terminal_text import visible
 
 __all__ = [
     "COLUMNS",
-    "approval_json",
     "approval_line",
     "decided_by",
     "headline",
@@ -30,12 +28,6 @@ _WHAT = 60
 _MOST_LINES = 60
 _MOST_CHARACTERS = 6_000
 """Of each part of a question. Who wants to see more asks for it."""
-
-
-def approval_json(approval: ApprovalView) -> str:
-    """Return an approval as one line of JSON."""
-    fields = {field.name: getattr(approval, field.name) for field in dataclasses.fields(approval)}
-    return json.dumps(fields, ensure_ascii=False, default=dict)
 
 
 def row_of_approval(approval: ApprovalView) -> list[str]:

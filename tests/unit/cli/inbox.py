@@ -14,9 +14,9 @@ NOON_MS = 1_795_000_000_000
 def asked(number: int = 1, *, job: str = JOB, tool: str = "bash", **fields: Any) -> ApprovalView:
     """An approval that waits."""
     args: Mapping[str, Any] = fields.pop("args", {"command": "pytest -q"})
-    times = {"asked_at_ms": NOON_MS + number, "expires_at_ms": NOON_MS + 60_000}
-    known = {"leg": 1, "agent": "debugger", "definition": "d1", "call_id": f"c{number}", **times}
-    return ApprovalView(f"{job}:{number}", job, tool=tool, args=args, digest=digest_of(tool, args), **known | fields)
+    known: dict[str, Any] = {"leg": 1, "agent": "debugger", "definition": "d1", "call_id": f"c{number}"}
+    known |= {"asked_at_ms": NOON_MS + number, "expires_at_ms": NOON_MS + 60_000, **fields}
+    return ApprovalView(f"{job}:{number}", job, tool=tool, args=args, digest=digest_of(tool, args), **known)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from ekiden.dispatcher.cli.commands import approvals as commands
 from ekiden.dispatcher.cli.main import app
@@ -144,7 +143,7 @@ def test_what_comes_is_shown_as_it_comes_and_as_it_ends(inbox: Inbox, monkeypatc
             raise Enough
         step()
 
-    monkeypatch.setattr(commands.asyncio, "sleep", pause)
+    monkeypatch.setattr("asyncio.sleep", pause)
     result = ekiden("list", "--watch", "--job", JOB)
     lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines] == [*inbox.all, f"{JOB}:1"], "each once, and the end of one"

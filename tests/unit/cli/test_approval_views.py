@@ -4,7 +4,6 @@ import json
 
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.approvals import (
-    approval_json,
     decided_by,
     headline,
     how_to_answer,
@@ -13,7 +12,7 @@ from ekiden.dispatcher.cli.views.approvals import (
     row_of_approval,
     rows_of_approval,
 )
-from ekiden.shared.approvals import ApprovalView
+from ekiden.shared.approvals import ApprovalView, approval_json
 from ekiden.shared.terminal_text import visible
 from tests.unit.cli.inbox import asked
 

@@ -2,7 +2,9 @@
 
 import shlex
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
 
 from ekiden.shared.addresses import problem_of, web_problem_of
 from ekiden.shared.environments import problem_of_name
@@ -12,13 +14,12 @@ from ekiden.shared.storable import read_json
 __all__ = [
     "JOB_DEADLINE_S",
     "LONGEST_DEADLINE_S",
+    "Command",
     "checked_address",
-    "checked_command",
     "checked_globs",
     "checked_places",
     "checked_variables",
     "checked_web_address",
-    "command_words",
 ]
 
 JOB_DEADLINE_S = 7 * 86_400.0
@@ -26,27 +27,29 @@ JOB_DEADLINE_S = 7 * 86_400.0
 LONGEST_DEADLINE_S = 3_650 * 86_400.0
 
 
-def checked_address(url: str) -> str:
-    """Check a server's address."""
-    if (problem := problem_of(url)) is not None:
-        raise ValueError(problem)
-    return url
-
-
-def command_words(value: Any) -> Any:
-    """Return a command's words where it is one line, as a shell would split it, or a JSON list."""
+def _words(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return read_json(value) if value.lstrip().startswith("[") else shlex.split(value)
 
 
-def checked_command(words: list[str]) -> list[str]:
-    """Check a command that is run outside of any folder of the user's."""
+def _checked_command(words: list[str]) -> list[str]:
     if words and not words[0].strip():
         raise ValueError("the command names no program")
     if words and "/" in words[0] and not words[0].startswith("/"):
         raise ValueError(f"{words[0]!r} would be another program in each folder: give a name, or an absolute path")
     return words
+
+
+Command = Annotated[list[str], BeforeValidator(_words), AfterValidator(_checked_command)]
+"""A command that is run outside of any folder of the user's: a list, or one line as a shell would split it."""
+
+
+def checked_address(url: str) -> str:
+    """Check a server's address."""
+    if (problem := problem_of(url)) is not None:
+        raise ValueError(problem)
+    return url
 
 
 def checked_variables(entries: list[str]) -> list[str]:

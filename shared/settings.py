@@ -14,16 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote, urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    SecretStr,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
@@ -37,13 +28,12 @@ from ekiden.shared.setting_policy import OF_FOLDERS, PolicySettings
 from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
+    Command,
     checked_address,
-    checked_command,
     checked_globs,
     checked_places,
     checked_variables,
     checked_web_address,
-    command_words,
 )
 from ekiden.shared.settings_files import global_file, project_file, read_settings, value_at
 from ekiden.shared.signing import Signing, secrets_in, signing_of
@@ -158,9 +148,7 @@ class Settings(PluginSettings, PolicySettings):
     What a pattern lets through must look harmless; what is named in full is meant, a key too.
     """
 
-    notify_command: Annotated[list[str], NoDecode, BeforeValidator(command_words), AfterValidator(checked_command)] = (
-        Field(default_factory=list)
-    )
+    notify_command: Annotated[Command, NoDecode] = Field(default_factory=list)
     """Told of each approval that waits, as JSON on its standard input, by the worker; a list, or one line."""
 
     tracing_enabled: bool = True

@@ -32,7 +32,7 @@ _TRANSPARENT = {
 """What these are told before the command that they run as it is."""
 _GIT_RUNS = frozenset(["-c", "-x", "--exec", "--extcmd", "foreach"])
 """Words of git's behind which a command line may stand."""
-_SHELL_TEXT = re.compile(r"[\s;&|<>$`(){}]")
+_SHELL_TEXT = re.compile(r"^!|[\s;&|<>$`(){}]")
 _DEEPEST = 4
 
 _UNSAFE_OPTIONS = {
@@ -101,7 +101,9 @@ def _texts_run(command: Command) -> Iterator[str]:
         return
     for text in known:
         _, is_set, value = text.partition("=")
-        yield from (one.lstrip("!") for one in (text, value if is_set else "") if _SHELL_TEXT.search(one))
+        yield from (
+            one.lstrip("!") for one in (text, value if is_set else "") if _SHELL_TEXT.search(one) or one[:1] == "!"
+        )
     if command.program in _STRING_TAKERS | {"ssh", "watch"}:
         yield " ".join(known)
 

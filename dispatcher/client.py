@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from ekiden.dispatcher.approvals import Approvals
+from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.intake import ask_dispatcher
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
@@ -152,7 +153,9 @@ class Client(Operations, Approvals):
             when_asked=when_asked,
         )
         await self._check()
-        request = request.model_copy(update={"traceparent": self._hooks.traceparent()})
+        person = await person_at(self._stores, user)
+        told = {"traceparent": self._hooks.traceparent(), "by": storable(person.name), "is_claimed": person.is_claimed}
+        request = request.model_copy(update=told)
         running = (await self._stores.sessions.session(session)).active if session else None
         began_ns = time.time_ns()
         job, is_new, _ = await self._create(request)

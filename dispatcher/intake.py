@@ -211,6 +211,7 @@ async def _serve(stores: Stores, taken: Taken) -> _Answer | None:
 
 
 async def _create(stores: Stores, request: SubmitRequest) -> _Reply:
+    request = request.model_copy(update={"is_claimed": True})  # the list does not tell who has pushed
     try:
         return _Reply(**(await create_job(stores, request))._asdict())
     except tuple(_REFUSALS.values()) as error:

@@ -45,6 +45,9 @@ class SubmitRequest(BaseModel):
     state: dict[str, Any] = Field(default_factory=dict)
     approve: Annotated[tuple[Risk, ...], Field(max_length=len(RISKS))] = ()
     when_asked: WhenAsked = "park"
+    by: _Name = ""
+    is_claimed: bool = True
+    """Whether who asks is the client's word only."""
 
     @field_validator("prompt")
     @classmethod

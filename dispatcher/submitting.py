@@ -91,4 +91,6 @@ def _record_of(request: SubmitRequest) -> JobRequested:
         request_id=request.request_id,
         approve=request.approve,
         when_asked=request.when_asked,
+        by=request.by,
+        is_claimed=bool(request.by) and request.is_claimed,
     )

@@ -45,6 +45,8 @@ class ApprovalView:
     """What the call would change, such as the diff of an edit; empty: nothing to show."""
     approvers: tuple[str, ...] = ()
     separate: bool = False
+    timeout_s: float = 0.0
+    """How long it waits for somebody."""
     asked_at_ms: int = 0
     expires_at_ms: int = 0
     ends_with_job: bool = False

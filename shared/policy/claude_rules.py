@@ -27,6 +27,7 @@ _STRICT_MODES = frozenset({"plan", "dontask"})
 _READING = ("read_file", "read_many_files", "grep", "glob", "ls")
 _WRITING = ("edit_file", "write_file")
 _REMOVING = ("delete_file",)
+_OF_ONE = {"read": _READING, "webfetch": ("web_fetch",), "websearch": ("web_search",)}
 _READERS = words("read grep glob ls notebookread")
 _WRITERS = words("edit write multiedit notebookedit")
 _DELEGATING = words("agent task")
@@ -96,8 +97,8 @@ def _named(name: str, *, restricts: bool) -> tuple[str, ...]:
     folded = name.casefold()
     if folded in _WRITERS:
         return _WRITING + (_REMOVING if restricts else ())
-    if folded == "read":
-        return _READING
+    if folded in _OF_ONE:
+        return _OF_ONE[folded]
     if folded in _DELEGATING:
         return ("delegate_to_*",)
     return tool_patterns(name, restricts=restricts)

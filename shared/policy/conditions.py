@@ -132,7 +132,7 @@ class PathIs:
         if use.tool not in _LOOKS_WITHIN:
             return False
         roots = (pattern.root(use.cwd) for pattern in self.patterns)
-        return any(root.is_relative_to(folder) and os.path.lexists(root) for root in roots)
+        return any(root != use.cwd and root.is_relative_to(folder) and os.path.lexists(root) for root in roots)
 
 
 def _places(use: ToolUse) -> Iterator[tuple[str, str]]:

@@ -149,7 +149,8 @@ class _Spoken:
         script = self.use.script
         return next(iter((*script.doubts, *filter(None, [hidden_in(script)]))), "") if script else ""
 
-    def _judged(self, decision: Decision, won: Sequence[Rule], why_not: str) -> Judgement:
+    def _judged(self, said: Decision, won: Sequence[Rule], why_not: str) -> Judgement:
+        decision = replace(said, risk=self.use.risk)
         same = [rule for rule in self.rules if rule not in won and self._means(rule)]
         return Judgement(
             decision,

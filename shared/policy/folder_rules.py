@@ -134,7 +134,7 @@ def _files(project: Path) -> Iterator[FolderRules]:
         yield FolderRules(loaded, _right(path, project, loaded))
     for name in _CLAUDE:
         if os.path.lexists(path := project / name):
-            loaded = _with_text(path, lambda text, path=path: _claude(text, path, project))  # type: ignore[misc]
+            loaded = _with_text(path, lambda text, path=path: _claude(text, path, project))
             yield FolderRules(loaded, _right(path, project, loaded))
 
 

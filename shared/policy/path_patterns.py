@@ -35,8 +35,8 @@ class PathPattern:
         return any(compiled.search(place.encode("utf-8", "surrogatepass")) for place in places)
 
     def root(self, cwd: Path) -> Path:
-        """Return the folder above the first wildcard, or the very file that is meant."""
-        names = self.glob.split("/")
+        """Return the folder above the first wildcard, or the very file; of what may lie anywhere, the first place."""
+        names = self.glob.removeprefix("**/").split("/")
         wild = next((place for place, name in enumerate(names) if _WILD & set(name)), len(names))
         return self._base(cwd).joinpath(*names[:wild])
 

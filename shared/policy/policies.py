@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ekiden.shared.definitions.model import AgentDefinition, ToolRules
+from ekiden.shared.definitions.model import AgentDefinition, Confirmation, ToolRules
 from ekiden.shared.policy.claude_rules import read_permissions
 from ekiden.shared.policy.engine import Policy
 from ekiden.shared.policy.folder_rules import POLICIES, read_policy_folder, rules_of_folder
@@ -57,6 +57,8 @@ def agents_policy(policy: Policy, agent: AgentDefinition, bounds: Sequence[ToolR
         levels = levels if above.auto_approve is None else levels & frozenset(above.auto_approve)
     rules = [*_asking(agent.rules, f"the file of agent {agent.name}")]
     rules += [rule for above in bounds for rule in _asking(above, "the file of an agent that delegated this job")]
+    if agent.confirmation is not None:
+        rules.append(_confirming(agent.name, agent.confirmation))
     return policy.with_rules(rules, levels - {"critical"})
 
 
@@ -71,6 +73,13 @@ def _with(policy: Policy, sources: Iterable[Loaded]) -> Policy:
     return replace(
         policy.with_rules(rule for one in found for rule in one.safe.rules), problems=(*policy.problems, *problems)
     )
+
+
+def _confirming(agent: str, confirmation: Confirmation) -> Rule:
+    """Return the rule by which a person is to confirm calls of some tools."""
+    name = f"confirmation of agent {agent!r}"
+    reason = "the agent's file wants such calls confirmed"
+    return Rule("ask", name, name, confirmation.require, reason=reason, timeout_s=confirmation.timeout)
 
 
 def _asking(rules: ToolRules, where: str) -> list[Rule]:

@@ -74,6 +74,8 @@ def read_setting_rules(value: Any, source: str, base: Path | None) -> Loaded:
     for place, said in enumerate(value, 1):
         name = f"rule {place} of {source}"
         try:
+            if not isinstance(said, dict):
+                raise DefinitionError(f"a rule is an object with a decision, not {type(said).__name__}")
             rules.append(_rule(_SettingRule.model_validate(said), source, name, base))
         except (ValidationError, DefinitionError) as error:
             problem = first_problem(error) if isinstance(error, ValidationError) else str(error)

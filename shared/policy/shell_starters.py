@@ -30,7 +30,9 @@ _TRANSPARENT = {
     "stdbuf": re.compile(r"-[ioe]([L0]|\d+[KMG]?)"),
 }
 """What these are told before the command that they run as it is."""
-_SHELL_TEXT = re.compile(r"[\s;&|<>$`(){}]")
+_GIT_RUNS = frozenset(["-c", "-x", "--exec", "--extcmd", "foreach"])
+"""Words of git's behind which a command line may stand."""
+_SHELL_TEXT = re.compile(r"^!|[\s;&|<>$`(){}]")
 _DEEPEST = 4
 
 _UNSAFE_OPTIONS = {
@@ -75,8 +77,6 @@ def _started_by(command: Command, depth: int) -> Iterator[Command]:
     for rest in _starting_at(command):
         if rest[0].is_known:
             yield Command(tuple(rest))
-    if not is_starter(command) and command.program != "git":
-        return
     for text in _texts_run(command) if depth < _DEEPEST else ():
         yield from all_commands(script_of(text), depth + 1)
 
@@ -95,9 +95,15 @@ def _starting_at(command: Command) -> Iterator[tuple[Word, ...]]:
 def _texts_run(command: Command) -> Iterator[str]:
     """Yield what may be run as a command line: of the words, and of all that follow one, as ``eval`` takes them."""
     known = [word.text for word in command.words[1:MOST_COMMANDS] if word.is_known]
+    if command.program == "git":
+        known = [text for before, text in zip(command.texts, command.texts[1:], strict=False) if before in _GIT_RUNS]
+    elif not is_starter(command):
+        return
     for text in known:
         _, is_set, value = text.partition("=")
-        yield from (one.lstrip("!") for one in (text, value if is_set else "") if _SHELL_TEXT.search(one))
+        yield from (
+            one.lstrip("!") for one in (text, value if is_set else "") if _SHELL_TEXT.search(one) or one[:1] == "!"
+        )
     if command.program in _STRING_TAKERS | {"ssh", "watch"}:
         yield " ".join(known)
 

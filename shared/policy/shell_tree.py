@@ -129,8 +129,13 @@ class _Reading:
 
     @property
     def script(self) -> Script:
-        lists = (self.commands, self.redirections, self.doubts, self.hidden, self.functions)
-        return Script(*(tuple(dict.fromkeys(items)) for items in lists))
+        return Script(
+            tuple(self.commands),
+            tuple(self.redirections),
+            tuple(dict.fromkeys(self.doubts)),
+            tuple(dict.fromkeys(self.hidden)),
+            tuple(self.functions),
+        )
 
     def read(self, root: Node) -> None:
         """Look at every node, outer ones first, without recursion: texts of others nest as deep as they like."""
@@ -189,7 +194,8 @@ class _Reading:
     def _redirect(self, node: Node) -> None:
         for target in _targets(node)[:1]:
             word = _word(target)
-            if target.type != "number" and (word.text != "/dev/null" or not word.is_known):
+            is_duplicate = target.type == "number" and word.text in ("0", "1", "2")
+            if not is_duplicate and (word.text != "/dev/null" or not word.is_known):
                 self.redirections.append(Redirection(word))
 
     def _assignment(self, node: Node) -> None:
@@ -276,7 +282,8 @@ def _part(node: Node) -> tuple[str | None, bool]:
     source = _text(node)
     match node.type:
         case "word" | "number" if not node.children:
-            return (None, True) if _GLOB.search(source) else (re.sub(r"\\(.)", r"\1", source), False)
+            # All that a glob becomes begins with what stands before it.
+            return (None, False) if _GLOB.search(source) else (re.sub(r"\\(.)", r"\1", source), False)
         case "raw_string":
             return source[1:-1], False
         case "string":

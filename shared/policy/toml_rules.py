@@ -147,7 +147,7 @@ def _rule(said: _TomlRule, file: str, name: str, at: str) -> tuple[Rule | None, 
 def _tools(said: _TomlRule, restricts: bool) -> tuple[str, ...]:
     if said.mcp_name is not None:
         return server_patterns(said.mcp_name, said.tool_name or ())
-    names = said.tool_name or (("*",) if said.command_prefix is said.command_regex is None else (SHELL,))
+    names = said.tool_name or ((SHELL,) if said.command_prefix or said.command_regex is not None else ("*",))
     return tuple(tool for name in names for tool in tool_patterns(name, restricts=restricts))
 
 

@@ -10,19 +10,23 @@ async with Client("redis://localhost") as client:
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
+from ekiden.dispatcher.approvals import Approvals
+from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
 from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
 from ekiden.dispatcher.submitting import Created, OwnJobs, create_job
+from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.composition import LateHooks
 from ekiden.shared.errors import NoCatalog, NotConfirmed, NotPermitted, StoreUnavailable, WentBack
 from ekiden.shared.handoff import first_context
 from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.risk import Risk
 from ekiden.shared.setting_values import JOB_DEADLINE_S
 from ekiden.shared.settings import SessionPolicy, load_settings
 from ekiden.shared.signing import OFF, Signing
@@ -54,7 +58,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Client(Operations):
+class Client(Operations, Approvals):
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
@@ -97,6 +101,8 @@ class Client(Operations):
         deadline_s: float = JOB_DEADLINE_S,
         request_id: str | None = None,
         state: Mapping[str, Any] | None = None,
+        approve: Collection[Risk] = (),
+        when_asked: WhenAsked = "park",
     ) -> str:
         """Create a job and return its id: it is stored and queued then. The same ``request_id`` gives the same job.
 
@@ -116,6 +122,8 @@ class Client(Operations):
             deadline_s: When a job that has not ended by then ends as failed.
             request_id: Chosen by the caller, to repeat a submit whose answer was lost.
             state: Session variables to set when the job begins, JSON; None takes one away.
+            approve: Risks of which every call is approved in advance, so far as the caller may approve it.
+            when_asked: What becomes of any other call that is asked about: it waits (``park``), or is denied.
 
         Raises:
             InvalidRequest: the prompt is empty, something else of the request cannot be kept, or its id is another's.
@@ -141,9 +149,13 @@ class Client(Operations):
             on_busy=on_busy,
             deadline_s=deadline_s,
             state=checked_state(state or {}),
+            approve=tuple(approve),
+            when_asked=when_asked,
         )
         await self._check()
-        request = request.model_copy(update={"traceparent": self._hooks.traceparent()})
+        person = await person_at(self._stores, user)
+        told = {"traceparent": self._hooks.traceparent(), "by": storable(person.name), "is_claimed": person.is_claimed}
+        request = request.model_copy(update=told)
         running = (await self._stores.sessions.session(session)).active if session else None
         began_ns = time.time_ns()
         job, is_new, _ = await self._create(request)

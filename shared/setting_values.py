@@ -1,16 +1,21 @@
 """What values of settings must be like: each check returns the value, or raises ``ValueError`` with what is wrong."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator
 
 from ekiden.shared.addresses import problem_of, web_problem_of
 from ekiden.shared.environments import problem_of_name
 from ekiden.shared.globs import problem_of_glob, problem_of_place
+from ekiden.shared.storable import read_json
 
 __all__ = [
     "JOB_DEADLINE_S",
     "LONGEST_DEADLINE_S",
+    "Command",
     "SandboxSetting",
     "checked_address",
     "checked_endpoints",
@@ -26,6 +31,24 @@ JOB_DEADLINE_S = 7 * 86_400.0
 LONGEST_DEADLINE_S = 3_650 * 86_400.0
 SandboxSetting = Literal["auto", "bubblewrap", "landlock", "off", "required"]
 """What confines commands: the strongest that works, one by name, nothing; or no commands without any."""
+
+
+def _words(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return read_json(value) if value.lstrip().startswith("[") else shlex.split(value)
+
+
+def _checked_command(words: list[str]) -> list[str]:
+    if words and not words[0].strip():
+        raise ValueError("the command names no program")
+    if words and "/" in words[0] and not words[0].startswith("/"):
+        raise ValueError(f"{words[0]!r} would be another program in each folder: give a name, or an absolute path")
+    return words
+
+
+Command = Annotated[list[str], BeforeValidator(_words), AfterValidator(_checked_command)]
+"""A command that is run outside of any folder of the user's: a list, or one line as a shell would split it."""
 
 
 def checked_address(url: str) -> str:

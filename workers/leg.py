@@ -1,5 +1,6 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,18 +14,22 @@ from ekiden.shared.hooks import HookedModel
 from ekiden.shared.llm.models import Models
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
-from ekiden.shared.policy.decision import ALLOWED, Decision
+from ekiden.shared.policy.engine import Policy
+from ekiden.shared.policy.policies import agents_policy, folders_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.artifacts import RedisArtifactStore
 from ekiden.shared.stores.catalogs import RedisCatalogStore
+from ekiden.workers.calls.approvals import Approvals
+from ekiden.workers.calls.asking import Asking
 from ekiden.workers.calls.base import Decide
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
 from ekiden.workers.calls.pipeline import Calls
 from ekiden.workers.calls.tools import ToolCalls
 from ekiden.workers.completion import CONTROLS, Completion
+from ekiden.workers.deciding import Deciding
 from ekiden.workers.delegation import Delegations
 from ekiden.workers.ending import Ending
 from ekiden.workers.executor import Executor, Offer
@@ -89,11 +94,28 @@ class AgentHandler:
         after_untrusted: AfterUntrusted = "allow",
         env: Mapping[str, str],
         protected: Protected | None = None,
+        policy: Policy | None = None,
         sandbox: Sandbox = OFF,
         tools_elsewhere: ToolsElsewhere | None = None,
         artifacts: RedisArtifactStore | None = None,
     ) -> None:
-        """``env``: what programs of tools get; ``artifacts``: where their long results and their files are kept."""
+        """Put it together.
+
+        Args:
+            definitions: Of the agents.
+            registry: The tools of this worker.
+            tool_runner: Runs them.
+            models: Which there are.
+            prices: What they cost.
+            workspace_root: Where file tools may work; None: nowhere.
+            after_untrusted: What becomes of tools once a job has read text that nobody vouches for.
+            env: What programs of tools get.
+            protected: What file tools may not change.
+            policy: The operator's.
+            sandbox: What confines programs of tools.
+            tools_elsewhere: Tells what other workers have.
+            artifacts: Where long results and files of tools are kept.
+        """
         self._definitions = definitions
         self._registry = registry
         self._tool_runner = tool_runner
@@ -101,6 +123,7 @@ class AgentHandler:
         self._prices = prices
         self._after_untrusted = after_untrusted
         self._protected = protected or Protected()
+        self._policy = policy or Policy()
         self._sandbox = sandbox
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
@@ -186,10 +209,10 @@ class AgentHandler:
         delegations = Delegations(agent, leg, subagents, untrusted)
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
+        approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools))
 
-        def decide(call: ToolCall) -> Decision:
-            refusal = untrusted.refusal(call, tools.get(call.name))
-            return Decision("deny", refusal, "tools.after_untrusted") if refusal else ALLOWED
+        policy = await asyncio.to_thread(folders_policy, self._policy, self._cwd(leg))
+        decide = Deciding(leg, agents_policy(policy, agent, leg.request.bounds), tools, untrusted, self._cwd(leg))
 
         def offer() -> Offer:
             kept = [read_output.spec] if outputs.has_any else []
@@ -201,10 +224,11 @@ class AgentHandler:
 
         calls = Calls(
             leg,
-            self._tool_calls(leg, decide, tools, untrusted, outputs, offered, network=_network(agent, leg)),
-            DelegationCalls(leg, decide, delegations, agent.delegation, untrusted),
-            CompletionCalls(leg, decide, completion),
-            TransferCalls(leg, decide, transfers, offered),
+            approvals,
+            self._tool_calls(leg, decide, approvals, tools, untrusted, outputs, offered, network=_network(agent, leg)),
+            DelegationCalls(leg, decide, approvals, delegations, agent.delegation, untrusted),
+            CompletionCalls(leg, decide, approvals, completion),
+            TransferCalls(leg, decide, approvals, transfers, offered),
         )
         model = ModelCaller(HookedModel(self._models.model(choice), leg.hooks), choice, self._prices)
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
@@ -213,6 +237,7 @@ class AgentHandler:
         self,
         leg: Leg,
         decide: Decide,
+        approvals: Approvals,
         tools: Mapping[str, Tool],
         untrusted: Untrusted,
         outputs: JobOutputs,
@@ -242,7 +267,7 @@ class AgentHandler:
                 network=network,
             )
 
-        return ToolCalls(leg, decide, tools, tool_runner, untrusted, context)
+        return ToolCalls(leg, decide, approvals, tools, tool_runner, untrusted, context)
 
     def _cwd(self, leg: Leg) -> Path:
         return Path(leg.cwd) if leg.cwd else self._root or _NOWHERE

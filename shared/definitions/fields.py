@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = [
+    "AUTO_APPROVE",
     "DENIED_TOOLS",
     "KNOWN_FIELDS",
     "MAX_TURNS",
@@ -13,6 +14,7 @@ __all__ = [
     "PROSE",
     "TIMEOUT_MINUTES",
     "TOOLS",
+    "asks",
     "folded",
     "is_restricting",
     "keys_of",
@@ -53,17 +55,19 @@ DENIED_TOOLS = _spelt(
 )
 NETWORK = ("network",)
 """Whether commands of its tools reach a network."""
+AUTO_APPROVE = _spelt("autoApprove")
+"""The levels of risk that run without asking; of several, what all of them have."""
 MAX_TURNS = ("max_turns", "maxTurns")
 TIMEOUT_MINUTES = ("timeout_mins", "timeoutMins")
 MCP_SERVERS = ("mcp", "mcp_servers", "mcpServers", "mcp-servers")
 
 _OURS = (
     "kind name title description systemPrompt model models temperature color scope version triggers handoffs subagents "
-    "delegation transfer transfer_to_parent inputs output complete_task limits guardrails confirmation memory graph "
-    "hooks tracing"
+    "delegation transfer transfer_to_parent inputs output complete_task limits guardrails confirmation "
+    "tool_confirmation memory graph hooks tracing"
 )
 KNOWN_FIELDS = frozenset(
-    [*_OURS.split(), *TOOLS, *DENIED_TOOLS, *NETWORK, *MAX_TURNS, *TIMEOUT_MINUTES, *MCP_SERVERS]
+    [*_OURS.split(), *TOOLS, *DENIED_TOOLS, *NETWORK, *AUTO_APPROVE, *MAX_TURNS, *TIMEOUT_MINUTES, *MCP_SERVERS]
 ) | {
     "permission",
     "display_name",
@@ -107,5 +111,10 @@ def seems_permitting(key: str) -> bool:
 
 
 def refuses(value: Any) -> bool:
-    """Tell whether the value of a field that permits says no; ``ask`` does, where nobody can be asked."""
+    """Tell whether the value of a field that permits says no; ``ask`` does, where a question makes no sense."""
     return value is not None and folded(value) in _REFUSALS
+
+
+def asks(value: Any) -> bool:
+    """Tell whether the value of a field that permits says that somebody is to be asked."""
+    return folded(value) == "ask"

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, AfterUntrusted, Nested, ToolRules, is_none
+from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, AfterUntrusted, Nested, ToolRules, is_none, matches
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import UnreadableDefinition
 from ekiden.shared.subschemas import SchemaEmbedder
@@ -24,6 +24,7 @@ __all__ = [
     "DEFAULT_HANDOFF_DEPTH",
     "AfterUntrusted",
     "AgentDefinition",
+    "Confirmation",
     "Delegation",
     "HandoffRule",
     "InputField",
@@ -92,6 +93,26 @@ _SECONDS = Annotated[float, _between(0.1, 604_800), _NUMBER]
 
 
 _NO_RULES = ToolRules()
+
+
+class Confirmation(Nested):
+    """Calls that a person is to confirm before they run."""
+
+    require: tuple[str, ...] = Field(min_length=1)
+    """Names of tools, and patterns."""
+    prompt_template: str = ""
+    """What people are asked, with ``{tool_name}`` and ``{tool_args}``; empty: the usual question."""
+    timeout: _SECONDS = 86_400.0
+    """Seconds: a call that nobody has confirmed by then is denied."""
+
+    def requires(self, tool: str) -> bool:
+        """Tell whether calls of ``tool`` are to be confirmed."""
+        return matches(tool, self.require)
+
+    def text(self, tool: str, args: Mapping[str, Any]) -> str:
+        """Return the question about a call; empty: the usual one."""
+        put = {"{tool_name}": tool, "{tool_args}": json.dumps(args, ensure_ascii=False)}
+        return re.sub(r"\{tool_name\}|\{tool_args\}", lambda mark: put[mark[0]], self.prompt_template)
 
 
 class Triggers(Nested):
@@ -217,6 +238,8 @@ class AgentDefinition(BaseModel):
     temperature: Annotated[float, _between(0, 2), _NUMBER] | None = None
     tools: ToolRules | None = None
     """None: all tools that are safe."""
+    confirmation: Confirmation | None = Field(default=None, exclude_if=is_none)
+    """Which calls a person is to confirm; None: the file says nothing of that."""
     untrusted: bool = Field(default=False, exclude_if=operator.not_)
     """Whether nobody trusts the folder that it comes from: no file says so of itself."""
     triggers: Triggers = Triggers()

@@ -7,6 +7,7 @@ tools       see ``tool_rules.py``; also ``allowedTools``; ``disallowedTools`` be
 limits      ``{max_turns, …}``; also ``max_turns``, ``maxTurns``, ``timeout_mins`` on the top level; the lowest counts
 network     ``true`` or ``false``: whether commands reach one
 name        absent: the file's name, with a warning
+confirm.    ``confirmation`` in every spelling: see ``confirmation.py``
 triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
 handoffs    and sub-agents, inputs, outputs: see ``team_parsing.py``
 prompt      the body, or ``systemPrompt`` where there is none
@@ -21,7 +22,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ekiden.shared.definitions.confirmation import take_confirmation
 from ekiden.shared.definitions.fields import (
+    AUTO_APPROVE,
     DENIED_TOOLS,
     MAX_TURNS,
     NETWORK,
@@ -47,7 +50,7 @@ _RESERVED = frozenset({"user"})  # the first runner of every chain
 _LONGEST_KEYWORD = 200
 _MOST_PATTERNS = 100
 _TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
-_RULES = (*TOOLS, *DENIED_TOOLS, *NETWORK, "limits", *MAX_TURNS, *TIMEOUT_MINUTES)
+_RULES = (*TOOLS, *DENIED_TOOLS, *NETWORK, *AUTO_APPROVE, "limits", *MAX_TURNS, *TIMEOUT_MINUTES)
 _LIMITS = {folded(name): name for name in Limits.model_fields}
 
 
@@ -85,12 +88,14 @@ def read_definition(
     refuse_unbuilt(raw)
     notes = list(idle_fields(raw))
     prompt = body if body.strip() else raw.pop("systemPrompt", body)
+    confirmation = take_confirmation(raw)
     reader = _tools(raw)
     limits, origins = _limits(raw)
     typed = {key: raw.pop(key) for key in _TYPED & raw.keys()}
     values: dict[str, Any] = {"scope": scope, **typed, **_identity(typed, file_name, notes)}
     values |= {key: _reading(key, read, typed[key]) for key, read in _FORMS.items() if key in typed}
     values |= {"tools": reader.rules, "limits": limits, "instructions": prompt, "extra": raw}
+    values["confirmation"] = confirmation
     try:
         definition = AgentDefinition(**{key: value for key, value in values.items() if value is not None})
     except ValidationError as error:
@@ -160,6 +165,9 @@ def _tools(raw: dict[str, Any]) -> RulesReader:
         _reading(key, reader.forbid, raw.pop(key))
     for key in keys_of(raw, NETWORK):
         _reading(key, reader.allow_network, raw.pop(key))
+    for key in keys_of(raw, AUTO_APPROVE):
+        reader.at = key
+        _reading(key, reader.approve, raw.pop(key))
     try:
         restrict(raw, reader)
     except DefinitionError as error:

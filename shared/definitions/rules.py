@@ -9,8 +9,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden.shared.definitions.tool_names import SAFE_TOOLS
+from ekiden.shared.risk import Risk
 
-__all__ = ["DEFAULT_HANDOFF_DEPTH", "AfterUntrusted", "Nested", "ToolRules", "is_none"]
+__all__ = ["DEFAULT_HANDOFF_DEPTH", "AfterUntrusted", "Nested", "ToolRules", "is_none", "matches"]
 
 DEFAULT_HANDOFF_DEPTH = 5
 """Handoffs of one job, at most, where the agent's file does not say."""
@@ -41,6 +42,10 @@ class ToolRules(Nested):
     """Allowed, but not by a name of ours: used where a worker has such a tool, never waited for."""
     narrowed: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     """What the agent lacks because nothing can hold it to what its file says; whole sentences, for people."""
+    ask: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """Whose calls are asked about before they run; an entry that begins with ``!`` is none of them."""
+    auto_approve: tuple[Risk, ...] | None = Field(default=None, exclude_if=is_none)
+    """The levels of risk that run without asking; None: as the settings say."""
     after_untrusted: AfterUntrusted | None = Field(default=None, exclude_if=is_none)
     """``deny``: only harmless tools once the job has read text whose author nobody vouches for."""
     network: bool | None = Field(default=None, exclude_if=is_none)
@@ -54,11 +59,12 @@ class ToolRules(Nested):
             name: Of the tool.
             only_reads: Whether its worker says that it is as safe as those that workers ship with.
         """
-        named = (only_reads or name in SAFE_TOOLS) if self.allow is None else _matches(name, self.allow + self.unknown)
-        return named and not _matches(name, self.deny)
+        named = (only_reads or name in SAFE_TOOLS) if self.allow is None else matches(name, self.allow + self.unknown)
+        return named and not matches(name, self.deny)
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+def matches(name: str, patterns: tuple[str, ...]) -> bool:
+    """Tell whether a name is one of ``patterns``, or fits one."""
     return bool(patterns) and _together(patterns).match(name) is not None
 
 

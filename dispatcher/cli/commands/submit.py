@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
-from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.connection import configured, connected
 from ekiden.dispatcher.cli.options import (
+    Approve,
     AsJson,
     Continue,
     DataDir,
     Deadline,
+    NonInteractive,
     OnBusy,
     Outage,
     Redis,
@@ -27,6 +29,7 @@ from ekiden.dispatcher.cli.options import (
     Verbose,
 )
 from ekiden.dispatcher.cli.running.plain import print_data, submit_plainly
+from ekiden.dispatcher.cli.running.preapproval import Preapproval
 from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, prompt_of, user_name
 from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.cli.running.variables import variables_of
@@ -56,6 +59,8 @@ def submit(
     state: State = None,
     on_busy: OnBusy = "queue",
     deadline: Deadline = None,
+    approve: Approve = None,
+    non_interactive: NonInteractive = None,
     follow: Annotated[bool, typer.Option("--follow", help="Show the job as it goes on, until it ends.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end and print the answer.")] = False,
     request_id: Annotated[
@@ -72,6 +77,7 @@ def submit(
     """Submit a request and print its job's id."""
     if follow and wait:
         raise InvalidRequest("--follow and --wait exclude each other: leave one out")
+    preapproval = Preapproval.of(approve, non_interactive)
     settle_trust(trust)
     asked = CliRequest(
         prompt_of(prompt),
@@ -82,6 +88,7 @@ def submit(
         deadline_of(deadline),
         request_id,
         state=variables_of(state),
+        preapproval=preapproval,
     ).overridden(strategy)
     watching: _Watching | None = None
     if follow or wait:
@@ -89,7 +96,15 @@ def submit(
         from ekiden.dispatcher.cli.running.waiting import submit_and_wait
         from ekiden.dispatcher.cli.running.watch import DisplayOptions
 
-        display = DisplayOptions(as_json, thoughts, outage_s=timeout, verbose=verbose)
+        display = DisplayOptions(
+            as_json,
+            thoughts,
+            outage_s=timeout,
+            verbose=verbose,
+            asks_people=non_interactive is None,
+            leaves=True,
+            is_local=configured(redis, data_dir)[0] is None,
+        )
         watching = partial(submit_and_follow if follow else submit_and_wait, asked=asked, display=display)
     raise typer.Exit(asyncio.run(_submit(asked, redis, data_dir, watching, as_json=as_json)))
 

@@ -19,7 +19,7 @@ async def submit_and_wait(client: Client, asked: CliRequest, display: DisplayOpt
     job = await submit_plainly(client, asked, as_json=display.as_json)
     view = _Quiet()
     follower = Follower(client, job, view, is_live=False, outage_s=display.outage_s)
-    code = await watch_to_end(follower, may_ask=display.may_ask)
+    code = await watch_to_end(follower, display)
     if view.end is not None:
         _print_end(job, view.end, as_json=display.as_json)
     return code

@@ -90,6 +90,7 @@ class AgentHandler:
         protected: Protected | None = None,
         tools_elsewhere: ToolsElsewhere | None = None,
         artifacts: RedisArtifactStore | None = None,
+        private_hosts: Iterable[str] = (),
     ) -> None:
         """``env``: what programs of tools get; ``artifacts``: where their long results and their files are kept."""
         self._definitions = definitions
@@ -103,6 +104,7 @@ class AgentHandler:
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
         self._artifacts = artifacts
+        self._private_hosts = frozenset(private_hosts)
 
     async def run(self, leg: Leg) -> Outcome:
         """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
@@ -128,7 +130,8 @@ class AgentHandler:
     def _missing(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Return the entries of the agent's file that no tool of this worker answers to."""
         permits = _permits(definition, leg, self._registry)
-        return [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in CONTROLS]
+        own = (*CONTROLS, read_output.name)
+        return [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in own]
 
     async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
         """Return the entries that are worth waiting for: some worker has such a tool, or ships with it."""
@@ -211,8 +214,18 @@ class AgentHandler:
 
         def context(call: ToolCall, state: StateView) -> ToolContext:
             about = (leg.job, leg.number, leg.agent, call.id)
-            running = Running(_show(leg, call))
-            return ToolContext(*about, cwd, root, state, self._env, leg.lifetime, self._protected, outputs, running)
+            return ToolContext(
+                *about,
+                cwd,
+                root,
+                state,
+                self._env,
+                leg.lifetime,
+                self._protected,
+                outputs,
+                self._private_hosts,
+                Running(_show(leg, call)),
+            )
 
         return ToolCalls(leg, decide, tools, tool_runner, untrusted, context)
 

@@ -107,8 +107,8 @@ def test_calls_that_never_return_hold_no_places_and_are_counted(context: ToolCon
         assert (await runner.run(ToolCall(id="w", name="work"), context)).content == "done"
         may_end.set()
         async with asyncio.timeout(LONG_S):
-            while runner.stuck:
-                await asyncio.sleep(0.01)  # noqa: ASYNC110 # threads end, no event tells
+            while runner.stuck:  # noqa: ASYNC110 - a thread that ends tells nobody
+                await asyncio.sleep(0.01)
 
     asyncio.run(scenario())
 

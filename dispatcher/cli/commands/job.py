@@ -3,6 +3,7 @@
 import asyncio  # 30 ms that `ekiden --help` does without
 import dataclasses
 import json
+import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,10 +24,13 @@ from ekiden.dispatcher.cli.views.mermaid import flowchart
 from ekiden.dispatcher.cli.views.select import view_for
 from ekiden.dispatcher.cli.views.story_view import read_story
 from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.call_states import CallStates, CallView
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
+from ekiden.shared.messages import Artifact
+from ekiden.shared.records import Entry, ToolFinished
 from ekiden.shared.stores.views import JobView
 from ekiden.shared.terminal_text import note, say
 
@@ -42,17 +46,49 @@ T = TypeVar("T")
 def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
-    async def views() -> tuple[JobView, list[JobView]]:
+    async def views() -> tuple[JobView, list[JobView], list[CallView]]:
         async with _job(job, redis, data_dir) as (client, job_id):
-            return await client.job(job_id), await client.children(job_id)
+            calls = CallStates(entry.record for entry in await client.entries(job_id)).last_turn
+            return await client.job(job_id), await client.children(job_id), calls
 
-    view, children = _run(views())
+    view, children, calls = _run(views())
     if as_json:
         below = [{"id": one.id, "agent": one.agent, "status": one.status} for one in children]
-        say(json.dumps({**fields_of(view), "children": below}, ensure_ascii=False))
+        made = [{"id": one.call.id, "name": one.call.name, "state": one.state} for one in calls]
+        say(json.dumps({**fields_of(view), "children": below, "calls": made}, ensure_ascii=False))
         return
 
-    Output().line("\n".join(rows_of(view, children)))
+    Output().line("\n".join(rows_of(view, children, calls)))
+
+
+@app.command()
+def artifacts(
+    job: Id,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Write this one to standard output.")] = None,
+    as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List the files that a job's tools made, or write one of them out."""
+
+    async def read() -> tuple[list[Artifact], str | bytes | None]:
+        async with _job(job, redis, data_dir) as (client, job_id):
+            found = _artifacts_in(await client.entries(job_id))
+            wanted = [one for one in found if one.name == name]
+            return found, await client.artifact(job_id, wanted[-1].ref) if wanted else None
+
+    found, content = _run(read())
+    if name is None:
+        rows = [one.model_dump(mode="json") for one in found]
+        say(
+            json.dumps(rows, ensure_ascii=False)
+            if as_json
+            else "\n".join(f"{one.size:>12,} {one.mime:<28} {one.name}" for one in found)
+        )
+    elif content is None:
+        raise InvalidRequest(f"job has no artifact {name!r}: it has {', '.join(one.name for one in found) or 'none'}")
+    else:
+        sys.stdout.buffer.write(content.encode() if isinstance(content, str) else content)
 
 
 @app.command()
@@ -180,6 +216,11 @@ async def _job(prefix: str, redis: str | None, data_dir: Path | None) -> AsyncIt
     """Yield a client and the whole id."""
     async with connected(redis, data_dir) as client:
         yield client, await client.resolve(prefix)
+
+
+def _artifacts_in(entries: list[Entry]) -> list[Artifact]:
+    finished = [entry.record.result for entry in entries if isinstance(entry.record, ToolFinished)]
+    return [one for result in finished for one in result.artifacts]
 
 
 async def _show(prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:

@@ -32,6 +32,7 @@ from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
 from ekiden.workers.model_caller import ModelCaller
 from ekiden.workers.outputs import JobOutputs
+from ekiden.workers.own_names import OwnNames
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
 from ekiden.workers.tools.builtin.kept import read_output
 from ekiden.workers.tools.protected_paths import Protected
@@ -196,7 +197,7 @@ class AgentHandler:
             CompletionCalls(leg, decide, completion),
             TransferCalls(leg, decide, transfers, offered),
         )
-        model = ModelCaller(HookedModel(self._models.model(choice), leg.hooks), choice, self._prices)
+        model = ModelCaller(HookedModel(OwnNames(self._models.model(choice)), leg.hooks), choice, self._prices)
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
 
     def _tool_calls(

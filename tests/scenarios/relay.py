@@ -168,6 +168,7 @@ class Relay:
             after_untrusted=after_untrusted,
             env=for_tools(os.environ),
             tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
+            artifacts=stores.artifacts,
         )
         leases = Leases(lease_s)
         routes = DispatchHandler(catalog, RuleRouter(), fallback, stores.sessions)

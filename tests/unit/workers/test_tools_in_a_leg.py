@@ -22,12 +22,15 @@ NAMES = ("bash", "grep", "ls", "mcp.github.list", "mcp.github.merge", "mcp.other
         (["*"], list(NAMES)),
         (["b*", "mcp.github.*"], ["bash", "mcp.github.list", "mcp.github.merge"]),
         (["mcp.github.list"], ["mcp.github.list"]),
-        ({"allow": ["*"], "deny": ["mcp.github.merge", "b*"]}, ["grep", "ls", "mcp.github.list", "mcp.other.x", "write_file"]),
+        (
+            {"allow": ["*"], "deny": ["mcp.github.merge", "b*"]},
+            ["grep", "ls", "mcp.github.list", "mcp.other.x", "write_file"],
+        ),
         ({"allow": ["bash"], "deny": ["*"]}, []),
         ({"deny": ["ls"]}, ["grep"]),
         ({"allow": ["mcp.*"], "deny": ["mcp.github.*"]}, ["mcp.other.x"]),
     ],
-)  # fmt: skip
+)
 def test_which_tools_an_agent_has(tools: object, names: list[str]) -> None:
     rules = ToolRules.model_validate(tools if isinstance(tools, dict) else {"allow": tools})
     agent = AgentDefinition(name="x", title="x", description="x", tools=rules)
@@ -59,7 +62,12 @@ def test_a_handoffs_target_has_the_tools_of_its_own_file_and_a_call_of_anothers_
 @pytest.mark.parametrize(
     ("name", "args", "own", "named"),
     [
-        ("replace", {"filePath": "a", "old_string": "b", "new_str": "c"}, "edit_file", {"path": "a", "old": "b", "new": "c"}),
+        (
+            "replace",
+            {"filePath": "a", "old_string": "b", "new_str": "c"},
+            "edit_file",
+            {"path": "a", "old": "b", "new": "c"},
+        ),
         ("Write", {"file_path": "a", "content": "b"}, "write_file", {"path": "a", "content": "b"}),
         ("run_shell_command", {"command": "ls"}, "bash", {"command": "ls"}),
         ("read_file", {"absolute_path": "a", "offset": 2}, "read_file", {"path": "a", "offset": 2}),
@@ -69,7 +77,7 @@ def test_a_handoffs_target_has_the_tools_of_its_own_file_and_a_call_of_anothers_
         ("transfer_to_x", {"directory": "a"}, "transfer_to_x", {"directory": "a"}),
         ("patch", {"file_path": "a"}, "patch", {"file_path": "a"}),
     ],
-)  # fmt: skip
+)
 def test_calls_in_other_programs_names_become_ours(
     name: str, args: dict[str, object], own: str, named: dict[str, object]
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolContext
-from ekiden.workers.tools.builtin import web, web_addresses
+from ekiden.workers.tools.builtin import web
 from ekiden.workers.tools.builtin.html_text import text_of_html
 from ekiden.workers.tools.builtin.web import web_fetch
 from ekiden.workers.tools.builtin.web_addresses import target_of
@@ -54,7 +54,8 @@ def fetch(url: str, context: ToolContext, *allowed: str) -> str:
 
 
 def text(body: bytes, kind: str = "text/plain", status: int = 200, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    return status, {"Content-Type": kind, **headers}, body
+    named = {"location": "Location", "encoding": "Content-Encoding"}
+    return status, {"Content-Type": kind, **{named[name]: value for name, value in headers.items()}}, body
 
 
 def test_a_page_comes_as_its_text_and_names_where_it_is_from(site: Any, context: ToolContext) -> None:
@@ -80,13 +81,13 @@ def test_other_texts_come_as_they_are_in_their_encoding(site: Any, context: Tool
     ("page", "said"),
     [
         (text(b"\x89PNG", "image/png"), "type 'image/png', expected text"),
-        (text(gzip.compress(b"x"), **{"Content-Encoding": "gzip"}), "encoded as 'gzip'"),
+        (text(gzip.compress(b"x"), encoding="gzip"), "encoded as 'gzip'"),
         (text(b"gone", status=404), "answers 404"),
         (text(b"x" * 2_000), "more than 1,000 bytes"),
-        (text(b"", status=302, Location="/page"), "redirects more than 5 times"),
-        (text(b"", status=302, Location="file:///etc/passwd"), "expected http:// or https://"),
-        (text(b"", status=302, Location="http://127.0.0.2:1/"), "not of the public internet"),
-        (text(b"", status=302, Location="http://u:p@example.org/"), "user or a password"),
+        (text(b"", status=302, location="/page"), "redirects more than 5 times"),
+        (text(b"", status=302, location="file:///etc/passwd"), "expected http:// or https://"),
+        (text(b"", status=302, location="http://127.0.0.2:1/"), "not of the public internet"),
+        (text(b"", status=302, location="http://u:p@example.org/"), "user or a password"),
     ],
 )
 def test_what_is_no_page_of_the_web_is_told(
@@ -119,7 +120,7 @@ def test_an_address_that_is_not_of_the_public_internet_is_refused(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [(0, 0, 0, "", ("93.184.216.34", 80)), (0, 0, 0, "", (address, 80))]
-    monkeypatch.setattr(web_addresses.socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     with pytest.raises(ToolError, match=r"not of the public internet: .* tools\.web_fetch\.allow_private"):
         target_of("http://example.org/", ())
     assert target_of("http://example.org/", {"example.org:80"}).address == "93.184.216.34"
@@ -129,7 +130,7 @@ def test_an_address_that_is_not_of_the_public_internet_is_refused(
     "address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34", "64:ff9b::5db8:d822"]
 )
 def test_a_public_address_is_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_addresses.socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 443))])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 443))])
     target = target_of("https://example.org/ä b?x=ü".replace(" ", "%20"), ())
     assert (target.address, target.host_header, target.path) == (address, "example.org", "/%C3%A4%20b?x=%C3%BC")
 

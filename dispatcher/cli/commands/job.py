@@ -88,7 +88,7 @@ def artifacts(
     elif content is None:
         raise InvalidRequest(f"job has no artifact {name!r}: it has {', '.join(one.name for one in found) or 'none'}")
     else:
-        sys.stdout.buffer.write(content.encode() if isinstance(content, str) else content)
+        _write_out(content)
 
 
 @app.command()
@@ -216,6 +216,16 @@ async def _job(prefix: str, redis: str | None, data_dir: Path | None) -> AsyncIt
     """Yield a client and the whole id."""
     async with connected(redis, data_dir) as client:
         yield client, await client.resolve(prefix)
+
+
+def _write_out(content: str | bytes) -> None:
+    """Write a file's content as it is; to a terminal only what cannot steer it."""
+    if not sys.stdout.isatty():
+        sys.stdout.buffer.write(content.encode() if isinstance(content, str) else content)
+    elif isinstance(content, str):
+        say(content)
+    else:
+        raise InvalidRequest("it is no text: write it to a file, as in `ekiden job artifacts JOB NAME > FILE`")
 
 
 def _artifacts_in(entries: list[Entry]) -> list[Artifact]:

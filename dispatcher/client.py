@@ -334,6 +334,10 @@ class Client(Operations, Approvals):
         """Return the one session whose id begins so. Raises ``UnknownJob``, ``AmbiguousId``."""
         return await self._stores.sessions.resolve(prefix)
 
+    async def artifact(self, job: str, ref: str) -> str | bytes | None:
+        """Return what a job keeps under ``Artifact.ref``; None: it is gone."""
+        return await self._stores.artifacts.read(job, ref)
+
     async def live(self, job: str, after: str = "0", wait_s: float = WAIT_S) -> tuple[str, list[LivePiece]]:
         """Return pieces of answers in the making behind ``after``, and the place to go on from."""
         stores = self._waiting if wait_s else self._stores

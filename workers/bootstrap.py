@@ -17,6 +17,7 @@ from ekiden.workers.completion import CONTROLS
 from ekiden.workers.leg import AgentHandler, Definitions
 from ekiden.workers.sandbox.choice import choose
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
+from ekiden.workers.tools.keeping import READER
 from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.registry import BUILTIN, Registry, builtin_registry, plugin_tools
 from ekiden.workers.tools.tool_runner import ToolRunner
@@ -33,7 +34,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         prepare()  # the first command is not to wait for it
         sandbox = await choose(settings, env)
     registry = builtin_registry(has_workspace)
-    brought, problems = plugin_tools(settings.allowed("tools"), (*(one.name for one in BUILTIN), *CONTROLS))
+    brought, problems = plugin_tools(settings.allowed("tools"), (*(one.name for one in BUILTIN), READER, *CONTROLS))
     for tool in brought:
         if has_workspace or not tool.needs_workspace:
             registry.add(tool)
@@ -57,6 +58,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
         artifacts=stores.artifacts,
+        private_hosts=settings.tools_web_fetch_allow_private,
     )
 
     def told() -> dict[str, str]:

@@ -37,6 +37,7 @@ from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
 from ekiden.workers.model_caller import ModelCaller
 from ekiden.workers.outputs import JobOutputs
+from ekiden.workers.own_names import OwnNames
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
 from ekiden.workers.tools.builtin.kept import read_output
@@ -98,6 +99,7 @@ class AgentHandler:
         sandbox: Sandbox = OFF,
         tools_elsewhere: ToolsElsewhere | None = None,
         artifacts: RedisArtifactStore | None = None,
+        private_hosts: Iterable[str] = (),
     ) -> None:
         """Put it together.
 
@@ -115,6 +117,7 @@ class AgentHandler:
             sandbox: What confines programs of tools.
             tools_elsewhere: Tells what other workers have.
             artifacts: Where long results and files of tools are kept.
+            private_hosts: Addresses of private networks that tools may ask all the same.
         """
         self._definitions = definitions
         self._registry = registry
@@ -129,6 +132,7 @@ class AgentHandler:
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
         self._artifacts = artifacts
+        self._private_hosts = frozenset(private_hosts)
 
     async def run(self, leg: Leg) -> Outcome:
         """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
@@ -154,7 +158,8 @@ class AgentHandler:
     def _missing(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Return the entries of the agent's file that no tool of this worker answers to."""
         permits = _permits(definition, leg, self._registry)
-        return [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in CONTROLS]
+        own = (*CONTROLS, read_output.name)
+        return [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in own]
 
     async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
         """Return the entries that are worth waiting for: some worker has such a tool, or ships with it."""
@@ -230,7 +235,7 @@ class AgentHandler:
             CompletionCalls(leg, decide, approvals, completion),
             TransferCalls(leg, decide, approvals, transfers, offered),
         )
-        model = ModelCaller(HookedModel(self._models.model(choice), leg.hooks), choice, self._prices)
+        model = ModelCaller(HookedModel(OwnNames(self._models.model(choice)), leg.hooks), choice, self._prices)
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
 
     def _tool_calls(
@@ -262,6 +267,7 @@ class AgentHandler:
                 lifetime=leg.lifetime,
                 protected=self._protected,
                 outputs=outputs,
+                private_hosts=self._private_hosts,
                 running=Running(_show(leg, call)),
                 sandbox=self._sandbox,
                 network=network,

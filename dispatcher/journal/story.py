@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ekiden.dispatcher.journal.call_states import CallStates
 from ekiden.shared.ids import session_of
 from ekiden.shared.messages import Message, ToolCall, Usage
 from ekiden.shared.records import (
@@ -140,6 +141,8 @@ class Story:
     correlation_id: str = ""
     above: tuple[str, ...] = ("user",)
     """The path to who asked for it."""
+    calls: CallStates = field(default_factory=CallStates)
+    """How each call of a model stands."""
     children: dict[str, "Story"] = field(default_factory=dict)
     """The jobs that it delegated, by their ids, as far as their journals were read."""
 

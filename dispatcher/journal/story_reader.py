@@ -88,6 +88,7 @@ class _StoryReader:
 
     def tell(self, entry: Entry) -> None:
         """Take the next entry."""
+        self._story.calls.note(entry.record)
         match entry.record:
             case JobRequested() as request:
                 self._story.request = request

@@ -28,7 +28,7 @@ from ekiden.shared.definitions.fields import (
     seems_permitting,
     seems_restricting,
 )
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_clear, tools_meant
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_clear, tools_forbidden, tools_meant
 from ekiden.shared.definitions.tool_rules import RulesReader
 
 __all__ = ["restrict"]
@@ -78,7 +78,7 @@ def _restrict(key: str, value: Any, reader: RulesReader) -> None:
             reader.confine(f"{key!r} is {value!r:.60}")
         case "hooks" if value:
             _hooks(key, value, reader)
-        case _ if refuses(value) and (tools := tools_meant(re.sub(r"[\s-]", "_", str(key)))):
+        case _ if refuses(value) and (tools := tools_forbidden(re.sub(r"[\s-]", "_", str(key)))):
             reader.forbid(tools)
         case _ if refuses(value) and seems_permitting(key):
             reader.confine(f"{key!r} is {value!r}")

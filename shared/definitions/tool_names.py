@@ -17,20 +17,21 @@ __all__ = [
     "is_ours",
     "mcp_name",
     "own_name",
+    "tools_forbidden",
     "tools_meant",
 ]
 
-BUILTIN_TOOLS = frozenset({"bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state"})
-"""The tools that workers ship with."""
-SAFE_TOOLS = frozenset({"glob", "grep", "ls", "read_file", "set_state"})
+SAFE_TOOLS = frozenset({"glob", "grep", "ls", "read_file", "read_many_files", "set_state"})
 """Those that change nothing outside of their own session: what agents get that name none, or that nobody trusts."""
+BUILTIN_TOOLS = SAFE_TOOLS | {"bash", "delete_file", "edit_file", "git_commit", "web_fetch", "write_file"}
+"""The tools that workers ship with."""
 
 _ALIASES_BY_TOOL = {
-    "read_file": "Read View NotebookRead read_many_files",
-    "edit_file": (
-        "Edit MultiEdit Write replace write_file edit_files create_file write_to_file apply_patch apply_diff patch "
-        "search_replace"
-    ),
+    "read_file": "Read View NotebookRead",
+    "edit_file": "Edit MultiEdit replace edit_files apply_patch apply_diff patch search_replace",
+    "write_file": "Write create_file write_to_file",
+    "delete_file": "remove_file",
+    "web_fetch": "WebFetch fetch",
     "bash": "Shell execute run_shell_command run_command run_terminal_command run_terminal_cmd execute_command",
     "grep": "Search search_file_content grep_search search_files",
     "glob": "find_files file_search",
@@ -39,13 +40,15 @@ _ALIASES_BY_TOOL = {
 _TOOLS = {alias.casefold(): tool for tool, aliases in _ALIASES_BY_TOOL.items() for alias in aliases.split()}
 _TOOLS |= {tool: tool for tool in BUILTIN_TOOLS}
 """Our tools by all their names, in lower case."""
+_ALIKE = (frozenset({"delete_file", "edit_file", "write_file"}), frozenset({"read_file", "read_many_files"}))
+"""Who forbids one of them by another program's name means them all: there, one right stands for each kind."""
 
 _FOREIGN_NAMES = """
     activate_skill ask_followup_question ask_user attempt_completion browser_action codebase codebase_search codesearch
-    enter_plan_mode exit_plan_mode fetch get_internal_docs google_web_search invoke_agent lsp question read_graph
-    save_memory skill task todo todoread todowrite use_mcp_tool web_fetch web_search webfetch websearch write_todos
+    enter_plan_mode exit_plan_mode get_internal_docs google_web_search invoke_agent lsp question read_graph
+    save_memory skill task todo todoread todowrite use_mcp_tool web_search websearch write_todos
     Agent AskUserQuestion BashOutput EnterPlanMode ExitPlanMode KillBash KillShell NotebookEdit Skill SlashCommand Task
-    TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite ToolSearch WebFetch WebSearch
+    TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite ToolSearch WebSearch
     all any default inherit none
 """
 _FOREIGN = frozenset(_FOREIGN_NAMES.split())
@@ -94,9 +97,15 @@ def tools_meant(name: str) -> list[str]:
     return sorted({tool for alias, tool in _TOOLS.items() if fnmatchcase(alias, pattern)})
 
 
+def tools_forbidden(name: str) -> list[str]:
+    """Return those of the tools that workers ship with which an agent must not have where ``name`` is forbidden."""
+    meant = set(tools_meant(name))
+    return sorted(meant if name in BUILTIN_TOOLS else meant.union(*(alike for alike in _ALIKE if alike & meant)))
+
+
 def forbidden_names(name: str) -> list[str]:
     """Return every name and pattern that must be forbidden so that nothing which ``name`` can mean is left."""
-    meant = [tool for tool in tools_meant(name) if not fnmatchcase(tool, name)]
+    meant = [tool for tool in tools_forbidden(name) if not fnmatchcase(tool, name)]
     # A tool of that very name may exist, too.
     return [*meant, *([name] if is_of_our_style(name) or not meant else []), *_of_servers(name)]
 

@@ -33,6 +33,7 @@ from ekiden.shared.definitions.tool_names import (
     is_ours,
     mcp_name,
     own_name,
+    tools_forbidden,
     tools_meant,
 )
 from ekiden.shared.errors import DefinitionError
@@ -136,7 +137,7 @@ class RulesReader:
         for entry in _names_in(_entries("deny", value, _any_words)):
             name, uses = _parts(entry)
             if not is_clear(name) or not _SIMPLE.fullmatch(entry):
-                self.deny += [tool for word in re.findall(r"\w+", entry) for tool in tools_meant(word)]
+                self.deny += [tool for word in re.findall(r"\w+", entry) for tool in tools_forbidden(word)]
                 self.confine(f"{self.at!r} forbids {entry!r:.60}, which is no tool's name")
                 continue
             self.deny += forbidden_names(name)
@@ -180,7 +181,7 @@ class RulesReader:
         if "*" in names or not all(map(is_clear, names)):
             self.confine(why)
             return
-        lost = _unique(tool for name in names for tool in tools_meant(name) if tool not in SAFE_TOOLS)
+        lost = _unique(tool for name in names for tool in tools_forbidden(name) if tool not in SAFE_TOOLS)
         others = (one for name in names for one in forbidden_names(name) if not _means_safe(one))
         self.deny += [*lost, *others]
         if lost:

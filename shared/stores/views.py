@@ -1,10 +1,11 @@
 """Jobs, pools and answers in the making, as people see them."""
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden.shared.errors import StopFlag
 from ekiden.shared.risk import Risk
@@ -83,9 +84,9 @@ class LivePiece(BaseModel):
     text: str
     thought: bool = False
     restart: bool = False
-    call: str = ""
+    call: str = Field(default="", exclude_if=operator.not_)
     """The tool call that shows it; empty: the model writes it."""
-    progress: float | None = None
+    progress: float | None = Field(default=None, exclude_if=lambda value: value is None)
     """How far the call is, from 0 to 1; ``text`` is what it is about then."""
 
     def continues(self, other: "LivePiece") -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributions import place_distribution
+from tests.distributions import install_wheel, place_distribution
 from tests.e2e.program import Program
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
@@ -35,7 +35,10 @@ def installed(ekiden: Program, tmp_path: Path) -> Program:
     site = tmp_path / "site"
     site.mkdir()
     text = example("my_plugins.py")
-    place_distribution(site, project["name"], text, project["version"], project["entry-points"])
+    install_wheel(site, project["name"], text, project["version"], project["entry-points"])
+    told = f"__import__('pathlib').Path({str(tmp_path / 'imported')!r}).write_text('')"
+    eager = f"{told}\nfrom my_plugins import where_is\n"
+    place_distribution(site, "eager", eager, "0.1", {"ekiden.tools": {"y": "eager:where_is"}})
     broken = "import secrets_of_nobody"
     place_distribution(site, "broken", broken, "0.1", {"ekiden.tools": {"x": "broken:x"}})
     paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -45,6 +48,13 @@ def installed(ekiden: Program, tmp_path: Path) -> Program:
     agents.mkdir(parents=True)
     (agents / "counter.md").write_text(AGENT, "utf-8")
     return ekiden
+
+
+def test_no_command_imports_the_tools_of_a_package(installed: Program, tmp_path: Path) -> None:
+    assert installed.run("config", "set", "--global", "tools.packages", "eager").returncode == 0
+    for words in (["agents", "validate", "--all"], ["agents", "list"], ["doctor"], ["jobs"], ["config", "list"]):
+        installed.run(*words)
+        assert not (tmp_path / "imported").exists(), words
 
 
 def test_a_package_of_ones_own_brings_a_tool_a_model_a_router_a_hook_and_a_command(installed: Program) -> None:
@@ -57,6 +67,7 @@ def test_a_package_of_ones_own_brings_a_tool_a_model_a_router_a_hook_and_a_comma
     by_type = {event["type"]: event for event in events if "type" in event}
     assert (by_type["routed"]["agent"], by_type["routed"]["stage"]) == ("counter", "first-word")
     assert by_type["tool_started"]["package"] == "my-plugins 1.2"
+    assert re.fullmatch("[0-9a-f]{16}", by_type["tool_started"]["digest"])
     assert by_type["tool_result"]["result"]["content"] == "5"
     assert (by_type["model_reply"]["model"], by_type["model_reply"]["cost_usd"]) == ("parrot-1", 0.0)
     assert by_type["ended"]["answer"] == "5 words"

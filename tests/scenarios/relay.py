@@ -174,6 +174,7 @@ class Relay:
             env=for_tools(os.environ),
             policy=policy,
             tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
+            artifacts=stores.artifacts,
         )
         leases = Leases(lease_s)
         routes = DispatchHandler(catalog, RuleRouter(), fallback, stores.sessions)

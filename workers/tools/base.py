@@ -94,6 +94,8 @@ class ToolContext:
     """What file tools may not change."""
     outputs: Outputs | None = None
     """Where artifacts, and what is too long for a model, are kept; None: nowhere."""
+    private_hosts: frozenset[str] = frozenset()
+    """``HOST:PORT`` of private networks that tools may ask all the same."""
     running: Running = field(default_factory=Running)
     """What the call shares with whoever runs it."""
     sandbox: Sandbox = OFF

@@ -14,13 +14,30 @@ from ekiden.shared.stores.views import ToolView
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.builtin.editing import edit_file
 from ekiden.workers.tools.builtin.files import ls, read_file
+from ekiden.workers.tools.builtin.git import git_commit
+from ekiden.workers.tools.builtin.many_files import read_many_files
 from ekiden.workers.tools.builtin.searching import glob, grep
 from ekiden.workers.tools.builtin.shell import bash
 from ekiden.workers.tools.builtin.state import set_state
+from ekiden.workers.tools.builtin.web import web_fetch
+from ekiden.workers.tools.builtin.writing import delete_file, write_file
 
 __all__ = ["BUILTIN", "Registry", "builtin_registry", "plugin_tools"]
 
-BUILTIN: tuple[Tool, ...] = (bash, edit_file, glob, grep, ls, read_file, set_state)
+BUILTIN: tuple[Tool, ...] = (
+    bash,
+    delete_file,
+    edit_file,
+    git_commit,
+    glob,
+    grep,
+    ls,
+    read_file,
+    read_many_files,
+    set_state,
+    web_fetch,
+    write_file,
+)
 
 _OURS = ("transfer_to_", "delegate_to_", "handoff_to_", "mcp_")
 """Beginnings of names that stand for other things than tools of a package."""

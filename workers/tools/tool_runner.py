@@ -128,7 +128,7 @@ class ToolRunner:
     async def _run(self, tool: Tool, args: Any, context: ToolContext) -> Any:
         """Run it for as long as it may, and let it know once nobody waits any more."""
         limit_s = tool.timeout_s or self._timeout_s
-        call = partial(tool.function, args, context)
+        call: Callable[[], Any] = partial(tool.function, args, context)
         try:
             if tool.is_async:
                 return await _within(limit_s, tool.name, call())

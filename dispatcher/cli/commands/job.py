@@ -2,6 +2,7 @@
 
 import asyncio  # 30 ms that `ekiden --help` does without
 import json
+import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
@@ -24,11 +25,14 @@ from ekiden.dispatcher.cli.views.mermaid import flowchart
 from ekiden.dispatcher.cli.views.select import view_for
 from ekiden.dispatcher.cli.views.story_view import read_story
 from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.call_states import CallStates, CallView
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.approvals import ApprovalView, approval_json
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
+from ekiden.shared.messages import Artifact
+from ekiden.shared.records import Entry, ToolFinished
 from ekiden.shared.stores.views import JobView
 from ekiden.shared.terminal_text import note, say
 
@@ -44,19 +48,52 @@ T = TypeVar("T")
 def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
-    async def views() -> tuple[JobView, list[JobView], list[ApprovalView]]:
+    async def views() -> tuple[JobView, list[JobView], list[CallView], list[ApprovalView]]:
         async with _job(job, redis, data_dir) as (client, job_id):
+            calls = CallStates(entry.record for entry in await client.entries(job_id)).last_turn
             asked = await client.approvals(job=job_id, waiting=False)
-            return await client.job(job_id), await client.children(job_id), asked
+            return await client.job(job_id), await client.children(job_id), calls, asked
 
-    view, children, asked = _run(views())
+    view, children, calls, asked = _run(views())
     if as_json:
         below = [{"id": one.id, "agent": one.agent, "status": one.status} for one in children]
+        made = [{"id": one.call.id, "name": one.call.name, "state": one.state} for one in calls]
         approvals = [json.loads(approval_json(one)) for one in asked]
-        say(json.dumps({**fields_of(view), "children": below, "approvals": approvals}, ensure_ascii=False))
+        found = {**fields_of(view), "children": below, "calls": made, "approvals": approvals}
+        say(json.dumps(found, ensure_ascii=False))
         return
 
-    Output().line("\n".join([*rows_of(view, children), *map(approval_line, asked)]))
+    Output().line("\n".join([*rows_of(view, children, calls), *map(approval_line, asked)]))
+
+
+@app.command()
+def artifacts(
+    job: Id,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Write this one to standard output.")] = None,
+    as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List the files that a job's tools made, or write one of them out."""
+
+    async def read() -> tuple[list[Artifact], str | bytes | None]:
+        async with _job(job, redis, data_dir) as (client, job_id):
+            found = _artifacts_in(await client.entries(job_id))
+            wanted = [one for one in found if one.name == name]
+            return found, await client.artifact(job_id, wanted[-1].ref) if wanted else None
+
+    found, content = _run(read())
+    if name is None:
+        rows = [one.model_dump(mode="json") for one in found]
+        say(
+            json.dumps(rows, ensure_ascii=False)
+            if as_json
+            else "\n".join(f"{one.size:>12,} {one.mime:<28} {one.name}" for one in found)
+        )
+    elif content is None:
+        raise InvalidRequest(f"job has no artifact {name!r}: it has {', '.join(one.name for one in found) or 'none'}")
+    else:
+        _write_out(content)
 
 
 @app.command()
@@ -186,6 +223,21 @@ async def _job(prefix: str, redis: str | None, data_dir: Path | None) -> AsyncIt
     """Yield a client and the whole id."""
     async with connected(redis, data_dir) as client:
         yield client, await client.resolve(prefix)
+
+
+def _write_out(content: str | bytes) -> None:
+    """Write a file's content as it is; to a terminal only what cannot steer it."""
+    if not sys.stdout.isatty():
+        sys.stdout.buffer.write(content.encode() if isinstance(content, str) else content)
+    elif isinstance(content, str):
+        say(content)
+    else:
+        raise InvalidRequest("it is no text: write it to a file, as in `ekiden job artifacts JOB NAME > FILE`")
+
+
+def _artifacts_in(entries: list[Entry]) -> list[Artifact]:
+    finished = [entry.record.result for entry in entries if isinstance(entry.record, ToolFinished)]
+    return [one for result in finished for one in result.artifacts]
 
 
 async def _show(prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:

@@ -29,9 +29,21 @@ from ekiden.shared.stores.redis import as_any, translated
 from ekiden.shared.stores.views import PoolView
 from ekiden.shared.version import VERSION
 
-__all__ = ["agents_served", "clock", "dead_letters", "examine_server", "own_files", "queues_served", "versions"]
+__all__ = [
+    "agents_served",
+    "clock",
+    "dead_letters",
+    "examine_server",
+    "own_files",
+    "queues_served",
+    "stuck_tools",
+    "versions",
+]
 
 MAX_SKEW_MS = 1_000
+MANY_STUCK = 5
+"""Calls of tools that never returned, from which on it is told."""
+MOST_STUCK = 100
 
 
 async def examine_server(redis: str | None, data_dir: Path | None) -> list[Finding]:
@@ -69,6 +81,7 @@ async def _examine(stores: Stores) -> list[Finding]:
         catalog,
         *own_files(manifest),
         *agents_served(agents, pools),
+        *stuck_tools(pools),
         *queues_served(await stores.pools.queues()),
         *dead_letters(await stores.dead_letters.look()),
         *loaded_there(pools),
@@ -153,6 +166,16 @@ def agents_served(agents: Sequence[str], pools: Sequence[PoolView]) -> list[Find
     elif agents:
         found.append(ok("workers", f"every agent has one: {', '.join(agents)}"))
     return found
+
+
+def stuck_tools(pools: Sequence[PoolView]) -> list[Finding]:
+    """Judge whether calls of tools that were given up still hold threads."""
+    stuck = {pool.id: int(pool.extra.get("stuck_tools", "0")) for pool in pools}
+    worst = {pool: count for pool, count in stuck.items() if count >= MANY_STUCK}
+    return [
+        warning("tools", f"{count} calls never returned in {pool}", f"restart it; it begins none beyond {MOST_STUCK}")
+        for pool, count in worst.items()
+    ]
 
 
 def queues_served(queues: Sequence[QueueView]) -> list[Finding]:

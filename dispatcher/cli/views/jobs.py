@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 
+from ekiden.dispatcher.journal.call_states import CallView
 from ekiden.shared.ids import parent_of
 from ekiden.shared.stores.views import JobView
 
@@ -16,8 +17,8 @@ def fields_of(job: JobView) -> dict[str, object]:
     return {**fields, "spent": fields["spent"]._asdict(), "parent": parent_of(job.id)}
 
 
-def rows_of(job: JobView, children: Iterable[JobView]) -> list[str]:
-    """Return a job as people read it, a line for each field that says something, and one for each child."""
+def rows_of(job: JobView, children: Iterable[JobView], calls: Iterable[CallView] = ()) -> list[str]:
+    """Return a job as people read it: a line for each field that says something, each child, each call of its turn."""
     fields = {name: value for name, value in fields_of(job).items() if value not in (None, "", False)}
     fields["spent"] = f"{job.spent.tokens} tokens, ${job.spent.micro_usd / 1e6:.4f}" if any(job.spent) else ""
     for name, value in fields.items():
@@ -25,6 +26,7 @@ def rows_of(job: JobView, children: Iterable[JobView]) -> list[str]:
             fields[name] = local_time(value)
     rows = [(name.removesuffix("_ms").replace("_", " "), value) for name, value in fields.items() if value]
     rows += [("child", f"{child.id} {child.agent} {child.status}") for child in children]
+    rows += [("call", f"{one.call.name} ({one.call.id}): {one.state.replace('_', ' ')}") for one in calls]
     return [f"{name:<12} {value}" for name, value in rows]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TextIO, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
+from ekiden.dispatcher.journal.call_states import CallState, CallStates
 from ekiden.dispatcher.journal.run_paths import Path, Paths
 from ekiden.shared.ids import parent_of
 from ekiden.shared.records import Entry, JobRequested, Record
@@ -40,6 +41,9 @@ class JsonView:
         self._knows_above = above is not None or parent_of(job) is None
         self._paths = Paths(above or ("user",))
         self._request: Entry | None = None
+        self._calls = CallStates()
+        self._changed: dict[str, CallState] = {}
+        """Calls that the last entry changed."""
 
     def show(self, entry: Entry) -> None:
         """See ``View``. A delegated job's request waits for the entry that was written with it and tells its path."""
@@ -50,12 +54,14 @@ class JsonView:
         for one in filter(None, (self._request, entry)):
             fields = one.record.model_dump(mode="json", exclude_none=True)
             place = {"job": self._job, "seq": one.seq, "at_ms": one.at_ms, "run_path": self._paths.of(one.record.leg)}
-            self._write({"event": "record", **place, **fields})
+            states = {"states": self._changed} if one is entry and self._changed else {}
+            self._write({"event": "record", **place, **fields, **states})
         self._request = None
 
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
         self._paths.learn(entry)
+        self._changed = self._calls.note(entry.record)
 
     def below(self, job: str) -> "JsonView":
         """See ``View``."""
@@ -104,5 +110,6 @@ def _placed(record: type[BaseModel]) -> type[BaseModel]:
         "seq": (int, Field(description="The place in that journal, from 1.")),
         "run_path": (list[str], Field(description="The agents that led here, from the user; the last one acts.")),
         "at_ms": (int, Field(description="The server's clock, in ms since the epoch.")),
+        "states": (dict[str, CallState], Field(default={}, description="Calls that stand differently now, by id.")),
     }
     return create_model(f"{record.__name__}Event", __base__=record, __doc__=record.__doc__, **extra)

@@ -79,9 +79,11 @@ def _pool(pool: PoolView) -> list[str]:
 
 
 def _lag(pool: PoolView) -> str:
-    """Say how far the pool's event loop is behind, and whether it leaves messages in the queue because of that."""
+    """Say how far the pool's event loop is behind, if it leaves messages in the queue, how many calls are stuck."""
     lag = f"{pool.extra['lag_ms']} ms" if "lag_ms" in pool.extra else "-"
-    return f"{lag}, busy" if pool.extra.get("busy") == "yes" else lag
+    stuck = pool.extra.get("stuck_tools", "0")
+    notes = [lag, *(["busy"] if pool.extra.get("busy") == "yes" else []), *([f"{stuck} stuck"] if stuck != "0" else [])]
+    return ", ".join(notes)
 
 
 def _queue(queue: QueueView) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Any
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.notices import Notice, Notices, chain_text
 from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
+from ekiden.dispatcher.cli.views.tool_output import ToolOutput
+from ekiden.dispatcher.journal.call_states import OPEN, CallState, CallStates
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import ToolCall, ToolResult, Usage
 from ekiden.shared.once import Once
@@ -80,6 +82,8 @@ class TerminalView:
         self._began_ms: int | None = None
         self._turn: StreamedTurn | None = None
         self._answer = ""
+        self._tool_output = ToolOutput(output, indent)
+        self._changed: dict[str, CallState] = {}
         self._activity = "waiting"
         self._since = time.monotonic()
         self._shows: dict[type, Callable[[Any, Entry], None]] = {
@@ -98,18 +102,23 @@ class TerminalView:
             Retried: self._retried,
             Ended: self._ended,
         }
+        self._states = CallStates()
+        self._tells_states = verbose
         if verbose:
             self._shows[StateChanged] = lambda record, _: self._say(self._notices.state(record))
 
     def show(self, entry: Entry) -> None:
         """See ``View``."""
         self.learn(entry)
+        if self._tells_states:
+            self._tell_states(entry.record)
         if (show := self._shows.get(type(entry.record))) is not None:
             show(entry.record, entry)
 
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
         self._learn_tokens(entry.record)
+        self._changed = self._states.note(entry.record)
         match entry.record:
             case JobRequested():
                 self._began_ms = entry.at_ms
@@ -159,12 +168,29 @@ class TerminalView:
 
     def live(self, piece: LivePiece) -> None:
         """See ``View``."""
+        if piece.call:
+            self._live_of_tool(piece)
+            return
         self._since = time.monotonic()
         if self._turn is not None and (piece.restart or not self._turn.is_of(piece)):
             self._break_off()
         if self._turn is None:
             self._turn = StreamedTurn(self._out, self._agent(piece.leg), piece, thoughts=self._thoughts)
         self._turn.add(piece)
+
+    def _live_of_tool(self, piece: LivePiece) -> None:
+        """Show what a tool says, and at the bottom of the terminal how far it is."""
+        name = self._about(piece.leg, piece.call, "tool")
+        if piece.progress is not None:
+            self._now(f"{name} {piece.progress:.0%} {piece.text}".rstrip())
+            return
+        self._tool_output.add(piece.call, piece.text)
+
+    def _tell_states(self, record: Record) -> None:
+        for call_id, state in self._changed.items():
+            if state in OPEN:  # its end is told by itself
+                name = self._calls[record.leg, call_id].name
+                self._line("tool", f"{name} ({call_id}): {state.replace('_', ' ')}", "dim")
 
     def note(self, text: str) -> None:
         """See ``View``."""
@@ -242,6 +268,7 @@ class TerminalView:
             self.below(delegated.child).end_with(delegated.agent, result)
             return
         about = self._about(record.leg, result.call_id, result.name)
+        self._tool_output.end(result.call_id)
         failure = f": {preview(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
         # One that was broken off, or never began, was not measured.
         took = "" if result.is_error and not record.duration_ms else f" ({record.duration_ms} ms)"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rich.cells import set_cell_size
 
 from ekiden.dispatcher.cli.terminal.output import fitted
+from ekiden.dispatcher.journal.call_states import OPEN
 from ekiden.dispatcher.journal.story import Attempt, Leg, Step, StepKind, Story
 from ekiden.shared.records import RoutingStage
 from ekiden.shared.redaction import redact
@@ -72,6 +73,7 @@ def waterfall(story: Story, width: int, glyphs: Glyphs) -> Iterator[Line]:
     yield Line(canvas.cut(f"{f' {glyphs.arrow} '.join(story.chain)} {glyphs.dot} {_tokens(story)}"))
     yield canvas.axis()
     yield from canvas.legs(story)
+    yield from canvas.waiting_calls(story)
     if story.end is not None:
         is_done = story.end.status == "done"
         reason = story.end.reason if is_done else f"{story.end.reason}: {story.end.error or ''}"
@@ -142,6 +144,12 @@ class _Canvas:
                 yield from (Line(self.cut(f"    {_stage_text(stage)}"), "dim") for stage in step.stages)
                 if (child := story.children.get(step.child)) is not None:
                     yield from self.legs(child, f"{indent}    ")
+
+    def waiting_calls(self, story: Story) -> Iterator[Line]:
+        """Yield a line for each call that was made and does not run yet."""
+        for one in story.calls.last_turn:
+            if one.state in OPEN and one.state != "executing":
+                yield self.line(f"  {one.call.name}: {one.state.replace('_', ' ')}", None, [], _STYLES["tool"])
 
     def _attempt_bars(self, attempt: Attempt, now: int) -> list[_Bar]:
         end_ms = now if attempt.end_ms is None else attempt.end_ms
@@ -248,5 +256,5 @@ def _state(step: Step) -> str:
     if step.is_lost:
         return ": worker lost"
     if step.end_ms is None:
-        return ": running"
+        return ": executing"
     return f": error, {step.detail}" if step.is_error else ""

@@ -11,7 +11,14 @@ import pytest
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.doctor.durability_checks import losses
 from ekiden.dispatcher.cli.doctor.local_checks import agent_files, collector, mcp_servers, models, settings_files
-from ekiden.dispatcher.cli.doctor.server_checks import agents_served, clock, own_files, queues_served, versions
+from ekiden.dispatcher.cli.doctor.server_checks import (
+    agents_served,
+    clock,
+    own_files,
+    queues_served,
+    stuck_tools,
+    versions,
+)
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.clock import Jump
@@ -233,3 +240,9 @@ def test_a_key_of_ours_that_is_no_setting_is_told_and_others_keys_are_not(elsewh
     assert "'ekiden.model'" in found.text
     assert all(key in found.text for key in ("agents.autoRoute", "agents.routing.rule.threshold"))
     assert not any(key in found.text for key in ("lease_s", "prices", "theme", "overrides"))
+
+
+def test_many_calls_that_never_returned_are_told() -> None:
+    told = stuck_tools([PoolView(name, "worker", (), extra={"stuck_tools": count}) for name, count in
+                        (("fine", "4"), ("bad", "5"))] + [PoolView("old", "worker", ())])  # fmt: skip
+    assert [(one.check, one.text) for one in told] == [("tools", "5 calls never returned in bad")]

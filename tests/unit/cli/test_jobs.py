@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from ekiden.dispatcher.cli.main import app
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.records import JobRequested, Record
+from ekiden.shared.messages import Artifact, Message, ToolCall, ToolResult
+from ekiden.shared.records import JobRequested, ModelReplied, Record, ToolFinished, ToolStarted
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
@@ -212,3 +213,31 @@ def test_a_variable_that_cannot_be_kept_is_refused_before_anything_happens(valke
     assert there(valkey_url, scenario) == 0
     refused = CliRunner().invoke(app, ["submit", "x", "--state", "ticket", "--redis", valkey_url])
     assert "has no '='" in str(refused.exception)
+
+
+def test_a_job_shows_how_the_calls_of_its_turn_stand_and_writes_out_what_its_tools_made(
+    valkey_url: str,
+) -> None:
+    made = ToolCall(id="c1", name="draw"), ToolCall(id="c2", name="bash")
+    turn = ModelReplied(leg=1, turn=1, message=Message(role="model", parts=made))
+
+    async def scenario(stores: Stores, _: Client) -> str:
+        leg = await moved(stores, await submitted(stores), "lead")
+        ref = await stores.artifacts.keep(leg.lease.job, b"\x89PNG")
+        kept = Artifact(name="plot.png", mime="image/png", size=4, ref=str(ref))
+        result = ToolResult(call_id="c1", name="draw", content="drawn", artifacts=(kept,))
+        begun, done = ToolStarted(leg=1, call_id="c1", name="draw"), ToolFinished(leg=1, result=result)
+        await stores.jobs.append(leg.lease, "t", [turn, begun, done], used_ms=1, is_progress=True)
+        return leg.lease.job
+
+    job = there(valkey_url, scenario)
+    text = ekiden(valkey_url, "job", "show", job)
+    assert "call         draw (c1): success" in text
+    assert "call         bash (c2): scheduled" in text
+    assert json.loads(ekiden(valkey_url, "job", "show", job, "--json"))["calls"][1]["state"] == "scheduled"
+    assert ekiden(valkey_url, "job", "artifacts", job).split() == ["4", "image/png", "plot.png"]
+    assert json.loads(ekiden(valkey_url, "job", "artifacts", job, "--json"))[0]["name"] == "plot.png"
+    found = CliRunner().invoke(app, ["job", "artifacts", job, "plot.png", "--redis", valkey_url])
+    assert found.stdout_bytes == b"\x89PNG"
+    with pytest.raises(InvalidRequest, match=r"no artifact 'x': it has plot\.png"):
+        ekiden(valkey_url, "job", "artifacts", job, "x")

@@ -1,8 +1,8 @@
 """Which pieces of answers in the making still count."""
 
 from ekiden.dispatcher.journal.live_pieces import LivePieces
-from ekiden.shared.messages import Message
-from ekiden.shared.records import Ended, LegStarted, ModelReplied, Record, Retried
+from ekiden.shared.messages import Message, ToolResult
+from ekiden.shared.records import Ended, LegStarted, ModelReplied, Record, Retried, ToolFinished, ToolStarted
 from ekiden.shared.stores.views import LivePiece
 
 
@@ -44,3 +44,14 @@ def test_nothing_is_open_in_a_job_that_has_ended_until_it_is_retried() -> None:
     assert not found.is_open(piece(1, 2, 2))
     found = drafts(started(0), started(1), replied(1, 1), end, Retried(leg=1), started(1))
     assert found.is_open(piece(1, 1, 3)), "the void turn is written anew"
+
+
+def test_what_a_tool_shows_counts_while_it_runs() -> None:
+    shown = LivePiece(leg=1, turn=1, fence="2", text="x", call="c")
+    begun = ToolStarted(leg=1, call_id="c", name="bash")
+    over = ToolFinished(leg=1, result=ToolResult(call_id="c", name="bash", content="ok"))
+    before = (started(0), started(1), replied(1, 1))
+    assert not drafts(*before).is_open(shown)
+    assert drafts(*before, begun).is_open(shown)
+    assert not drafts(*before, begun, over).is_open(shown)
+    assert not drafts(*before, begun, started(1, attempt=2)).is_open(shown)

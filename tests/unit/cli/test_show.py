@@ -24,6 +24,7 @@ from ekiden.shared.records import (
     Refused,
     Routed,
     ToolFinished,
+    ToolStarted,
 )
 from ekiden.shared.stores.views import LivePiece
 
@@ -199,3 +200,38 @@ def test_a_note_stands_on_a_line_of_its_own() -> None:
     view.tick()
     stream.seek(0)
     assert stream.read() == "agent: half\n💡 the server is away\n"
+
+
+def shows(text: str, call_id: str = "c", progress: float | None = None) -> LivePiece:
+    return LivePiece(leg=1, fence="2", turn=1, text=text, call=call_id, progress=progress)
+
+
+def test_what_a_tool_shows_while_it_runs_comes_in_whole_lines() -> None:
+    call = ToolCall(id="c", name="bash", args={"command": "make"})
+    made = ModelReplied(leg=1, turn=1, message=Message(role="model", parts=(call,)))
+    done = ToolFinished(leg=1, result=ToolResult(call_id="c", name="bash", content="ok"), duration_ms=7)
+    begun = ToolStarted(leg=1, call_id="c", name="bash")
+    text = streamed(made, begun, shows("one\ntw"), shows("half", progress=0.5), shows("o\nthr"), done)
+    assert text == "  one\n  two\n  thr\n🔧 bash make (7 ms)\n"
+
+
+def test_a_verbose_view_tells_each_state_of_a_call() -> None:
+    calls = tuple(ToolCall(id=name, name=name) for name in ("ls", "bash"))
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    view = TerminalView(JOB, Output(stream), verbose=True)
+    for record in (
+        ModelReplied(leg=1, turn=1, message=Message(role="model", parts=calls)),
+        ToolStarted(leg=1, call_id="ls", name="ls"),
+        ToolFinished(leg=1, result=ToolResult(call_id="ls", name="ls", content="ok")),
+        LegSuspended(leg=1, cause="approval", delay_s=0),
+    ):
+        view.show(Entry(seq=1, at_ms=0, record=record))
+    stream.seek(0)
+    assert [line for line in stream.read().splitlines() if line.startswith("🔧")] == [
+        "🔧 ls (ls): validating",
+        "🔧 bash (bash): validating",
+        "🔧 ls (ls): executing",
+        "🔧 bash (bash): scheduled",
+        "🔧 ls (0 ms)",
+        "🔧 bash (bash): awaiting approval",
+    ]

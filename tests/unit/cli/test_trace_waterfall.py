@@ -124,7 +124,7 @@ def test_a_job_that_runs_is_drawn_up_to_now() -> None:
     entries = stored_journal()[:begun]
     lines = drawn(entries, now_ms=entries[0].at_ms + 20_000)
     assert "goes on · 20.0 s" in lines[0]
-    assert columns(line_of("bash: running", lines))[1] == 44
+    assert columns(line_of("bash: executing", lines))[1] == 44
     assert line_of("debugger (waited 305 ms, running)", lines)
 
 

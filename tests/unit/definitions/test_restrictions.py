@@ -16,6 +16,11 @@ from ekiden.shared.policy.tool_use import ToolUse
 
 FOREIGN = sorted((Path(__file__).parent / "foreign").glob("*.md"))
 ALL, SAFE = sorted(BUILTIN_TOOLS), sorted(SAFE_TOOLS)
+CHANGES = {"delete_file", "edit_file", "write_file"}
+READS = {"read_file", "read_many_files"}
+RISKY = set(ALL) - set(SAFE)
+ELSE = sorted({*SAFE, "git_commit", "web_fetch"})
+"""What is left without commands and without changes of files."""
 
 
 def said(agent: AgentDefinition, word: str) -> list[str]:
@@ -53,34 +58,34 @@ def test_no_file_is_widened_and_each_keeps_what_it_allows(file: Path) -> None:
         ("allow", ALL),
         ("ask", ALL),
         ("Deny", []),
-        ({"edit": "deny"}, [tool for tool in ALL if tool != "edit_file"]),
-        ({"write": "deny"}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"edit": "deny"}, [tool for tool in ALL if tool not in CHANGES]),
+        ({"write": "deny"}, [tool for tool in ALL if tool not in CHANGES]),
         ({"list": "deny"}, [tool for tool in ALL if tool != "ls"]),
         ({"BASH": "deny"}, [tool for tool in ALL if tool != "bash"]),
         ({"b*": "deny"}, [tool for tool in ALL if tool != "bash"]),
         ({"bash": {"*": "deny", "git *": "allow"}}, [tool for tool in ALL if tool != "bash"]),
         ({"bash": {"*": "allow", "rm *": "ask"}}, ALL),
-        ({"read": {"*": "allow", "*.env": "deny"}}, [tool for tool in ALL if tool != "read_file"]),
+        ({"read": {"*": "allow", "*.env": "deny"}}, [tool for tool in ALL if tool not in READS]),
         ({"read": "ask", "grep": {"*": "ask"}}, ALL),
         ({"*": "deny", "read": "allow"}, ["read_file"]),
         ({"read": "allow", "*": "deny"}, []),
         ({"*": "ask", "edit": "allow"}, ALL),
-        ({"edit": "deny", "*": "allow"}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"edit": "deny", "*": "allow"}, [tool for tool in ALL if tool not in CHANGES]),
         ({"external_directory": "deny"}, [tool for tool in ALL if tool != "bash"]),
         ({"edit": "sometimes"}, SAFE),
-        ({"edit": "sometimes", "read": "deny"}, [tool for tool in SAFE if tool != "read_file"]),
+        ({"edit": "sometimes", "read": "deny"}, [tool for tool in SAFE if tool not in READS]),
         ({"edit": "sometimes", "*": "deny"}, []),
-        ({"bash,edit": "deny"}, SAFE),
+        ({"bash,edit": "deny"}, ELSE),
         ({"bash|edit": "ask"}, ALL),
         ({"all": "deny"}, []),
         ({"edit": False}, SAFE),
         ({"edit": {}}, SAFE),
         ({}, ALL),
-        ([{"action": "edit", "resource": "*", "effect": "deny"}], [tool for tool in ALL if tool != "edit_file"]),
+        ([{"action": "edit", "resource": "*", "effect": "deny"}], [tool for tool in ALL if tool not in CHANGES]),
         ([{"action": "shell", "resource": "rm *", "effect": "ask"}], ALL),
         ([{"action": "*", "effect": "deny"}, {"action": "read", "effect": "allow"}], ["read_file"]),
         ([{"action": "edit"}], SAFE),
-        ([{"tool": ["bash", "edit"], "effect": "deny"}], SAFE),
+        ([{"tool": ["bash", "edit"], "effect": "deny"}], ELSE),
         ([{"action": ["bash", {"a": 1}], "effect": "deny"}], SAFE),
         ([3], SAFE),
         (["read", "bash"], ["bash", "read_file"]),
@@ -147,12 +152,12 @@ def test_a_mode_that_restricts_no_more_than_none_at_all_changes_nothing(mode: An
 @pytest.mark.parametrize(
     ("hooks", "tools"),
     [
-        ({"PreToolUse": [{"matcher": "Write|Edit"}]}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"PreToolUse": [{"matcher": "Write|Edit"}]}, [tool for tool in ALL if tool not in CHANGES]),
         ({"PreToolUse": [{"matcher": "Read"}]}, ALL),  # reading is safe
         ({"PreToolUse": [{"matcher": "mcp__.*"}]}, SAFE),
         ({"PreToolUse": [{"matcher": ""}]}, SAFE),
         ({"PreToolUse": {"matcher": "*"}}, SAFE),
-        ({"BeforeTool": [{"matcher": "file"}]}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"BeforeTool": [{"matcher": "file"}]}, [tool for tool in ALL if tool not in CHANGES]),
         ({"BeforeTool": []}, ALL),
         ({"BeforeModel": [{"command": "x"}]}, SAFE),
         ({"PostToolUse": [{"matcher": "Bash"}], "Stop": [{"command": "x"}]}, ALL),
@@ -211,13 +216,13 @@ def test_what_restricts_within_a_field_that_nobody_knows_is_not_lost(value: Any,
         ("bash", {"bash"}),
         ("Shell", {"bash"}),
         ("run-command", {"bash"}),
-        ("write", {"edit_file"}),
-        ("read", {"read_file"}),
-        ("writable", {"bash", "edit_file"}),
-        ("canWrite", {"bash", "edit_file"}),
-        ("can_execute", {"bash", "edit_file"}),
-        ("allowShell", {"bash", "edit_file"}),
-        ("is-editable", {"bash", "edit_file"}),
+        ("write", CHANGES),
+        ("read", READS),
+        ("writable", RISKY),
+        ("canWrite", RISKY),
+        ("can_execute", RISKY),
+        ("allowShell", RISKY),
+        ("is-editable", RISKY),
     ],
 )
 def test_a_field_that_permits_and_says_no_takes_away(key: str, lost: set[str], said: Any) -> None:
@@ -242,7 +247,7 @@ def test_a_field_about_something_else_changes_nothing(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["excludeTools", "exclude-tools", "deniedTools", "forbidden_tools", "disabledTools"])
 def test_forbidden_tools_have_many_names(key: str) -> None:
-    assert permitted(**{key: "Bash Write"}) == [tool for tool in ALL if tool not in ("bash", "edit_file")]
+    assert permitted(**{key: "Bash Write"}) == [tool for tool in ALL if tool not in {"bash", *CHANGES}]
 
 
 def test_a_restriction_is_told_by_its_own_line(tmp_path: Path) -> None:
@@ -262,9 +267,9 @@ def test_what_forbids_and_cannot_be_read_at_all_is_an_error() -> None:
     ("name", "forbidden"),
     [
         ("bash", ["bash"]),
-        ("Write", ["edit_file"]),
+        ("Write", ["delete_file", "edit_file", "write_file"]),
         ("search", ["grep", "search"]),
-        ("WebFetch", ["WebFetch"]),
+        ("WebFetch", ["web_fetch"]),
         ("*", ["*"]),
         ("mcp__github__merge", ["mcp__github__merge", "mcp.github.merge"]),
         ("mcp_github_merge", ["mcp_github_merge", "mcp.github?merge"]),

@@ -11,6 +11,9 @@ from ekiden.workers.tools.registry import BUILTIN, builtin_registry
 
 ALL = sorted(BUILTIN_TOOLS)
 SAFE = sorted(SAFE_TOOLS)
+CHANGES = ["delete_file", "edit_file", "write_file"]
+READS = ["read_file", "read_many_files"]
+ELSE = sorted({*SAFE, "git_commit", "web_fetch"})
 
 
 def agent(**fields: Any) -> AgentDefinition:
@@ -30,16 +33,16 @@ def notes_of(tools: Any) -> list[str]:
 def test_the_names_are_those_of_the_workers_tools() -> None:
     assert {tool.name for tool in BUILTIN} == BUILTIN_TOOLS
     assert all(tools_meant(name) == [name] for name in BUILTIN_TOOLS)
-    assert tools_meant("WRITE") == tools_meant("write") == tools_meant("Write") == ["edit_file"]
+    assert tools_meant("WRITE") == tools_meant("write") == tools_meant("Write") == ["write_file"]
 
 
 @pytest.mark.parametrize(
     ("tools", "names"),
     [
-        ("Read, Write, Edit, MultiEdit", ["edit_file", "read_file"]),
+        ("Read, Write, Edit, MultiEdit", ["edit_file", "read_file", "write_file"]),
         (["Bash", "Grep", "Glob", "LS"], ["bash", "glob", "grep", "ls"]),
         (["read_file", "list_directory", "run_shell_command"], ["bash", "ls", "read_file"]),
-        (["search_file_content", "grep_search", "replace", "write_file"], ["edit_file", "grep"]),
+        (["search_file_content", "grep_search", "replace", "write_file"], ["edit_file", "grep", "write_file"]),
         (["read", "search", "execute"], ["bash", "grep", "read_file"]),
         ("Read,\nGrep,", ["grep", "read_file"]),
         ("*", ALL),
@@ -48,7 +51,7 @@ def test_the_names_are_those_of_the_workers_tools() -> None:
         (None, SAFE),
         ("Bash(*), Read()", ["bash", "read_file"]),
         ({"bash": False}, SAFE),
-        ({"read": False}, [name for name in SAFE if name != "read_file"]),
+        ({"read": False}, [name for name in SAFE if name not in READS]),
         ({"deny": ["ls"]}, [name for name in SAFE if name != "ls"]),
         ("Read Grep Glob", ["glob", "grep", "read_file"]),
         ("Bash(git:*) Bash(jq:*) Read", ["read_file"]),
@@ -58,7 +61,7 @@ def test_the_names_are_those_of_the_workers_tools() -> None:
         (["*", "except", "bash"], SAFE),
         (["*", "-", "bash"], SAFE),
         (["*", "!(bash)"], SAFE),
-        (["*", "!bash,edit"], SAFE),
+        (["*", "!bash,edit"], ELSE),
         (["*", "!!bash"], [name for name in ALL if name != "bash"]),
         (["*", "!`Bash`"], [name for name in ALL if name != "bash"]),
         (["*", "`!Bash`"], [name for name in ALL if name != "bash"]),
@@ -68,10 +71,10 @@ def test_the_names_are_those_of_the_workers_tools() -> None:
         (["*", "not:bash"], [name for name in ALL if name != "bash"]),
         ("*, except bash", [name for name in ALL if name != "bash"]),
         (["*", "!all"], []),
-        (["*", "WebFetch", "mcp__x__y", "read*"], ALL),
+        (["*", "WebSearch", "mcp__x__y", "read*"], ALL),
         (["bash", "no_op"], ["bash"]),
-        ({"*": True, "bash,edit": False}, SAFE),
-        ({"allow": "*", "deny": ["bash;edit"]}, SAFE),
+        ({"*": True, "bash,edit": False}, ELSE),
+        ({"allow": "*", "deny": ["bash;edit"]}, ELSE),
         ("all tools except bash", []),
         ("Everything Except Bash", []),
         ({"read": True, "write": False}, ["read_file"]),
@@ -105,20 +108,20 @@ def test_a_narrowed_tool_is_not_given_whole() -> None:
 @pytest.mark.parametrize(
     ("value", "lost"),
     [
-        (["Bash, Read"], ["bash", "read_file"]),
-        (["Bash,Read"], ["bash", "read_file"]),
-        ("Bash;Read", ["bash", "read_file"]),
-        ("Bash|Read", ["bash", "read_file"]),
-        ("Bash/Read", ["bash", "read_file"]),
-        ("Bash(rm);Read", ["bash", "read_file"]),
-        ("`Bash`, 'Read'", ["bash", "read_file"]),
+        (["Bash, Read"], ["bash", *READS]),
+        (["Bash,Read"], ["bash", *READS]),
+        ("Bash;Read", ["bash", *READS]),
+        ("Bash|Read", ["bash", *READS]),
+        ("Bash/Read", ["bash", *READS]),
+        ("Bash(rm);Read", ["bash", *READS]),
+        ("`Bash`, 'Read'", ["bash", *READS]),
         ("\u201cBash\u201d", ["bash"]),
-        ("`Bash, Read`", ["bash", "read_file"]),
+        ("`Bash, Read`", ["bash", *READS]),
         ("all", ALL),
         ("Everything", ALL),
         ("lookup_order, B?sh, mcp.github.*, mcp__x__*", ["bash"]),
         ("none", []),
-        ("no-bash, _Read_", ["bash", "read_file"]),
+        ("no-bash, _Read_", ["bash", *READS]),
         ("BashTool, read_file_tool", ["bash", "read_file"]),
         ("tools, no_op", []),
     ],
@@ -157,7 +160,7 @@ def test_what_forbids_and_cannot_be_read_leaves_safe_tools_and_is_told(value: st
     rules = agent(tools="*", **forms[form]).tools
 
     assert rules is not None
-    assert [name for name in ALL if rules.permits(name)] in (SAFE, [name for name in SAFE if name != "read_file"])
+    assert [name for name in ALL if rules.permits(name)] in (SAFE, [name for name in SAFE if name not in READS])
     assert "the agent has no tool beyond the safe ones" in rules.narrowed[0]
 
 
@@ -175,7 +178,7 @@ def test_a_narrow_ban_bans_the_tool() -> None:
 
 
 def test_tools_of_other_programs_are_kept_and_never_waited_for() -> None:
-    read = agent(tools="Read, WebFetch, mcp__github__list_issues, mcp__linear, google_web_search, DiffblueCover/*")
+    read = agent(tools="Read, WebSearch, mcp__github__list_issues, mcp__linear, google_web_search, DiffblueCover/*")
 
     assert read.tools is not None
     assert builtin_registry(workspace=True).missing(read.tools.allow or ()) == ()
@@ -187,9 +190,9 @@ def test_tools_of_other_programs_are_kept_and_never_waited_for() -> None:
 
 
 def test_all_unknown_tools_are_told_in_one_warning() -> None:
-    [note] = notes_of("WebFetch, Task, TodoWrite, WebFetch")
+    [note] = notes_of("WebSearch, Task, TodoWrite, WebSearch")
 
-    assert "'WebFetch', 'Task', 'TodoWrite'." in note
+    assert "'WebSearch', 'Task', 'TodoWrite'." in note
 
 
 def test_tools_in_our_own_style_are_waited_for() -> None:
@@ -198,7 +201,7 @@ def test_tools_in_our_own_style_are_waited_for() -> None:
     assert read.tools == ToolRules(allow=("lookup_order", "mcp.github.*", "read_*"))
     assert notes_of(["lookup_order"]) == []
     assert not is_foreign("lookup_order")
-    assert is_foreign("WebFetch")
+    assert is_foreign("WebSearch")
 
 
 def test_a_file_for_another_program_is_not_kept_waiting_for_its_tools() -> None:
@@ -223,7 +226,7 @@ def test_a_file_for_another_program_is_not_kept_waiting_for_its_tools() -> None:
 )
 @pytest.mark.parametrize("value", ["Write, Bash", ["Write", "Bash"]])
 def test_forbidden_tools_are_read_in_every_spelling(key: str, value: Any) -> None:
-    assert permitted(**{key: value}) == ["glob", "grep", "ls", "read_file", "set_state"]
+    assert permitted(**{key: value}) == SAFE
     assert key not in agent(**{key: value}).extra
 
 
@@ -264,7 +267,7 @@ def test_of_several_words_on_untrusted_text_the_stricter_counts(one: str, other:
 def test_what_permissions_deny_altogether_is_forbidden() -> None:
     permission = {"edit": "deny", "bash": {"*": "deny"}, "read": "ask"}
 
-    assert permitted(permission=permission) == ["glob", "grep", "ls", "read_file", "set_state"]
+    assert permitted(permission=permission) == SAFE
     assert agent(permission=permission).extra == {"permission": permission}
 
 

@@ -22,7 +22,9 @@ from ekiden.shared.trust.store import remember
 from ekiden.workers.tools.base import Tool, ToolContext
 from ekiden.workers.tools.builtin.editing import edit_file
 from ekiden.workers.tools.builtin.files import ls, read_file
+from ekiden.workers.tools.builtin.many_files import read_many_files
 from ekiden.workers.tools.builtin.searching import glob, grep
+from ekiden.workers.tools.builtin.writing import delete_file, write_file
 from ekiden.workers.tools.protected_paths import BUILTIN_PLACES, Protected
 from tests.unit.tools.conftest import Use
 
@@ -328,14 +330,24 @@ PATHS = st.builds(
     st.lists(st.sampled_from(ODD) | st.text(max_size=8), max_size=8),
     st.sampled_from(["", "", "", "/", "/.", "/..", "/" + "y" * 5_000]),
 )
-CALLS = st.sampled_from(["read", "list", "grep", "glob", "create", "edit"])
+CALLS: dict[str, tuple[Tool, dict[str, Any]]] = {
+    "read": (read_file, {}),
+    "list": (ls, {}),
+    "grep": (grep, {"pattern": "outer|secret"}),
+    "glob": (glob, {"pattern": "**"}),
+    "read many": (read_many_files, {"include": ["**"]}),
+    "create": (edit_file, {"old": "", "new": "written"}),
+    "edit": (edit_file, {"old": "e", "new": "written", "replace_all": True}),
+    "write": (write_file, {"content": "written"}),
+    "delete": (delete_file, {}),
+}
 
 
 @pytest.mark.usefixtures("way")
 @settings(
     deadline=5_000, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(path=PATHS, call=CALLS)
+@given(path=PATHS, call=st.sampled_from(sorted(CALLS)))
 def test_whatever_path_a_model_gives_nothing_outside_is_read_or_changed_and_nothing_read_only_changed(
     cwd: Path, use: Use, path: str, call: str
 ) -> None:
@@ -346,19 +358,10 @@ def test_whatever_path_a_model_gives_nothing_outside_is_read_or_changed_and_noth
     path = path.replace("{root}", str(cwd.parent)).replace("{outside}", str(top / "outside"))
     said = ""
     try:
-        match call:
-            case "read":
-                said = use(read_file, path=path)
-            case "list":
-                said = use(ls, path=path)
-            case "grep":
-                said = use(grep, path=path, pattern="outer|secret")
-            case "glob":
-                said = use(glob, path=path, pattern="**")
-            case "create":
-                use(edit_file, path=path or "?", old="", new="written")
-            case "edit":
-                use(edit_file, path=path or "?", old="e", new="written", replace_all=True)
+        tool, args = CALLS[call]
+        said = use(tool, path=path if tool.read_only else path or "?", **args)
+        if not tool.read_only:  # a diff tells what was there: within
+            said = ""
     except (ToolError, ValidationError) as error:  # which the gate tells the model
         said = str(error).replace(repr(path), "")
     assert "outer words" not in said

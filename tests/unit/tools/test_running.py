@@ -4,6 +4,7 @@ import asyncio
 import re
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ class Away(Memory):
         raise StoreUnavailable("the server does not answer")
 
 
-def run(one: Tool, context: ToolContext, runner: ToolRunner | None = None, **args: object) -> ToolResult:
+def run(one: Tool, context: ToolContext, runner: ToolRunner | None = None, **args: Any) -> ToolResult:
     made = ToolCall(id="c1", name=one.name, args=args)
     return asyncio.run((runner or ToolRunner([one])).run(made, context))
 
@@ -107,8 +108,8 @@ def test_calls_that_never_return_hold_no_places_and_are_counted(context: ToolCon
         assert (await runner.run(ToolCall(id="w", name="work"), context)).content == "done"
         may_end.set()
         async with asyncio.timeout(LONG_S):
-            while runner.stuck:
-                await asyncio.sleep(0.01)  # threads end, no event tells
+            while runner.stuck:  # noqa: ASYNC110 - a thread that ends tells nobody
+                await asyncio.sleep(0.01)
 
     asyncio.run(scenario())
 
@@ -213,7 +214,7 @@ def test_what_is_short_enough_refers_to_nothing(context: ToolContext) -> None:
         ({"ref": "r1"}, "is no text \\(3 bytes\\)"),
     ],
 )
-def test_reading_what_is_not_there_is_told(args: dict[str, object], said: str, context: ToolContext) -> None:
+def test_reading_what_is_not_there_is_told(args: dict[str, Any], said: str, context: ToolContext) -> None:
     outputs = Memory()
     outputs.kept = {"r0": "hello", "r1": b"\0\1\2"}
     result = run(read_output, replace(context, outputs=outputs), **args)
@@ -252,7 +253,7 @@ def test_artifacts_are_kept_and_named_in_the_result(context: ToolContext) -> Non
     ],
 )
 def test_an_artifact_without_a_name_for_a_file_or_without_bounds_is_refused(
-    args: dict[str, object], said: str, context: ToolContext
+    args: dict[str, Any], said: str, context: ToolContext
 ) -> None:
     result = run(draw, replace(context, outputs=Memory()), **args)
     assert (result.is_error, said in result.content, result.artifacts) == (True, True, ())

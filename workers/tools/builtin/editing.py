@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.builtin.diff import short_difference
+from ekiden.workers.tools.builtin.edit_correction import corrected
 from ekiden.workers.tools.builtin.edit_hints import why_ambiguous, why_missing
 from ekiden.workers.tools.builtin.paths import Place, place_of, require_writable, shown
 from ekiden.workers.tools.builtin.text_file import MAX_BYTES, TextFile, line_end, read_text, write_text
@@ -50,15 +51,17 @@ def _create(place: Place, args: EditFile, context: ToolContext) -> str:
 
 def _replace(place: Place, args: EditFile, context: ToolContext) -> str:
     before = read_text(place, context)
-    found = _places(args.old, before.content)
+    found, new, note = _places(args.old, before.content), args.new, ""
+    if not found and (meant := corrected(args.old, args.new, before.content)) is not None:
+        found, new, note = [(meant.start, meant.end)], meant.new, f" (corrected: {meant.why})"
     _check(args, before, found)
-    after = _replaced(before.content, found, args.new)
+    after = _replaced(before.content, found, new)
     if after == before.content:
         raise ToolError(f"nothing to change in {args.path!r}: 'old' and 'new' are the same text")
     write_text(place, before.with_content(after), context)
     name = shown(place.real, context)
     summary = f"edited {name}" if len(found) == 1 else f"edited {name}: {len(found)} replacements, the first of them:"
-    return f"{summary}\n{short_difference(before.content, _replaced(before.content, found[:1], args.new), name)}"
+    return f"{summary}{note}\n{short_difference(before.content, _replaced(before.content, found[:1], new), name)}"
 
 
 def _places(old: str, content: str) -> list[_Span]:

@@ -26,7 +26,7 @@ from ekiden.workers.tools.builtin.patterns import compiled
 from ekiden.workers.tools.builtin.safe_open import folder_below, folder_held, open_regular, read_all
 from ekiden.workers.tools.builtin.text_file import MAX_BYTES, TextFile
 
-__all__ = ["glob", "grep"]
+__all__ = ["Visited", "encoded", "glob", "grep", "text_of"]
 
 _MAX_PATHS = 500
 _MAX_MATCHES = 500
@@ -57,9 +57,9 @@ def glob(args: Glob, context: ToolContext) -> str:
         raise ToolError(f"the pattern {args.pattern!r} must be relative and without '..': name the folder in path")
     place = place_of(args.path, context)
     with opened_folder(place, context):  # which says what else is there
-        visited = _Visited(files_under(place))
+        visited = Visited(files_under(place))
     expression = compiled(glob_expression(args.pattern), named=args.pattern)
-    found = [file.path for file in visited if expression.search(_encoded(file.path))]
+    found = [file.path for file in visited if expression.search(encoded(file.path))]
     lines = sorted(shown(place.real / path, context) for path in found)
     notes = visited.notes
     if len(lines) > _MAX_PATHS:
@@ -87,7 +87,7 @@ def grep(args: Grep, context: ToolContext) -> str:
     """Return the matching lines of all text files under a path."""
     expression = compiled(args.pattern)
     place = place_of(args.path, context)
-    visited = _Visited(_files_at(place, context), args.include)
+    visited = Visited(_files_at(place, context), args.include)
     found = _matches(expression, visited, lambda path: shown(place.real / path, context))
     lines = list(islice(found, _MAX_MATCHES))
     notes = visited.notes
@@ -98,7 +98,7 @@ def grep(args: Grep, context: ToolContext) -> str:
     return "\n".join(lines + notes)
 
 
-class _Visited:
+class Visited:
     """The files of one search, up to a number and a time; afterwards ``notes`` says what was left out."""
 
     def __init__(self, files: Iterator[Found], include: str | None = None) -> None:
@@ -110,9 +110,11 @@ class _Visited:
 
     @property
     def notes(self) -> list[str]:
+        """What was left out, line by line."""
         return list(self._left_out)
 
     def note(self, text: str) -> None:
+        """Say what was left out, once."""
         self._left_out[f"({text})"] = None
 
     @property
@@ -135,7 +137,7 @@ class _Visited:
     def _is_included(self, file: Found) -> bool:
         if self._include is None:
             return True
-        return self._include.search(_encoded(file.name if self._by_name else file.path or file.name)) is not None
+        return self._include.search(encoded(file.name if self._by_name else file.path or file.name)) is not None
 
 
 def _files_at(place: Place, context: ToolContext) -> Iterator[Found]:
@@ -149,10 +151,10 @@ def _files_at(place: Place, context: ToolContext) -> Iterator[Found]:
         yield Found(folder, place.names[-1], "")
 
 
-def _matches(expression: Pattern, files: _Visited, named: Callable[[str], str]) -> Iterator[str]:
+def _matches(expression: Pattern, files: Visited, named: Callable[[str], str]) -> Iterator[str]:
     most = _MAX_WORK // expression.programsize
     for file in files:
-        text = _text_of(file)
+        text = text_of(file)
         for number, line in enumerate(text.utf8.split(b"\n") if text else (), 1):
             if number % _LINES_A_LOOK == 0 and files.is_over:
                 return
@@ -162,7 +164,7 @@ def _matches(expression: Pattern, files: _Visited, named: Callable[[str], str]) 
                 yield f"{named(file.path)}:{number}:{_cut(line.decode(errors='replace').removesuffix(chr(13)))}"
 
 
-def _text_of(file: Found) -> TextFile | None:
+def text_of(file: Found) -> TextFile | None:
     """Return the text of ``file``, or None for what a search passes over: links, pipes, binary, huge, unreadable."""
     try:
         opened = open_regular(file.folder, file.name)
@@ -180,6 +182,6 @@ def _cut(line: str) -> str:
     return line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]} (cut)"
 
 
-def _encoded(name: str) -> bytes:
+def encoded(name: str) -> bytes:
     """Return a name as patterns read it: RE2 finds nothing in bytes that are no UTF-8."""
     return printable(name).encode()

@@ -14,7 +14,7 @@ from ekiden.workers.tools.builtin.subprocesses import run_confined
 
 __all__ = ["bash", "environment"]
 
-_MAX_CHARS = 30_000
+_MAX_CHARS = 1_000_000
 
 
 class Bash(BaseModel):
@@ -28,7 +28,7 @@ class Bash(BaseModel):
     timeout_s: float = Field(default=120, ge=1, le=600, description="Seconds until it is ended.")
 
 
-@tool(Bash, needs_workspace=True, starts_commands=True)
+@tool(Bash, needs_workspace=True, timeout_s=660, max_chars=30_000, starts_commands=True)
 async def bash(args: Bash, context: ToolContext) -> str:
     """Run a shell command; a non-zero exit code is an answer, not an error."""
     try:

@@ -149,7 +149,7 @@ def test_replaces_all_when_asked(cwd: Path, use: Use) -> None:
     ("old", "expected"),
     [
         ("return self.totl", r"no line 'return self.totl'; nearest lines:\n3\t        return self.total$"),
-        ("def sum(self):\n\treturn self.total", r"other white space.*\n2\t    def sum\(self\):$"),
+        ("return self.total\ndef sum(self):", r"in another order:\n3\t        return self.total$"),
         ("2\t    def sum(self):", "leave out the line numbers"),
         ("something quite different", "read the file again"),
         ("\n\n\n", "only white space"),
@@ -238,3 +238,39 @@ def test_keeps_the_diff_of_a_large_change_short(cwd: Path, use: Use) -> None:
     assert len(text) < 1_000
     whole = "x\n" * 4_999 + "x"
     assert "too long to show" in use(edit_file, path="new.txt", old=whole, new="y\n" * 3_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "after"),
+    [
+        ("class A:\n    def f(self):\n        return 1\n", "def f(self):\n    return 1", "def f(self):\n    return 2\n",
+         "class A:\n    def f(self):\n        return 2\n"),
+        ("if a:\n\treturn sums\n", "if a:\n    return sums", "if a:\n    return 0", "if a:\n    return 0\n"),
+        ("x = foo( a,  b )\n", "foo(a, b)", "foo(b, a)", "x = foo(b, a)\n"),
+        ('say("one\\n")\nend\n', 'say(\\"one\\\\n\\")', 'say(\\"two\\\\n\\")', 'say("two\\n")\nend\n'),
+        ("first line\nsecond line\n", "first line\\nsecond line", "one\\ntwo", "one\ntwo\n"),
+    ],
+)  # fmt: skip
+def test_an_edit_that_misses_by_white_space_or_escapes_is_corrected_and_says_so(
+    text: str, old: str, new: str, after: str, cwd: Path, use: Use
+) -> None:
+    (cwd / "a.py").write_text(text)
+    said = use(edit_file, path="a.py", old=old, new=new)
+    assert (cwd / "a.py").read_text() == after
+    assert said.startswith("edited a.py (corrected: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("    return total\n  return total\n", "return  total"),  # two places
+        ("a b\n", "a  b"),  # too little to be sure
+        ("return totals\n", "return  total + 1"),
+        ("say(1)\nsay(1)\n", "say(1)\\n\\n"),
+    ],
+)
+def test_an_edit_that_may_mean_several_places_or_none_is_refused(text: str, old: str, cwd: Path, use: Use) -> None:
+    (cwd / "a.py").write_text(text)
+    with pytest.raises(ToolError, match="does not occur"):
+        use(edit_file, path="a.py", old=old, new="x")
+    assert (cwd / "a.py").read_text() == text

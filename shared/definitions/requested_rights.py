@@ -60,7 +60,7 @@ def without_rights(agent: AgentDefinition, users: Names) -> AgentDefinition:
     meant = tuple(tool for tool in sorted(SAFE_TOOLS) if tool not in named and agent.permits(tool))
     changed: dict[str, Any] = {
         # What a pattern means is not waited for.
-        "tools": rules.model_copy(update={"allow": named, "unknown": meant, "network": False}),
+        "tools": rules.model_copy(update={"allow": named, "unknown": meant, "network": rules.network and None}),
         "handoffs": tuple(rule for rule in agent.handoffs if not users.would_lose(rule.to)),
         "extra": {key: value for key, value in agent.extra.items() if key not in _RISKY_FIELDS},
     }

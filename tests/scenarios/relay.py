@@ -30,6 +30,7 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.registry import Registry
 from ekiden.workers.tools.tool_runner import ToolRunner
@@ -154,6 +155,7 @@ class Relay:
         root: Path | None = None,
         lease_s: float = 30.0,
         after_untrusted: AfterUntrusted = "allow",
+        sandbox: Sandbox = OFF,
     ) -> None:
         self.stores = stores
         self._catalog = catalog
@@ -167,6 +169,7 @@ class Relay:
             workspace_root=root,
             after_untrusted=after_untrusted,
             env=for_tools(os.environ),
+            sandbox=sandbox,
             tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
         )
         leases = Leases(lease_s)

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
@@ -252,7 +253,7 @@ class Listeners:
 
         threading.Thread(target=listen, daemon=True).start()
         self._servers = [*getattr(self, "_servers", []), server]
-        return server.getsockname()
+        return cast("tuple[str, int]", server.getsockname())
 
     def close(self) -> None:
         for server in self._servers:

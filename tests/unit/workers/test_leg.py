@@ -226,7 +226,10 @@ def test_commands_of_a_child_reach_a_network_only_where_those_of_all_above_do(
         return "seen"
 
     async def scenario(stores: Stores) -> Story:
-        front = [{"name": "lead", "subagents": ["solo"], "network": leader}, {"name": "solo", "network": child}]
+        front: list[dict[str, Any]] = [
+            {"name": "lead", "subagents": ["solo"], "network": leader},
+            {"name": "solo", "network": child},
+        ]
         agents = [{key: value for key, value in one.items() if value is not None} for one in front]
         delegated = call("c1", "delegate_to_solo", objective="look")
         model = Replies({"lead": [calls(delegated), said("ok")], "solo": [calls(call("c2", "look")), said("ok")]})

@@ -68,7 +68,7 @@ def without_rights(agent: AgentDefinition, users: Names) -> AgentDefinition:
             update={
                 "allow": named,
                 "unknown": meant,
-                "network": False,
+                "network": rules.network and None,
                 "auto_approve": _without_levels(rules),
             }
         ),

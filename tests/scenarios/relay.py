@@ -31,6 +31,7 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.registry import Registry
 from ekiden.workers.tools.tool_runner import ToolRunner
@@ -159,6 +160,7 @@ class Relay:
         lease_s: float = 30.0,
         after_untrusted: AfterUntrusted = "allow",
         policy: Policy = ASKS_NOBODY,
+        sandbox: Sandbox = OFF,
     ) -> None:
         self.stores = stores
         self._catalog = catalog
@@ -173,6 +175,7 @@ class Relay:
             after_untrusted=after_untrusted,
             env=for_tools(os.environ),
             policy=policy,
+            sandbox=sandbox,
             tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
             artifacts=stores.artifacts,
         )

@@ -48,7 +48,7 @@ async def choose(settings: Settings, env: Mapping[str, str]) -> Sandbox:
     if wish == "off":
         return replace(bare, why="tools.sandbox is 'off'")
     shown = programs(env, settings.tools_readable)
-    problems = []
+    problems: list[str] = []
     for sandbox in _candidates(replace(bare, programs=tuple(shown)), wish):
         if not (problem := await _problem_of(sandbox, env)):
             return replace(sandbox, why="; ".join(problems))

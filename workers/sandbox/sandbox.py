@@ -40,7 +40,7 @@ class Sandbox:
 
     @property
     def holds(self) -> bool:
-        """Whether files, processes and the network are all kept from commands."""
+        """Whether files and networks are kept from commands; see ``openings`` for all the rest."""
         return self.mechanism == "bubblewrap" or (self.mechanism == "landlock" and self.has_filter)
 
     def confinement(self, place: Place, *, network: bool, further: Sequence[Readable] = ()) -> Confinement:

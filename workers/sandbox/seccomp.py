@@ -11,6 +11,7 @@ import struct
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 __all__ = ["LOCAL", "NETWORK", "is_available", "program"]
 
@@ -89,7 +90,8 @@ def is_available() -> bool:
     return sys.platform == "linux" and sys.byteorder == "little" and platform.machine() in _MACHINES
 
 
-def program(families: Collection[int]) -> bytes:
+@cache
+def program(families: frozenset[int]) -> bytes:
     """Return the filter that allows sockets of these address families."""
     machine = _MACHINES[platform.machine()]
     return b"".join(struct.pack("=HBBI", *one) for one in _instructions(machine, families))

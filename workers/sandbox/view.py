@@ -12,11 +12,8 @@ __all__ = ["DEVICES", "Place", "Readable", "interpreter_of", "programs"]
 DEVICES = ("null", "zero", "full", "random", "urandom")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 _ETC = (
-    "alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies debian_version default/locale "
-    "fonts gai.conf gitattributes gitconfig group host.conf hostname hosts inputrc ld.so.cache ld.so.conf "
-    "ld.so.conf.d locale.alias locale.conf localtime login.defs lsb-release magic mime.types mke2fs.conf networks "
-    "nsswitch.conf os-release passwd perl pki/tls/certs pki/ca-trust profile profile.d protocols resolv.conf services "
-    "shells ssl/certs ssl/openssl.cnf terminfo timezone"
+    "alternatives fonts gitconfig group host.conf hosts ld.so.cache localtime mime.types nsswitch.conf os-release "
+    "passwd pki/ca-trust pki/tls/certs protocols resolv.conf services ssl/certs ssl/openssl.cnf timezone"
 )
 """Of ``/etc`` what programs need to start. Not what administrators put there: keys, passwords, settings of services."""
 _TREES = ("VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "NVM_DIR", "PYENV_ROOT", "RUSTUP_HOME", "NODE_PATH")
@@ -69,7 +66,7 @@ def programs(env: Mapping[str, str], further: Sequence[Path] = ()) -> list[Reada
     etc = [Path("/etc", name) for name in _ETC.split()]
     ours = [*map(Path, _SYSTEM), *etc, *filter(_is_narrow, named), *further]
     found = [path for path in dict.fromkeys(ours) if os.path.exists(path)]  # noqa: PTH110 - which never raises
-    return [Readable(path, Path(os.path.realpath(path))) for path in found]
+    return _without_parts([Readable(path, Path(os.path.realpath(path))) for path in found])
 
 
 def interpreter_of(environment: Path, root: Path) -> list[Readable]:
@@ -83,6 +80,16 @@ def interpreter_of(environment: Path, root: Path) -> list[Readable]:
         return []
     parts = [base / part for part in _PARTS]
     return [Readable(part, part) for part in parts if os.path.isdir(part) and not os.path.islink(part)]  # noqa: PTH112, PTH114 - likewise
+
+
+def _without_parts(found: list[Readable]) -> list[Readable]:
+    """Leave out what lies in another one that is shown: each costs a command a mount."""
+    whole = [one.path for one in found if one.path == one.real]
+    return [one for one in found if not any(_is_in(one.path, top) and one.real.is_relative_to(top) for top in whole)]
+
+
+def _is_in(path: Path, top: Path) -> bool:
+    return path != top and path.is_relative_to(top)
 
 
 def _is_narrow(path: Path) -> bool:

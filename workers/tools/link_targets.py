@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ekiden.workers.tools.protected_paths import BUILTIN_PLACES
 
-__all__ = ["link_targets_of"]
+__all__ = ["led_to_by_git", "link_targets_of", "links_in"]
 
 _GIT = ".git"
 _DEPTH = 2
@@ -27,21 +27,23 @@ def link_targets_of(top: Path) -> Iterator[tuple[Path, Path]]:
         place = top / name
         if place.is_symlink() or place.parent.is_symlink():
             yield place, Path(os.path.realpath(place))
-        for link in islice(_links_in(place, _DEPTH), _MAX_ENTRIES):
+        for link in islice(links_in(place), _MAX_ENTRIES):
             yield link, Path(os.path.realpath(link))
-    yield from _led_to_by_git(top)
+    yield from led_to_by_git(top)
 
 
-def _links_in(folder: Path, depth: int) -> Iterator[Path]:
+def links_in(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
+    """Yield the links in a folder, and so many levels below it."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in islice(entries, _MAX_ENTRIES):
             if entry.is_symlink():
                 yield Path(entry.path)
             elif depth > 1 and entry.name not in _PASSED_OVER and entry.is_dir():
-                yield from _links_in(Path(entry.path), depth - 1)
+                yield from links_in(Path(entry.path), depth - 1)
 
 
-def _led_to_by_git(top: Path) -> Iterator[tuple[Path, Path]]:
+def led_to_by_git(top: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield what a repository in the folder ``top`` executes or reads settings from, as ``link_targets_of`` does."""
     place = top / _GIT
     git = place
     if named := _GITDIR.match(_text_of(place)):

@@ -235,6 +235,31 @@ def test_a_field_that_permits_and_says_yes_gives_nothing(key: str) -> None:
     assert permitted(**{key: True}) == permitted(**{key: None}) == ALL
 
 
+@pytest.mark.parametrize(
+    ("fields", "network"),
+    [
+        ({}, None),
+        ({"network": True}, True),
+        ({"network": False}, False),
+        ({"network": "no"}, False),
+        ({"network": True, "Network": False}, False),
+        ({"Network": "off", "network": True}, False),
+    ],
+)
+def test_whether_commands_reach_a_network_is_a_yes_or_a_no_and_no_wins(fields: Any, network: bool | None) -> None:
+    agent = read_definition({"name": "x", "description": "d", **fields}, "You work.").definition
+    assert agent.rules.network is network
+    assert AgentDefinition.from_json(agent.to_json()).rules.network is network
+    assert "network" not in agent.extra
+
+
+def test_a_network_gives_no_tools_and_other_words_of_it_are_errors() -> None:
+    assert permitted(network=True, tools=["ls"]) == ["ls"]
+    for word in ("restricted", ["example.org"], 1, {"allow": "*"}):
+        with pytest.raises(AgentFileError, match="'network': must be true or false"):
+            permitted(network=word)
+
+
 @pytest.mark.parametrize("key", ["cancel", "credits", "verbose", "background", "user-invocable", "isolated"])
 def test_a_field_about_something_else_may_say_no(key: str) -> None:
     assert permitted(**{key: False}) == ALL

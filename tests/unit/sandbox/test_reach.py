@@ -1,5 +1,6 @@
 """What commands in a sandbox reach, and what they do not: real programs that try."""
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -7,10 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
 
+from ekiden.shared.tool_processes import start
+from ekiden.workers.sandbox.view import Place
 from tests.unit.sandbox.conftest import Workshop
 
 SECRET = "s3cret-of-the-worker"
@@ -131,6 +135,43 @@ def test_the_home_and_what_administrators_put_into_etc_are_not_seen(
     assert str(home) not in said.splitlines()[-2]
 
 
+def test_what_a_workspace_says_of_its_python_opens_nothing(shop: Workshop) -> None:
+    """Environments that were made to lead into a home, and to a Python of the workspace's own that does."""
+    home, fake = shop.folder / "outside", shop.context.cwd / "fake"
+    (home / "bin").mkdir()
+    (home / "bin" / "python").touch()
+    (fake / "bin").mkdir(parents=True)
+    (fake / "bin" / "python").touch()
+    (fake / "lib" / "python3.11").mkdir(parents=True)
+    (fake / "lib" / "python3.11" / "os.py").touch()
+    (fake / "include").symlink_to(home)
+    for name, base in (("one", home), ("two", fake)):
+        (shop.context.cwd / name / "bin").mkdir(parents=True)
+        (shop.context.cwd / name / "pyvenv.cfg").touch()
+        (shop.context.cwd / name / "bin" / "python").symlink_to(base / "bin" / "python")
+    assert "s3cret" not in shop.run(f"cat {home}/secret.txt fake/include/secret.txt; ls -R .")
+
+
+def test_a_link_that_was_put_in_a_read_only_place_meanwhile_starts_nothing(shop: Workshop, mechanism: str) -> None:
+    if mechanism != "bubblewrap":
+        pytest.skip("nothing is put in its place again there")
+    (shop.root / ".vscode").symlink_to(shop.folder / "outside")
+    place = Place(shop.root, shop.context.cwd, read_only=[shop.root / ".vscode"])  # as it was when we looked
+    confinement = shop.context.sandbox.confinement(place, network=False)
+    with pytest.raises(OSError, match="cannot be confined: Too many levels of symbolic links"):
+        asyncio.run(start(["cat", ".vscode/secret.txt"], cwd=shop.root, env={}, confinement=confinement))
+
+
+def test_data_of_a_server_in_the_workspace_are_not_seen_where_the_sandbox_can(shop: Workshop, mechanism: str) -> None:
+    if mechanism != "bubblewrap":
+        pytest.skip("Landlock takes no right away below a folder that has it; sockets are out of reach all the same")
+    data = shop.context.cwd / "data"
+    data.mkdir()
+    (data / "keeper.lock").touch()
+    (data / "dump.rdb").write_text("s3cret")
+    assert "s3cret" not in shop.run("cat data/dump.rdb; ls data")
+
+
 def test_a_private_folder_is_gone_with_its_command(shop: Workshop) -> None:
     said = shop.run("echo $TMPDIR; echo x > $TMPDIR/left-behind; echo x > ~/in-home && ls $TMPDIR ~")
     assert said.endswith("exit code: 0")
@@ -212,7 +253,7 @@ class Listeners:
 
         threading.Thread(target=listen, daemon=True).start()
         self._servers = [*getattr(self, "_servers", []), server]
-        return server.getsockname()
+        return cast("tuple[str, int]", server.getsockname())
 
     def close(self) -> None:
         for server in self._servers:

@@ -95,6 +95,14 @@ def test_who_gives_a_tool_up_does_not_ask_anew(before: ToolRules | None, less: s
         assert grants.lacking(rights_wanted(new, NOBODY)) == []
 
 
+def test_a_network_is_a_right_of_its_own_and_gone_without_it(project: Path) -> None:
+    write(project, "fetcher", tools=["read_file"], network=True)
+    assert [right.shown for right in project_trust_of(project).wanted] == ["network for its commands"]
+    assert in_force()["fetcher"].rules.network is None
+    trust_what_it_asks_for(project)
+    assert in_force()["fetcher"].rules.network is True
+
+
 def test_an_agent_that_only_reads_asks_for_nothing_and_is_as_its_file_says(project: Path) -> None:
     write(project, "billing", tools=["read_file", "grep"], model="gemini-2.5-pro")
     assert project_trust_of(project).wanted == ()

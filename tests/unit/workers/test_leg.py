@@ -15,7 +15,9 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import PoolView, ToolView
 from ekiden.workers.leg import Definitions
+from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.base import ToolContext
+from ekiden.workers.tools.builtin.shell import bash
 from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, What, call, calls, said, tool_named
@@ -208,6 +210,63 @@ def test_what_an_agent_lacks_for_its_files_restrictions_is_told_in_each_job() ->
     [notice] = story.of(Noticed)
     assert notice.text.startswith("solo: 'permissionMode' is 'plan': the agent has no tool beyond the safe ones")
     assert story.results["c1"] == "Tool not allowed for this agent: 'bash'; offered are ls"
+
+
+@pytest.mark.parametrize(
+    ("leader", "child", "reaches"),
+    [(True, True, True), (None, True, None), (True, None, None), (False, True, False), (True, False, False)],
+)
+def test_commands_of_a_child_reach_a_network_only_where_those_of_all_above_do(
+    leader: bool | None, child: bool | None, reaches: bool | None
+) -> None:
+    given: list[bool | None] = []
+
+    async def look(args: What, context: ToolContext) -> str:
+        given.append(context.network)
+        return "seen"
+
+    async def scenario(stores: Stores) -> Story:
+        front: list[dict[str, Any]] = [
+            {"name": "lead", "subagents": ["solo"], "network": leader},
+            {"name": "solo", "network": child},
+        ]
+        agents = [{key: value for key, value in one.items() if value is not None} for one in front]
+        delegated = call("c1", "delegate_to_solo", objective="look")
+        model = Replies({"lead": [calls(delegated), said("ok")], "solo": [calls(call("c2", "look")), said("ok")]})
+        relay = Relay(stores, team(*agents), model, tools=[tool_named("look", look)])
+        return await relay.told("do it", agent="lead")
+
+    assert on_fakeredis(scenario).view.result == "ok"
+    assert given == [reaches]
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "network", "told"),
+    [
+        (OFF, None, "network open, files and processes of the worker's user open"),
+        (OFF, True, "files and processes of the worker's user open"),
+        (Sandbox("bubblewrap"), None, None),
+        (Sandbox("landlock", abi=7, has_filter=True), None, "files in the workspace that programs take commands from"),
+    ],
+)
+def test_what_commands_reach_that_they_should_not_is_told_once_in_a_leg_that_may_run_some(
+    sandbox: Sandbox, network: bool | None, told: str | None
+) -> None:
+    def notices_of(agent: str) -> list[str]:
+        async def scenario(stores: Stores) -> Story:
+            solo = {"name": "solo", "tools": ["bash"]} | ({"network": network} if network is not None else {})
+            reader = {"name": "reader", "tools": ["ls"]}
+            replies = Replies({"solo": [calls(call("c1", "ls")), said("ok")], "reader": [said("ok")]})
+            relay = Relay(stores, team(solo, reader), replies, tools=[bash, tool_named("ls")], sandbox=sandbox)
+            return await relay.told("do it", agent=agent)
+
+        return [notice.text for notice in on_fakeredis(scenario).of(Noticed)]
+
+    assert notices_of("reader") == []
+    notices = notices_of("solo")
+    assert len(notices) == (told is not None)
+    if told is not None:
+        assert notices[0].startswith(f"solo: commands are not fully confined on this worker: {told}")
 
 
 @pytest.mark.parametrize(("folder", "status"), [("root/job", "done"), ("root", "done"), ("elsewhere", "suspended"),

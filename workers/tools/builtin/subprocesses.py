@@ -11,6 +11,7 @@ from ekiden.shared.confinement import UNCONFINED, Confinement
 from ekiden.shared.errors import ToolError
 from ekiden.shared.grace_periods import TERM_S
 from ekiden.shared.tool_processes import Lifetime, Process, start
+from ekiden.workers.sandbox.view import Place, Readable
 from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.command_place import place_of
 
@@ -64,10 +65,9 @@ async def run_confined(
     sandbox = context.sandbox
     if context.network is False and not sandbox.closes_network:
         raise ToolError("this agent's file says 'network: false', and nothing on this worker keeps commands from one")
-    confinement = Confinement(sandbox.limits)
+    place, bases = Place(context.root, context.cwd), list[Readable]()
     if sandbox.mechanism != "none":
         place, bases = await asyncio.to_thread(place_of, context.root, context.cwd, context.protected)
-        confinement = sandbox.confinement(place, network=bool(context.network), further=bases)
     return await run_command(
         command,
         cwd=context.cwd,
@@ -75,7 +75,7 @@ async def run_confined(
         timeout_s=timeout_s,
         max_chars=max_chars,
         lifetime=context.lifetime,
-        confinement=confinement,
+        confinement=sandbox.confinement(place, network=bool(context.network), further=bases),
     )
 
 

@@ -8,6 +8,8 @@ from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, ToolCall, answered, user_message
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
     Delegated,
     Ended,
     Entry,
@@ -30,6 +32,11 @@ from ekiden.shared.records import (
 )
 
 __all__ = ["job_tree_story", "story_of"]
+
+
+def asked_call(record: ApprovalAsked) -> ToolCall:
+    """Return the call that an approval is about."""
+    return ToolCall(id=record.call_id, name=record.tool, args=record.args)
 
 
 def job_tree_story(
@@ -66,8 +73,10 @@ class _StoryReader:
         """Tools that run now, by the id of their call."""
         self._delegated: dict[str, Step] = {}
         """Children whose results are still to come, likewise: they outlive the attempts of their parent's leg."""
+        self._approvals: dict[str, Step] = {}
+        """What persons are asked and have not decided, by its id."""
         self._wait: Step | None = None
-        """The pause that the children end, while it lasts."""
+        """The pause that the children end, or answers, while it lasts."""
         self._heard: list[Message] = []
         """What the next model call is told."""
         self._woken_ms: int | None = None
@@ -118,12 +127,13 @@ class _StoryReader:
 
     def _finish(self, end: Ended, entry: Entry) -> None:
         self._story.end = end
-        for step in (*self._open.values(), *self._delegated.values()):
+        for step in (*self._open.values(), *self._delegated.values(), *self._approvals.values()):
             step.end_ms, step.is_error = entry.at_ms, True
         if self._wait is not None:
             self._wait.end_ms = entry.at_ms
         self._open.clear()
         self._delegated.clear()
+        self._approvals.clear()
         self._leg.left_ms = entry.at_ms
         attempt = self._attempt
         if attempt is not None and attempt.end == "running":
@@ -146,6 +156,11 @@ class _StoryReader:
                 self._hand_off(record, entry)
             case LegSuspended():
                 self._pause(record, entry)
+            case ApprovalAsked():
+                self._approvals[record.id] = self._add(Step("approval", entry.seq, record.tool, entry.at_ms, None))
+                self._approvals[record.id].call = asked_call(record)
+            case Decided():
+                self._decide(record, entry)
             case _:
                 self._tell_moment(record, entry)
 
@@ -230,7 +245,7 @@ class _StoryReader:
         return "automatic" if record.kind == "handoff" and record.call_id is None else record.kind
 
     def _pause(self, record: LegSuspended, entry: Entry) -> None:
-        if record.cause == "children":  # who ends it stands in other journals
+        if record.cause in ("children", "approval"):  # the claim that follows tells when it has ended
             self._wait = self._add(self._moment("suspended", record.cause, entry, detail=record.detail))
             self._wait.end_ms = None
             self._close("suspended", entry.at_ms)
@@ -239,6 +254,14 @@ class _StoryReader:
         until = f"{record.delay_s:g} s" + (f": {record.detail}" if record.detail else "")
         self._add(self._moment("suspended", record.cause, entry, detail=until)).end_ms = self._woken_ms
         self._close("suspended", entry.at_ms)
+
+    def _decide(self, record: Decided, entry: Entry) -> None:
+        """An approval lasts from when it was asked until somebody has decided, or nobody in time."""
+        if (step := self._approvals.pop(record.id, None)) is None:
+            return
+        step.seq, step.record, step.end_ms = entry.seq, record, entry.at_ms
+        step.is_error = record.status in ("denied", "expired")
+        step.detail = " ".join(filter(None, (record.status, record.by and f"by {record.by}", record.why)))
 
     def _close(self, end: AttemptEnd, at_ms: int) -> None:
         if (attempt := self._attempt) is not None:

@@ -5,13 +5,14 @@ from typing import Any
 
 from ekiden.dispatcher.journal.exports.content import error_of, reply_of, result_of, tool_of
 from ekiden.dispatcher.journal.story import Leg, Step, StepKind, Story
-from ekiden.shared.records import Routed, RoutingStage
+from ekiden.shared.records import Decided, Routed, RoutingStage
 from ekiden.shared.redaction import redact_all
 
 __all__ = ["trace_events"]
 
 _TYPES: dict[StepKind, str] = {"route": "route", "model": "llm_call", "tool": "tool_call"}
 _TYPES |= {"handoff": "handoff", "refused": "handoff", "returned": "handoff", "delegated": "tool_call"}
+_TYPES |= {"approval": "tool_confirmation"}
 
 
 def trace_events(story: Story, *, content: bool) -> list[dict[str, Any]]:
@@ -25,7 +26,7 @@ def trace_events(story: Story, *, content: bool) -> list[dict[str, Any]]:
 def _events(story: Story, *, content: bool) -> Iterator[dict[str, Any]]:
     for leg in story.legs:
         for step in leg.steps:
-            if step.kind in _TYPES:
+            if step.kind in _TYPES and (step.kind != "approval" or isinstance(step.record, Decided)):
                 yield _event(story, leg, step, content=content)
             if (child := story.children.get(step.child)) is not None:
                 yield from _events(child, content=content)
@@ -65,6 +66,8 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
                 "to_agent": chosen and chosen.agent,
                 **({"stages": stages} if stages else {}),
             }
+        case "approval":
+            return _confirmation(step, content=content)
         case "handoff":
             return {"from_agent": leg.agent, "to_agent": step.name}
         case "returned":
@@ -73,6 +76,18 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
             return {"tool_name": tool_of(step, content=content), "to_agent": step.name, "child_job": step.child}
         case _:
             return {"from_agent": leg.agent, "tool_name": tool_of(step, content=content)}
+
+
+def _confirmation(step: Step, *, content: bool) -> dict[str, Any]:
+    """Return what was decided of a call, and by whom; its arguments are content."""
+    said = step.record
+    assert isinstance(said, Decided)
+    about = {"tool": step.name, "approved": said.status in ("approved", "answered"), "status": said.status}
+    about |= {"approval": said.id, "by": said.by, "timestamp": step.end_ms}
+    if content and step.call is not None:
+        about["args"] = step.call.args if said.edited is None else said.edited
+    found: dict[str, Any] = redact_all(about)
+    return found
 
 
 def _stage(stage: RoutingStage, *, content: bool) -> dict[str, Any]:

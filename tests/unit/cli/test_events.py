@@ -11,6 +11,8 @@ from ekiden.dispatcher.cli.views.json_lines import JsonView, event_schema, event
 from ekiden.shared.handoff import first_context
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
 from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
     Delegated,
     Ended,
     Entry,
@@ -48,6 +50,10 @@ ONE_OF_EACH: list[Record] = [
     Summarised(leg=1, text="so far"),
     Unrouted(why="nobody"),
     Noticed(text="look"),
+    ApprovalAsked(
+        leg=1, id="a.1:1", call_id="c", tool="t", digest="d", agent="a", definition="e", args={"x": None}, timeout_s=1
+    ),
+    Decided(leg=1, id="a.1:1", call_id="c", tool="t", digest="d", status="approved", by="anna"),
     LegSuspended(cause="retry", delay_s=1),
     Retried(),
     Ended(status="done", reason="GOAL", answer="ok"),

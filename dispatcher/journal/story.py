@@ -21,7 +21,7 @@ from ekiden.shared.records import (
 __all__ = ["Attempt", "AttemptEnd", "How", "Leg", "Step", "StepKind", "Story"]
 
 StepKind = Literal[
-    "route", "model", "tool", "handoff", "returned", "delegated", "refused", "suspended", "notice", "approval"
+    "route", "model", "tool", "approval", "handoff", "returned", "delegated", "refused", "suspended", "notice"
 ]
 How = Literal["route", "delegation", "handoff", "automatic", "return"]
 """How control came to an agent; ``automatic``: its predecessor's file asked for it."""
@@ -33,7 +33,7 @@ class Step:
     """Something that an agent did. ``end_ms`` None: not yet over when the journal was read; ``seq`` is its last record.
 
     Attributes:
-        name: The model, the tool (of an approval, too), the target, the child's agent, or the cause.
+        name: The model, the tool, the target, the child's agent, or the cause.
         detail: For people; may hold words of a prompt or of a model.
         heard: What a model call was told since the one before.
         record: What the journal has of it; None while it goes on.

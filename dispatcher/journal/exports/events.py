@@ -11,8 +11,13 @@ from ekiden.shared.redaction import redact_all
 __all__ = ["trace_events"]
 
 _TYPES: dict[StepKind, str] = {"route": "route", "model": "llm_call", "tool": "tool_call"}
-_TYPES |= {"handoff": "handoff", "refused": "handoff", "returned": "handoff", "delegated": "tool_call"}
-_TYPES |= {"approval": "tool_confirmation"}
+_TYPES |= {
+    "approval": "tool_confirmation",
+    "handoff": "handoff",
+    "refused": "handoff",
+    "returned": "handoff",
+    "delegated": "tool_call",
+}
 
 
 def trace_events(story: Story, *, content: bool) -> list[dict[str, Any]]:
@@ -26,7 +31,7 @@ def trace_events(story: Story, *, content: bool) -> list[dict[str, Any]]:
 def _events(story: Story, *, content: bool) -> Iterator[dict[str, Any]]:
     for leg in story.legs:
         for step in leg.steps:
-            if step.kind in _TYPES and (step.kind != "approval" or isinstance(step.record, Decided)):
+            if step.kind in _TYPES:
                 yield _event(story, leg, step, content=content)
             if (child := story.children.get(step.child)) is not None:
                 yield from _events(child, content=content)
@@ -67,7 +72,7 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
                 **({"stages": stages} if stages else {}),
             }
         case "approval":
-            return _confirmation(step, content=content)
+            return {"tool": tool_of(step, content=content), "approved": _is_approved(step)}
         case "handoff":
             return {"from_agent": leg.agent, "to_agent": step.name}
         case "returned":
@@ -78,16 +83,9 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
             return {"from_agent": leg.agent, "tool_name": tool_of(step, content=content)}
 
 
-def _confirmation(step: Step, *, content: bool) -> dict[str, Any]:
-    """Return what was decided of a call, and by whom; its arguments are content."""
-    said = step.record
-    assert isinstance(said, Decided)
-    about = {"tool": step.name, "approved": said.status in ("approved", "answered"), "status": said.status}
-    about |= {"approval": said.id, "by": said.by, "timestamp": step.end_ms}
-    if content and step.call is not None:
-        about["args"] = step.call.args if said.edited is None else said.edited
-    found: dict[str, Any] = redact_all(about)
-    return found
+def _is_approved(step: Step) -> bool | None:
+    """Tell what a person said to a call; None: nothing yet."""
+    return step.record.status in ("approved", "answered") if isinstance(step.record, Decided) else None
 
 
 def _stage(stage: RoutingStage, *, content: bool) -> dict[str, Any]:
@@ -117,5 +115,7 @@ def _words(step: Step) -> dict[str, Any]:
             return {"handoff_result": step.detail}
         case "refused":
             return {"tool_args": step.call.args if step.call else {}}
+        case "approval":
+            return {"args": step.call.args if step.call else {}, "decision": step.detail}
         case _:
             return {}

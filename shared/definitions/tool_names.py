@@ -23,10 +23,19 @@ __all__ = [
 
 SAFE_TOOLS = frozenset({"glob", "grep", "ls", "read_file", "read_many_files", "set_state"})
 """Those that change nothing outside of their own session: what agents get that name none, or that nobody trusts."""
-BUILTIN_TOOLS = SAFE_TOOLS | {"bash", "delete_file", "edit_file", "git_commit", "web_fetch", "write_file"}
+BUILTIN_TOOLS = SAFE_TOOLS | {
+    "ask_user",
+    "bash",
+    "delete_file",
+    "edit_file",
+    "git_commit",
+    "web_fetch",
+    "write_file",
+}
 """The tools that workers ship with."""
 
 _ALIASES_BY_TOOL = {
+    "ask_user": "AskUserQuestion ask_followup_question question",
     "read_file": "Read View NotebookRead",
     "edit_file": "Edit MultiEdit replace edit_files apply_patch apply_diff patch search_replace",
     "write_file": "Write create_file write_to_file",
@@ -44,10 +53,10 @@ _ALIKE = (frozenset({"delete_file", "edit_file", "write_file"}), frozenset({"rea
 """Who forbids one of them by another program's name means them all: there, one right stands for each kind."""
 
 _FOREIGN_NAMES = """
-    activate_skill ask_followup_question ask_user attempt_completion browser_action codebase codebase_search codesearch
-    enter_plan_mode exit_plan_mode get_internal_docs google_web_search invoke_agent lsp question read_graph
+    activate_skill attempt_completion browser_action codebase codebase_search codesearch
+    enter_plan_mode exit_plan_mode get_internal_docs google_web_search invoke_agent lsp read_graph
     save_memory skill task todo todoread todowrite use_mcp_tool web_search websearch write_todos
-    Agent AskUserQuestion BashOutput EnterPlanMode ExitPlanMode KillBash KillShell NotebookEdit Skill SlashCommand Task
+    Agent BashOutput EnterPlanMode ExitPlanMode KillBash KillShell NotebookEdit Skill SlashCommand Task
     TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite ToolSearch WebSearch
     all any default inherit none
 """

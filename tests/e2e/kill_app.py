@@ -8,6 +8,7 @@ instead. Effects of tools are counted by a server that the test runs (``EFFECTS_
 import asyncio
 import os
 import signal
+import sys
 import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,11 +17,13 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 import ekiden.dispatcher.bootstrap
+from ekiden.dispatcher.client import Client
+from ekiden.shared.approvals import Answer
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import ModelReplied, Nudged, Record, Refused, ToolFinished
+from ekiden.shared.records import ApprovalAsked, Decided, ModelReplied, Nudged, Record, Refused, ToolFinished
 from ekiden.shared.relay.celery_app import make_app
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.pool_components import PoolComponents
@@ -46,6 +49,8 @@ POINTS = (
 REFUSAL_POINTS = ("before_refusal", "after_refusal")
 NUDGE_POINTS = ("before_nudge", "after_nudge")
 GIVE_BACK_POINTS = ("before_give_back", "after_give_back")
+ASKED_POINTS = ("before_asking", "after_asking", "before_decision", "after_decision", "claimed", "in_plain_tool")
+"""Round a pause for an approval: of the worker that asks, the client that answers, the worker that goes on."""
 ROUTING_POINTS = ("unclaimed", "claimed", "before_commit", "after_commit")
 
 
@@ -171,8 +176,15 @@ def with_points(stores: Stores) -> None:
         return appended
 
     jobs.claim, jobs.append = killing_claim, killing_append
-    for name, what in (("transfer", "commit"), ("finish", "commit"), ("suspend", "give_back")):
+    for name, what in (("transfer", "commit"), ("finish", "commit")):
         setattr(jobs, name, _round(getattr(jobs, name), what))
+    giving_back, asking = _round(jobs.suspend, "give_back"), _round(jobs.suspend, "asking")
+
+    async def suspend(lease: Lease, commit_id: str, records: list[Record], *args: Any, **options: Any) -> Any:
+        asks = any(isinstance(record, ApprovalAsked) for record in records)
+        return await (asking if asks else giving_back)(lease, commit_id, records, *args, **options)
+
+    jobs.suspend = suspend
 
 
 _AFTER: tuple[tuple[type[Record], str], ...] = (
@@ -184,17 +196,29 @@ _AFTER: tuple[tuple[type[Record], str], ...] = (
 
 
 def _round(commit: Callable[..., Awaitable[Any]], what: str) -> Callable[..., Awaitable[Any]]:
-    async def killing_commit(lease: Lease, *args: Any, **options: Any) -> Any:
+    async def killing_commit(of: Lease | Decided, *args: Any, **options: Any) -> Any:
+        job = of.job if isinstance(of, Lease) else of.id.rpartition(":")[0]
         if what == "commit":
-            await give_back(lease.job, lease.leg)
-        die_at(f"before_{what}", lease.job, lease.leg)
-        verdict = await commit(lease, *args, **options)
-        die_at(f"after_{what}", lease.job, lease.leg)
+            await give_back(job, of.leg)
+        die_at(f"before_{what}", job, of.leg)
+        verdict = await commit(of, *args, **options)
+        die_at(f"after_{what}", job, of.leg)
         return verdict
 
     return killing_commit
 
 
-if "KILL_PLANS" in os.environ:  # a Celery app needs a server when it is made: the test only wants the names above
+async def answer(url: str, approval: str) -> None:
+    """Approve a call, as a client that dies at points."""
+    async with Client(url) as client:
+        jobs: Any = client._stores.jobs
+        jobs.decide = _round(jobs.decide, "decision")
+        view = await client.approval(approval)
+        await client.answer(approval, Answer("approved", view.digest, by="the one that dies"))
+
+
+if __name__ == "__main__":
+    asyncio.run(answer(*sys.argv[1:]))
+elif "KILL_PLANS" in os.environ:  # a Celery app needs a server when it is made: the test only wants the names above
     worker = make_app("worker", "tests.e2e.kill_app:build_worker")
     router = make_app("dispatcher", "tests.e2e.kill_app:build_dispatcher")

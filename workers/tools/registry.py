@@ -12,6 +12,7 @@ from ekiden.shared.plugins import Plugin, load
 from ekiden.shared.setting_plugins import Allowed
 from ekiden.shared.stores.views import ToolView
 from ekiden.workers.tools.base import Tool
+from ekiden.workers.tools.builtin.asking import ask_user
 from ekiden.workers.tools.builtin.editing import edit_file
 from ekiden.workers.tools.builtin.files import ls, read_file
 from ekiden.workers.tools.builtin.git import git_commit
@@ -25,6 +26,7 @@ from ekiden.workers.tools.builtin.writing import delete_file, write_file
 __all__ = ["BUILTIN", "Registry", "builtin_registry", "plugin_tools"]
 
 BUILTIN: tuple[Tool, ...] = (
+    ask_user,
     bash,
     delete_file,
     edit_file,

@@ -19,7 +19,7 @@ ALL, SAFE = sorted(BUILTIN_TOOLS), sorted(SAFE_TOOLS)
 CHANGES = {"delete_file", "edit_file", "write_file"}
 READS = {"read_file", "read_many_files"}
 RISKY = set(ALL) - set(SAFE)
-ELSE = sorted({*SAFE, "git_commit", "web_fetch"})
+ELSE = sorted(BUILTIN_TOOLS - {"bash", *CHANGES})
 """What is left without commands and without changes of files."""
 
 

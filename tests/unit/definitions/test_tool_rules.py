@@ -13,7 +13,7 @@ ALL = sorted(BUILTIN_TOOLS)
 SAFE = sorted(SAFE_TOOLS)
 CHANGES = ["delete_file", "edit_file", "write_file"]
 READS = ["read_file", "read_many_files"]
-ELSE = sorted({*SAFE, "git_commit", "web_fetch"})
+ELSE = sorted(BUILTIN_TOOLS - {"bash", *CHANGES})
 
 
 def agent(**fields: Any) -> AgentDefinition:

@@ -187,10 +187,11 @@ def _seconds(text: str) -> float:
 def _show(judgement: Judgement, call: str) -> None:
     out, decision = Output(), judgement.decision
     out.line(f"{call} {out.symbols['arrow']} {decision.verdict}")
-    out.line(f"  by {decision.rule}" + (f", and {', '.join(judgement.won[1:])}" if judgement.won[1:] else ""))
+    out.line(f"  rule: {decision.rule}" + (f", and {', '.join(judgement.won[1:])}" if judgement.won[1:] else ""))
     if decision.reason:
         out.line(f"  {decision.reason}")
-    out.line(f"  risk: {decision.risk}")
+    if decision.risk is not None:
+        out.line(f"  risk: {decision.risk}")
     if decision.approvers or decision.separate:
         out.line(f"  approvers: {', '.join(decision.approvers) or 'anybody'}{', not the author' * decision.separate}")
     for name, verdict, why in judgement.beaten:

@@ -34,7 +34,9 @@ def settle_trust(is_given: bool, *folders: Path | None) -> None:
     for project in projects:
         take_over(project)
     for project in projects:
-        if any(os.path.lexists(project / name) for name in _ASKING):  # else it asks for nothing, and to find that out is dear
+        if any(
+            os.path.lexists(project / name) for name in _ASKING
+        ):  # else it asks for nothing, and to find that out is dear
             _settle(project)
 
 

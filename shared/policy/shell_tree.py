@@ -195,6 +195,7 @@ class _Reading:
         body = node.child_by_field_name("body")
         before = [_word(child) for child in body.children if _is_word(child)] if body and body.type == "command" else []
         self._add([*before, *further])
+        self._add(further)  # what stands before may be the number of a file, not a program
 
     def _redirect(self, node: Node) -> None:
         for target in _targets(node)[:1]:

@@ -176,7 +176,8 @@ class AgentHandler:
         approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools))
 
         policy = await asyncio.to_thread(folders_policy, self._policy, self._cwd(leg))
-        decide = Deciding(leg, agents_policy(policy, agent, leg.request.bounds), tools, untrusted, self._cwd(leg))
+        bounded = agents_policy(policy, agent, leg.request.bounds)
+        decide = Deciding(leg, bounded, tools, untrusted, self._cwd(leg), list(manifest))
 
         def offer() -> Offer:
             specs = (tool.spec for tool in tools.values())

@@ -106,7 +106,7 @@ def _named(name: str, *, restricts: bool) -> tuple[str, ...]:
 
 def _specified(rule: Rule, tool: str, specifier: str, base: Path | None) -> Rule:
     """Return the rule for the uses of the tool that the specifier means."""
-    if rule.tools == (SHELL,) or (tool == "bash"):
+    if SHELL in rule.tools:
         return replace(rule, tools=(SHELL,), commands=(_command(specifier, restricts=rule.verdict != "allow"),))
     if tool in _READERS | _WRITERS:
         return replace(rule, conditions=(PathIs((path_pattern(specifier, base),)),))

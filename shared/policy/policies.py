@@ -15,7 +15,7 @@ from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import Settings
 from ekiden.shared.trust.notices import tell
 
-__all__ = ["agents_policy", "folders_policy", "operators_policy", "policy_in", "users_policies"]
+__all__ = ["agents_policy", "folders_policy", "operators_policy", "policy_in", "users_policies", "with_sources"]
 
 
 def users_policies() -> Path:
@@ -31,7 +31,7 @@ def operators_policy(settings: Settings) -> Policy:
         read_permissions(settings.permissions, "setting permissions", None),
         *(one for folder in folders for one in read_policy_folder(folder)),
     ]
-    return _with(Policy(auto_approve=frozenset(settings.auto_approve)), sources)
+    return with_sources(Policy(auto_approve=frozenset(settings.auto_approve)), sources)
 
 
 def folders_policy(policy: Policy, cwd: Path) -> Policy:
@@ -45,7 +45,7 @@ def folders_policy(policy: Policy, cwd: Path) -> Policy:
     levels = policy.auto_approve
     if folder.levels is not None:
         levels = folder.levels if folder.may_widen else levels & folder.levels
-    return _with(policy.with_rules((), levels), folder.sources)
+    return with_sources(policy.with_rules((), levels), folder.sources)
 
 
 def agents_policy(policy: Policy, agent: AgentDefinition, bounds: Sequence[ToolRules] = ()) -> Policy:
@@ -67,7 +67,8 @@ def policy_in(settings: Settings, cwd: Path) -> Policy:
     return folders_policy(operators_policy(settings), cwd)
 
 
-def _with(policy: Policy, sources: Iterable[Loaded]) -> Policy:
+def with_sources(policy: Policy, sources: Iterable[Loaded]) -> Policy:
+    """Return the policy with further sources of rules, behind all others."""
     found = list(sources)
     problems = (text for one in found for text in (*one.problems, *one.notes))
     return replace(

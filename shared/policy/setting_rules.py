@@ -93,7 +93,8 @@ def _rule(said: _SettingRule, source: str, name: str, base: Path | None) -> Rule
     if "command" in said.args and not restricts:
         raise DefinitionError("a command is allowed by its words, not by its text: write command: … instead of args")
     tools = tuple(tool for one in said.tool for tool in tool_patterns(one, restricts=restricts))
-    if said.command is not None and tools not in (("*",), (SHELL,)):
+    of_others = [one for one in said.tool if one != "*" and SHELL not in tool_patterns(one, restricts=False)]
+    if said.command is not None and of_others:
         raise DefinitionError(f"a command is one of the tool {SHELL!r}: write tool: {SHELL}")
     return Rule(
         verdict,

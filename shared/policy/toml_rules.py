@@ -154,7 +154,7 @@ def _tools(said: _TomlRule, restricts: bool) -> tuple[str, ...]:
 def _commands(said: _TomlRule, restricts: bool) -> tuple[CommandPattern, ...]:
     if said.command_prefix is None and said.command_regex is None:
         return ()
-    if said.tool_name is not None and tool_patterns(said.tool_name[0], restricts=False) != (SHELL,):
+    if any(SHELL not in tool_patterns(name, restricts=False) for name in said.tool_name or ()):
         raise DefinitionError('commands are those of one tool: write toolName = "run_shell_command"')
     if said.args_pattern is not None or None not in (said.command_prefix, said.command_regex):
         raise DefinitionError("of 'commandPrefix', 'commandRegex' and 'argsPattern' a rule has one")

@@ -17,7 +17,7 @@ def tool_patterns(name: str, *, restricts: bool) -> tuple[str, ...]:
     if name.startswith("mcp_") and not name.startswith("mcp__"):
         server, _, tool = name.removeprefix("mcp_").partition("_")
         return (f"mcp.{server}.{tool or '*'}",)
-    return (mcp_name(name) or own_name(name) or name,)
+    return tuple(dict.fromkeys((mcp_name(name) or own_name(name) or name, name)))  # a plug-in's tool may have that name
 
 
 def server_patterns(server: str, tools: tuple[str, ...]) -> tuple[str, ...]:

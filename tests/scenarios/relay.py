@@ -26,6 +26,7 @@ from ekiden.shared.records import Ended, HandedOff, JobRequested, Record, Refuse
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.relay.runner import Runner
+from ekiden.shared.risk import Risk
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
@@ -188,13 +189,14 @@ class Relay:
         cwd: Path | None = None,
         session: str | None = None,
         state: Mapping[str, Any] | None = None,
+        approve: tuple[Risk, ...] = (),
     ) -> str:
         """Publish the catalog, create a job and return its id."""
         in_force = await self.stores.catalogs.current()
         await self.stores.catalogs.publish(*self._catalog.to_store(), replaces=in_force)
         job = await self.stores.jobs.reserve(session, prompt)
         folder = str(cwd) if cwd else None
-        request = JobRequested(prompt=prompt, agent=agent, cwd=folder, state=dict(state or {}))
+        request = JobRequested(prompt=prompt, agent=agent, cwd=folder, state=dict(state or {}), approve=approve)
         assert await self.stores.jobs.submit(replace(submission(job), request=request))
         return job
 

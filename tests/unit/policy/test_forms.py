@@ -245,6 +245,7 @@ def test_a_question_says_who_decides_and_how_long() -> None:
         ({"decision": "deny", "tol": "x"}, "'tol' is no field of a rule"),
         ({"tool": "x"}, "'decision': Field required"),
         ({"decision": "allow", "timeout": 3}, "for questions"),
+        ({"decision": "deny", "tool": ["bash", "x"], "command": "ls"}, "a command is one of the tool 'bash'"),
         ({"decision": "allow", "tool": "x", "command": "ls"}, "a command is one of the tool 'bash'"),
         ({"decision": "allow", "tool": "bash", "args": {"command": "git*"}}, "allowed by its words"),
         ({"decision": "allow", "command": "ls | rm"}, "not the beginning of one simple command"),

@@ -155,7 +155,7 @@ def test_what_is_approved_for_a_folder_is_asked_about_once(ekiden: Program) -> N
     ekiden.env |= ekiden.scripts(SCRIPT)
     write_agent(ekiden)
     with Terminal(ekiden, "run", "first", "--agent", "maker") as terminal:
-        terminal.wait_for(f"folder: yes for this folder ({ekiden.folder})")
+        terminal.wait_for("folder: yes for this folder")
         terminal.wait_for("Approve? (yes/no): ")
         terminal.type("folder\n")
         terminal.wait_for("remembered: bash (risk medium)")

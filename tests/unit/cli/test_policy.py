@@ -12,7 +12,7 @@ from ekiden.dispatcher.cli.commands.policy import app
 from ekiden.shared.errors import EkidenError, InvalidRequest, UnknownAgent
 from ekiden.shared.messages import Message, ToolCall
 from ekiden.shared.policy.builtin_risks import risk_of_tool
-from ekiden.shared.records import LegStarted, ModelReplied, ToolStarted
+from ekiden.shared.records import LegStarted, ModelReplied, Record, ToolStarted
 from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.workers.tools.registry import BUILTIN
@@ -147,7 +147,7 @@ def test_replay_says_what_would_have_been_decided_about_the_calls_in_the_journal
         await as_any(stores.client.flushall())
         job = await submitted(stores)
         leg = await claimed(stores, job)
-        records = [
+        records: list[Record] = [
             LegStarted(leg=0, agent="coder", attempt=1, worker="w"),
             ModelReplied(leg=0, turn=1, message=Message(role="model", parts=parts)),
             *(ToolStarted(leg=0, call_id=one, name="bash") for one in ("c1", "c2")),

@@ -26,6 +26,7 @@ from ekiden.workers.calls.base import Decide
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
 from ekiden.workers.calls.pipeline import Calls
+from ekiden.workers.calls.questions import QuestionCalls
 from ekiden.workers.calls.tools import ToolCalls
 from ekiden.workers.completion import CONTROLS, Completion
 from ekiden.workers.deciding import Deciding
@@ -189,6 +190,7 @@ class AgentHandler:
         calls = Calls(
             leg,
             approvals,
+            QuestionCalls(leg, decide, approvals, tools),
             self._tool_calls(leg, decide, approvals, tools, untrusted, offered),
             DelegationCalls(leg, decide, approvals, delegations, agent.delegation, untrusted),
             CompletionCalls(leg, decide, approvals, completion),

@@ -20,12 +20,13 @@ __all__ = [
     "tools_meant",
 ]
 
-BUILTIN_TOOLS = frozenset({"bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state"})
+BUILTIN_TOOLS = frozenset({"ask_user", "bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state"})
 """The tools that workers ship with."""
 SAFE_TOOLS = frozenset({"glob", "grep", "ls", "read_file", "set_state"})
 """Those that change nothing outside of their own session: what agents get that name none, or that nobody trusts."""
 
 _ALIASES_BY_TOOL = {
+    "ask_user": "AskUserQuestion ask_followup_question question",
     "read_file": "Read View NotebookRead read_many_files",
     "edit_file": (
         "Edit MultiEdit Write replace write_file edit_files create_file write_to_file apply_patch apply_diff patch "
@@ -41,10 +42,10 @@ _TOOLS |= {tool: tool for tool in BUILTIN_TOOLS}
 """Our tools by all their names, in lower case."""
 
 _FOREIGN_NAMES = """
-    activate_skill ask_followup_question ask_user attempt_completion browser_action codebase codebase_search codesearch
-    enter_plan_mode exit_plan_mode fetch get_internal_docs google_web_search invoke_agent lsp question read_graph
+    activate_skill attempt_completion browser_action codebase codebase_search codesearch
+    enter_plan_mode exit_plan_mode fetch get_internal_docs google_web_search invoke_agent lsp read_graph
     save_memory skill task todo todoread todowrite use_mcp_tool web_fetch web_search webfetch websearch write_todos
-    Agent AskUserQuestion BashOutput EnterPlanMode ExitPlanMode KillBash KillShell NotebookEdit Skill SlashCommand Task
+    Agent BashOutput EnterPlanMode ExitPlanMode KillBash KillShell NotebookEdit Skill SlashCommand Task
     TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite ToolSearch WebFetch WebSearch
     all any default inherit none
 """

@@ -11,6 +11,7 @@ from ekiden.shared.messages import ToolResult
 from ekiden.shared.outcomes import Outcome, Suspended
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
+    Decided,
     Delegated,
     Ended,
     Entry,
@@ -33,7 +34,7 @@ from ekiden.shared.tracing import semconv
 
 __all__ = ["Counting", "LegCounting"]
 
-_READY = (JobRequested, HandedOff, LegSuspended, Retried)
+_READY = (Decided, JobRequested, HandedOff, LegSuspended, Retried)
 """After these a leg waits for a worker; after any other record its worker has died."""
 
 

@@ -7,6 +7,7 @@ from ekiden.workers.calls.approvals import Approvals
 from ekiden.workers.calls.base import CallKind, finish
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
+from ekiden.workers.calls.questions import QuestionCalls
 from ekiden.workers.calls.tools import ToolCalls
 
 __all__ = ["Calls"]
@@ -24,6 +25,7 @@ class Calls:
         self,
         leg: Leg,
         approvals: Approvals,
+        questions: QuestionCalls,
         tools: ToolCalls,
         delegations: DelegationCalls,
         completion: CompletionCalls,
@@ -32,7 +34,7 @@ class Calls:
         self._leg = leg
         self._approvals = approvals
         self._tools = tools
-        self._kinds: tuple[CallKind, ...] = (tools, delegations, completion, transfers)
+        self._kinds: tuple[CallKind, ...] = (questions, tools, delegations, completion, transfers)
 
     async def answer(self) -> Outcome | None:
         """Give every open call of the last turn its one answer, or return how the leg ends or pauses."""

@@ -12,6 +12,7 @@ from ekiden.shared.plugins import Plugin, load
 from ekiden.shared.setting_plugins import Allowed
 from ekiden.shared.stores.views import ToolView
 from ekiden.workers.tools.base import Tool
+from ekiden.workers.tools.builtin.asking import ask_user
 from ekiden.workers.tools.builtin.editing import edit_file
 from ekiden.workers.tools.builtin.files import ls, read_file
 from ekiden.workers.tools.builtin.searching import glob, grep
@@ -20,7 +21,7 @@ from ekiden.workers.tools.builtin.state import set_state
 
 __all__ = ["BUILTIN", "Registry", "builtin_registry", "plugin_tools"]
 
-BUILTIN: tuple[Tool, ...] = (bash, edit_file, glob, grep, ls, read_file, set_state)
+BUILTIN: tuple[Tool, ...] = (ask_user, bash, edit_file, glob, grep, ls, read_file, set_state)
 
 _OURS = ("transfer_to_", "delegate_to_", "handoff_to_", "mcp_")
 """Beginnings of names that stand for other things than tools of a package."""

@@ -16,6 +16,8 @@ from ekiden.shared.policy.tool_use import ToolUse
 
 FOREIGN = sorted((Path(__file__).parent / "foreign").glob("*.md"))
 ALL, SAFE = sorted(BUILTIN_TOOLS), sorted(SAFE_TOOLS)
+UNSAFE = BUILTIN_TOOLS - SAFE_TOOLS
+NEITHER = [tool for tool in ALL if tool not in ("bash", "edit_file")]
 
 
 def said(agent: AgentDefinition, word: str) -> list[str]:
@@ -70,7 +72,7 @@ def test_no_file_is_widened_and_each_keeps_what_it_allows(file: Path) -> None:
         ({"edit": "sometimes"}, SAFE),
         ({"edit": "sometimes", "read": "deny"}, [tool for tool in SAFE if tool != "read_file"]),
         ({"edit": "sometimes", "*": "deny"}, []),
-        ({"bash,edit": "deny"}, SAFE),
+        ({"bash,edit": "deny"}, NEITHER),
         ({"bash|edit": "ask"}, ALL),
         ({"all": "deny"}, []),
         ({"edit": False}, SAFE),
@@ -80,7 +82,7 @@ def test_no_file_is_widened_and_each_keeps_what_it_allows(file: Path) -> None:
         ([{"action": "shell", "resource": "rm *", "effect": "ask"}], ALL),
         ([{"action": "*", "effect": "deny"}, {"action": "read", "effect": "allow"}], ["read_file"]),
         ([{"action": "edit"}], SAFE),
-        ([{"tool": ["bash", "edit"], "effect": "deny"}], SAFE),
+        ([{"tool": ["bash", "edit"], "effect": "deny"}], NEITHER),
         ([{"action": ["bash", {"a": 1}], "effect": "deny"}], SAFE),
         ([3], SAFE),
         (["read", "bash"], ["bash", "read_file"]),
@@ -213,12 +215,12 @@ def test_what_restricts_within_a_field_that_nobody_knows_is_not_lost(value: Any,
         ("run-command", {"bash"}),
         ("write", {"edit_file"}),
         ("read", {"read_file"}),
-        ("writable", {"bash", "edit_file"}),
-        ("canWrite", {"bash", "edit_file"}),
-        ("can_execute", {"bash", "edit_file"}),
-        ("allowShell", {"bash", "edit_file"}),
-        ("is-editable", {"bash", "edit_file"}),
-        ("network", {"bash", "edit_file"}),
+        ("writable", UNSAFE),
+        ("canWrite", UNSAFE),
+        ("can_execute", UNSAFE),
+        ("allowShell", UNSAFE),
+        ("is-editable", UNSAFE),
+        ("network", UNSAFE),
     ],
 )
 def test_a_field_that_permits_and_says_no_takes_away(key: str, lost: set[str], said: Any) -> None:

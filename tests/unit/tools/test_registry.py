@@ -56,13 +56,13 @@ def test_names_the_tools_that_are_missing_once_and_in_order() -> None:
 
 def test_a_workspace_brings_the_file_and_shell_tools() -> None:
     registry = builtin_registry(workspace=True)
-    assert registry.names() == ("bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state")
+    assert registry.names() == ("ask_user", "bash", "edit_file", "glob", "grep", "ls", "read_file", "set_state")
     assert {tool.name for tool in registry if tool.may_repeat} == {"glob", "grep", "ls", "read_file", "set_state"}
-    assert {tool.name for tool in registry if not tool.needs_workspace} == {"set_state"}
+    assert {tool.name for tool in registry if not tool.needs_workspace} == {"ask_user", "set_state"}
 
 
 def test_without_a_workspace_no_file_tool_is_there() -> None:
-    assert builtin_registry(workspace=False).names() == ("set_state",)
+    assert builtin_registry(workspace=False).names() == ("ask_user", "set_state")
 
 
 def test_every_builtin_tool_tells_a_model_what_it_and_its_arguments_are_for() -> None:
@@ -120,8 +120,8 @@ def test_tools_of_an_allowed_package_are_announced_with_package_version_and_dige
     registry = builtin_registry(workspace=False)
     for one in tools:
         registry.add(one)
-    mine, ours = registry.views()
-    assert mine == ToolView("count_words", mine.digest, "my-tools", "2.0", read_only=True)
+    _, mine, ours = registry.views()
+    assert mine == ToolView("count_words", mine.digest, "my-tools", "2.0", read_only=True, risk="safe")
     assert (ours.name, ours.package, ours.version) == ("set_state", "ekiden", version("ekiden"))
     assert len({mine.digest, ours.digest, ""}) == 3
 

@@ -18,8 +18,10 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.workers.calls.approvals import CHANGED, WORKER_LOST, Approvals
 from ekiden.workers.calls.asking import Asking
+from ekiden.workers.calls.questions import NOBODY_THERE, UNANSWERED
 from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
 from ekiden.workers.tools.base import Tool
+from ekiden.workers.tools.builtin.asking import ask_user
 from tests.contract.relay_world import claimed
 from tests.contract.test_approvals import Inbox
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team, text_of
@@ -50,6 +52,7 @@ class Stage:
             tool_named("write", ran=self.ran),
             tool_named("put", idempotent=True, ran=self.ran),
             tool_named("look", read_only=True, ran=self.ran),
+            ask_user,
         ]
 
     async def begun(self) -> "Stage":
@@ -401,5 +404,60 @@ def test_time_that_people_take_is_not_the_agents() -> None:
         assert used_ms < 5_000
         await stage.inbox.answer(leg.id, Answer("approved", leg.digest, by="anna"))
         assert (await claimed(stores, stage.job)).used_ms == used_ms
+
+    on_fakeredis(scenario)
+
+
+def asks(**args: Any) -> ModelReply:
+    return calls(call("q1", "ask_user", **args), call("l1", "look"), call("w1", "write"))
+
+
+def test_a_question_waits_with_what_is_to_be_approved_and_its_answer_is_the_result() -> None:
+    async def scenario(stores: Stores) -> None:
+        turn = asks(question="Which branch?", choices=["main", "next"])
+        stage = await Stage(stores, [turn, said("done")]).begun()
+        question, approval = await stage.waiting()
+        assert (question.kind, question.text, question.choices) == ("question", "Which branch?", ("main", "next"))
+        assert (question.risk, approval.kind, stage.ran) == ("safe", "call", ["l1"])
+        await stage.say(1, "answered", answer="next")
+        await stage.say(2)
+        story = await stage.story()
+        assert (story.results["q1"], story.view.result, stage.ran) == ("next", "done", ["l1", "w1"])
+        assert story.of(Decided)[0].answer == "next"
+        assert "q1" not in [record.call_id for record in story.of(ToolStarted)]
+
+    on_fakeredis(scenario)
+
+
+@pytest.mark.parametrize(
+    ("how", "result"), [("expired", UNANSWERED), ("denied", "The user does not answer this question: busy")]
+)
+def test_a_question_that_nobody_answers_is_told_to_the_model(how: str, result: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        stage = await Stage(stores, [calls(call("q1", "ask_user", question="Which?")), said("done")]).begun()
+        await (stage.expire() if how == "expired" else stage.say(1, "denied", why="busy"))
+        story = await stage.story()
+        assert (story.results["q1"], story.view.result) == (result, "done")
+
+    on_fakeredis(scenario)
+
+
+def test_a_question_is_not_asked_where_nobody_is_there_or_it_cannot_be_read_or_the_agent_may_not() -> None:
+    async def scenario(stores: Stores) -> None:
+        stage = Stage(stores, [calls(call("q1", "ask_user"), call("q2", "ask_user", question="x")), said("done")])
+        stage.job = await stage.relay.submit("do it", agent="solo")
+        row = (await as_any(stores.client.xrange(keys.journal(stage.job), count=1)))[0][1]
+        text = row["r"].replace('"prompt"', '"when_asked":"deny","prompt"')
+        await stores.client.delete(keys.journal(stage.job))
+        await stores.client.xadd(keys.journal(stage.job), {**row, "r": text}, id="1-0")
+        await stores.client.expire(keys.journal(stage.job), 1000)
+        await stage.relay.drain()
+        story = await stage.story()
+        assert "question: is required" in story.results["q1"]
+        assert story.results["q2"] == NOBODY_THERE
+        unnamed = Stage(stores, [calls(call("q1", "ask_user", question="x")), said("done")], {"tools": ["look"]})
+        unnamed.job = await unnamed.relay.submit("again", agent="solo")
+        await unnamed.relay.drain()
+        assert "there is no tool 'ask_user'" in (await unnamed.story()).results["q1"]
 
     on_fakeredis(scenario)

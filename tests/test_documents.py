@@ -76,7 +76,7 @@ def commands_named(text: str) -> Iterator[list[str]]:
             yield [first, inner] if inner else [first]
 
 
-GROUPS = {"job", "sessions", "trace", "agents", "catalog", "config", "route"}
+GROUPS = {"job", "approvals", "sessions", "trace", "agents", "catalog", "config", "route"}
 
 
 @pytest.mark.parametrize("page", pages())

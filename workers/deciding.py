@@ -16,6 +16,8 @@ from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["Deciding"]
 
+NOBODY_IS_ASKED = "Tool execution denied: {} would have to be approved by a person, and this job asks nobody"
+
 
 class Deciding:
     """Decides about the calls of one leg."""
@@ -62,8 +64,10 @@ class Deciding:
         )
 
     def _approved_beforehand(self, use: ToolUse, decision: Decision) -> Decision:
-        """Take the word of whoever asked for the job, where that is a person who may decide."""
+        """Take the word of whoever asked for the job: where that is a person who may decide, or wants nobody asked."""
         if use.risk not in self._leg.request.approve or decision.approvers or decision.separate:
+            if self._leg.request.when_asked == "deny":
+                return Decision("deny", NOBODY_IS_ASKED.format(use.tool), "--non-interactive")
             return decision
         return replace(ALLOWED, reason=f"whoever asked for the job approves {use.risk!r} calls", rule="--approve")
 

@@ -41,8 +41,10 @@ def passes_its_tests(folder: Path) -> bool:
 
 
 def test_the_demo_goes_from_debugger_to_fixer_to_reviewer_and_repairs_the_project(ekiden: Program) -> None:
+    del ekiden.env["EKIDEN_AUTO_APPROVE"]  # as the README's readers have it
     done = ekiden.run("run", "--demo")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "waits for" not in done.stdout + done.stderr, "nobody is asked in a folder that we made"
     assert re.search(r"🎯 Routing via rule-match to: debugger \(\d+% confidence\)", done.stdout)
     assert "stand-in for a model" in done.stdout
     assert "🔀 debugger → code-fixer: " in done.stdout

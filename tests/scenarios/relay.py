@@ -13,6 +13,7 @@ import fakeredis
 
 from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.model import AfterUntrusted
 from ekiden.shared.definitions.parsing import definition_from
@@ -194,13 +195,15 @@ class Relay:
         session: str | None = None,
         state: Mapping[str, Any] | None = None,
         approve: tuple[Risk, ...] = (),
+        when_asked: WhenAsked = "park",
     ) -> str:
         """Publish the catalog, create a job and return its id."""
         in_force = await self.stores.catalogs.current()
         await self.stores.catalogs.publish(*self._catalog.to_store(), replaces=in_force)
         job = await self.stores.jobs.reserve(session, prompt)
         folder = str(cwd) if cwd else None
-        request = JobRequested(prompt=prompt, agent=agent, cwd=folder, state=dict(state or {}), approve=approve)
+        said: dict[str, Any] = {"approve": approve, "when_asked": when_asked}
+        request = JobRequested(prompt=prompt, agent=agent, cwd=folder, state=dict(state or {}), **said)
         assert await self.stores.jobs.submit(replace(submission(job), request=request))
         return job
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, WAITS_FOR_PEOPLE
 from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, typed_unless
@@ -146,7 +146,7 @@ class Questions:
         """Say which command answers it."""
         self._passed.add(approval.id)
         what = "an answer" if approval.kind == "question" else f"somebody to approve {approval.tool}"
-        self._note(f"job {approval.job} waits for {what}: {how_to_answer(approval)}")
+        self._note(f"{how_to_answer(approval)}: job {approval.job} waits for {what}")  # first what may be copied whole
 
     async def _ask(self, approval: ApprovalView) -> None:
         """Ask until there is an answer: here, or from elsewhere."""
@@ -165,8 +165,7 @@ class Questions:
                 self._leave(one)
             raise LeftWaiting(INTERRUPTED) from None
         finally:
-            gone.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
+            await _end(gone)
 
     async def _reply(self, approval: ApprovalView, gone: "asyncio.Task[ApprovalView | None]") -> Reply | None:
         """Return what is typed; None: nobody types any more, or it was answered meanwhile."""
@@ -262,6 +261,15 @@ class Questions:
             self._note(f"{approval.tool}: {error}")
             return False
         return True
+
+
+async def _end(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task, more than once if need be: an answer of the server that comes just then swallows it."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=_LOOK_S)
+    if not task.cancelled():
+        task.exception()  # it is of no interest any more
 
 
 async def _only_waits(client: Client, job: str) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from difflib import unified_diff
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import fitted
@@ -73,14 +74,14 @@ def question_lines(approval: ApprovalView, symbols: Mapping[str, str], *, whole:
     told = cut(approval.text) if approval.kind == "call" and approval.text else ""
     parts = [told, cut(headline(approval, symbols)), *_asked_by(approval)]
     if approval.kind == "call":
-        parts += [cut(_json(approval.args)), cut(approval.preview)]
+        parts += [cut(_json(approval.args)), cut(_changes(approval))]
     parts += [f"  {number}. {choice}" for number, choice in enumerate(approval.choices, 1)]
     return [part for part in parts if part]
 
 
 def is_cut(approval: ApprovalView) -> bool:
     """Tell whether there is more of it than a question shows."""
-    texts = [approval.text, _json(approval.args), approval.preview]
+    texts = [approval.text, _json(approval.args), _changes(approval)]
     return any(_shown(text) != text for text in texts)
 
 
@@ -98,7 +99,7 @@ def decided_by(approval: ApprovalView) -> str:
         return f"nobody can answer it any more: {what}"
     when = f" at {local_time(approval.decided_at_ms)}" if approval.decided_at_ms else ""
     why = f": {approval.why}" if approval.why else ""
-    who = f"{approval.by or 'somebody'}{' (as they say)' if approval.is_claimed else ''}"
+    who = f"{approval.by or 'somebody'}{' (by their own word)' if approval.is_claimed else ''}"
     return f"{approval.status} by {who}{when}{why}"
 
 
@@ -107,6 +108,16 @@ def _asked_by(approval: ApprovalView) -> Sequence[str]:
     why = f": {approval.reason}" if approval.reason else ""
     whose = f"   by {approval.agent}, job {approval.job}{why}" if approval.kind == "call" else f"   job {approval.job}"
     return [whose]
+
+
+def _changes(approval: ApprovalView) -> str:
+    """Return what the call would change: as its worker has found, or the diff that an edit's own arguments make."""
+    args = approval.args
+    old, new = args.get("old_string", args.get("old")), args.get("new_string", args.get("new"))
+    if approval.preview or not (isinstance(old, str) and isinstance(new, str)):
+        return approval.preview
+    lines = [*unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1_000)]
+    return "\n".join(lines[3:])  # without names of files and the place, which nobody knows here
 
 
 def _what(approval: ApprovalView) -> str:

@@ -64,7 +64,7 @@ def shown(*more: Record) -> str:
 def test_a_follower_shows_what_waits_and_what_was_decided_and_by_whom() -> None:
     text = shown(DENIED, ON)
     assert f"~ debugger waits for a person: bash (approval {JOB}:1)\n" in text
-    assert "@ bash denied by ada (as they say): no\n" in text
+    assert "@ bash denied by ada (by their own word): no\n" in text
     assert "waits 0 s" not in text
 
 
@@ -75,7 +75,7 @@ def test_a_story_has_a_step_from_the_question_to_the_answer_and_the_leg_was_read
     told = story(DENIED, ON)
     (step,) = [one for one in told.steps if one.kind == "approval"]
     assert (step.start_ms, step.end_ms, step.is_error, step.call) == (6_000, 8_000, True, CALL)
-    assert step.detail == "denied by ada (as they say): no"
+    assert step.detail == "denied by ada (by their own word): no"
     assert told.legs[-1].attempts[-1].ready_ms == 8_000, "it waited for a person until then, and for a worker since"
 
 
@@ -92,7 +92,7 @@ def test_a_chain_shows_it_below_the_agent(capsys: pytest.CaptureFixture[str]) ->
     (denied,) = chain_json(story(DENIED))["legs"][0]["approvals"]
     assert (denied["status"], denied["by"], denied["why"], denied["decided_ms"]) == ("denied", "ada", "no", 8_000)
     show_chain(story(DENIED))
-    assert "@ bash: denied by ada (as they say): no (2.0 s)" in capsys.readouterr().out
+    assert "@ bash: denied by ada (by their own word): no (2.0 s)" in capsys.readouterr().out
 
 
 def test_a_waterfall_shows_how_long_a_person_took() -> None:
@@ -111,7 +111,7 @@ def test_an_export_has_the_sources_event() -> None:
         "tool": "bash",
         "approved": False,
         "args": {"command": "make"},
-        "decision": "denied by ada (as they say): no",
+        "decision": "denied by ada (by their own word): no",
     }
     (waits,) = [one for one in trace_events(story(), content=False) if one["event_type"] == "tool_confirmation"]
     assert waits["details"] == {"tool": "bash", "approved": None}

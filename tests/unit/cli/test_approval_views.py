@@ -46,6 +46,11 @@ def test_an_edits_diff_is_shown() -> None:
     assert "-a = 1\n+a = 2" in text_of(asked(tool="edit_file", preview="-a = 1\n+a = 2"))
 
 
+def test_an_edit_without_one_shows_the_diff_of_its_own_arguments() -> None:
+    edit = {"file_path": "a.py", "old_string": "a = 1\nb = 1\n", "new_string": "a = 1\nb = 2\n"}
+    assert text_of(asked(tool="edit_file", args=edit)).endswith("\n}\n a = 1\n-b = 1\n+b = 2")
+
+
 def test_what_steers_a_terminal_is_made_visible_and_chinese_stays_chinese() -> None:
     text = text_of(asked(args={"command": "echo 你好 \x1b[2K\x9b1A\u202e; rm -rf ~"}, preview="+\x1b]0;x\x07"))
     assert "你好" in text
@@ -101,7 +106,7 @@ def test_a_decision_says_who_when_and_why_and_whether_that_is_their_word_only() 
     denied = asked(status="denied", by="ada", decided_at_ms=1_795_000_000_000, why="too broad")
     assert decided_by(denied).startswith("denied by ada at 2026-")
     assert decided_by(denied).endswith(": too broad")
-    assert decided_by(asked(status="approved", by="ada", is_claimed=True)) == "approved by ada (as they say)"
+    assert decided_by(asked(status="approved", by="ada", is_claimed=True)) == "approved by ada (by their own word)"
     assert decided_by(asked(status="expired")) == "nobody can answer it any more: its time was over"
     assert "\n".join(rows_of_approval(denied)).count("too broad") == 1
 

@@ -199,7 +199,7 @@ def test_ctrl_c_leaves_the_job_waiting_and_names_the_commands_that_answer(desk: 
         desk.ask(inbox, Interrupted(by_user=True))
     assert left.value.code == 130
     assert inbox.answers == []
-    assert [note.partition(": ")[2] for note in desk.notes] == [
+    assert [note.partition(": ")[0] for note in desk.notes] == [
         f"`ekiden approvals approve {JOB}:{n}` (or `deny`)" for n in (1, 2)
     ]
 
@@ -216,9 +216,8 @@ def test_whoever_only_watches_is_told_once_and_goes_on(desk: Desk) -> None:
     inbox = Inbox.of(asked(1))
     made = desk.ask(inbox, may_ask=False)
     asyncio.run(made.settle())
-    assert desk.notes == [
-        f"job {JOB} waits for somebody to approve bash: {'`ekiden approvals approve ' + JOB}:1` (or `deny`)"
-    ]
+    how = f"`ekiden approvals approve {JOB}:1` (or `deny`)"
+    assert desk.notes == [f"{how}: job {JOB} waits for somebody to approve bash"]
 
 
 def test_it_is_left_only_when_nothing_else_of_it_goes_on(desk: Desk) -> None:

@@ -49,7 +49,7 @@ def decision_text(decided: Decided) -> str:
     """Say how an approval ended, by whom and why."""
     if decided.status == "expired":
         return "expired: nobody answered in time"
-    who = f"{decided.by or 'somebody'}{' (as they say)' if decided.is_claimed else ''}"
+    who = f"{decided.by or 'somebody'}{' (by their own word)' if decided.is_claimed else ''}"
     how = f"{decided.status}{', changed,' if decided.edited is not None else ''}"
     return f"{how} by {who}{f': {decided.why}' if decided.why else ''}"
 

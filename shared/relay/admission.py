@@ -10,19 +10,20 @@ from ekiden.shared.relay.leases import Leases
 __all__ = ["Admission"]
 
 LOOK_S = 0.05
-"""How often the loop is asked, at most; how long after a refusal it is asked again."""
+"""The loop is asked for its lag at most this often, and after a refusal again this much later."""
 LAG_SHARE = 20
-"""The lag may be so many times smaller than a lease."""
+"""The loop may lag by a lease divided by this."""
 BEGINNING = 64
 """How many legs may be on their way from the queue to their handlers: enough that no connection is idle."""
 BUSY_S = 5.0
-"""How long it is told that messages were left in the queue."""
+"""For how long after messages were left in the queue the pool counts as busy."""
 
 
 class Admission:
     """Lets messages in while the legs' loop keeps up with them; the others stay in the queue, for whoever is free.
 
-    Asked by the consumer's thread, which never waits for the loop: how long an answer is overdue is the lag, too.
+    The consumer's thread asks, and never waits for the loop to answer: the time by which an answer is overdue counts as
+    lag.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, leases: Leases, in_flight: Callable[[], int]) -> None:

@@ -16,7 +16,7 @@ __all__ = ["messages_in", "submission_of", "without_secrets"]
 
 
 def submission_of(leg: Leg, child: ChildJob) -> ChildSubmission:
-    """Return a child job as the store begins it: at its agent, behind a journal that looks like any other."""
+    """Return a child job as the store creates it: already routed to its agent, with the journal of a routed job."""
     above = leg.context.metadata.traceparent
     trace = child_traceparent(above, child.job)
     request = JobRequested(
@@ -41,7 +41,10 @@ def submission_of(leg: Leg, child: ChildJob) -> ChildSubmission:
 
 
 def without_secrets(outcome: Outcome) -> Outcome:
-    """Mask them in what is told of a failure or a pause: unlike what was said, nobody goes on from these texts."""
+    """Mask secrets in the reason of a failure or a pause.
+
+    Other outcomes are left as they are: the next leg goes on from their texts.
+    """
     match outcome:
         case Failed():
             return replace(outcome, message=redact(outcome.message))

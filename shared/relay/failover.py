@@ -20,9 +20,9 @@ class FailoverDetector:
         self._are_verified = True
 
     async def look(self, stores: Stores) -> None:
-        """Look who answers. Is it another server, each leg here is asked for at once: who lost its place stops.
+        """Ask which server answers. If it is another one, renew all leases at once: legs that it does not know stop.
 
-        A server that does not tell who it is finds out the legs by their next renewal.
+        Where the server does not tell who it is, the next renewal stops them.
         """
         now = await stores.identity()
         before, self._known = self._known, now or self._known

@@ -29,9 +29,9 @@ LOOK_S = 1.0
 TIDY_S = 600.0
 GAUGES_S = 5.0
 AGAIN_S = 0.25
-"""How long a call waits at least after it failed."""
+"""A call that failed is made again after this, or after its own period if that is longer."""
 CALM_S = 3.0
-"""How long nothing may fail until an outage is over: writes may fail while reads succeed."""
+"""An outage is over once no call has failed for this long: reads may succeed while writes still fail."""
 
 log = structlog.get_logger(__name__)
 

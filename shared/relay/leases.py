@@ -44,7 +44,7 @@ class Leases:
         self.lease_s = lease_s
         self._hooks = hooks
         self.granted_s = lease_s + TAKEOVER_S
-        """What the server is asked for: nobody takes a leg over until our own clock has ended it, tools and all."""
+        """The lease that the server is asked for: longer, so that a leg has ended here before anybody takes it over."""
         self._held: dict[str, HeldLease] = {}
         self.begun = 0
         """How many legs run whose handler has been called: the others are still being opened."""

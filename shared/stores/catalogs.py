@@ -62,7 +62,7 @@ class RedisCatalogStore:
         self._redis = client
         self._signing = signing
         self._newest = 0
-        """The greatest number of a publication that was seen here."""
+        """The highest number of a publication that this process has seen."""
         self._known: InForce | None = None
         """What was in force last, to read it once: a digest always means the same."""
         self._scripts = Scripts(client)
@@ -203,7 +203,7 @@ class RedisCatalogStore:
         return max(int(seconds) * 1000 + int(micros) // 1000, 1 + max((self._newest, *numbers)))
 
     async def _number_if_signed(self, digest: str) -> int:
-        """Return the number of a catalog; 0 for one without a signed one: who has no key gave it none, or another."""
+        """Return the number of a catalog; 0 if the number is not signed: then anybody may have written it."""
         try:
             return await self._number(digest)
         except (Forged, NoCatalog):

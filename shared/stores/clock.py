@@ -24,10 +24,10 @@ from ekiden.shared.stores.scripts import VOUCHED_MS, Scripts
 __all__ = ["TRIAL_S", "Jump", "RelayClock"]
 
 TOLERANCE_S = 1.0
-"""A jump that is smaller is let be: it costs no lease."""
+"""A smaller jump is not corrected: it ends no lease too early."""
 TRIAL_S = 2.0
-"""How long a pool that finds a time that nobody vouches for watches whether others take a jump out of it, and follow it
-then; there are none, if nothing comes of it."""
+"""A pool that finds a time that nobody vouches for waits this long for another pool to correct it. If none does, there
+is no other pool, and it follows the time as it is."""
 
 log = LateLogger(__name__)
 

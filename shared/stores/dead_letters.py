@@ -24,11 +24,11 @@ class DeadLetter:
     queue: str
     reason: str
     raw: bytes = b""
-    """How it begins; empty where something else than a list stood under the queue's name."""
+    """Its first bytes; empty if what stood under the queue's name was not a list."""
 
     @property
     def text(self) -> str:
-        """How it begins, as text: what is none of UTF-8 is escaped."""
+        """How it begins, as text; bytes that are not UTF-8 are escaped."""
         return self.raw.decode(errors="backslashreplace")
 
 

@@ -17,9 +17,9 @@ MAX_BYTES = 1_048_576
 AT_ONCE = 20
 """Requests that one dispatcher takes at a time."""
 BYTES_AT_ONCE = 4 * MAX_BYTES
-"""It takes no more of them once they are so long together: the server does nothing else meanwhile."""
+"""It stops taking more once they are this long together: the server does nothing else while it hands them over."""
 SERVE_S = 5.0
-"""How long it has for them; then others may have them, too. To serve a request twice changes nothing."""
+"""How long it has to serve them; after that others may take them too. Serving a request twice changes nothing."""
 
 
 class Taken(NamedTuple):

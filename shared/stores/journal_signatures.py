@@ -32,7 +32,7 @@ def chained(signing: Signing, job: str, seq: int, head: str, texts: Sequence[str
 
 
 def signed_start(signing: Signing, job: str, record: LegStarted) -> str:
-    """Return the start of a leg as the claim writes it: the server puts the attempt in."""
+    """Return the start of a leg as a claim sends it: the script fills in which attempt it is."""
     text = encode_record(record)
     return signing.sign(_START, (job,), _without_attempt(text)).replace('"attempt":0', '"attempt":\x01')
 

@@ -13,11 +13,11 @@ from ekiden.shared.once import StateChange
 __all__ = ["ReplicaWait", "ReportReplicas", "RequireReplicas"]
 
 WAIT_S = 1.0
-"""How long replicas may take; those that are well take as long as the way there and back."""
+"""How long replicas may take to confirm; healthy ones take one round trip."""
 AWAY_S = 0.02
-"""The same once they have not come: a pool's commits must not queue behind replicas that are gone."""
+"""The same after they have failed to confirm once: commits must not wait for replicas that are gone."""
 AGAIN_S = 5.0
-"""How long after that the first one waits as long as ever: they may be far away rather than gone."""
+"""How long after that one commit waits the full time again: the replicas may be far away rather than gone."""
 
 log = LateLogger(__name__)
 

@@ -15,15 +15,16 @@ __all__ = ["PAGE_BYTES", "VOUCHED_MS", "Scripts", "source_of"]
 
 _FOLDER = Path(__file__).parent / "lua"
 _CHANGED = ("ok", "waiting", "exists", "flagged")
-"""What a script says that has changed a job, now or when it ran before."""
+"""The verdicts of a script that has changed a job, in this call or in the one that this call repeats."""
 _WORD = keys.WRITTEN
 """A script that is repeated writes nothing, and WAIT would then wait for nothing, though replicas may lack what was
 written the first time: they get this word behind it."""
 
 PAGE_BYTES = 262_144
-"""How much of a journal comes with a claim; what is behind that is read by itself."""
+"""How much of a journal comes with a claim; the rest is read with a command of its own."""
 VOUCHED_MS = 5_000
-"""How far relay time may be ahead of what pools have followed before nobody vouches for it: they look every second."""
+"""Pools note every second up to when they have followed relay time. A time further ahead of that note than this may
+come from a jump of the server's clock: nobody vouches for it."""
 
 _NAMES = {
     "APPROVALS": keys.APPROVALS,

@@ -14,7 +14,7 @@ import psutil
 
 from tests.warm import end_with_parent
 
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 """How long a test waits for what is to come in a moment: so much only where it does not come, or a machine is busy."""
 EKIDEN = [sys.executable, "-m", "ekiden.dispatcher"]
 SLOW_SCRIPT = """

@@ -45,11 +45,11 @@ def ask(url: str, question: Callable[[Client], Awaitable[T]]) -> T:
 
 
 def wait_for(url: str, condition: Callable[[Client], Awaitable[object]], what: str) -> None:
-    wait_until(lambda: ask(url, condition), 40, what)
+    wait_until(lambda: ask(url, condition), what=what)
 
 
 async def done(client: Client, job: str) -> JobView:
-    return await asyncio.wait_for(client.wait(job), 60)
+    return await asyncio.wait_for(client.wait(job), 90)
 
 
 def said(ekiden: Program, *words: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def test_the_neighbours_of_an_agent_with_an_endless_schema_finish(ekiden: Progra
 
     ekiden.start("dispatcher")
     worker = ekiden.start("worker", "--agents", "dear,good")
-    wait_until(lambda: len(json.loads(ekiden.run("status", "--json").stdout)["pools"]) == 2, 40, "the pools")
+    wait_until(lambda: len(json.loads(ekiden.run("status", "--json").stdout)["pools"]) == 2, what="the pools")
     refused = ekiden.run("submit", "go", "--agent", "evil")
     assert refused.returncode == 2
     assert "'evil'" in refused.stderr

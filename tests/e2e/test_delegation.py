@@ -38,7 +38,7 @@ def begun(ekiden: Program, delay_s: float, *concurrencies: int) -> list[Running]
     ekiden.env |= ekiden.scripts(script(delay_s))
     ekiden.start("dispatcher")
     workers = [ekiden.start("worker", "--concurrency", count) for count in concurrencies]
-    wait_until(lambda: len(status(ekiden)["pools"]) == 1 + len(workers), 40, "the pools")
+    wait_until(lambda: len(status(ekiden)["pools"]) == 1 + len(workers), what="the pools")
     return workers
 
 
@@ -96,7 +96,7 @@ def test_the_children_of_a_killed_worker_go_on_elsewhere_and_the_parent_wakes_on
     workers = {worker.process.pid: worker for worker in begun(ekiden, 4.0, CHILDREN, CHILDREN)}
     job = submitted(ekiden)
     last = f"{job}.{CHILDREN}"
-    wait_until(lambda: attempts(redis_url, last), 30, "the last child")
+    wait_until(lambda: attempts(redis_url, last), what="the last child")
     victim = workers[int(attempts(redis_url, last)[0].worker.split(".")[-2])]
     os.kill(victim.process.pid, signal.SIGKILL)
     victim.process.wait()

@@ -262,7 +262,7 @@ def test_an_older_worker_leaves_newer_jobs_to_newer_workers(world: World, monkey
 def test_a_consumer_that_hears_nothing_is_noticed_and_connects_again(world: World, tmp_path: Path) -> None:
     async def scenario(client: Client) -> None:
         order = tmp_path / "deafen"
-        pid = world.team.start("deaf", "worker", *queue("quick"), env={"DEAFEN": str(order), "DEAF_S": "3"}, **QUICK)
+        pid = world.team.start("deaf", "worker", *queue("quick"), env={"DEAFEN": str(order), "DEAF_S": "5"}, **QUICK)
         await over(client, [await client.submit("go", agent="quick")], DEADLINE_S, world.team.logs)
         order.touch()
         await until(lambda: asyncio.to_thread(lambda: not order.exists()), "it is deaf")

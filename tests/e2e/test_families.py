@@ -70,7 +70,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
         program.start("dispatcher")
         program.start("worker", "--concurrency", "1")
         try:
-            wait_until(lambda: len(json.loads(program.run("status", "--json").stdout)["pools"]) == 2, 40)
+            wait_until(lambda: len(json.loads(program.run("status", "--json").stdout)["pools"]) == 2)
             yield program
         finally:
             program.end_all()

@@ -84,7 +84,7 @@ def test_a_server_that_cannot_be_used_is_refused_by_whoever_would_use_it(
     with server(tmp_path) as url:
         started = [ekiden.start(*words, "--redis", url) for words in (["submit", "x"], ["worker"], ["dispatcher"])]
         for running in started:
-            assert running.ends(30) == code, running.output
+            assert running.ends() == code, running.output
             *before, last = running.output.splitlines()
             assert last.startswith("ekiden: "), running.output
             assert text in last
@@ -153,7 +153,7 @@ def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolComponents]:
         try:
             ekiden.start("dispatcher")
             ekiden.start("worker", "--workspace-root", folder)
-            wait_until(lambda: len(json.loads(ekiden.run("status", "--json").stdout)["pools"]) == 2, 30)
+            wait_until(lambda: len(json.loads(ekiden.run("status", "--json").stdout)["pools"]) == 2)
             yield PoolComponents(ekiden, gemini, server.url)
         finally:
             ekiden.end_all()
@@ -394,9 +394,9 @@ def test_a_job_outlives_a_full_disk(disk: Path, ekiden: Program) -> None:
         gemini.add({"reply": {"text": "y" * MEGABYTE}})
         env = {"GEMINI_API_KEY": "test", "GEMINI_BASE_URL": gemini.url}
         running = ekiden.start("run", "it fails with an error", env=env)
-        running.wait_for("the server cannot write to its disk: make room there", 60)
+        running.wait_for("the server cannot write to its disk: make room there")
         mount(disk, "remount,size=20m")
-        assert running.ends(40) == 0, running.output[:2000]
+        assert running.ends() == 0, running.output[:2000]
         assert "y" * 100 in running.output
 
 

@@ -30,7 +30,7 @@ def answers(url: str) -> None:
         async with Client(url) as client:
             return (await client.wait(await client.submit("it fails with an error"))).result
 
-    assert asyncio.run(asyncio.wait_for(ask(), 60)) == "forty-two, says debugger"
+    assert asyncio.run(asyncio.wait_for(ask(), 90)) == "forty-two, says debugger"
 
 
 def letters_at(url: str) -> list[DeadLetter]:
@@ -78,10 +78,10 @@ def test_what_is_no_message_is_a_dead_letter_with_its_reason_and_the_worker_goes
 def test_a_key_of_another_type_is_put_aside_and_stalls_nobody(ekiden: Program, redis_url: str, server: Redis) -> None:
     server.set(DISPATCH_QUEUE, "there before the pools")
     pools = start_pools(ekiden)
-    wait_until(lambda: server.get(f"ekiden:misplaced:{DISPATCH_QUEUE}") == b"there before the pools", 30, "aside")
+    wait_until(lambda: server.get(f"ekiden:misplaced:{DISPATCH_QUEUE}") == b"there before the pools", what="aside")
     answers(redis_url)
     server.hset(QUEUE, "a", "hash")
-    wait_until(lambda: not server.exists(QUEUE), 30, "what is no list is put aside")
+    wait_until(lambda: not server.exists(QUEUE), what="what is no list is put aside")
     assert server.hgetall(f"ekiden:misplaced:{QUEUE}") == {b"a": b"hash"}
     answers(redis_url)
     assert [pool.process.poll() for pool in pools] == [None, None]
@@ -98,7 +98,7 @@ def test_pools_put_aside_what_is_written_over_indexes_and_who_finds_it_without_t
         server.delete(index)
         server.lpush(index, "of another program")
     answers(redis_url)
-    wait_until(lambda: server.type(keys.POOLS) == b"zset", 30, "pools announce themselves again")
+    wait_until(lambda: server.type(keys.POOLS) == b"zset", what="pools announce themselves again")
     assert [pool.process.poll() for pool in pools] == [None, None]
     assert "Traceback" not in pools[0].output + pools[1].output
     assert "of another program" in str(server.lrange(f"{keys.MISPLACED}{keys.DEADLINES}", 0, -1))

@@ -211,7 +211,7 @@ async def run_job(team: Team, name: str, leg: int, point: str) -> tuple[str, lis
     async with Client(team.url) as client:
         began = time.monotonic()
         assert await client.submit("go", agent="first", request_id=name) == job
-        view = await asyncio.wait_for(client.wait(job), 60)
+        view = await asyncio.wait_for(client.wait(job), 90)
         took = time.monotonic() - began
         await gone(plan)
         assert (view.status, view.result) == ("done", "all done"), team.log()

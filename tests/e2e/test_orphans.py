@@ -44,7 +44,7 @@ def below(pid: int, of: Path) -> list[psutil.Process]:
     def sleeping() -> int:
         return sum(arguments_of(one)[-2:] == ["sleep", "300"] for one in psutil.Process(pid).children(recursive=True))
 
-    wait_until(lambda: ticks(of), 30, "the command runs")
+    wait_until(lambda: ticks(of), what="the command runs")
     wait_until(lambda: sleeping() >= LEFT, 20, "all that it leaves behind runs")
     return psutil.Process(pid).children(recursive=True)
 

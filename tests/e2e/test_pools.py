@@ -20,7 +20,7 @@ def pools_of(ekiden: Program) -> list[dict[str, object]]:
 
 
 def wait_for_pools(ekiden: Program, count: int) -> None:
-    wait_until(lambda: len(pools_of(ekiden)) >= count, 30, f"{count} pools")
+    wait_until(lambda: len(pools_of(ekiden)) >= count, what=f"{count} pools")
 
 
 def test_a_chain_crosses_three_worker_processes(ekiden: Program, redis_url: str, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_up_serves_clients_revives_what_dies_and_stops_at_ctrl_c(ekiden: Program
 
 def test_up_gives_up_when_a_pool_cannot_start(ekiden: Program) -> None:
     running = ekiden.start("up", env=ekiden.broken_installation())
-    assert running.ends(40) == 2
+    assert running.ends() == 2
     assert "ended 3 times within 10 s: celery is broken" in running.output
     assert "Traceback" not in running.output
     ekiden.wait_until_gone()

@@ -32,7 +32,7 @@ def test_the_example_of_the_python_api_submits_follows_and_prints_the_answer(
     code = example()
     assert len([line for line in code.splitlines() if line.strip()]) <= LINES
     running = ekiden.start(program=[sys.executable, "-c", code])
-    assert running.ends(60) == 0, running.output
+    assert running.ends() == 0, running.output
     assert "ended" in running.output
     answer = ekiden.run("job", "result", ekiden.run("jobs", "--json").stdout.split('"')[3]).stdout
     assert answer.strip()

@@ -136,7 +136,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             ekiden.start("worker", "--log-level", "debug", "--workspace-root", ekiden.folder, env=here),
             ekiden.start(program=celery, env=here),
         ]
-        wait_until(lambda: len(json.loads(ekiden.run("status", "--json").stdout)["pools"]) == len(running), 40, "pools")
+        wait_until(
+            lambda: len(json.loads(ekiden.run("status", "--json").stdout)["pools"]) == len(running), what="pools"
+        )
         yield World(ekiden, collector, address, running)
 
 

@@ -43,7 +43,7 @@ def test_a_running_job_is_drawn_up_to_now_and_an_unknown_one_is_said_so(ekiden: 
         texts.append(ekiden.run("trace", "show", job).stdout)
         return ", running)" in texts[-1]
 
-    wait_until(is_running, 40)
+    wait_until(is_running)
     assert f"job {job} goes on" in texts[-1]
     ekiden.run("job", "cancel", job)
     unknown = ekiden.run("trace", "export", "nosuchjob")
@@ -68,7 +68,7 @@ def test_the_doctor_finds_what_is_missing_and_is_content_when_it_is_there(ekiden
     ekiden.start("dispatcher")
     ekiden.start("worker", env=ekiden.scripts(ANSWER_SCRIPT))
     served = [re.compile(rf"ekiden.{queue} +\d+ +1 *$", re.MULTILINE) for queue in ("dispatch", "agent.reviewer")]
-    wait_until(lambda: all(queue.search(watching.output) for queue in served), 40)
+    wait_until(lambda: all(queue.search(watching.output) for queue in served))
     watching.interrupt()
     assert watching.ends() == 130
     assert "No pool runs" in watching.output

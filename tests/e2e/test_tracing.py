@@ -84,7 +84,7 @@ class Team(Stack):
         async with Client(self.url) as client:
             submitted = await client.submit(prompt, agent=agent, request_id=request)
             try:
-                return await asyncio.wait_for(client.wait(submitted), 40)
+                return await asyncio.wait_for(client.wait(submitted), 90)
             except TimeoutError:
                 raise AssertionError(f"{await client.job(submitted)} {self.tails()}") from None
 

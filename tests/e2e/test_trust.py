@@ -298,19 +298,19 @@ def test_on_a_terminal_the_user_is_asked_once_with_what_the_folder_brings(clone:
         terminal.wait_for('ekiden.scripts_dir = ".gemini/s"; script x.yaml')
         terminal.wait_for("Trust this folder? [y/N]: ")
         terminal.type("\n")
-        terminal.wait_for("forty-two", 60)
-        assert terminal.ends(60) == 0, terminal.text
+        terminal.wait_for("forty-two")
+        assert terminal.ends() == 0, terminal.text
     with Terminal(clone, "run", "--agent", "reviewer", "what is it?", env=answer) as terminal:
         terminal.wait_for(NOT_TRUSTED)
-        terminal.wait_for("forty-two", 60)
-        assert terminal.ends(60) == 0, terminal.text
+        terminal.wait_for("forty-two")
+        assert terminal.ends() == 0, terminal.text
         assert "Trust this folder?" not in terminal.text, "the answer is remembered"
     agent(clone.folder, "newcomer", tools=["bash"])
     with Terminal(clone, "run", "--agent", "newcomer", "what is it?", env=answer) as terminal:
         terminal.wait_for("agent newcomer: bash")
         terminal.wait_for("Trust this folder? [y/N]: ")
         terminal.type("y\n")
-        assert terminal.ends(60) == 0, terminal.text
+        assert terminal.ends() == 0, terminal.text
         assert NOT_TRUSTED not in terminal.text
     assert json.loads(clone.run("trust", "--json").stdout)["trusted"]
     assert not (clone.folder / "ran").exists()
@@ -322,12 +322,12 @@ def test_on_a_terminal_the_user_is_asked_once_with_what_the_folder_brings(clone:
             terminal.wait_for("Trust this folder with all 1? [y/N]: ")
             if is_refused:
                 terminal.type("n\n")
-                assert terminal.ends(60) == 0, terminal.text
+                assert terminal.ends() == 0, terminal.text
             else:
                 assert terminal.interrupt(60) == 130, terminal.text
     assert "It is not trusted with what is new" in terminal.text
     with Terminal(clone, "agents", "list", env=answer) as terminal:
-        assert terminal.ends(60) == 0, terminal.text
+        assert terminal.ends() == 0, terminal.text
         assert "Trust this folder" not in terminal.text, "the no is remembered"
 
 
@@ -362,7 +362,7 @@ def test_pools_of_celery_know_what_is_not_trusted(clone: Program, tmp_path: Path
         env = {"EKIDEN_REDIS_URL": server.url}
         program = [sys.executable, "-P", "-m", "celery", "-A", "ekiden.dispatcher.app", "worker"]
         pool = clone.start(program=program, env=env)
-        pool.wait_for("agents gardener get only tools that read", 40)
+        pool.wait_for("agents gardener get only tools that read")
         wait_until(lambda: "dispatcher" in clone.run("status", "--json", env=env).stdout)
         assert pool.output.count(NOT_TRUSTED) == 2
         assert "ignored settings ekiden.lease_s" in pool.output

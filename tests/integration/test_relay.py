@@ -44,6 +44,8 @@ SCRIPTS = """agents:
     - {name: pass-on, call: [{tool: transfer_to_second, args: {reason: it is yours}}]}
   second:
     - {name: answer, delay_s: 2, say: "done by ${agent}"}
+  steady:
+    - {name: answer, delay_s: 5, say: "done by ${agent}"}
   slow:
     - {name: answer, delay_s: 60, say: "too late"}
 """
@@ -143,7 +145,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("stack")
     agents = folder / ".gemini" / "agents"
     agents.mkdir(parents=True)
-    for name, handoffs in (("first", "{to: second, when: manual}"), ("second", ""), ("slow", "")):
+    for name, handoffs in (("first", "{to: second, when: manual}"), ("second", ""), ("steady", ""), ("slow", "")):
         (agents / f"{name}.md").write_text(AGENT.format(name=name, handoffs=handoffs))
     (folder / "broken_app.py").write_text(BROKEN_APP)
     (folder / "scripts").mkdir()
@@ -195,14 +197,14 @@ def test_a_cold_shutdown_gives_the_leg_back_and_another_worker_goes_on_at_once(s
 
 
 def test_a_warm_shutdown_lets_the_leg_end_and_keeps_its_lease_until_then(stack: Stack) -> None:
-    worker = stack.start("ekiden.workers.app", EKIDEN_LEASE_S="1")  # shorter than the leg
-    job = stack.submit("second")
-    stack.runs(job, "second")
+    worker = stack.start("ekiden.workers.app", EKIDEN_LEASE_S="3")  # shorter than the leg
+    job = stack.submit("steady")
+    stack.runs(job, "steady")
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(DEADLINE_S) == 0
     view = stack.job(job)
-    assert (view.status, view.result) == ("done", "done by second")
-    assert len(stack.starts(job, "second")) == 1
+    assert (view.status, view.result) == ("done", "done by steady")
+    assert len(stack.starts(job, "steady")) == 1
     assert len(stack.ask(lambda client: client.pools())) == 1  # it took its announcement back
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.scratch import free_port
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 HEAVY = ("ekiden.shared.telemetry.sdk", "opentelemetry.exporter", "opentelemetry.sdk.trace", "prometheus_client")
 LOADED = f"print([name for name in {HEAVY} if name in sys.modules])"
 SUBMITTED = """

@@ -33,6 +33,13 @@ print(os.getpid(), *(os.environ.get(name) == value for name, value in eval(sys.s
 print(subprocess.run("echo $DB_PASS", shell=True, capture_output=True, text=True).stdout.strip(), flush=True)
 sys.stdin.readline()
 """
+
+
+@pytest.fixture(autouse=True, scope="module")
+def warm() -> None:
+    """Start programs as ever: what the kernel shows of their start is what is tested."""
+
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc elsewhere")
 
 

@@ -11,7 +11,7 @@ from ekiden.shared.llm.scripting.history import CallRecord
 from ekiden.shared.llm.scripting.sources import Edit, standing_edits
 
 if TYPE_CHECKING:
-    from tests.unit.llm.conftest import Play
+    from tests.integration.play import Play
 
 PROJECTS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("projects.yaml").read_text())
 REPAIRED = sorted(name for name, project in PROJECTS.items() if "fixed" in project)

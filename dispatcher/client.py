@@ -12,17 +12,17 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from ekiden.dispatcher.approvals import Approvals
 from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
-from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
+from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state
 from ekiden.dispatcher.submitting import Created, OwnJobs, create_job
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.composition import LateHooks
-from ekiden.shared.errors import NoCatalog, NotConfirmed, NotPermitted, StoreUnavailable, WentBack
+from ekiden.shared.errors import NotConfirmed, NotPermitted, StoreUnavailable, WentBack
 from ekiden.shared.handoff import first_context
 from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
@@ -37,9 +37,6 @@ from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.replication import RequireReplicas
 from ekiden.shared.stores.sessions import Forgotten, SessionMessage, SessionView
 from ekiden.shared.stores.views import JobView, LivePiece
-
-if TYPE_CHECKING:
-    from ekiden.shared.definitions.model import AgentDefinition
 
 __all__ = ["Client", "client_of"]
 
@@ -367,22 +364,6 @@ class Client(Operations, Approvals):
         context = moves[-1] if moves else first_context(job, _traceparent_of(entries))
         box = outbox(job, view.leg, view.queue, context.with_id(view.handoff_id))
         await self._stores.jobs.retry(job, box, Retried(leg=view.leg), deadline_s)
-
-    async def agents(self) -> list[str]:
-        """Return the names of the catalog in force; empty before one was published."""
-        in_force = await self._stores.catalogs.in_force()
-        return sorted(in_force.manifest) if in_force else []
-
-    async def definition(self, agent: str) -> "AgentDefinition":
-        """Return an agent of the catalog in force. Raises ``UnknownAgent``, ``NoCatalog``."""
-        from ekiden.shared.definitions.model import AgentDefinition
-
-        in_force = await self._stores.catalogs.in_force()
-        if in_force is None:
-            raise NoCatalog("nobody has published agents to this server: start `ekiden dispatcher`")
-        require_agent(agent, in_force.manifest)
-        digest = in_force.manifest[agent]
-        return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))
 
     async def _check(self) -> None:
         """Look at the server's settings before the first submit, once for however many come together."""

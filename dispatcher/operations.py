@@ -1,14 +1,17 @@
-"""What is asked of a server and is about no job: whether it is well, who serves it, which agents it has, what waits."""
+"""What operators ask of a server: whether it is well, who serves it, its agents, what waits, what was no message."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ekiden.dispatcher.requests import require_agent
-from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import NoCatalog
 from ekiden.shared.stores.dead_letters import DeadLetter, DeadLetters
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.pools import QueueView
 from ekiden.shared.stores.views import PoolView
+
+if TYPE_CHECKING:
+    from ekiden.shared.definitions.model import AgentDefinition
 
 __all__ = ["Operations"]
 
@@ -71,3 +74,19 @@ class Operations:
     async def forget_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Forget these dead letters."""
         await self._stores.dead_letters.forget(letters)
+
+    async def agents(self) -> list[str]:
+        """Return the names of the catalog in force; empty before one was published."""
+        in_force = await self._stores.catalogs.in_force()
+        return sorted(in_force.manifest) if in_force else []
+
+    async def definition(self, agent: str) -> "AgentDefinition":
+        """Return an agent of the catalog in force. Raises ``UnknownAgent``, ``NoCatalog``."""
+        from ekiden.shared.definitions.model import AgentDefinition
+
+        in_force = await self._stores.catalogs.in_force()
+        if in_force is None:
+            raise NoCatalog("nobody has published agents to this server: start `ekiden dispatcher`")
+        require_agent(agent, in_force.manifest)
+        digest = in_force.manifest[agent]
+        return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))

@@ -54,7 +54,7 @@ async def measure(made: Stack, jobs: int, turn_s: float) -> None:
         await client.wait(await client.submit("warm up", agent="third"))
         cpu_before, memory_before = cpu_s(worker.pid), resident(worker.pid)
         began = time.monotonic()
-        ids = [await client.submit("go", agent="first") for _ in range(jobs)]
+        ids = await asyncio.gather(*(client.submit("go", agent="first") for _ in range(jobs)))
         submitted = time.monotonic() - began
         most = asyncio.create_task(most_resident(worker.pid))
         views = await asyncio.gather(*(client.wait(job) for job in ids))

@@ -42,11 +42,10 @@ def read_json(text: str) -> Any:
 
 def nests_too_deep(value: Any) -> bool:
     """Tell whether lists and objects (without cycles) stand in each other in more than ``MAX_DEPTH`` levels."""
-    level = _containers([value])
-    for _ in range(MAX_DEPTH):
-        level = _containers(
-            inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)
-        )
+    level, depth = _containers([value]), 1
+    while level and depth <= MAX_DEPTH:
+        inner = (one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer))
+        level, depth = _containers(inner), depth + 1
     return bool(level)
 
 

@@ -61,12 +61,12 @@ def spend(steps: int = 1) -> None:
 
 
 @contextmanager
-def limited(*, is_final: bool = True, steps: int = MOST_STEPS) -> Iterator[StepLimit]:
+def limited(steps: int = MOST_STEPS) -> Iterator[StepLimit]:
     """Bound what runs inside: by the limit of the check that it is a part of, else by one of its own."""
     if (current := _CURRENT.get()) is not None:
         yield current
         return
-    limit = StepLimit(steps, is_final=is_final)
+    limit = StepLimit(steps)
     token = _CURRENT.set(limit)
     try:
         yield limit
@@ -82,11 +82,19 @@ async def run_limited(check: Callable[[], T]) -> T:
             limit is final.
     """
     try:
-        with limited(is_final=False, steps=A_MOMENT):
-            return check()
+        return check() if _CURRENT.get() is not None else _in_a_moment(check)
     except TooCostly:
         run = copy_context().run
         return await asyncio.get_running_loop().run_in_executor(_thread(), run, _to_the_end, check)
+
+
+def _in_a_moment(check: Callable[[], T]) -> T:
+    """Run the first try, in which nearly every check ends: so without what a context manager costs."""
+    token = _CURRENT.set(StepLimit(A_MOMENT, is_final=False))
+    try:
+        return check()
+    finally:
+        _CURRENT.reset(token)
 
 
 def _to_the_end(check: Callable[[], T]) -> T:

@@ -45,7 +45,7 @@ class Completion:
         """Whether a plain answer is no end."""
         return self._agent.complete_task
 
-    @property
+    @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:
         """``complete_task`` where the file declares an output, ``exit`` where an answer would not end the job."""
         specs = []
@@ -57,7 +57,7 @@ class Completion:
 
     def is_ending(self, call: ToolCall) -> bool:
         """Tell whether the call means to end the leg."""
-        return call.name in {spec.name for spec in self.specs}
+        return call.name in CONTROLS and any(spec.name == call.name for spec in self.specs)
 
     def check(self, call: ToolCall) -> None:
         """Raise ``ToolError`` with a list of what is wrong with the call's arguments; see ``schemas.problems``."""

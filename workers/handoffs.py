@@ -168,7 +168,7 @@ class Transfers:
         """
         match = _CALL.fullmatch(call.name)
         name = match[1] if match else call.name
-        if not agent_meant(name, [EVERYBODY]):
+        if any(target.tool == name for target in self._targets.values()) or not agent_meant(name, [EVERYBODY]):
             return name
         named = call.args.get(AGENT_NAME)
         if not isinstance(named, str) or not named.strip():

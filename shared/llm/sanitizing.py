@@ -1,6 +1,9 @@
 """Makes what a model says storable, where it comes in: a provider's JSON may hold what no journal takes."""
 
 from dataclasses import replace
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
@@ -13,6 +16,8 @@ _TOO_DEEP = (
     f"Not executed: the arguments have more than {MAX_DEPTH} levels of lists and objects in each other. Send them "
     "flatter, or as JSON in a text."
 )
+M = TypeVar("M", bound=BaseModel)
+
 _FIRST_HALVES = ("\ud800", "\udbff")
 
 
@@ -29,13 +34,7 @@ class SanitizingModel:
         except ModelError as error:
             error.args = tuple(map(storable, error.args))
             raise
-        return reply.model_copy(
-            update={
-                "message": _message(reply.message),
-                "model": storable(reply.model),
-                "detail": storable(reply.detail),
-            }
-        )
+        return _with(reply, message=_message(reply.message), model=storable(reply.model), detail=storable(reply.detail))
 
 
 class _Joining:
@@ -54,18 +53,23 @@ class _Joining:
 
 
 def _message(message: Message) -> Message:
-    model = message.model and storable(message.model)
-    return message.model_copy(update={"parts": tuple(map(_part, message.parts)), "model": model})
+    return _with(message, parts=tuple(map(_part, message.parts)), model=storable(message.model))
 
 
 def _part(part: Part) -> Part:
     match part:
         case TextPart():
-            return part.model_copy(update={"text": storable(part.text)})
+            return _with(part, text=storable(part.text))
         case ToolCall():
-            named = {"id": storable(part.id), "name": storable(part.name)}
+            named = _with(part, id=storable(part.id), name=storable(part.name))
             if nests_too_deep(part.args):
-                return part.model_copy(update={**named, "args": {}, "problem": _TOO_DEEP})
-            return part.model_copy(update={**named, "args": storable(part.args)})
+                return _with(named, args={}, problem=_TOO_DEEP)
+            return _with(named, args=storable(part.args))
         case _:
             return part
+
+
+def _with(model: M, /, **values: Any) -> M:
+    """Return it with these values; as it is where it has them, as nearly everything does."""
+    changed = {name: value for name, value in values.items() if value != getattr(model, name)}
+    return model.model_copy(update=changed) if changed else model

@@ -150,6 +150,7 @@ class Leg:
         So they need no script of their own: they are written with the leg's commit, or with what is recorded in its
         place where it is refused. Until then nothing may have an effect: a crash takes what is held with it.
         """
+        assert not self._appending.locked(), "where a write is on its way, nobody knows yet which position comes next"
         self._take_in(entries_behind(self.lease.seq + len(self._held), records))
         self._held += records
 

@@ -43,9 +43,11 @@ class Calls:
         unreadable = [call for call in self._leg.conversation.open_calls if call.problem]
         await finish(self._leg, [error_result(call, call.problem or "") for call in unreadable])
         for kind in self._kinds:
-            if kind.ends_leg:
-                if (pause := self._approvals.suspension()) is not None:
-                    return pause
+            if not (open_calls := self._leg.conversation.open_calls):
+                break
+            if kind.ends_leg and (pause := self._approvals.suspension()) is not None:
+                return pause
+            if kind.ends_leg and len(open_calls) > 1:
                 await self._keep_first_ending()
             calls = [call for call in self._leg.conversation.open_calls if self._kind_of(call) is kind]
             if calls and (end := await kind.answer(calls)) is not None:

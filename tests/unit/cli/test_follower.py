@@ -123,6 +123,22 @@ def test_a_late_follower_sees_recorded_turns_from_the_journal_and_the_open_one_l
     run(valkey_url, scenario)
 
 
+def test_a_reply_that_was_seen_while_it_was_written_and_comes_with_the_end_is_shown_once(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
+        leg = await moved(stores, await submitted(stores), "debugger")
+        following = asyncio.create_task(Follower(client, leg.lease.job, seen, is_served=True).run())
+        await stores.live.append(leg.lease.job, [piece("seen while", leg)])
+        await seen.until("seen while")
+        await stores.live.append(leg.lease.job, [piece("it was written", leg)])
+        await stores.jobs.finish(leg.lease, "end", [reply(), done()], [])
+        assert (await following).answer == "42"
+        shown = [event for event in seen.events if event != "it was written"]  # which may have come too late
+        assert shown == [*BEFORE, "seen while", "model_reply", "ended"]
+        assert seen.events[-2:] == ["model_reply", "ended"]
+
+    run(valkey_url, scenario)
+
+
 def test_pieces_of_an_earlier_attempt_are_void(valkey_url: str) -> None:
     async def scenario(stores: Stores, client: Client, seen: Seen) -> None:
         leg = await moved(stores, await submitted(stores), "debugger")

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from ekiden.dispatcher.cli.agents.discovery import configured_servers
 from ekiden.dispatcher.cli.main import app
 from ekiden.shared.definitions.loader import AGENTS_FOLDER
 from ekiden.shared.errors import EkidenError, InvalidRequest, StoreUnavailable

@@ -36,10 +36,8 @@ def permits_tool(agent: AgentDefinition, server: str, full_name: str, *, only_re
 
     A server that the file names has all its tools allowed, unless 'tools' says which of them.
     """
-    allow = agent.rules.allow
-    is_narrowed = allow is not None and any(
-        entry.startswith(f"mcp.{server}.") for entry in (*allow, *agent.rules.unknown)
-    )
+    entries = (*(agent.rules.allow or ()), *agent.rules.unknown)
+    is_narrowed = any(entry.startswith(f"mcp.{server}.") for entry in entries)
     if server in servers_named(agent) and not is_narrowed:
         return agent.rules.model_copy(update={"allow": ("*",)}).permits(full_name)
     return agent.permits(full_name, only_reads=only_reads)

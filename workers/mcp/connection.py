@@ -137,13 +137,13 @@ class Connection:
                 allow_input_required=True,
             )
         except MCPError as error:
-            raise self._failure(error, tool) from None
+            raise self._failure(error, tool, client) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             # A transport that dies takes its callers along.
-            raise self._died(tool) from None
+            raise self._died(tool, client) from None
         except Exception as error:
             raise McpFailure(
                 f"the MCP server {self.name!r} gave no proper result of {tool!r}: {_cause(error)}"
@@ -151,18 +151,20 @@ class Connection:
         assert isinstance(result, types.CallToolResult | types.InputRequiredResult)
         return result
 
-    def _failure(self, error: MCPError, tool: str) -> McpFailure:
+    def _failure(self, error: MCPError, tool: str, client: Client) -> McpFailure:
         if error.code == types.REQUEST_TIMEOUT:
             return McpFailure(
                 f"{tool!r} of the MCP server {self.name!r} gave no result in {self._entry.timeout_s:g} s; "
                 "what it did is unknown"
             )
         if error.code == types.CONNECTION_CLOSED:
-            return self._died(tool)
+            return self._died(tool, client)
         return McpFailure(f"the MCP server {self.name!r} refused {tool!r}: {_shown(error.message)} ({error.code})")
 
-    def _died(self, tool: str) -> McpFailure:
-        self._lost.set()
+    def _died(self, tool: str, client: Client) -> McpFailure:
+        if self._client is client:
+            self._client = None  # at once: to leave a dead session takes up to two seconds
+            self._lost.set()
         return McpFailure(f"the MCP server {self.name!r} was lost while {tool!r} ran; what it did is unknown")
 
     async def _session(self, within_s: float) -> Client:
@@ -193,11 +195,11 @@ class Connection:
                 if task is not None and task.cancelling():
                     raise
                 self._fell("its session was lost")
-            except (ConfigurationError, FileNotFoundError, PermissionError) as error:
-                self._fell(_cause(error))
-                return  # it is looked for anew when somebody asks for it again
             except (Exception, BaseExceptionGroup) as error:
-                self._fell(_cause(error, str(words)))
+                first = _innermost(error)
+                self._fell(_cause(first, str(words)))
+                if isinstance(first, ConfigurationError | FileNotFoundError | PermissionError):
+                    return  # it is looked for anew when somebody asks for it again
             finally:
                 self._client = None
                 self._changed.set()
@@ -289,9 +291,8 @@ def _told(progress: Progress | None) -> Any:
 
 
 def _cause(error: BaseException, words: str = "") -> str:
-    """Say what went wrong, innermost first, with what the server last said itself."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
+    """Say what went wrong, with what the server last said itself."""
+    error = _innermost(error)
     if isinstance(error, FileNotFoundError) and error.filename:
         text = f"there is no program {error.filename!r} here"
     elif isinstance(error, TimeoutError):
@@ -301,6 +302,12 @@ def _cause(error: BaseException, words: str = "") -> str:
     else:
         text = f"{type(error).__name__}: {said_by(error)}"
     return _shown(f"{text}; it said: {words}" if words else text)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return error
 
 
 def _shown(text: str) -> str:

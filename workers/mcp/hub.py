@@ -30,6 +30,7 @@ class Hub:
         self._connections: dict[str, Connection] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     async def listing(self, name: str, entry: ServerEntry) -> "Listing":
         """Return what a server offers. Raises ``NotReached``."""
@@ -45,11 +46,12 @@ class Hub:
 
     def close(self) -> None:
         """End every session, and the servers that are programs."""
-        if self._loop is None:
+        if self._loop is None or self._thread is None:
             return
         with contextlib.suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(self._close_all(), self._loop).result(CLOSE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSE_S)
 
     def _connection(self, name: str, entry: ServerEntry) -> "Connection":
         """Return the server's connection; agents whose files name the same server share it. On the hub's loop."""
@@ -77,5 +79,11 @@ class Hub:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="mcp", daemon=True).start()
+                self._thread = threading.Thread(target=_serve, args=(self._loop,), name="mcp", daemon=True)
+                self._thread.start()
             return self._loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    with contextlib.closing(loop):
+        loop.run_forever()

@@ -4,6 +4,7 @@ Secrets stand in none of them: ``$NAME``, ``${NAME}`` and ``${NAME:-default}`` a
 the server, from its own environment.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ekiden.shared.errors import ConfigurationError
 
-__all__ = ["Expected", "ServerEntry", "Transport", "filled", "server_of", "servers_in"]
+__all__ = ["Expected", "ServerEntry", "Transport", "filled", "identity_of", "server_of", "servers_in"]
 
 Transport = Literal["stdio", "http", "sse", "either"]
 """``either``: streamable HTTP, and the older events where the server does not know it."""
@@ -190,6 +191,7 @@ def _value_of(found: re.Match[str], environ: Mapping[str, str]) -> str:
     raise ConfigurationError(f"the environment of this worker has no {name}: set it, or give ${{{name}:-default}}")
 
 
-def identity_of(entry: ServerEntry) -> str:
-    """Return the canonical JSON of an entry, before it is filled in: equal entries are one server."""
-    return json.dumps(entry.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+def identity_of(name: str, entry: ServerEntry) -> str:
+    """Return the digest of an entry as it is written, before it is filled in: equal entries are one server."""
+    text = json.dumps([name, entry.model_dump(mode="json")], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

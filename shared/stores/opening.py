@@ -10,6 +10,7 @@ from ekiden.shared.stores.durability import Durability, Identity, durability_of,
 from ekiden.shared.stores.intake import RedisIntakeStore
 from ekiden.shared.stores.job_ends import RedisEnds
 from ekiden.shared.stores.jobs import RedisJobStore
+from ekiden.shared.stores.listings import RedisListingStore
 from ekiden.shared.stores.live import RedisLiveStore
 from ekiden.shared.stores.pools import RedisPoolStore
 from ekiden.shared.stores.redis import Redis, connect, translated
@@ -33,6 +34,7 @@ class Stores:
     dead_letters: RedisDeadLetterStore
     intake: RedisIntakeStore
     ends: RedisEnds
+    listings: RedisListingStore
     signing: Signing
 
     @classmethod
@@ -51,6 +53,7 @@ class Stores:
             RedisDeadLetterStore(client),
             RedisIntakeStore(client),
             RedisEnds(client),
+            RedisListingStore(client),
             signing,
         )
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import mcp_types as types
@@ -16,10 +15,11 @@ from ekiden.shared.foreign_code import said_by
 from ekiden.shared.mcp.entries import ServerEntry, filled
 from ekiden.shared.redaction import redact
 from ekiden.shared.version import VERSION
+from ekiden.workers.mcp.listing import ListedTool, Listing
 from ekiden.workers.mcp.stdio import LastWords
 from ekiden.workers.mcp.transports import transport_to
 
-__all__ = ["Connection", "Listing", "McpFailure", "NotReached"]
+__all__ = ["Connection", "McpFailure", "NotReached"]
 
 CONNECT_S = 20.0
 """How long a server may take until its tools are listed."""
@@ -28,6 +28,7 @@ IDLE_S = 600.0
 _AGAIN_S = 0.25
 _LONGEST_PAUSE_S = 30.0
 _MOST_TOOLS = 1_000
+_LONGEST_DESCRIPTION = 4_000
 
 Progress = Callable[[float, float | None, str | None], Any]
 
@@ -40,19 +41,6 @@ class McpFailure(Exception):
 
 class NotReached(McpFailure):
     """The server is not there: nothing was called."""
-
-
-@dataclass(frozen=True)
-class Listing:
-    """What a server offers."""
-
-    tools: tuple[types.Tool, ...] = ()
-    dropped: Mapping[str, str] = field(default_factory=dict)
-    """Tools that cannot be used, with why."""
-    server: str = ""
-    """What it calls itself: name and version."""
-    has_resources: bool = False
-    has_prompts: bool = False
 
 
 class Connection:
@@ -263,6 +251,19 @@ class Connection:
                 raise ConfigurationError(
                     f"it says that its {what} is {found!r}, where 'expect' demands {wanted!r}: nothing of it is used"
                 )
+
+
+def _listed(tool: types.Tool) -> ListedTool:
+    description = (tool.description or tool.title or tool.name)[:_LONGEST_DESCRIPTION]
+    hints = tool.annotations or types.ToolAnnotations()
+    return ListedTool(
+        tool.name,
+        description,
+        tool.input_schema,
+        only_reads=hints.read_only_hint is True,
+        only_adds=hints.destructive_hint is False,
+        idempotent=hints.idempotent_hint is True,
+    )
 
 
 def _client(way: Any) -> Client:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ekiden.shared.mcp.entries import ServerEntry, identity_of
+from ekiden.workers.mcp.listing import Listing
 
 if TYPE_CHECKING:
-    from ekiden.workers.mcp.connection import Connection, Listing
+    from ekiden.workers.mcp.connection import Connection
 
 __all__ = ["Hub"]
 
@@ -32,7 +33,7 @@ class Hub:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    async def listing(self, name: str, entry: ServerEntry) -> "Listing":
+    async def listing(self, name: str, entry: ServerEntry) -> Listing:
         """Return what a server offers. Raises ``NotReached``."""
         return await self._do(lambda: self._connection(name, entry).open())
 
@@ -57,7 +58,7 @@ class Hub:
         """Return the server's connection; agents whose files name the same server share it. On the hub's loop."""
         from ekiden.workers.mcp.connection import Connection
 
-        key = f"{name} {identity_of(entry)}"
+        key = identity_of(name, entry)
         if key not in self._connections:
             self._connections[key] = Connection(name, entry, self._environ, self._env)
         return self._connections[key]

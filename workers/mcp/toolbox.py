@@ -1,26 +1,33 @@
 """Tools of MCP servers, for the agents whose files name them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from ekiden.shared.errors import DefinitionError, ToolError
+from ekiden.shared.errors import DefinitionError, StoreUnavailable, ToolError
 from ekiden.shared.llm.base import ToolSpec
-from ekiden.shared.mcp.entries import ServerEntry
+from ekiden.shared.mcp.entries import ServerEntry, identity_of
 from ekiden.shared.mcp.names import model_names
 from ekiden.shared.risk import Risk
 from ekiden.shared.schemas import check
 from ekiden.workers.mcp.hub import Hub
+from ekiden.workers.mcp.listing import ListedTool, Listing
 from ekiden.workers.tools.base import Tool, ToolContext, ToolOutput
 from ekiden.workers.tools.parsing import by_schema
 
-if TYPE_CHECKING:
-    import mcp_types as types
+__all__ = ["Listings", "McpTools", "Offered"]
 
-__all__ = ["McpTools", "Offered"]
 
-_LONGEST_DESCRIPTION = 4_000
+class Listings(Protocol):
+    """Where workers leave each other what servers offer."""
+
+    async def get(self, server: str) -> str | None:
+        """Return what was last put for a server, if it is not too old."""
+
+    async def put(self, server: str, text: str) -> None:
+        """Keep it."""
 
 
 @dataclass(frozen=True)
@@ -35,58 +42,61 @@ class Offered:
 class McpTools:
     """Makes tools of what servers list."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, listings: Listings) -> None:
         self._hub = hub
+        self._listings = listings
 
     async def of(self, servers: Mapping[str, ServerEntry]) -> Offered:
         """Return the tools of ``servers``: one that is not there takes none of the others along."""
-        found: list[tuple[str, ServerEntry, types.Tool]] = []
+        found: list[tuple[str, ServerEntry, ListedTool]] = []
         problems: list[str] = []
         for name, entry in servers.items():
-            listed, wrong = await self._listed(name, entry)
-            found += [(name, entry, tool) for tool in listed]
+            listing, wrong = await self._listed(name, entry)
             problems += wrong
+            found += [(name, entry, tool) for tool in listing.tools if entry.offers(tool.name)]
         names = model_names((server, tool.name) for server, _, tool in found)
         tools = []
         for server, entry, tool in found:
             try:
                 tools.append(self._tool(names[server, tool.name], server, entry, tool))
             except DefinitionError as error:
-                problems.append(f"the tool {tool.name!r} of the MCP server {server!r} is left out: {error}")
+                problems.append(_left_out(tool.name, server, str(error)))
         return Offered(tuple(tools), tuple(problems))
 
-    async def _listed(self, name: str, entry: ServerEntry) -> "tuple[list[types.Tool], list[str]]":
+    async def _listed(self, name: str, entry: ServerEntry) -> tuple[Listing, list[str]]:
         from ekiden.workers.mcp.connection import NotReached
 
         if entry.disabled:
-            return [], [f"the MCP server {name!r} is disabled in the settings"]
+            return Listing(), [f"the MCP server {name!r} is disabled in the settings"]
         try:
-            listing = await self._hub.listing(name, entry)
+            listing = await self._remembered(name, entry)
         except NotReached as error:
-            return [], [str(error)]
-        wrong = [
-            f"the tool {tool!r} of the MCP server {name!r} is left out: {why}" for tool, why in listing.dropped.items()
-        ]
-        return [tool for tool in listing.tools if entry.offers(tool.name)], wrong
+            return Listing(), [str(error)]
+        return listing, [_left_out(tool, name, why) for tool, why in listing.dropped.items()]
 
-    def _tool(self, name: str, server: str, entry: ServerEntry, tool: "types.Tool") -> Tool:
-        check(tool.input_schema)
-        spec = ToolSpec(
-            name=name,
-            description=(tool.description or tool.title or tool.name)[:_LONGEST_DESCRIPTION],
-            parameters=tool.input_schema,
-        )
-        hints = tool.annotations if entry.trust else None
+    async def _remembered(self, name: str, entry: ServerEntry) -> Listing:
+        """Return what some worker was told lately, or ask the server, which starts it."""
+        key = identity_of(name, entry)
+        with suppress(StoreUnavailable, ValueError, TypeError, KeyError):
+            if (text := await self._listings.get(key)) is not None:
+                return Listing.from_json(text)
+        listing = await self._hub.listing(name, entry)
+        with suppress(StoreUnavailable):
+            await self._listings.put(key, listing.to_json())
+        return listing
+
+    def _tool(self, name: str, server: str, entry: ServerEntry, tool: ListedTool) -> Tool:
+        check(tool.schema)
         return Tool(
-            spec,
-            by_schema(name, tool.input_schema),
+            ToolSpec(name=name, description=tool.description, parameters=dict(tool.schema)),
+            by_schema(name, tool.schema),
             partial(self._call, server, entry, tool.name),
-            read_only=bool(hints and hints.read_only_hint),
-            idempotent=bool(hints and hints.idempotent_hint),
+            read_only=entry.trust and tool.only_reads,
+            idempotent=entry.trust and tool.idempotent,
             untrusted=not entry.trust,
             package=f"MCP server {server}",
             version="",
-            risk=_risk_of(hints),
+            risk=_risk_of(tool, is_trusted=entry.trust),
             timeout_s=entry.timeout_s,
         )
 
@@ -110,10 +120,14 @@ def _not_kept(name: str, data: bytes, kind: str) -> str:
     return f"[{name}, {kind}, {len(data):,} bytes]"
 
 
-def _risk_of(hints: "types.ToolAnnotations | None") -> Risk:
+def _left_out(tool: str, server: str, why: str) -> str:
+    return f"the tool {tool!r} of the MCP server {server!r} is left out: {why}"
+
+
+def _risk_of(tool: ListedTool, *, is_trusted: bool) -> Risk:
     """What a server says counts only where its user trusts it: the protocol calls it hints."""
-    if hints is None:
+    if not is_trusted:
         return "high"
-    if hints.read_only_hint:
+    if tool.only_reads:
         return "safe"
-    return "medium" if hints.destructive_hint is False else "high"
+    return "medium" if tool.only_adds else "high"

@@ -37,6 +37,16 @@ def hub() -> Iterator[Hub]:
     hub.close()
 
 
+class Remembered(dict[str, str]):
+    """Listings of the workers of one test."""
+
+    async def get(self, server: str) -> str | None:  # type: ignore[override]
+        return super().get(server)
+
+    async def put(self, server: str, text: str) -> None:
+        self[server] = text
+
+
 def double(*how: str, **said: Any) -> ServerEntry:
     return server_of("double", {"command": sys.executable, "args": [str(DOUBLE), *how], **said})
 
@@ -148,22 +158,32 @@ async def test_one_bad_tool_hides_neither_its_server_nor_another(hub: Hub) -> No
         "away": server_of("away", {"command": "/nonexistent"}),
         "good": double(),
     }
-    offered = await McpTools(hub).of(servers)
+    offered = await McpTools(hub, Remembered()).of(servers)
     assert {"mcp_broken_echo", "mcp_good_echo"} <= {tool.name for tool in offered.tools}
     told = "\n".join(offered.problems)
     for part in ("'no_schema' of the MCP server 'broken' is left out", "'odd' of", "'away' is not there"):
         assert part in told
 
 
+async def test_a_server_is_listed_once_for_all_workers_and_started_by_the_first_call(hub: Hub) -> None:
+    remembered = Remembered()
+    first = await McpTools(hub, remembered).of({"double": double("listed")})
+    other = Hub({}, {"PATH": os.environ["PATH"]})
+    second = await McpTools(other, remembered).of({"double": double("listed")})
+    assert [tool.spec for tool in second.tools] == [tool.spec for tool in first.tools]
+    assert not other.health()
+    other.close()
+
+
 async def test_hints_set_the_risk_only_where_the_user_trusts_the_server(hub: Hub) -> None:
     for trust, risks in ((False, {"high"}), (True, {"safe", "medium", "high"})):
-        offered = await McpTools(hub).of({"double": double(trust=trust)})
+        offered = await McpTools(hub, Remembered()).of({"double": double(trust=trust)})
         assert {tool.risk for tool in offered.tools} == risks
         assert {tool.untrusted for tool in offered.tools} == {not trust}
 
 
 async def test_a_result_is_text_and_an_error_of_the_server_is_one_for_the_model(hub: Hub, tmp_path: Path) -> None:
-    offered = {tool.name: tool for tool in (await McpTools(hub).of({"double": double()})).tools}
+    offered = {tool.name: tool for tool in (await McpTools(hub, Remembered()).of({"double": double()})).tools}
     context = ToolContext("j", 1, "a", "c", tmp_path, tmp_path)
 
     async def call(name: str, **args: str) -> Any:

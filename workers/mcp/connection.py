@@ -239,7 +239,13 @@ class Connection:
                 break
         can = client.server_capabilities
         named = f"{info.name} {info.version}" if info else ""
-        return Listing(tuple(found[:_MOST_TOOLS]), dropped, named, can.resources is not None, can.prompts is not None)
+        return Listing(
+            tuple(map(_described, found[:_MOST_TOOLS])),
+            dropped,
+            named,
+            can.resources is not None,
+            can.prompts is not None,
+        )
 
     def _expect(self, info: types.Implementation | None) -> None:
         expected = self._entry.expect
@@ -253,7 +259,7 @@ class Connection:
                 )
 
 
-def _listed(tool: types.Tool) -> ListedTool:
+def _described(tool: types.Tool) -> ListedTool:
     description = (tool.description or tool.title or tool.name)[:_LONGEST_DESCRIPTION]
     hints = tool.annotations or types.ToolAnnotations()
     return ListedTool(

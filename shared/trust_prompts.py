@@ -32,7 +32,8 @@ def settle_trust(is_given: bool, *folders: Path | None) -> None:
     for project in projects:
         take_over(project)
     for project in projects:
-        if os.path.lexists(project / ".gemini"):  # else it asks for nothing, and to find that out is dear
+        # Without these it asks for nothing, and to find that out is dear.
+        if any(os.path.lexists(project / name) for name in (".gemini", ".mcp.json")):
             _settle(project)
 
 

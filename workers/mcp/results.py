@@ -11,7 +11,7 @@ import mcp_types as types
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolOutput
 
-__all__ = ["Keep", "output_of"]
+__all__ = ["Keep", "output_of", "said_in"]
 
 _MOST_DATA = 200_000
 """Characters of a structured result, written as JSON."""
@@ -33,6 +33,15 @@ def output_of(result: types.CallToolResult, keep: Keep) -> ToolOutput:
         left_out = f"(its structured content is left out: {len(written):,} characters of JSON)"
         return ToolOutput(f"{text or written[:_MOST_DATA]}\n{left_out}")
     return ToolOutput(text, data)
+
+
+def said_in(result: types.CallToolResult | types.InputRequiredResult) -> str:
+    """Return what a result says, for somebody who looks at it. Raises ``ToolError`` as ``output_of`` does."""
+    if isinstance(result, types.InputRequiredResult):
+        questions = [getattr(request.params, "message", "") for request in (result.input_requests or {}).values()]
+        raise ToolError(f"the server asks: {'; '.join(filter(None, questions))}. Only a job can answer it")
+    output = output_of(result, lambda name, data, kind: f"[{name}, {kind}, {len(data):,} bytes]")
+    return output.text or json.dumps(output.data, ensure_ascii=False)
 
 
 def _texts_of(result: types.CallToolResult, keep: Keep) -> Iterator[str]:

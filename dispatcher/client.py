@@ -10,23 +10,26 @@ async with Client("redis://localhost") as client:
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
+from ekiden.dispatcher.approvals import Approvals
+from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.intake import ask_dispatcher
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
-from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state, require_agent
+from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state
 from ekiden.dispatcher.submitting import Created, OwnJobs, create_job
+from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.composition import LateHooks
-from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.errors import NoCatalog, NotConfirmed, NotPermitted, StoreUnavailable, WentBack
+from ekiden.shared.errors import NotConfirmed, NotPermitted, StoreUnavailable, WentBack
 from ekiden.shared.handoff import first_context
 from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.relay.termination import stop_or_wait
+from ekiden.shared.risk import Risk
 from ekiden.shared.setting_values import JOB_DEADLINE_S
 from ekiden.shared.settings import SessionPolicy, load_settings
 from ekiden.shared.signing import OFF, Signing
@@ -55,7 +58,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Client(Operations):
+class Client(Operations, Approvals):
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
@@ -98,6 +101,8 @@ class Client(Operations):
         deadline_s: float = JOB_DEADLINE_S,
         request_id: str | None = None,
         state: Mapping[str, Any] | None = None,
+        approve: Collection[Risk] = (),
+        when_asked: WhenAsked = "park",
     ) -> str:
         """Create a job and return its id: it is stored and queued then. The same ``request_id`` gives the same job.
 
@@ -117,6 +122,8 @@ class Client(Operations):
             deadline_s: When a job that has not ended by then ends as failed.
             request_id: Chosen by the caller, to repeat a submit whose answer was lost.
             state: Session variables to set when the job begins, JSON; None takes one away.
+            approve: Risks of which every call is approved in advance, so far as the caller may approve it.
+            when_asked: What becomes of any other call that is asked about: it waits (``park``), or is denied.
 
         Raises:
             InvalidRequest: the prompt is empty, something else of the request cannot be kept, or its id is another's.
@@ -142,9 +149,13 @@ class Client(Operations):
             on_busy=on_busy,
             deadline_s=deadline_s,
             state=checked_state(state or {}),
+            approve=tuple(approve),
+            when_asked=when_asked,
         )
         await self._check()
-        request = request.model_copy(update={"traceparent": self._hooks.traceparent()})
+        person = await person_at(self._stores, user)
+        told = {"traceparent": self._hooks.traceparent(), "by": storable(person.name), "is_claimed": person.is_claimed}
+        request = request.model_copy(update=told)
         running = (await self._stores.sessions.session(session)).active if session else None
         began_ns = time.time_ns()
         job, is_new, _ = await self._create(request)
@@ -343,20 +354,6 @@ class Client(Operations):
         context = moves[-1] if moves else first_context(job, _traceparent_of(entries))
         box = outbox(job, view.leg, view.queue, context.with_id(view.handoff_id))
         await self._stores.jobs.retry(job, box, Retried(leg=view.leg), deadline_s)
-
-    async def agents(self) -> list[str]:
-        """Return the names of the catalog in force; empty before one was published."""
-        in_force = await self._stores.catalogs.in_force()
-        return sorted(in_force.manifest) if in_force else []
-
-    async def definition(self, agent: str) -> AgentDefinition:
-        """Return an agent of the catalog in force. Raises ``UnknownAgent``, ``NoCatalog``."""
-        in_force = await self._stores.catalogs.in_force()
-        if in_force is None:
-            raise NoCatalog("nobody has published agents to this server: start `ekiden dispatcher`")
-        require_agent(agent, in_force.manifest)
-        digest = in_force.manifest[agent]
-        return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))
 
     async def _check(self) -> None:
         """Look at the server's settings before the first submit, once for however many come together."""

@@ -67,9 +67,11 @@ class _Pushed(_Ticket):
 
     @field_validator("request")
     @classmethod
-    def _cancels_nothing(cls, request: SubmitRequest) -> SubmitRequest:
+    def _only_asks(cls, request: SubmitRequest) -> SubmitRequest:
         if request.on_busy == "interrupt":
             raise ValueError("who may only push requests may not cancel jobs (on_busy interrupt)")
+        if request.approve:
+            raise ValueError("who may only push requests may not approve calls (approve)")
         return request
 
 
@@ -101,6 +103,11 @@ async def ask_dispatcher(stores: Stores, request: SubmitRequest, wait_replicas: 
         raise NotPermitted(
             "to interrupt is to cancel another job, which this Redis user may not do: it needs the role admin "
             "(`ekiden acl`), or let the request wait (--on-busy queue)"
+        )
+    if request.approve:
+        raise NotPermitted(
+            "to approve calls in advance is to answer approvals, which this Redis user may not do: it needs the role "
+            "admin (`ekiden acl`), or let the calls wait for somebody who may (without --approve)"
         )
     pushed = _Pushed(ticket=secrets.token_hex(16), request=request, wait_replicas=wait_replicas)
     text = stores.signing.sign(_KIND, (), pushed.model_dump_json(exclude_none=True))
@@ -204,6 +211,7 @@ async def _serve(stores: Stores, taken: Taken) -> _Answer | None:
 
 
 async def _create(stores: Stores, request: SubmitRequest) -> _Reply:
+    request = request.model_copy(update={"is_claimed": True})  # the list does not tell who has pushed
     try:
         return _Reply(**(await create_job(stores, request))._asdict())
     except tuple(_REFUSALS.values()) as error:

@@ -1,7 +1,10 @@
-"""What operators ask of a server: whether it is well, who serves it, what waits, what was no message."""
+"""What is asked of a server and is about no job: whether it is well, who serves it, which agents it has, what waits."""
 
 from collections.abc import Sequence
 
+from ekiden.dispatcher.requests import require_agent
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import NoCatalog
 from ekiden.shared.stores.dead_letters import DeadLetter, DeadLetters
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.pools import QueueView
@@ -38,6 +41,20 @@ class Operations:
     async def announced_ms(self) -> dict[str, int]:
         """Return when each pool process last said that it is alive, by its id, in ms of the server's clock."""
         return await self._stores.pools.announced_ms()
+
+    async def agents(self) -> list[str]:
+        """Return the names of the catalog in force; empty before one was published."""
+        in_force = await self._stores.catalogs.in_force()
+        return sorted(in_force.manifest) if in_force else []
+
+    async def definition(self, agent: str) -> AgentDefinition:
+        """Return an agent of the catalog in force. Raises ``UnknownAgent``, ``NoCatalog``."""
+        in_force = await self._stores.catalogs.in_force()
+        if in_force is None:
+            raise NoCatalog("nobody has published agents to this server: start `ekiden dispatcher`")
+        require_agent(agent, in_force.manifest)
+        digest = in_force.manifest[agent]
+        return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))
 
     async def queues(self) -> list[QueueView]:
         """Return every queue with its length and its consumers."""

@@ -1,6 +1,5 @@
 """Puts agent files in force as a catalog, and tells how one catalog differs from another."""
 
-import getpass
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import structlog
 
+from ekiden.dispatcher.identity import login_name
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
@@ -106,11 +106,7 @@ def published_ago(digest: str, history: Sequence[Publication], now_ms: int) -> s
 
 def whoami() -> str:
     """Return ``user@host``."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a container whose user has no entry
-        user = "?"
-    return f"{user}@{socket.gethostname()}"
+    return f"{login_name() or '?'}@{socket.gethostname()}"
 
 
 def _is_rolled_back(own: Catalog, newest: Publication | None) -> bool:

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
+from ekiden.shared.risk import RISKS, Risk
 from ekiden.shared.setting_values import LONGEST_DEADLINE_S
 from ekiden.shared.settings import SessionPolicy
 from ekiden.shared.storable import storable
@@ -41,6 +43,11 @@ class SubmitRequest(BaseModel):
     deadline_s: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE_S, allow_inf_nan=False)]
     traceparent: _Name = ""
     state: dict[str, Any] = Field(default_factory=dict)
+    approve: Annotated[tuple[Risk, ...], Field(max_length=len(RISKS))] = ()
+    when_asked: WhenAsked = "park"
+    by: _Name = ""
+    is_claimed: bool = True
+    """Whether who asks is the client's word only."""
 
     @field_validator("prompt")
     @classmethod

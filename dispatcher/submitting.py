@@ -89,4 +89,8 @@ def _record_of(request: SubmitRequest) -> JobRequested:
         traceparent=request.traceparent,
         state=request.state,
         request_id=request.request_id,
+        approve=request.approve,
+        when_asked=request.when_asked,
+        by=request.by,
+        is_claimed=bool(request.by) and request.is_claimed,
     )

@@ -1,16 +1,20 @@
 """What waits for a person: calls that must be approved, and questions of agents."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ekiden.shared.risk import Risk
 
-__all__ = ["Answer", "ApprovalKind", "ApprovalStatus", "ApprovalView"]
+__all__ = ["Answer", "ApprovalKind", "ApprovalStatus", "ApprovalView", "WhenAsked", "digest_of"]
 
 ApprovalKind = Literal["call", "question"]
 ApprovalStatus = Literal["waiting", "approved", "denied", "answered", "expired", "void"]
 """``void``: the job ended first."""
+WhenAsked = Literal["park", "deny"]
+"""What becomes of a call that is to be asked about: it waits for a person, or is denied at once."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,17 @@ class ApprovalView:
     """What the call would change, such as the diff of an edit; empty: nothing to show."""
     approvers: tuple[str, ...] = ()
     separate: bool = False
+    timeout_s: float = 0.0
+    """How long it waits for somebody."""
     asked_at_ms: int = 0
     expires_at_ms: int = 0
+    ends_with_job: bool = False
+    """Whether the job's deadline comes before the approval's own: it waits no longer than that."""
     status: ApprovalStatus = "waiting"
     by: str = ""
     """Who decided."""
+    is_claimed: bool = False
+    """Whether the name is the client's word: the server knows no users, or one for all."""
     origin: str = ""
     """From where: host and kind of client."""
     decided_at_ms: int = 0
@@ -63,10 +73,18 @@ class Answer:
     status: Literal["approved", "denied", "answered"]
     digest: str
     """``ApprovalView.digest`` of what was looked at; another one is refused."""
-    by: str
+    by: str = ""
+    """Who says it, where the server does not know; empty: the user of the operating system."""
     origin: str = ""
+    """Empty: this host."""
     why: str = ""
     answer: str | None = None
     edited: Mapping[str, Any] | None = None
     always_for_job: bool = False
-    """Calls of this tool in the same job are not asked about again."""
+    """Calls of this tool in the same job that are no riskier are not asked about again."""
+
+
+def digest_of(tool: str, args: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a call: of the tool's name, and of the arguments as canonical JSON."""
+    said = json.dumps([tool, args], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()

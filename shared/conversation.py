@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from ekiden.shared.messages import Message, ToolCall, ToolResult, answered, user_message
 from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
     Delegated,
     HandedOff,
     ModelReplied,
@@ -26,10 +28,15 @@ class Turn:
     reply: ModelReplied
     answers: dict[str, ToolResult] = field(default_factory=dict)
     started: set[str] = field(default_factory=set)
+    """Calls that have begun, since they were decided about if they were."""
     forgotten: set[str] = field(default_factory=set)
     """Calls that no model sees again: transfers beyond the first of a turn."""
     children: dict[str, str] = field(default_factory=dict)
     """Child jobs that were begun, by call."""
+    asked: dict[str, ApprovalAsked] = field(default_factory=dict)
+    """What persons were asked last, by call."""
+    decisions: dict[str, Decided] = field(default_factory=dict)
+    """What was decided last, by call."""
     refusal: str = ""
     """Why the turn's transfer was not carried out, if it was not."""
     refused_auto: set[str] = field(default_factory=set)
@@ -112,6 +119,8 @@ def _note(turn: Turn, record: Record) -> None:
                 turn.forgotten.add(result.call_id)
         case Delegated(call_id=call_id, child=child):
             turn.children[call_id] = child
+        case ApprovalAsked() | Decided():
+            _note_approval(turn, record)
         case Nudged(text=text):
             turn.nudge = text
         case Refused(call_id=None, name=name):
@@ -123,3 +132,12 @@ def _note(turn: Turn, record: Record) -> None:
             turn.answer(call_id, f"Control moved to agent {context.to_agent!r}.")
         case _:
             pass
+
+
+def _note_approval(turn: Turn, record: ApprovalAsked | Decided) -> None:
+    """Add what a person is asked, or has said. What has begun before they said it has not begun by their leave."""
+    if isinstance(record, ApprovalAsked):
+        turn.asked[record.call_id] = record
+    else:
+        turn.decisions[record.call_id] = record
+        turn.started.discard(record.call_id)

@@ -9,6 +9,8 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── UnknownJob            an id that does not exist, or no longer does
      │    ├── AmbiguousId           a prefix that several ids share
      │    ├── SessionBusy           another job of the session still runs, and the caller would not wait
+     │    ├── AlreadyDecided        somebody has answered an approval before: says who and when
+     │    ├── ApprovalGone          an approval that nobody can answer any more, or never could
      │    ├── NoCatalog             nobody has published agent definitions yet, or they are gone
      │    └── CatalogReplaced       somebody else has published meanwhile
      ├── DefinitionError        whoever wrote the agent file can mend it
@@ -29,6 +31,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── MalformedCall         the model's tool call cannot be read, not even when asked again
      │    └── ModelUnavailable      (Transient) overload, rate limit, lost connection
      ├── NotPermitted           the Redis user lacks the right: whoever runs the server can give it (exit code 7)
+     │    └── NotAnApprover         the rule that asks lets others answer, or nobody could tell who answers
      ├── StoreUnavailable       (Transient) no answer from the server
      │    ├── StoreNotReady         (Transient) it answers, but cannot serve: loading, read-only, full
      │    │    └── IndexOverwritten     another program has written over a key of ours
@@ -46,7 +49,9 @@ Messages name the thing with ``!r``, say what was expected and what to do; never
 from typing import ClassVar, Literal
 
 __all__ = [
+    "AlreadyDecided",
     "AmbiguousId",
+    "ApprovalGone",
     "CatalogNotReady",
     "CatalogReplaced",
     "CommandLost",
@@ -66,6 +71,7 @@ __all__ = [
     "ModelError",
     "ModelUnavailable",
     "NoCatalog",
+    "NotAnApprover",
     "NotConfirmed",
     "NotPermitted",
     "NotTaken",
@@ -131,6 +137,24 @@ class SessionBusy(UserError):
     """The session has an unfinished job, and the caller would not wait."""
 
     exit_code = 1
+
+
+class AlreadyDecided(UserError):
+    """Somebody has answered an approval before: the first answer counts."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, by: str, at_ms: int) -> None:
+        """Keep who it was, and when, in ms since 1970."""
+        super().__init__(message)
+        self.by = by
+        self.at_ms = at_ms
+
+
+class ApprovalGone(UserError):
+    """There is no such approval, or it waits no more: it has expired, or its job has ended."""
+
+    exit_code = 4
 
 
 class NoCatalog(UserError):
@@ -257,6 +281,10 @@ class NotPermitted(EkidenError):
     """The server's rules do not let this Redis user do that."""
 
     exit_code = 7
+
+
+class NotAnApprover(NotPermitted):
+    """The rule that asks does not let this person answer."""
 
 
 class NotConfirmed(EkidenError, Transient):

@@ -20,6 +20,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
 
+from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.foreign_code import is_interruption
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
@@ -112,6 +113,12 @@ class Hook:
 
         ``in_leg``: a leg ended it, which has told of ``records`` itself; else it was a user, a deadline, a death.
         """
+
+    def approval_asked(self, view: ApprovalView) -> None:
+        """A leg waits for a person to approve a call or to answer a question; times are this process's."""
+
+    def approval_decided(self, view: ApprovalView) -> None:
+        """Somebody has decided, through this process; or nobody in time, as the sweeper of this process has found."""
 
     def leases_renewed_late(self, late_s: float) -> None:
         """Leases were renewed later than they should be."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.definitions.model import DEFAULT_HANDOFF_DEPTH, ToolRules
 from ekiden.shared.handoff import HandoffContext
 
@@ -34,7 +35,7 @@ TerminationReason = Literal[
     "GUARDRAIL",
     "NO_ROUTE",
 ]
-SuspendCause = Literal["missing_tools", "retry", "children", "catalog"]
+SuspendCause = Literal["missing_tools", "retry", "children", "catalog", "approval"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class ChildJob:
 
 @dataclass(frozen=True)
 class Suspended:
-    """The leg gives up its worker and is woken after ``delay_s``, or by its ``children``."""
+    """The leg gives up its worker and is woken after ``delay_s``, by its ``children``, or by answers."""
 
     cause: SuspendCause
     delay_s: float
@@ -109,6 +110,8 @@ class Suspended:
     children: tuple[ChildJob, ...] = ()
     need: int = 0
     """How many of the children must succeed; 0: all must end. The rest is cancelled then."""
+    approvals: tuple[ApprovalView, ...] = ()
+    """What persons are asked: the leg goes on when each is answered, or has waited for as long as it may."""
 
 
 @dataclass(frozen=True)

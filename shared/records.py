@@ -9,14 +9,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from ekiden.shared.approval_records import ApprovalAsked, Decided
+from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.definitions.model import ToolRules
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.base import FinishReason
 from ekiden.shared.messages import Message, ToolResult, Usage
+from ekiden.shared.record_base import LATEST_MS, UNSAID, BaseRecord
+from ekiden.shared.risk import Risk
 from ekiden.shared.signing import Seal
 
 __all__ = [
     "LATEST_MS",
+    "ApprovalAsked",
+    "Decided",
     "Delegated",
     "Ended",
     "Entry",
@@ -44,17 +50,7 @@ __all__ = [
 ]
 
 
-LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999: no calendar knows what comes behind."""
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    leg: int = 0
-
-
-class JobRequested(_Record):
+class JobRequested(BaseRecord):
     """What the user asked for; the first record of every job."""
 
     type: Literal["request"] = "request"
@@ -81,9 +77,17 @@ class JobRequested(_Record):
     """What text of an unknown author the agents above a delegated job had read, in words; empty: none."""
     parent_traceparent: str | None = None
     """The span (W3C) that the root span of a delegated job hangs below."""
+    approve: tuple[Risk, ...] = Field(default=(), exclude_if=operator.not_)
+    """Risks of which whoever asked for the job has approved every call in advance, so far as they may."""
+    by: str = UNSAID
+    """Who asked for it; empty: nobody said."""
+    is_claimed: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether that is the client's word: the server knows no users, or one for all."""
+    when_asked: WhenAsked = Field(default="park", exclude_if=lambda word: word == "park")
+    """What becomes of a call that nobody has approved in advance: it waits for a person, or is denied."""
 
 
-class LegStarted(_Record):
+class LegStarted(BaseRecord):
     """A worker took the leg."""
 
     type: Literal["leg_started"] = "leg_started"
@@ -112,7 +116,7 @@ class RoutingStage(BaseModel):
     usage: Usage = Usage()
 
 
-class Routed(_Record):
+class Routed(BaseRecord):
     """The dispatcher chose the first agent."""
 
     type: Literal["routed"] = "routed"
@@ -127,7 +131,7 @@ class Routed(_Record):
     stages: tuple[RoutingStage, ...] = ()
 
 
-class Unrouted(_Record):
+class Unrouted(BaseRecord):
     """The dispatcher chose nobody."""
 
     type: Literal["unrouted"] = "unrouted"
@@ -137,7 +141,7 @@ class Unrouted(_Record):
     """Whom the user may name instead, the likeliest first: those that the job's error lists, in its order."""
 
 
-class ModelReplied(_Record):
+class ModelReplied(BaseRecord):
     """A model's answer, before any of its tool calls runs."""
 
     type: Literal["model_reply"] = "model_reply"
@@ -155,7 +159,7 @@ class ModelReplied(_Record):
     """Why its words are those of an unknown author, in words: so is who instructs the agent. Empty: they are not."""
 
 
-class ToolStarted(_Record):
+class ToolStarted(BaseRecord):
     """A tool call is about to have effects."""
 
     type: Literal["tool_started"] = "tool_started"
@@ -167,7 +171,7 @@ class ToolStarted(_Record):
     """Whether the agent has such a tool: else the name is the model's words."""
 
 
-class ToolFinished(_Record):
+class ToolFinished(BaseRecord):
     """A tool call's result. ``forgotten`` results (and their calls) are never shown to a model again."""
 
     type: Literal["tool_result"] = "tool_result"
@@ -189,7 +193,7 @@ def _kind_of(moved: dict[str, Any]) -> TransferKind:
     return "handoff" if moved["leg"] else "route"
 
 
-class HandedOff(_Record):
+class HandedOff(BaseRecord):
     """Control moved. ``call_id`` is the transfer call that this answers."""
 
     type: Literal["handoff"] = "handoff"
@@ -198,7 +202,7 @@ class HandedOff(_Record):
     kind: TransferKind = Field(default_factory=_kind_of)
 
 
-class Refused(_Record):
+class Refused(BaseRecord):
     """A transfer call that was not carried out, and the text that the model gets."""
 
     type: Literal["handoff_refused"] = "handoff_refused"
@@ -209,14 +213,14 @@ class Refused(_Record):
     message: str
 
 
-class Nudged(_Record):
+class Nudged(BaseRecord):
     """A reply that was no end of the leg, and what the model is told for it."""
 
     type: Literal["nudged"] = "nudged"
     text: str
 
 
-class StateChanged(_Record):
+class StateChanged(BaseRecord):
     """Session variables that a leg writes; None takes one away. They count once the leg is committed."""
 
     type: Literal["state"] = "state"
@@ -225,7 +229,7 @@ class StateChanged(_Record):
     """The tool that wrote them."""
 
 
-class Summarised(_Record):
+class Summarised(BaseRecord):
     """A model's summary of the history that the agent took over."""
 
     type: Literal["summary"] = "summary"
@@ -236,7 +240,7 @@ class Summarised(_Record):
     duration_ms: int = 0
 
 
-class Delegated(_Record):
+class Delegated(BaseRecord):
     """A child job was begun for a tool call."""
 
     type: Literal["delegated"] = "delegated"
@@ -247,14 +251,14 @@ class Delegated(_Record):
     objective: str = ""
 
 
-class Noticed(_Record):
+class Noticed(BaseRecord):
     """Something that the user should know while the job goes on."""
 
     type: Literal["notice"] = "notice"
     text: str
 
 
-class LegSuspended(_Record):
+class LegSuspended(BaseRecord):
     """The leg gave up its worker."""
 
     type: Literal["suspended"] = "suspended"
@@ -263,13 +267,13 @@ class LegSuspended(_Record):
     detail: str = ""
 
 
-class Retried(_Record):
+class Retried(BaseRecord):
     """Somebody let a job that failed or died go on behind its last record."""
 
     type: Literal["retried"] = "retried"
 
 
-class Ended(_Record):
+class Ended(BaseRecord):
     """The job's end; the last record of every job that is not retried."""
 
     type: Literal["ended"] = "ended"
@@ -296,6 +300,8 @@ Record = Annotated[
     | Summarised
     | Delegated
     | Noticed
+    | ApprovalAsked
+    | Decided
     | LegSuspended
     | Retried
     | Ended,

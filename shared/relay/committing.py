@@ -29,6 +29,10 @@ def submission_of(leg: Leg, child: ChildJob) -> ChildSubmission:
         bounds=child.bounds,
         max_depth=child.max_depth,
         untrusted=child.untrusted,
+        approve=leg.request.approve,
+        when_asked=leg.request.when_asked,
+        by=leg.request.by,
+        is_claimed=leg.request.is_claimed,
     )
     context = child.context.with_trace(trace)
     child = replace(child, context=context)

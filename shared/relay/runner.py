@@ -18,7 +18,7 @@ from ekiden.shared.grace_periods import GIVE_BACK_S
 from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
 from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
-from ekiden.shared.records import Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
+from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
 from ekiden.shared.relay.committing import messages_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import HeldLease, Leases
 from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_records, entries_behind, journal_of
@@ -309,6 +309,9 @@ class Runner:
         if verdict == "ok":
             self._tell(leg, entries_behind(leg.lease.seq, leg.in_flight))
         leg.in_flight = ()
+        if verdict == "ok" and isinstance(outcome, Suspended):
+            for view in outcome.approvals:
+                self._hooks.approval_asked(view)
         leg.hooks.committed(outcome, verdict)
         return verdict
 
@@ -341,6 +344,7 @@ class Runner:
             for one in outcome.children
             if one.job not in begun
         ]
+        records += map(ApprovalAsked.of, outcome.approvals)
         records.append(
             LegSuspended(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail)
         )

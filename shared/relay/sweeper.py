@@ -9,6 +9,7 @@ from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.hooks import NO_HOOKS, Hook
 from ekiden.shared.outcomes import Failed
 from ekiden.shared.records import Ended, Entry, HandedOff
+from ekiden.shared.relay.answering import expire_approvals
 from ekiden.shared.relay.leg import entries_behind, journal_of
 from ekiden.shared.relay.termination import records_that_close, stop_job
 from ekiden.shared.relay.transitions import move_of, return_of
@@ -54,6 +55,8 @@ async def _see_to(store: JobStore, job: str, grace_s: float, max_attempts: int, 
         hooks.leg_requeued(job)
     elif verdict == "stopped":
         log.info("stopped_job_ended", job=job, verdict=await stop_job(store, job, cast(StopFlag, detail), hooks))
+    elif verdict == "unanswered":
+        await expire_approvals(store, job, at_ms, hooks)
     elif verdict == "dead":
         await _bury(store, await store.job(job), int(detail), max_attempts, hooks)
     return verdict == "ok"

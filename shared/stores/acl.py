@@ -72,8 +72,8 @@ ROLES: Mapping[str, Role] = {
         _CHANNELS,
     ),
     "admin": Role(
-        "submits, cancels, retries and publishes; may change everything, as pools may",
-        (*_CONNECTS, *_READS, *_WRITES, "scan"),
+        "submits, cancels, retries, publishes and answers approvals; may change everything, as pools may",
+        (*_CONNECTS, *_READS, *_WRITES, "scan", "acl|whoami"),
         (f"~{_OURS}",),
         _CHANNELS,
     ),

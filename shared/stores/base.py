@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.errors import StopFlag
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.outcomes import Transfer
-from ekiden.shared.records import Entry, Record
+from ekiden.shared.records import Decided, Entry, Record
 from ekiden.shared.signing import Seal
 from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission
 from ekiden.shared.stores.views import NOTHING, JobView, Spent, UsedUp
@@ -19,6 +20,7 @@ __all__ = [
     "ClaimVerdict",
     "Claimed",
     "CommitVerdict",
+    "DecisionVerdict",
     "JobReader",
     "JobStore",
     "Lease",
@@ -35,6 +37,9 @@ ClaimVerdict = Literal[
 it must, and waits on a timer until there is room for it."""
 CommitVerdict = Literal["ok", "fenced", "moved", "gone", "cancelled", "refused", "finished", "stale"]
 """What became of a commit. ``moved``: the journal is not where the writer believed: the server went back in time."""
+DecisionVerdict = Literal["ok", "decided", "gone", "another", "busy", "expired"]
+"""What becomes of a decision. ``decided``: somebody has before; ``another``: it is about another call than the one that
+was asked about; ``busy``: it has not expired yet."""
 OnBusy = Literal["queue", "reject", "interrupt"]
 """What becomes of a submission to a session that has an unfinished job; ``interrupt`` puts it in front."""
 
@@ -218,7 +223,8 @@ class JobStore(Appends, JobReader, Protocol):
     ) -> tuple[CommitVerdict, str]:
         """Commit a suspension that a timer ends, or ``children`` do: all, or ``need`` of them with success.
 
-        Children that there are not yet are begun.
+        Children that there are not yet are begun. What ``records`` ask persons (``ApprovalAsked``) waits for them from
+        then on, as long as it may, but no longer than the job: it ends the suspension when all of it is decided.
         """
         ...
 
@@ -283,8 +289,28 @@ class JobStore(Appends, JobReader, Protocol):
     async def requeue(self, job: str, grace_s: float, max_attempts: int, *, at_ms: int | None = None) -> str:
         """Push a job's message again if it is needed at ``at_ms`` (None: now).
 
-        Answers ``dead <leg>`` when its attempts are used up, ``stopped <flag>`` when somebody stopped it meanwhile.
+        Answers ``dead <leg>`` when its attempts are used up, ``stopped <flag>`` when somebody stopped it meanwhile,
+        and ``unanswered`` when what it asked persons has expired, or some of it: to be decided so.
         """
+        ...
+
+    async def waiting(self, below: str | None = None) -> list[ApprovalView]:
+        """Return what waits for a person, what expires first in front: of all jobs, or of one and those below it."""
+        ...
+
+    async def asked(self, jobs: Sequence[str]) -> list[ApprovalView]:
+        """Return all that ``jobs`` have asked persons, whatever became of it, in order."""
+        ...
+
+    async def decide(self, decided: Decided, *, passed_ms: int | None = None) -> DecisionVerdict:
+        """Decide what ``decided.id`` asks, once and for all, record that, and wake the leg if it waits for no other.
+
+        ``passed_ms``: for what nobody has decided in time, the relay time that certainly has come; None: for persons.
+        """
+        ...
+
+    async def is_signed(self, job: str) -> bool:
+        """Tell whether the last entry of a journal is signed: one that is not would be no continuation of it."""
         ...
 
     async def forget(self, job: str) -> None:

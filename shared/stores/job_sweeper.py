@@ -73,6 +73,10 @@ class RedisJobSweeper(RedisJobReader):
         pipeline = self._redis.pipeline(transaction=False)
         for index in (keys.LEASES, keys.TIMERS, keys.DEADLINES, keys.JOBS, keys.JOB_IDS, *indexes, *suspended):
             pipeline.zrem(index, job)
+        if asked := [
+            one for one in await as_any(self._redis.zrange(keys.APPROVALS, 0, -1)) if one.startswith(f"{job}:")
+        ]:
+            pipeline.zrem(keys.APPROVALS, *asked)
         await pipeline.execute()
 
     @translated

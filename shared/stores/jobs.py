@@ -24,7 +24,7 @@ from ekiden.shared.stores.base import (
     SignedContext,
     StopFlag,
 )
-from ekiden.shared.stores.job_sweeper import RedisJobSweeper
+from ekiden.shared.stores.job_approvals import RedisJobApprovals
 from ekiden.shared.stores.journal_signatures import CONTEXT, signed_start
 from ekiden.shared.stores.redis import ms, sent_at, translated
 from ekiden.shared.stores.submissions import ChildSubmission, NewSession, Outbox, Submission, digest_of, summary_of
@@ -33,7 +33,7 @@ from ekiden.shared.stores.views import NOTHING, Spent, UsedUp
 __all__ = ["RedisJobStore"]
 
 
-class RedisJobStore(RedisJobSweeper):
+class RedisJobStore(RedisJobApprovals):
     """Implements ``JobStore`` on Redis 7+ or Valkey, with broker and state in one database.
 
     Replicas, where they are waited for, must have what would hurt if it were lost: submissions, commits, stops, and the
@@ -259,6 +259,7 @@ class RedisJobStore(RedisJobSweeper):
             need=need,
             variables=variables_of(state or {}),
             children=begun,
+            approvals=self._asking(lease.job, records),
             records=await self._stored(lease.job, records, lease.seq, lease.head),
             changes=lease.job,
         )

@@ -6,6 +6,7 @@ from ekiden.shared.ids import session_of
 from ekiden.shared.outcomes import SuspendCause
 
 __all__ = [
+    "APPROVALS",
     "CATALOG",
     "CATALOG_TTL_S",
     "CAUSES",
@@ -39,6 +40,7 @@ __all__ = [
     "TIMERS",
     "UNVOUCHED",
     "WRITTEN",
+    "approvals",
     "blobs",
     "catalog",
     "inbox",
@@ -90,6 +92,8 @@ STOPPED = "ekiden:stopped"
 WRITTEN = "ekiden:written"
 """Pub/sub channel that nobody hears: what is published goes to the replicas."""
 
+APPROVALS = "ekiden:approvals"
+"""Sorted set: approvals that wait for somebody (``<job>:<n>``), by the time that they expire, in ms of relay time."""
 CATALOG = "ekiden:catalog"
 """The digest of the catalog in force."""
 PUBLICATIONS = "ekiden:publications"
@@ -131,7 +135,9 @@ UNVOUCHED = "ekiden:unvouched"
 """Sorted set: entries of indexes (``<index> <id>``), written at a relay time, in ms, that no pool had followed then."""
 
 KINDS = {
-    **dict.fromkeys((DEADLINES, INTAKE_TAKEN, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, POOLS, UNVOUCHED), "zset"),
+    **dict.fromkeys(
+        (APPROVALS, DEADLINES, INTAKE_TAKEN, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, POOLS, UNVOUCHED), "zset"
+    ),
     **dict.fromkeys((PUBLICATIONS, DEAD_LETTERS), "stream"),
     **dict.fromkeys((CLOCK, INTAKE_TEXTS), "hash"),
     CATALOG: "string",
@@ -187,6 +193,11 @@ def blobs(job_id: str) -> str:
 def pending(job_id: str) -> str:
     """Set: the child jobs that a suspended job waits for."""
     return f"ekiden:{{{session_of(job_id)}}}:pending:{job_id}"
+
+
+def approvals(job_id: str) -> str:
+    """Hash: what a job has asked persons, by its number: ``<n>`` the record, ``<n>:…`` what became of it."""
+    return f"ekiden:{{{session_of(job_id)}}}:approvals:{job_id}"
 
 
 def state(session_id: str) -> str:

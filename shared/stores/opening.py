@@ -1,7 +1,9 @@
 """Opens every store on one connection."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
+from ekiden.shared.errors import NotPermitted
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 from ekiden.shared.stores.checks import check, health_problem, ping
@@ -81,6 +83,13 @@ class Stores:
         """Return the server's clock, in ms since the epoch."""
         seconds, micros = await translated(self.client.time)()
         return int(seconds) * 1000 + int(micros) // 1000
+
+    async def user(self) -> str:
+        """Return who this connection is to the server; empty: it has one user for all, or does not tell."""
+        with suppress(NotPermitted):
+            name = str(await translated(self.client.acl_whoami)())
+            return "" if name == "default" else name
+        return ""
 
     async def server_pid(self) -> int:
         """Return the server's process id."""

@@ -29,6 +29,7 @@ VOUCHED_MS = 5_000
 """How far relay time may be ahead of what pools have followed before nobody vouches for it: they look every second."""
 
 _NAMES = {
+    "APPROVALS": keys.APPROVALS,
     "CATALOGS": keys.catalog(""),
     "CLOCK": keys.CLOCK,
     "DEAD_LETTERS": keys.DEAD_LETTERS,
@@ -52,7 +53,7 @@ _NAMES = {
 }
 _FIELDS = {
     "BUDGET": ("max_tokens", "spent_tokens", "max_micro", "spent_micro"),
-    "FINISHED": ("queue", "cause", "need", "parent", "said", "kept_ms"),
+    "FINISHED": ("queue", "cause", "need", "parent", "said", "kept_ms", "waits"),
     "NUMBERED": ("created_ms", "jobs"),
     "FENCED": ("status", "leg", "fence", "owner", "seq", "cancel"),
     "PUSHED": ("status", "queue", "sends", "cause"),

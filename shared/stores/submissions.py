@@ -52,7 +52,7 @@ class ChildSubmission:
 
 def digest_of(request: JobRequested) -> str:
     """Return the SHA-256 of what is asked for, which is the same each time that a request is submitted."""
-    asked = request.model_dump(mode="json", exclude_defaults=True, exclude={"traceparent"})
+    asked = request.model_dump(mode="json", exclude_defaults=True, exclude={"traceparent", "by", "is_claimed"})
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 

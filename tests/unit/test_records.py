@@ -58,7 +58,8 @@ def with_more(value: Any) -> Any:
     """The value with an unknown field in every object of a known shape; what models and users name is their own."""
     if isinstance(value, dict):
         return {
-            key: item if key in ("args", "payload", "changes") else with_more(item) for key, item in value.items()
+            key: item if key in ("args", "payload", "changes", "edited") else with_more(item)
+            for key, item in value.items()
         } | {"from_the_future": {"x": [1]}}
     return [with_more(item) for item in value] if isinstance(value, list) else value
 

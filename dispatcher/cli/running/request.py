@@ -1,6 +1,5 @@
 """What ``run`` and ``submit`` are asked for, checked before anything starts."""
 
-import getpass
 import os
 import re
 import sys
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.identity import login_name
 from ekiden.shared.demo import write_demo
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.setting_values import LONGEST_DEADLINE_S
@@ -84,11 +84,7 @@ def user_name(given: str | None) -> str:
     """Return whose sessions are meant: as given, as the settings say, or the login name."""
     if (name := load_settings(user=given).user) is not None:
         return name
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container whose user has no entry
-        return ""
+    return login_name()
 
 
 def demo_project() -> Path:

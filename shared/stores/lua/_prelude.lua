@@ -253,6 +253,29 @@ local function join(job)
   push(job)
 end
 
+-- The key of what a job asks persons. Its numbers that nobody has answered yet are the field waits, apart by spaces.
+local function approvals_of(job) return (string.gsub(job.key, ':job:', ':approvals:', 1)) end
+
+-- Nobody needs to answer any more: the job is over.
+local function withdraw(job)
+  if not job.waits then return end
+  for n in string.gmatch(job.waits, '%d+') do
+    call('HSET', approvals_of(job), n .. ':end', 'void ' .. stamp)
+    redis.call('ZREM', APPROVALS, job.id .. ':' .. n)
+  end
+  drop(job, 'waits')
+end
+
+-- Let the first of those approvals that expires ring the job's timer.
+local function await_answers(job)
+  local first
+  for n in string.gmatch(job.waits, '%d+') do
+    local at = listed_at(APPROVALS, job.id .. ':' .. n)
+    first = math.min(first or at, at)
+  end
+  enlist(TIMERS, job.id, first - now)
+end
+
 -- Tell the job that waits for this one, if one does, that it has ended.
 local function report(job, status)
   if not job.parent then return end
@@ -332,6 +355,7 @@ local function finish(job, k, status, reason, result, variables, said, records)
   end
   forget(job)
   resume(job)
+  withdraw(job)
   redis.call('ZREM', DEADLINES, job.id)
   if job.status == 'waiting' then call('LREM', k.inbox, 1, job.id) end
   put(job, 'status', status, 'reason', reason, 'result', result, 'ended_ms', stamp)

@@ -3,7 +3,7 @@
 -- KEYS job, queue
 -- ARGV id, grace_ms, max_attempts, passed_ms
 local passed = tonumber(passed_ms)
-local this = read(id, job, 'attempts', 'leg', 'cancel', 'given_back', PUSHED)
+local this = read(id, job, 'attempts', 'leg', 'cancel', 'given_back', 'waits', PUSHED)
 if not this.status or TERMINAL[this.status] then
   for _, index in ipairs({LEASES, TIMERS, QUEUED .. queue, QUEUED .. (this.queue or '')}) do redis.call('ZREM', index, id) end
   return {'finished'}
@@ -20,6 +20,7 @@ elseif this.status == 'suspended' then
   local due = redis.call('ZSCORE', TIMERS, id)
   if not due then return {'waiting'} end   -- for its children: the last of them wakes it
   if tonumber(due) > passed then return {'busy'} end
+  if this.waits then return {'unanswered', this.waits} end   -- the caller has their records; the last of them wakes it
 elseif this.status == 'waiting' then
   return {'waiting'}
 else

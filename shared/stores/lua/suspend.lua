@@ -1,7 +1,7 @@
--- Give the lease up until a timer wakes the leg, or its children, which are begun here: one step. A child that exists is
--- only waited for. Waiting is no failed attempt: it is refunded.
+-- Give the lease up until a timer wakes the leg, or its children, which are begun here, or answers to approvals, which are
+-- asked here: one step. A child that exists is only waited for. Waiting is no failed attempt: it is refunded.
 -- KEYS job, journal, blobs, session, messages, older_messages, inbox, state, catalog
--- ARGV id, fence, leg, seq, commit, cause, delay_ms, need, variables..., children..., records...
+-- ARGV id, fence, leg, seq, commit, cause, delay_ms, need, variables..., children..., approvals..., records...
 local this = read(id, job, FENCED, PUSHED, 'v', 'ttl', 'attempts', 'cwd', 'catalog', 'depth', 'agent', 'need', 'joined',
   'commit:' .. leg)
 local no = repeated(this, leg, commit) or refusal(this, fence, leg, seq)
@@ -31,11 +31,31 @@ for at = children.from, children.to, 10 do   -- of each what begin() takes, and 
   if not TERMINAL[status] then call('SADD', pending, child.id) end
   if status == 'done' then joined = joined + 1 end
 end
+local function ask(at)   -- for no longer than the job lives
+  local n, digest, timeout_ms, text = unpack(ARGV, at, at + 3)
+  local left, ends_with_job = listed_at(DEADLINES, id) - now, 0
+  if left > 0 and left < tonumber(timeout_ms) then timeout_ms, ends_with_job = left, 1 end
+  call('HSET', approvals_of(this), n, text, n .. ':digest', digest,
+    n .. ':times', stamp .. ' ' .. whole(wall + timeout_ms) .. ' ' .. ends_with_job)
+  enlist(APPROVALS, id .. ':' .. n, timeout_ms)
+  return n
+end
+
 forget(this)
 suspend(this, cause)
 put(this, 'attempts', math.max(0, this.attempts - 1), 'commit:' .. leg, commit .. ' ok')
 if has_children then put(this, 'need', need, 'joined', joined) end
+local asked = {}
+for at = approvals.from, approvals.to, 4 do asked[#asked + 1] = ask(at) end
+if #asked > 0 then put(this, 'waits', table.concat(asked, ' ')) end
 save(this)
 keep(this.ttl + math.ceil(delay_ms / 1000), pending, unpack(KEYS))
-if has_children then join(this) else enlist(TIMERS, id, delay_ms) end
+if #asked > 0 then
+  keep(this.ttl, approvals_of(this))
+  await_answers(this)
+elseif has_children then
+  join(this)
+else
+  enlist(TIMERS, id, delay_ms)
+end
 return {'ok'}

@@ -56,6 +56,14 @@ class Operations:
         digest = in_force.manifest[agent]
         return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))
 
+    async def definitions(self) -> dict[str, AgentDefinition]:
+        """Return the agents of the catalog in force, by name; empty before one was published."""
+        in_force = await self._stores.catalogs.in_force()
+        if in_force is None:
+            return {}
+        manifest, definitions = await self._stores.catalogs.definitions(in_force.digest)
+        return {name: AgentDefinition.from_json(definitions[digest]) for name, digest in manifest.items()}
+
     async def queues(self) -> list[QueueView]:
         """Return every queue with its length and its consumers."""
         return await self._stores.pools.queues()

@@ -68,7 +68,7 @@ class JobRequested(BaseRecord):
     state: dict[str, Any] = Field(default_factory=dict)
     """Session variables that the request sets."""
     inputs: dict[str, Any] | None = None
-    """What a delegated job was called with."""
+    """What the job's first agent was called with, where somebody did: an agent that delegates, or a program."""
     bounds: tuple[ToolRules, ...] = ()
     """Rules of the agents above a delegated job: it has no tool that one of them does not permit."""
     max_depth: int | None = None

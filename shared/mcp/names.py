@@ -2,10 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-__all__ = ["full_name", "model_names"]
+__all__ = ["full_name", "model_names", "plain_names"]
 
+K = TypeVar("K")
 _LONGEST = 64
 """Characters: what the strictest provider takes."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]")
@@ -21,20 +24,24 @@ def model_names(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
 
     The same tool has the same name whatever others there are, but where two would share one: then both carry a digest.
     """
-    flat = {pair: _flat(*pair) for pair in dict.fromkeys(pairs)}
-    seen: dict[str, int] = {}
-    for name in flat.values():
-        seen[name.casefold()] = seen.get(name.casefold(), 0) + 1
+    named = {pair: f"mcp_{pair[0]}_{pair[1]}" for pair in dict.fromkeys(pairs)}
+    return _unique({pair: ("\0".join(pair), name) for pair, name in named.items()}, ())
+
+
+def plain_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """Return for each name one of letters, digits and underscores that no other has, nor any of ``taken``."""
+    return _unique({name: (name, name) for name in dict.fromkeys(names)}, taken)
+
+
+def _unique(named: Mapping[K, tuple[str, str]], taken: Iterable[str]) -> dict[K, str]:
+    """Make names plain; those that would be the same, or too long, carry a digest of what they stand for."""
+    flat = {key: (what, _NOT_PLAIN.sub("_", name)) for key, (what, name) in named.items()}
+    seen = Counter([*(name.casefold() for _, name in flat.values()), *taken])
     return {
-        pair: name if len(name) <= _LONGEST and seen[name.casefold()] == 1 else _with_digest(name, pair)
-        for pair, name in flat.items()
+        key: name if len(name) <= _LONGEST and seen[name.casefold()] == 1 else _with_digest(name, what)
+        for key, (what, name) in flat.items()
     }
 
 
-def _flat(server: str, tool: str) -> str:
-    return _NOT_PLAIN.sub("_", f"mcp_{server}_{tool}")
-
-
-def _with_digest(name: str, pair: tuple[str, str]) -> str:
-    digest = hashlib.sha256("\0".join(pair).encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST - 9]}_{digest}"
+def _with_digest(name: str, what: str) -> str:
+    return f"{name[: _LONGEST - 9]}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"

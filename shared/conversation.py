@@ -51,6 +51,10 @@ class Turn:
         """Calls without an answer, in order."""
         return [call for call in self.reply.message.calls if call.id not in self.answers]
 
+    def call(self, call_id: str) -> ToolCall:
+        """Return a call as the model made it."""
+        return next(call for call in self.reply.message.calls if call.id == call_id)
+
     def answer(self, call_id: str, content: str, *, is_error: bool = False) -> bool:
         """Answer a call; tell whether this turn made it."""
         name = next((call.name for call in self.reply.message.calls if call.id == call_id), None)

@@ -33,6 +33,7 @@ TerminationReason = Literal[
     "ERROR_NO_COMPLETE_TASK_CALL",
     "HANDOFF_REFUSED",
     "GUARDRAIL",
+    "DENIED",
     "NO_ROUTE",
 ]
 SuspendCause = Literal["missing_tools", "retry", "children", "catalog", "approval"]

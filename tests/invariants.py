@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
     Delegated,
     Ended,
     Entry,
@@ -72,6 +74,9 @@ class _Reader:
         """Calls of the last turn without an answer."""
         self._begun: set[str] = set()
         """Those of them that the claim in force has begun."""
+        self._approvals = 0
+        self._unanswered: set[str] = set()
+        """What persons are asked and have not decided."""
         self._closing = False
         """Whether the end, or the return, is all that may come."""
 
@@ -100,6 +105,7 @@ class _Reader:
             self.faults.append(f"{self._seq}: {fault}")
 
     def _claimed(self, record: LegStarted) -> None:
+        self._expect(not self._unanswered, f"the leg goes on before {sorted(self._unanswered)} are decided")
         self._attempts += 1
         self._expect(record.attempt == self._attempts, f"attempt {record.attempt} comes where {self._attempts} is due")
         self._is_claimed = True
@@ -142,6 +148,19 @@ class _Reader:
         self._attempts = max(0, self._attempts - 1)
         self._is_claimed = False
 
+    def _asked(self, record: ApprovalAsked) -> None:
+        self._expect(record.call_id in self._open, f"call {record.call_id} is asked about, which is not open")
+        self._approvals += 1
+        due = f"{record.id.rpartition(':')[0]}:{self._approvals}"
+        self._expect(record.id == due, f"approval {record.id} comes where {due} is due")
+        self._unanswered.add(record.id)
+        self._begun.discard(record.call_id)
+
+    def _decided(self, record: Decided) -> None:
+        self._expect(not self._is_claimed, f"{record.id} is decided beside a running leg")
+        self._expect(record.id in self._unanswered, f"{record.id} is decided, which nobody asks")
+        self._unanswered.discard(record.id)
+
     def _moved(self, record: HandedOff) -> None:
         is_childs_first = self._seq == 2  # a delegated job begins at its agent
         is_burial = bool(record.context.returned)
@@ -167,11 +186,11 @@ class _Reader:
     def _begin_anew(self) -> None:
         self._is_claimed = self._closing = False
         self._attempts = 0
-        self._open, self._begun = set(), set()
+        self._open, self._begun, self._unanswered = set(), set(), set()
 
     _STEPS = (
         *(ModelReplied, ToolStarted, Delegated, Refused, Nudged, StateChanged),
-        *(Summarised, Routed, Unrouted, Noticed, LegSuspended),
+        *(Summarised, Routed, Unrouted, Noticed, LegSuspended, ApprovalAsked),
     )
     """What only who holds the leg writes."""
     _NOTED: ClassVar[dict[type[Any], Callable[["_Reader", Any], None]]] = {
@@ -184,6 +203,8 @@ class _Reader:
         ToolFinished: _finished,
         Refused: _refused,
         LegSuspended: _suspended,
+        ApprovalAsked: _asked,
+        Decided: _decided,
         HandedOff: _moved,
         Retried: _retried,
         Ended: _ended,

@@ -1,5 +1,6 @@
 """How a leg ends: the steps from a reply that could be the last one to its outcome, and what stops it before."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from ekiden.shared.conversation import Turn
@@ -14,6 +15,8 @@ from ekiden.workers.handoffs import Transfers
 
 __all__ = ["Ending"]
 
+MAX_DENIALS = 3
+"""How often people may deny the same call in a leg before it ends."""
 MAX_REFUSALS = 3
 """Refused transfers in a leg before it ends."""
 SAID_ONLY = (
@@ -40,7 +43,8 @@ class Ending:
         self._transfers = transfers
         self._steps = (self._remind, self._insist_on_completion, self._hand_over)
         """What an answer goes through: each gives an answer, another outcome, or None, and then the leg goes on."""
-        self._stops: tuple[Callable[[], Failed | None], ...] = (self._refusals, self._turns, self._tokens, self._budget)
+        limits = (self._turns, self._tokens, self._budget)
+        self._stops: tuple[Callable[[], Failed | None], ...] = (self._refusals, self._denials, *limits)
 
     async def reached(self) -> Outcome | None:
         """Return how the last turn ends the leg; None: it does not."""
@@ -120,6 +124,14 @@ class Ending:
         if len(refusals) < MAX_REFUSALS:
             return None
         return Failed("HANDOFF_REFUSED", f"{len(refusals)} transfers were refused; the last: {refusals[-1]}")
+
+    def _denials(self) -> Failed | None:
+        decisions = (said for turn in self._leg.conversation.counted for said in turn.decisions.values())
+        denied = Counter((said.tool, said.digest) for said in decisions if said.status in ("denied", "expired"))
+        if not denied or (most := denied.most_common(1)[0])[1] < MAX_DENIALS:
+            return None
+        why = f"agent {self._agent.name!r} wanted the same call of {most[0][0]!r} {MAX_DENIALS} times, each time denied"
+        return Failed("DENIED", f"{why}: say in the request what it is to do instead, or approve it")
 
     def _turns(self) -> Failed | None:
         most = self._agent.limits.max_turns

@@ -18,6 +18,8 @@ from ekiden.shared.prices import Prices
 from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.catalogs import RedisCatalogStore
+from ekiden.workers.calls.approvals import Approvals
+from ekiden.workers.calls.asking import Asking, required
 from ekiden.workers.calls.base import Decide
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
@@ -166,10 +168,13 @@ class AgentHandler:
         delegations = Delegations(agent, leg, subagents, untrusted)
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
+        approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools))
 
         def decide(call: ToolCall) -> Decision:
             refusal = untrusted.refusal(call, tools.get(call.name))
-            return Decision("deny", refusal, "tools.after_untrusted") if refusal else ALLOWED
+            if refusal:
+                return Decision("deny", refusal, "tools.after_untrusted")
+            return ALLOWED if call.name in CONTROLS else required(agent, call)
 
         def offer() -> Offer:
             specs = (tool.spec for tool in tools.values())
@@ -180,10 +185,11 @@ class AgentHandler:
 
         calls = Calls(
             leg,
-            self._tool_calls(leg, decide, tools, untrusted, offered),
-            DelegationCalls(leg, decide, delegations, agent.delegation, untrusted),
-            CompletionCalls(leg, decide, completion),
-            TransferCalls(leg, decide, transfers, offered),
+            approvals,
+            self._tool_calls(leg, decide, approvals, tools, untrusted, offered),
+            DelegationCalls(leg, decide, approvals, delegations, agent.delegation, untrusted),
+            CompletionCalls(leg, decide, approvals, completion),
+            TransferCalls(leg, decide, approvals, transfers, offered),
         )
         model = ModelCaller(HookedModel(self._models.model(choice), leg.hooks), choice, self._prices)
         return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
@@ -192,6 +198,7 @@ class AgentHandler:
         self,
         leg: Leg,
         decide: Decide,
+        approvals: Approvals,
         tools: Mapping[str, Tool],
         untrusted: Untrusted,
         offered: Callable[[], Sequence[str]],
@@ -203,7 +210,7 @@ class AgentHandler:
             about = (leg.job, leg.number, leg.agent, call.id)
             return ToolContext(*about, cwd, root, state, self._env, leg.lifetime, self._protected)
 
-        return ToolCalls(leg, decide, tools, tool_runner, untrusted, context)
+        return ToolCalls(leg, decide, approvals, tools, tool_runner, untrusted, context)
 
     def _cwd(self, leg: Leg) -> Path:
         return Path(leg.cwd) if leg.cwd else self._root or _NOWHERE

@@ -56,8 +56,8 @@ MCP_SERVERS = ("mcp", "mcp_servers", "mcpServers", "mcp-servers")
 
 _OURS = (
     "kind name title description systemPrompt model models temperature color scope version triggers handoffs subagents "
-    "delegation transfer transfer_to_parent inputs output complete_task limits guardrails confirmation memory graph "
-    "hooks tracing"
+    "delegation transfer transfer_to_parent inputs output complete_task limits guardrails confirmation "
+    "tool_confirmation memory graph hooks tracing"
 )
 KNOWN_FIELDS = frozenset([*_OURS.split(), *TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TIMEOUT_MINUTES, *MCP_SERVERS]) | {
     "permission",

@@ -22,6 +22,7 @@ from ekiden.shared.subschemas import SchemaEmbedder
 
 __all__ = [
     "AgentDefinition",
+    "Confirmation",
     "Delegation",
     "HandoffRule",
     "InputField",
@@ -127,6 +128,26 @@ class ToolRules(_Nested):
 
 
 _NO_RULES = ToolRules()
+
+
+class Confirmation(_Nested):
+    """Calls that a person is to confirm before they run."""
+
+    require: tuple[str, ...] = Field(min_length=1)
+    """Names of tools, and patterns."""
+    prompt_template: str = ""
+    """What people are asked, with ``{tool_name}`` and ``{tool_args}``; empty: the usual question."""
+    timeout: _SECONDS = 86_400.0
+    """Seconds: a call that nobody has confirmed by then is denied."""
+
+    def requires(self, tool: str) -> bool:
+        """Tell whether calls of ``tool`` are to be confirmed."""
+        return _matches(tool, self.require)
+
+    def text(self, tool: str, args: Mapping[str, Any]) -> str:
+        """Return the question about a call; empty: the usual one."""
+        put = {"{tool_name}": tool, "{tool_args}": json.dumps(args, ensure_ascii=False)}
+        return re.sub(r"\{tool_name\}|\{tool_args\}", lambda mark: put[mark[0]], self.prompt_template)
 
 
 class Triggers(_Nested):
@@ -252,6 +273,8 @@ class AgentDefinition(BaseModel):
     temperature: Annotated[float, _between(0, 2), _NUMBER] | None = None
     tools: ToolRules | None = None
     """None: all tools that are safe."""
+    confirmation: Confirmation | None = Field(default=None, exclude_if=_is_none)
+    """Which calls a person is to confirm; None: the file says nothing of that."""
     untrusted: bool = Field(default=False, exclude_if=operator.not_)
     """Whether nobody trusts the folder that it comes from: no file says so of itself."""
     triggers: Triggers = Triggers()

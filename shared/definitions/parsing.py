@@ -6,6 +6,7 @@ field       forms
 tools       see ``tool_rules.py``; also ``allowedTools``; ``disallowedTools`` beside it; in every spelling
 limits      ``{max_turns, …}``; also ``max_turns``, ``maxTurns``, ``timeout_mins`` on the top level; the lowest counts
 name        absent: the file's name, with a warning
+confirm.    ``confirmation`` in every spelling: see ``confirmation.py``
 triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
 handoffs    and sub-agents, inputs, outputs: see ``team_parsing.py``
 prompt      the body, or ``systemPrompt`` where there is none
@@ -20,6 +21,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ekiden.shared.definitions.confirmation import take_confirmation
 from ekiden.shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS, folded, keys_of
 from ekiden.shared.definitions.json_values import json_value
 from ekiden.shared.definitions.model import AgentDefinition, Limits
@@ -76,12 +78,14 @@ def read_definition(
     refuse_unbuilt(raw)
     notes = list(idle_fields(raw))
     prompt = body if body.strip() else raw.pop("systemPrompt", body)
+    confirmation = take_confirmation(raw)
     reader = _tools(raw)
     limits, origins = _limits(raw)
     typed = {key: raw.pop(key) for key in _TYPED & raw.keys()}
     values: dict[str, Any] = {"scope": scope, **typed, **_identity(typed, file_name, notes)}
     values |= {key: _reading(key, read, typed[key]) for key, read in _FORMS.items() if key in typed}
     values |= {"tools": reader.rules, "limits": limits, "instructions": prompt, "extra": raw}
+    values["confirmation"] = confirmation
     try:
         definition = AgentDefinition(**{key: value for key, value in values.items() if value is not None})
     except ValidationError as error:

@@ -3,16 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ekiden.shared.definitions.fields import folded, keys_of, refuses
+from ekiden.shared.definitions.fields import folded, refuses
 from ekiden.shared.definitions.problems import AgentFileError
 
 __all__ = ["idle_fields", "refuse_unbuilt"]
 
-_CONFIRMATION = "nobody is asked before a call. Remove it, and leave such tools out of 'tools'"
 _GUARDS = {
     "guardrails": "nothing would be checked. Remove it; the schema of 'output' is checked",
-    "confirmation": _CONFIRMATION,
-    "toolconfirmation": _CONFIRMATION,
     "models": "no other model is tried. Remove it, and write 'model: ' with the first one",
     "graph": "no graph is run. Remove it, and write 'handoffs' or 'subagents'",
 }
@@ -39,11 +36,6 @@ def refuse_unbuilt(fields: Mapping[str, Any]) -> None:
             raise AgentFileError(
                 f"{key!r} is {value!r}: the agent is switched off. Remove the line to use it", field=key
             )
-    for name in keys_of(fields, ["tools"]):
-        rules = fields[name]
-        for key, value in rules.items() if isinstance(rules, Mapping) else ():
-            if folded(key) == "confirmation" and value:
-                raise AgentFileError(f"'{name}.{key}' is not enforced yet: {_CONFIRMATION}", field=name)
 
 
 def idle_fields(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from ekiden.shared.records import ToolFinished
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.views import JobView
+from ekiden.workers.calls.approvals import Approvals
 from ekiden.workers.calls.base import CallKind, Decide
 from ekiden.workers.delegation import Delegations, enough, result_of
 from ekiden.workers.untrusted import Untrusted
@@ -22,9 +23,15 @@ class DelegationCalls(CallKind):
     """Begins child jobs, waits for them without a worker, and takes their results in call order."""
 
     def __init__(
-        self, leg: Leg, decide: Decide, delegations: Delegations, rules: Delegation, untrusted: Untrusted
+        self,
+        leg: Leg,
+        decide: Decide,
+        approvals: Approvals,
+        delegations: Delegations,
+        rules: Delegation,
+        untrusted: Untrusted,
     ) -> None:
-        super().__init__(leg, decide)
+        super().__init__(leg, decide, approvals)
         self._delegations = delegations
         self._rules = rules
         self._untrusted = untrusted
@@ -34,13 +41,16 @@ class DelegationCalls(CallKind):
         return self._delegations.is_delegation(call)
 
     async def answer(self, calls: Sequence[ToolCall]) -> Outcome | None:
-        """See ``CallKind``; children that were begun are looked at."""
-        return await self._collect(calls) if self._turn.children else await super().answer(calls)
+        """See ``CallKind``; children that were begun are looked at. All are begun at once: after the last approval."""
+        if self._turn.children:
+            return await self._collect(calls)
+        ready = await self._ready(calls)
+        return await self._carry_out(ready) if ready and not self._approvals.are_wanted else None
 
     def _check(self, call: ToolCall) -> None:
         self._delegations.child(call, self._leg.job)
-        of_the_turn = [one for one in self._turn.reply.message.calls if self.takes(one)]
-        if of_the_turn.index(call) >= (most := self._rules.max_children):
+        of_the_turn = [one.id for one in self._turn.reply.message.calls if self.takes(one)]
+        if of_the_turn.index(call.id) >= (most := self._rules.max_children):
             raise ToolError(f"not executed: {most} delegations in a turn are allowed, ask again in the next one")
 
     async def _carry_out(self, calls: list[ToolCall]) -> Suspended:

@@ -9,6 +9,7 @@ from ekiden.shared.outcomes import Transfer
 from ekiden.shared.records import Noticed, Record, Refused, StateChanged, ToolFinished
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
+from ekiden.workers.calls.approvals import Approvals
 from ekiden.workers.calls.base import CallKind, Decide
 from ekiden.workers.completion import Completion
 from ekiden.workers.handoffs import Transfers
@@ -23,8 +24,8 @@ class CompletionCalls(CallKind):
 
     ends_leg = True
 
-    def __init__(self, leg: Leg, decide: Decide, completion: Completion) -> None:
-        super().__init__(leg, decide)
+    def __init__(self, leg: Leg, decide: Decide, approvals: Approvals, completion: Completion) -> None:
+        super().__init__(leg, decide, approvals)
         self._completion = completion
 
     def takes(self, call: ToolCall) -> bool:
@@ -48,9 +49,16 @@ class TransferCalls(CallKind):
 
     ends_leg = True
 
-    def __init__(self, leg: Leg, decide: Decide, transfers: Transfers, offered: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        leg: Leg,
+        decide: Decide,
+        approvals: Approvals,
+        transfers: Transfers,
+        offered: Callable[[], Iterable[str]],
+    ) -> None:
         """``offered``: the names of all that the model is offered now."""
-        super().__init__(leg, decide)
+        super().__init__(leg, decide, approvals)
         self._transfers = transfers
         self._offered = offered
 

@@ -3,6 +3,7 @@
 from ekiden.shared.messages import ToolCall, error_result
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.relay.leg import Leg
+from ekiden.workers.calls.approvals import Approvals
 from ekiden.workers.calls.base import CallKind, finish
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
@@ -14,17 +15,22 @@ ONE_ENDING = "Not executed: one transfer per turn."
 
 
 class Calls:
-    """Answers the calls of one leg's turns: tools, then delegations, then the first call that ends the leg."""
+    """Answers the calls of one leg's turns: tools, then delegations, then the first call that ends the leg.
+
+    What waits for a person is asked in one pause: of tools and delegations together, once what needs nobody has run.
+    """
 
     def __init__(
         self,
         leg: Leg,
+        approvals: Approvals,
         tools: ToolCalls,
         delegations: DelegationCalls,
         completion: CompletionCalls,
         transfers: TransferCalls,
     ) -> None:
         self._leg = leg
+        self._approvals = approvals
         self._tools = tools
         self._kinds: tuple[CallKind, ...] = (tools, delegations, completion, transfers)
 
@@ -34,11 +40,13 @@ class Calls:
         await finish(self._leg, [error_result(call, call.problem or "") for call in unreadable])
         for kind in self._kinds:
             if kind.ends_leg:
+                if (pause := self._approvals.suspension()) is not None:
+                    return pause
                 await self._keep_first_ending()
             calls = [call for call in self._leg.conversation.open_calls if self._kind_of(call) is kind]
             if calls and (end := await kind.answer(calls)) is not None:
                 return end
-        return None
+        return self._approvals.suspension()
 
     def _kind_of(self, call: ToolCall) -> CallKind:
         return next((kind for kind in self._kinds if kind.takes(call)), self._tools)

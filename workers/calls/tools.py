@@ -10,6 +10,7 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.records import StateChanged, ToolFinished, ToolStarted
 from ekiden.shared.relay.leg import Leg
+from ekiden.workers.calls.approvals import Approvals, telling_changes
 from ekiden.workers.calls.base import CallKind, Decide, finish
 from ekiden.workers.tools.base import OWN, StateView, Tool, ToolContext
 from ekiden.workers.tools.tool_runner import ToolRunner
@@ -28,13 +29,14 @@ class ToolCalls(CallKind):
         self,
         leg: Leg,
         decide: Decide,
+        approvals: Approvals,
         tools: Mapping[str, Tool],
         tool_runner: ToolRunner,
         untrusted: Untrusted,
         context: Callable[[ToolCall, StateView], ToolContext],
     ) -> None:
         """``context``: what a tool may know of the call that it serves."""
-        super().__init__(leg, decide)
+        super().__init__(leg, decide, approvals)
         self._tools = tools
         self._tool_runner = tool_runner
         self._untrusted = untrusted
@@ -54,9 +56,12 @@ class ToolCalls(CallKind):
         return tool is not None and tool.read_only
 
     def _check(self, call: ToolCall) -> None:
-        tool = self._tools.get(call.name)
-        if call.id in self._turn.started and tool is not None and not tool.may_repeat:
+        if self._is_lost(call) and call.id not in self._turn.asked:  # whoever was asked before, is again
             raise ToolError(OUTCOME_UNKNOWN)
+
+    def _is_lost(self, call: ToolCall) -> bool:
+        tool = self._tools.get(call.name)
+        return call.id in self._turn.started and tool is not None and not tool.may_repeat
 
     async def _carry_out(self, calls: list[ToolCall]) -> None:
         await self._leg.record(*map(self._started, calls))
@@ -81,6 +86,8 @@ class ToolCalls(CallKind):
         began = time.monotonic()
         state = StateView(self._leg.state)
         result = await self._run(call, self._context(call, state))
+        if call.args != self._turn.call(call.id).args:
+            result = telling_changes(result, call.args)
         await self._finish(call, result, began, {} if result.is_error else state.changes)
 
     async def _run(self, call: ToolCall, context: ToolContext) -> ToolResult:

@@ -13,9 +13,6 @@ NAMED = {"name": "x", "description": "d"}
     [
         ({"guardrails": [{"name": "valid-json"}]}, "'guardrails' is not enforced yet"),
         ({"guardrails": {"output_schema": {}, "on_failure": "retry"}}, "'guardrails' is not enforced yet"),
-        ({"confirmation": {"require": ["bash"]}}, "'confirmation' is not enforced yet"),
-        ({"tool_confirmation": True}, "'tool_confirmation' is not enforced yet"),
-        ({"toolConfirmation": True}, "'toolConfirmation' is not enforced yet"),
         ({"models": ["a", "b"]}, "'models' is not enforced yet"),
         ({"graph": {"entry": "a"}}, "'graph' is not enforced yet"),
         ({"kind": "remote"}, "'kind' is 'remote': agents on other servers"),
@@ -34,13 +31,6 @@ def test_refuses_what_would_guard_or_decide_and_does_nothing_yet(fields: dict[st
 
     assert caught.value.field == next(iter(fields))
     assert "Remove" in str(caught.value)
-
-
-def test_refuses_a_confirmation_among_the_tools() -> None:
-    with pytest.raises(AgentFileError, match=r"'tools.confirmation' is not enforced yet") as caught:
-        read_definition(NAMED | {"tools": {"allow": ["bash"], "confirmation": {"require": ["bash"]}}}, "")
-
-    assert caught.value.field == "tools"
 
 
 @pytest.mark.parametrize("field", ["guardrails", "confirmation", "models", "graph", "hooks", "memory", "disabled"])

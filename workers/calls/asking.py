@@ -1,0 +1,54 @@
+"""How a call is put to the people who are to approve it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ekiden.shared.approvals import ApprovalView
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.messages import ToolCall
+from ekiden.shared.policy.decision import ALLOWED, Decision
+from ekiden.shared.risk import Risk
+from ekiden.workers.tools.base import Tool
+
+__all__ = ["DEFAULT_TIMEOUT_S", "Asking", "required"]
+
+DEFAULT_TIMEOUT_S = 86_400.0
+"""How long an answer is waited for where nobody says."""
+
+Preview = Callable[[ToolCall], str]
+"""Returns what a call would change, for people; empty: nothing to show."""
+
+
+class Asking:
+    """Says of a call what people need to decide: how risky it is, in the words of the agent's file, for how long."""
+
+    def __init__(self, agent: AgentDefinition, tools: Mapping[str, Tool], preview: Preview = lambda _: "") -> None:
+        self._agent = agent
+        self._tools = tools
+        self._preview = preview
+
+    def risk_of(self, call: ToolCall, decision: Decision) -> Risk:
+        """Return how much the call can do: as the rules judge this one, or as its tool says of all."""
+        if decision.risk is not None:
+            return decision.risk
+        return tool.risk if (tool := self._tools.get(call.name)) is not None else "medium"
+
+    def put(self, view: ApprovalView, call: ToolCall, decision: Decision) -> ApprovalView:
+        """Return ``view`` with what people need to decide."""
+        confirmation = self._agent.confirmation
+        is_its = confirmation is not None and confirmation.requires(call.name)
+        text = confirmation.text(call.name, call.args) if confirmation is not None and is_its else ""
+        timeout_s = decision.timeout_s
+        if timeout_s is None:
+            timeout_s = confirmation.timeout if confirmation is not None and is_its else DEFAULT_TIMEOUT_S
+        risk = self.risk_of(call, decision)
+        return replace(view, risk=risk, text=view.text or text, preview=self._preview(call), timeout_s=timeout_s)
+
+
+def required(agent: AgentDefinition, call: ToolCall) -> Decision:
+    """Return what the agent's file says of a call: whether a person is to confirm it."""
+    confirmation = agent.confirmation
+    if confirmation is None or not confirmation.requires(call.name):
+        return ALLOWED
+    rule = f"confirmation of agent {agent.name!r}"
+    return Decision("ask", f"the agent's file wants every call of {call.name} confirmed", rule)

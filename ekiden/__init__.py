@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ekiden.dispatcher.client import Client
     from ekiden.shared.stores.views import JobView as Job
-    from ekiden.workers.tools.base import tool
+    from ekiden.workers.tools.base import ToolContext, tool
 
-__all__ = ["Client", "Job", "tool"]
+__all__ = ["Client", "Job", "ToolContext", "tool"]
 
 _PLACES = {
     "Client": ("ekiden.dispatcher.client", "Client"),
     "Job": ("ekiden.shared.stores.views", "JobView"),
+    "ToolContext": ("ekiden.workers.tools.base", "ToolContext"),
     "tool": ("ekiden.workers.tools.base", "tool"),
 }
 

@@ -1,11 +1,23 @@
 """Vendor-neutral conversation: messages made of parts. All frozen; all JSON through pydantic."""
 
+import operator
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Message", "Part", "TextPart", "ToolCall", "ToolResult", "Usage", "answered", "error_result", "user_message"]
+__all__ = [
+    "Artifact",
+    "Message",
+    "Part",
+    "TextPart",
+    "ToolCall",
+    "ToolResult",
+    "Usage",
+    "answered",
+    "error_result",
+    "user_message",
+]
 
 
 class _Frozen(BaseModel):
@@ -34,6 +46,17 @@ class ToolCall(_Frozen):
     """Why nobody can carry the call out, told to the model as its result; its arguments are not kept then."""
 
 
+class Artifact(_Frozen):
+    """A file that a tool made, kept beside the journal of its job."""
+
+    name: str
+    mime: str
+    size: int
+    """Bytes."""
+    ref: str
+    """What it is kept under."""
+
+
 class ToolResult(_Frozen):
     """What a tool call gave. Exactly one per call."""
 
@@ -45,6 +68,9 @@ class ToolResult(_Frozen):
     is_error: bool = False
     data: Any = None
     """The same for programs, where the tool gives it: JSON. No model reads it."""
+    whole: str = Field(default="", exclude_if=operator.not_)
+    """What the whole text is kept under where ``content`` is a part of it; empty: it is all."""
+    artifacts: tuple[Artifact, ...] = Field(default=(), exclude_if=operator.not_)
 
 
 Part = Annotated[TextPart | ToolCall | ToolResult, Field(discriminator="kind")]

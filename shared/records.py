@@ -167,6 +167,8 @@ class ToolStarted(BaseRecord):
     name: str
     package: str = Field(default="", exclude_if=operator.not_)
     """The distribution that the tool came with, and its version; empty: Ekiden, or nobody said."""
+    digest: str = Field(default="", exclude_if=operator.not_)
+    """Of all that the model was told of such a tool; see ``ToolView``."""
     is_known: bool = Field(default=False, exclude_if=operator.not_)
     """Whether the agent has such a tool: else the name is the model's words."""
 

@@ -21,6 +21,8 @@ KEYS = {
     "tracing_sample_rate": "agents.tracing.sample_rate",
     "tools_env": "tools.env",
     "tools_read_only": "tools.read_only",
+    "tools_timeout_s": "tools.timeout_s",
+    "tools_web_fetch_allow_private": "tools.web_fetch.allow_private",
     "tools_writable": "tools.writable",
 }
 

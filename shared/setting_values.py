@@ -10,6 +10,7 @@ __all__ = [
     "JOB_DEADLINE_S",
     "LONGEST_DEADLINE_S",
     "checked_address",
+    "checked_endpoints",
     "checked_globs",
     "checked_places",
     "checked_variables",
@@ -28,6 +29,11 @@ def checked_address(url: str) -> str:
     return url
 
 
+def checked_endpoints(entries: list[str]) -> list[str]:
+    """Check addresses of the form ``HOST:PORT``."""
+    return _without(entries, _problem_of_endpoint)
+
+
 def checked_variables(entries: list[str]) -> list[str]:
     """Check names of environment variables, and beginnings of such."""
     return _without(entries, problem_of_name)
@@ -41,6 +47,13 @@ def checked_globs(globs: list[str]) -> list[str]:
 def checked_places(paths: list[str]) -> list[str]:
     """Check paths that name places."""
     return _without(paths, problem_of_place)
+
+
+def _problem_of_endpoint(entry: str) -> str | None:
+    host, _, port = entry.rpartition(":")
+    if host.strip("[]") and port.isdecimal() and 0 < int(port) < 65_536:
+        return None
+    return f"{entry!r} is no HOST:PORT, such as 127.0.0.1:8080"
 
 
 def _without(texts: list[str], problem_in: Callable[[str], str | None]) -> list[str]:

@@ -27,6 +27,7 @@ from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
     checked_address,
+    checked_endpoints,
     checked_globs,
     checked_places,
     checked_variables,
@@ -139,6 +140,12 @@ class Settings(PluginSettings):
 
     tools_after_untrusted: Literal["allow", "deny"] = "allow"
     """``deny``: every agent gets only harmless tools once its job has read text whose author nobody vouches for."""
+    tools_timeout_s: float = Field(600.0, gt=0, le=86_400)
+    """Seconds until a tool's call is given up, where the tool says nothing of it."""
+    tools_web_fetch_allow_private: Annotated[list[str], NoDecode, AfterValidator(checked_endpoints)] = Field(
+        default_factory=list
+    )
+    """Addresses of private networks that ``web_fetch`` may ask all the same: ``HOST:PORT``; a list, or commas."""
     tools_env: Annotated[list[str], NoDecode, AfterValidator(checked_variables)] = Field(default_factory=list)
     """What else commands of tools get of a worker's environment: ``NAME`` or ``PREFIX_*``; a list, or joined by commas.
 
@@ -203,7 +210,7 @@ class Settings(PluginSettings):
             raise ValueError("a key has 32 characters at least")
         return value
 
-    @field_validator("tracing_events", "tools_env", "mcp_keys", mode="before")
+    @field_validator("tracing_events", "tools_env", "mcp_keys", "tools_web_fetch_allow_private", mode="before")
     @classmethod
     def _as_words(cls, value: Any) -> Any:
         return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value

@@ -33,10 +33,11 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
             registry.add(tool)
     hooks, not_loaded = pool_hooks("ekiden-worker", settings)
     problems += (*learn_providers(settings), *not_loaded)
+    tool_runner = ToolRunner(registry, settings.tool_threads, timeout_s=settings.tools_timeout_s)
     handler = AgentHandler(
         Definitions(stores.catalogs),
         registry,
-        ToolRunner(registry, settings.tool_threads),
+        tool_runner,
         Models(ModelValues.of(settings, shipped_agents_dir() / "_scripts"), os.environ),
         Prices(settings.prices),
         workspace_root=settings.workspace_root,
@@ -44,5 +45,10 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         env=for_tools(os.environ, settings.tools_env),
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
+        artifacts=stores.artifacts,
     )
-    return PoolComponents(handler, registry.views(), problems=problems, hooks=hooks)
+
+    def told() -> dict[str, str]:
+        return {"stuck_tools": str(tool_runner.stuck)}
+
+    return PoolComponents(handler, registry.views(), problems=problems, hooks=hooks, told=told)

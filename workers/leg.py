@@ -17,6 +17,7 @@ from ekiden.shared.policy.decision import ALLOWED, Decision
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
+from ekiden.shared.stores.artifacts import RedisArtifactStore
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 from ekiden.workers.calls.approvals import Approvals
 from ekiden.workers.calls.asking import Asking, required
@@ -32,9 +33,12 @@ from ekiden.workers.executor import Executor, Offer
 from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
 from ekiden.workers.model_caller import ModelCaller
+from ekiden.workers.outputs import JobOutputs
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
+from ekiden.workers.tools.builtin.kept import read_output
 from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.registry import Registry
+from ekiden.workers.tools.running import Running, Shown
 from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
 
@@ -87,8 +91,9 @@ class AgentHandler:
         env: Mapping[str, str],
         protected: Protected | None = None,
         tools_elsewhere: ToolsElsewhere | None = None,
+        artifacts: RedisArtifactStore | None = None,
     ) -> None:
-        """``env``: what programs of tools get."""
+        """``env``: what programs of tools get; ``artifacts``: where their long results and their files are kept."""
         self._definitions = definitions
         self._registry = registry
         self._tool_runner = tool_runner
@@ -99,6 +104,7 @@ class AgentHandler:
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
+        self._artifacts = artifacts
 
     async def run(self, leg: Leg) -> Outcome:
         """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
@@ -165,6 +171,7 @@ class AgentHandler:
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
         tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg, self._registry))}
         leg.hooks.agent_started(agent, choice.name, list(tools))
+        outputs = JobOutputs(leg, self._artifacts)
         delegations = Delegations(agent, leg, subagents, untrusted)
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
@@ -177,7 +184,8 @@ class AgentHandler:
             return ALLOWED if call.name in CONTROLS else required(agent, call)
 
         def offer() -> Offer:
-            specs = (tool.spec for tool in tools.values())
+            kept = [read_output.spec] if outputs.has_any else []
+            specs = sorted([*(tool.spec for tool in tools.values()), *kept], key=lambda spec: spec.name)
             return Offer((*specs, *delegations.specs, *completion.specs, *transfers.specs), transfers.instruction)
 
         def offered() -> list[str]:
@@ -186,7 +194,7 @@ class AgentHandler:
         calls = Calls(
             leg,
             approvals,
-            self._tool_calls(leg, decide, approvals, tools, untrusted, offered),
+            self._tool_calls(leg, decide, approvals, tools, untrusted, outputs, offered),
             DelegationCalls(leg, decide, approvals, delegations, agent.delegation, untrusted),
             CompletionCalls(leg, decide, approvals, completion),
             TransferCalls(leg, decide, approvals, transfers, offered),
@@ -201,14 +209,17 @@ class AgentHandler:
         approvals: Approvals,
         tools: Mapping[str, Tool],
         untrusted: Untrusted,
+        outputs: JobOutputs,
         offered: Callable[[], Sequence[str]],
     ) -> ToolCalls:
+        tools = {**tools, read_output.name: read_output}  # of what its own calls gave: no agent needs a right for that
         tool_runner = self._tool_runner.only(tools.values(), offered)
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
         def context(call: ToolCall, state: StateView) -> ToolContext:
             about = (leg.job, leg.number, leg.agent, call.id)
-            return ToolContext(*about, cwd, root, state, self._env, leg.lifetime, self._protected)
+            running = Running(_show(leg, call))
+            return ToolContext(*about, cwd, root, state, self._env, leg.lifetime, self._protected, outputs, running)
 
         return ToolCalls(leg, decide, approvals, tools, tool_runner, untrusted, context)
 
@@ -224,6 +235,20 @@ class AgentHandler:
 def _named(definition: AgentDefinition) -> Sequence[str]:
     """Return the tools that the file names; where it names none, what this worker has is enough."""
     return (definition.tools.allow if definition.tools else None) or ()
+
+
+def _show(leg: Leg, call: ToolCall) -> Callable[[Shown], None] | None:
+    """Return what takes what a call shows while it runs to those who follow the job."""
+    if (live := leg.live) is None:
+        return None
+
+    def show(shown: Shown) -> None:
+        if shown.text:
+            live.show(call.id, shown.text)
+        if shown.fraction is not None:
+            live.show(call.id, shown.about, shown.fraction)
+
+    return show
 
 
 async def _nowhere(agent: str) -> Collection[str]:

@@ -1,6 +1,6 @@
 """Which pieces of answers in the making still count."""
 
-from ekiden.shared.records import Ended, LegStarted, ModelReplied, Record
+from ekiden.shared.records import Ended, LegStarted, ModelReplied, Record, ToolFinished, ToolStarted
 from ekiden.shared.stores.base import claims_in
 from ekiden.shared.stores.views import LivePiece
 
@@ -16,6 +16,8 @@ class LivePieces:
     def __init__(self) -> None:
         self._claims = 0
         self._done: tuple[int, int] = (0, 0)
+        self._running: set[str] = set()
+        """Calls of tools that run now."""
         self._is_over = False
 
     def close(self, record: Record) -> None:
@@ -25,6 +27,11 @@ class LivePieces:
                 self._claims += 1
                 self._done = (0, 0)  # earlier pieces are known by their fence; a retried job may use turn numbers again
                 self._is_over = False
+                self._running.clear()
+            case ToolStarted(call_id=call_id):
+                self._running.add(call_id)
+            case ToolFinished(result=result):
+                self._running.discard(result.call_id)
             case ModelReplied(leg=leg, turn=turn):
                 self._done = (leg, turn)
             case Ended():
@@ -33,5 +40,7 @@ class LivePieces:
                 pass
 
     def is_open(self, piece: LivePiece) -> bool:
-        """Tell whether ``piece`` belongs to the turn that is being written."""
-        return not self._is_over and (piece.leg, piece.turn) > self._done and claims_in(piece.fence) >= self._claims
+        """Tell whether ``piece`` belongs to the turn that is being written, or to a tool that runs."""
+        if self._is_over or claims_in(piece.fence) < self._claims:
+            return False
+        return piece.call in self._running if piece.call else (piece.leg, piece.turn) > self._done

@@ -191,7 +191,11 @@ class _Relay:
             version=VERSION,
             host=host,
             pid=int(pid),
-            extra={"lag_ms": str(ms(self.admission.lag_s)), "busy": "yes" if self.admission.is_busy else "no"},
+            extra={
+                "lag_ms": str(ms(self.admission.lag_s)),
+                "busy": "yes" if self.admission.is_busy else "no",
+                **(served.told() if served else {}),
+            },
         )
 
     def bury(self, queue: str, reason: str, raw: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Carries what a model writes, while it writes it, to whoever follows the job. Never to the journal."""
+"""Carries what a model writes and what tools show, meanwhile, to whoever follows the job. Never to the journal."""
 
 import asyncio
 
@@ -47,6 +47,16 @@ class Live:
         except Exception as error:
             self._tell(error)
 
+    def show(self, call: str, text: str, progress: float | None = None) -> None:
+        """Take what a tool shows while it runs: some output or, with ``progress``, how far it is. Returns at once."""
+        here = self._lease
+        try:
+            self._put(
+                LivePiece(leg=here.leg, fence=here.fence, turn=self._turn, text=text, call=call, progress=progress)
+            )
+        except Exception as error:
+            self._tell(error)
+
     async def finish(self) -> None:
         """Wait until what is shown already is whole: the record of the whole answer comes next."""
         if self._timer is not None:
@@ -60,7 +70,7 @@ class Live:
             await asyncio.wait({self._sending})  # awaited itself, it would pass on how it ends
 
     def _take(self, delta: Delta) -> None:
-        fresh = LivePiece(
+        piece = LivePiece(
             leg=self._lease.leg,
             fence=self._lease.fence,
             turn=self._turn,
@@ -68,6 +78,9 @@ class Live:
             thought=delta.thought,
             restart=delta.restart,
         )
+        self._put(piece)
+
+    def _put(self, fresh: LivePiece) -> None:
         last = self._pending[-1] if self._pending else None
         if last is not None and not fresh.restart and last.continues(fresh):
             self._pending[-1] = last.with_more(fresh.text)

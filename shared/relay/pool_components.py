@@ -1,7 +1,7 @@
 """What a bootstrap builds for a pool process, however that process is run."""
 
 import importlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +32,8 @@ class PoolComponents:
     """What it does every second beside the legs, on another loop and with stores of that one."""
     serve: Callable[[Stores], Awaitable[None]] | None = None
     """The same, over and over: it waits by itself for something to do."""
+    told: Callable[[], Mapping[str, str]] = dict
+    """What else the pool says of itself just now, each time that it announces itself."""
     hooks: Sequence[Hook] = ()
     """Are told of all that happens in the process, and closed at its end."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ekiden.shared.errors import NotPermitted
 from ekiden.shared.signing import OFF, Signing
+from ekiden.shared.stores.artifacts import RedisArtifactStore
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 from ekiden.shared.stores.checks import check, health_problem, ping
 from ekiden.shared.stores.dead_letters import RedisDeadLetterStore
@@ -37,6 +38,7 @@ class Stores:
     intake: RedisIntakeStore
     ends: RedisEnds
     listings: RedisListingStore
+    artifacts: RedisArtifactStore
     signing: Signing
 
     @classmethod
@@ -56,6 +58,7 @@ class Stores:
             RedisIntakeStore(client),
             RedisEnds(client),
             RedisListingStore(client),
+            RedisArtifactStore(client),
             signing,
         )
 

@@ -69,7 +69,10 @@ class JobView:
 
 
 class LivePiece(BaseModel):
-    """A piece of an answer in the making. ``restart``: what came of this turn so far is void."""
+    """A piece of an answer in the making, or of what a tool shows while it runs.
+
+    ``restart``: what came of this turn so far is void.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -80,10 +83,16 @@ class LivePiece(BaseModel):
     text: str
     thought: bool = False
     restart: bool = False
+    call: str = ""
+    """The tool call that shows it; empty: the model writes it."""
+    progress: float | None = None
+    """How far the call is, from 0 to 1; ``text`` is what it is about then."""
 
     def continues(self, other: "LivePiece") -> bool:
         """Tell whether ``other`` can be joined to this piece."""
-        return (self.leg, self.turn, self.thought) == (other.leg, other.turn, other.thought)
+        if self.progress is not None or other.progress is not None:
+            return False
+        return (self.leg, self.turn, self.thought, self.call) == (other.leg, other.turn, other.thought, other.call)
 
     def with_more(self, text: str) -> "LivePiece":
         """Return this piece with ``text`` behind it."""

@@ -58,6 +58,7 @@ class ToolCalls(CallKind):
     def _check(self, call: ToolCall) -> None:
         if self._is_lost(call) and call.id not in self._turn.asked:  # whoever was asked before, is again
             raise ToolError(OUTCOME_UNKNOWN)
+        self._tool_runner.check(call)
 
     def _is_lost(self, call: ToolCall) -> bool:
         tool = self._tools.get(call.name)
@@ -78,8 +79,14 @@ class ToolCalls(CallKind):
     def _started(self, call: ToolCall) -> ToolStarted:
         tool = self._tools.get(call.name)
         package = f"{tool.package} {tool.version}".strip() if tool and tool.package != OWN else ""
+        digest = tool.view.digest if tool and package else ""
         return ToolStarted(
-            leg=self._leg.number, call_id=call.id, name=call.name, is_known=tool is not None, package=package
+            leg=self._leg.number,
+            call_id=call.id,
+            name=call.name,
+            is_known=tool is not None,
+            package=package,
+            digest=digest,
         )
 
     async def _execute(self, call: ToolCall) -> None:

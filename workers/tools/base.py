@@ -1,16 +1,16 @@
-"""What a tool is. To add one: a pydantic model of its arguments, a function, the decorator.
+"""What a tool is. To add one: a typed function, and the decorator.
 
-    class CountWords(BaseModel):
-        \"\"\"Count the words of a text.\"\"\"          # what the model reads
+    @tool(read_only=True)
+    def count_words(text: str) -> str:
+        \"\"\"Count the words of a text.              # what the model reads
 
-        text: str = Field(description="The text.")
+Args:
+            text: The text.
+        \"\"\"
+        return str(len(text.split()))
 
-    @tool(CountWords, read_only=True)
-    def count_words(args: CountWords, context: ToolContext) -> str:
-        return str(len(args.text.split()))
-
-``schema_tool`` makes one of a JSON Schema where there is no such model. A tool of this package is named in
-``workers/tools/registry.py``, one of another package by an entry point or the settings (``shared/plugins.py``).
+``tool(Model)`` takes a model of the arguments instead, ``schema_tool`` a JSON Schema. A tool of this package is named
+in ``workers/tools/registry.py``, one of another package by an entry point or the settings (``shared/plugins.py``).
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
-from ekiden.shared.errors import ToolError
+from ekiden.shared.errors import DefinitionError, ToolError
 from ekiden.shared.llm.base import ToolSpec
-from ekiden.shared.risk import Risk
+from ekiden.shared.risk import RISKS, Risk
 from ekiden.shared.schemas import check
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.views import ToolView
@@ -35,6 +35,8 @@ from ekiden.shared.variables import problem_of
 from ekiden.shared.version import VERSION
 from ekiden.workers.tools.parsing import Parse, by_model, by_schema
 from ekiden.workers.tools.protected_paths import Protected
+from ekiden.workers.tools.running import Outputs, Running
+from ekiden.workers.tools.typed_functions import typed
 
 __all__ = ["OWN", "StateView", "Tool", "ToolContext", "ToolOutput", "schema_tool", "tool"]
 
@@ -89,6 +91,41 @@ class ToolContext:
     """What processes that the tool starts must not outlive: the lease of its leg."""
     protected: Protected = field(default_factory=Protected)
     """What file tools may not change."""
+    outputs: Outputs | None = None
+    """Where artifacts, and what is too long for a model, are kept; None: nowhere."""
+    running: Running = field(default_factory=Running)
+    """What the call shares with whoever runs it."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more: a tool in a thread should end then, nothing else ends it."""
+        return self.running.is_cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """Raise ``ToolError`` if nobody waits for the result any more."""
+        if self.cancelled:
+            raise ToolError("the call was cancelled")
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Show those who follow the job how far the call has come: from 0 to 1. Never in the journal."""
+        self.running.progress(fraction, text)
+
+    def write(self, text: str) -> None:
+        """Show those who follow the job what the tool says while it runs; not the model, and never in the journal."""
+        self.running.write(text)
+
+    def artifact(self, name: str, content: str | bytes, mime: str = "") -> None:
+        """Keep a file with the result, which names it; ``ekiden job artifacts`` writes it out.
+
+        Args:
+            name: Of the file, without folders.
+            content: A text, or bytes.
+            mime: Its type; empty: by the ending of its name.
+
+        Raises:
+            ToolError: too many, too large, or no name for a file.
+        """
+        self.running.artifact(name, content, mime)
 
     @property
     def idempotency_key(self) -> str:
@@ -130,7 +167,9 @@ class Tool:
     version: str = VERSION
     risk: Risk = "medium"
     timeout_s: float | None = None
-    """Seconds until a call is given up; None: the tool limits itself."""
+    """Seconds until a call is given up; None: as the setting ``tools.timeout_s`` says."""
+    max_chars: int = 100_000
+    """Of its result, what a model is given at once; the rest is kept, and read in pages."""
 
     @property
     def name(self) -> str:
@@ -163,76 +202,85 @@ class Tool:
         )
 
 
-def tool(
-    arguments: type[M],
-    *,
-    read_only: bool = False,
-    idempotent: bool = False,
-    needs_workspace: bool = False,
-    untrusted: bool = False,
-    risk: Risk | None = None,
-    timeout_s: float | None = None,
-) -> Callable[[Function[M]], Tool]:
-    """Turn a function into a tool named after it; ``arguments``' docstring is what the model reads.
+class Options(TypedDict, total=False):
+    """What may be said of a tool beside what it does: see ``Tool``."""
+
+    read_only: bool
+    idempotent: bool
+    needs_workspace: bool
+    untrusted: bool
+    risk: Risk | None
+    timeout_s: float | None
+    max_chars: int
+
+
+@overload
+def tool(arguments: type[M], **options: Unpack[Options]) -> Callable[[Function[M]], Tool]: ...
+
+
+@overload
+def tool(arguments: None = None, **options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+@overload
+def tool(arguments: Callable[..., Any], **options: Unpack[Options]) -> Tool: ...
+
+
+def tool(arguments: Any = None, **options: Unpack[Options]) -> Any:
+    """Turn a function into a tool named after it.
+
+    ``@tool`` and ``@tool(risk="low")`` take a typed function: its arguments are what a model gives, its docstring says
+    what it does, and a parameter of the type ``ToolContext``, if there is one, gets the context. ``@tool(Model)`` takes
+    a function of an object of ``Model``, whose docstring is what models read, and a context.
 
     The function returns the text for the model (``ToolOutput``: with data) and raises ``ToolError`` with a text that
     helps the model mend its call.
+
+    Raises:
+        DefinitionError: the function cannot be a tool, or an option has no such value; says what to write.
     """
-
-    def wrap(function: Function[M]) -> Tool:
-        schema = arguments.model_json_schema()
-        name = getattr(function, "__name__", "")
-        spec = ToolSpec(
-            name=name,
-            description=inspect.cleandoc(arguments.__doc__ or ""),
-            parameters={key: value for key, value in schema.items() if key not in ("title", "description")},
-        )
-        parse = by_model(name, arguments)
-        level = risk or ("safe" if read_only and not untrusted else "medium")
-        return Tool(
-            spec,
-            parse,
-            function,
-            read_only,
-            idempotent,
-            needs_workspace,
-            untrusted,
-            risk=level,
-            timeout_s=timeout_s,
-        )
-
-    return wrap
+    if arguments is None:
+        return lambda function: _of_function(function, options)
+    if isinstance(arguments, type) and issubclass(arguments, BaseModel):
+        return lambda function: _of_model(arguments, function, options)
+    if inspect.isroutine(arguments):
+        return _of_function(arguments, options)
+    raise DefinitionError(f"@tool takes a function, or a model of its arguments, not {arguments!r:.80}")
 
 
-def schema_tool(
-    spec: ToolSpec,
-    *,
-    read_only: bool = False,
-    idempotent: bool = False,
-    needs_workspace: bool = False,
-    untrusted: bool = False,
-    risk: Risk | None = None,
-    timeout_s: float | None = None,
-) -> Callable[[Function[dict[str, Any]]], Tool]:
+def schema_tool(spec: ToolSpec, **options: Unpack[Options]) -> Callable[[Function[dict[str, Any]]], Tool]:
     """Turn a function into the tool that ``spec`` describes: it takes the arguments as JSON, checked by the schema.
 
     Raises ``DefinitionError`` for a schema that cannot be checked; see ``shared.schemas.check``.
     """
     check(spec.parameters)
+    return lambda function: _made(spec, by_schema(spec.name, spec.parameters), function, options)
 
-    def wrap(function: Function[dict[str, Any]]) -> Tool:
-        parse = by_schema(spec.name, spec.parameters)
-        level = risk or ("safe" if read_only and not untrusted else "medium")
-        return Tool(
-            spec,
-            parse,
-            function,
-            read_only,
-            idempotent,
-            needs_workspace,
-            untrusted,
-            risk=level,
-            timeout_s=timeout_s,
-        )
 
-    return wrap
+def _of_function(function: Callable[..., Any], options: Options) -> Tool:
+    found = typed(function, ToolContext)
+    name = function.__name__
+    spec = _spec(name, found.description, found.arguments)
+    return _made(spec, by_model(name, found.arguments), found.as_tool, options)
+
+
+def _of_model(arguments: type[BaseModel], function: Function[Any], options: Options) -> Tool:
+    name = getattr(function, "__name__", "")
+    spec = _spec(name, inspect.cleandoc(arguments.__doc__ or ""), arguments)
+    return _made(spec, by_model(name, arguments), function, options)
+
+
+def _spec(name: str, description: str, arguments: type[BaseModel]) -> ToolSpec:
+    schema = arguments.model_json_schema()
+    parameters = {key: value for key, value in schema.items() if key not in ("title", "description")}
+    return ToolSpec(name=name, description=description, parameters=parameters)
+
+
+def _made(spec: ToolSpec, parse: Parse, function: Function[Any], options: Options) -> Tool:
+    reads = options.get("read_only", False) and not options.get("untrusted", False)
+    said: dict[str, Any] = {**options, "risk": options.get("risk") or ("safe" if reads else "medium")}
+    if said["risk"] not in RISKS:
+        raise DefinitionError(f"tool {spec.name!r}: its risk is {said['risk']!r}, expected one of {', '.join(RISKS)}")
+    if (timeout_s := options.get("timeout_s")) is not None and not timeout_s > 0:
+        raise DefinitionError(f"tool {spec.name!r}: its timeout_s is {timeout_s!r}, expected more than 0 seconds")
+    return Tool(spec, parse, function, **said)

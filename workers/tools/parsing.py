@@ -46,7 +46,7 @@ def _opening(name: str) -> str:
 
 
 def _explained(name: str, arguments: type[BaseModel], args: Any, error: ValidationError) -> str:
-    fields = arguments.model_fields
+    fields = {field.alias or name: field for name, field in arguments.model_fields.items()}
     lines = [_opening(name)]
     if isinstance(args, dict):
         lines += [_problem(problem) for problem in error.errors(include_url=False)[:_MAX_PROBLEMS]]

@@ -1,12 +1,10 @@
 """The one way to run a tool: whatever happens in the tool, the model gets one answer."""
 
 import asyncio
-import contextvars
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -20,12 +18,15 @@ from ekiden.shared.step_limits import run_limited
 from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, storable
 from ekiden.shared.suggestions import nearest
 from ekiden.workers.tools.base import Tool, ToolContext, ToolOutput
+from ekiden.workers.tools.keeping import fitted, kept
 from ekiden.workers.tools.parsing import shortened
+from ekiden.workers.tools.threads import ToolThreads
 
 __all__ = ["ToolRunner"]
 
 _MAX_CHARS = 100_000
 _MAX_INPUT_CHARS = 60
+_TIMEOUT_S = 600.0
 
 _log = structlog.get_logger(__name__)
 
@@ -40,32 +41,61 @@ class ToolRunner:
     def __init__(
         self,
         tools: Iterable[Tool],
-        threads: int | ThreadPoolExecutor = 8,
+        threads: int | ToolThreads = 8,
         offered: Callable[[], Iterable[str]] | None = None,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+        known: Iterable[str] = (),
     ) -> None:
-        """``offered``: the names of all that the model is offered now, where that is more than these tools."""
+        """Make a runner.
+
+        Args:
+            tools: What it runs.
+            threads: How many synchronous ones at a time.
+            offered: The names of all that the model is offered now, where that is more than these tools.
+            timeout_s: Seconds until a call is given up, where its tool says nothing.
+            known: Names of tools that there are and that this agent does not have.
+        """
         self._tools = {tool.name: tool for tool in tools}
         self._offered = offered or self._tools.keys
-        self._threads = ThreadPoolExecutor(threads, "tool") if isinstance(threads, int) else threads
+        self._threads = ToolThreads(threads) if isinstance(threads, int) else threads
+        self._timeout_s = timeout_s
+        self._known = frozenset(known).union(self._tools)
 
     def only(self, tools: Iterable[Tool], offered: Callable[[], Iterable[str]] | None = None) -> "ToolRunner":
         """Return a runner for these tools alone that shares the threads of this one."""
-        return ToolRunner(tools, self._threads, offered)
+        return ToolRunner(tools, self._threads, offered, timeout_s=self._timeout_s, known=self._known)
 
-    def close(self) -> None:
-        """Give up the threads; calls that have not begun are dropped, running ones are not waited for."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+    @property
+    def stuck(self) -> int:
+        """How many calls of synchronous tools were given up and still run."""
+        return self._threads.stuck
+
+    def check(self, call: ToolCall) -> None:
+        """Raise ``ToolError``, with a text for the model, unless the tool may be called, and with these arguments."""
+        self._tool(call.name).parse(call.args)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run one call and return its result, an error result included; only a cancellation gets out.
 
-        A cancelled synchronous tool goes on in its thread: its outcome is unknown, as after a crash.
+        A synchronous tool that is cancelled, or given up, goes on in its thread: its outcome is unknown, as after a
+        crash.
         """
         began = time.monotonic()
         output, is_error = await self._answer(call, context)
         _log.debug("tool ran", tool=call.name, is_error=is_error, duration_s=round(time.monotonic() - began, 4))
-        text = shortened(storable(output.text), _MAX_CHARS)
-        return ToolResult(call_id=call.id, name=call.name, content=text, is_error=is_error, data=output.data)
+        most = self._tools[call.name].max_chars if call.name in self._tools else _MAX_CHARS
+        text, whole = await fitted(storable(output.text), most, context.outputs)
+        artifacts, told = await kept(context.running.artifacts, context.outputs)
+        return ToolResult(
+            call_id=call.id,
+            name=call.name,
+            content="\n".join(filter(None, (text, told))),
+            is_error=is_error,
+            data=output.data,
+            whole=whole,
+            artifacts=tuple(artifacts),
+        )
 
     async def _answer(self, call: ToolCall, context: ToolContext) -> tuple[ToolOutput, bool]:
         try:
@@ -87,27 +117,39 @@ class ToolRunner:
         if name in self._tools:
             return self._tools[name]
         names = sorted(self._offered())
+        offered = f"offered are {', '.join(names)}" if names else "this agent is offered none"
+        shown = repr(shortened(name, _MAX_INPUT_CHARS))
+        if name in self._known:
+            raise ToolError(f"Tool not allowed for this agent: {shown}; {offered}")
         near = nearest(name, names)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        offered = f"offered are {', '.join(names)}" if names else "this agent is offered none"
-        raise ToolError(f"there is no tool {shortened(name, _MAX_INPUT_CHARS)!r}: {hint}{offered}")
+        raise ToolError(f"there is no tool {shown}: {hint}{offered}")
 
     async def _run(self, tool: Tool, args: Any, context: ToolContext) -> Any:
-        if tool.is_async:
-            outcome = tool.function(args, context)
-        else:
-            # The caller's context goes along, so that its log fields and its trace span are known in the thread.
-            run = contextvars.copy_context().run
-            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, run, _call, tool, args, context)
-        return await outcome if inspect.isawaitable(outcome) else outcome
+        """Run it for as long as it may, and let it know once nobody waits any more."""
+        limit_s = tool.timeout_s or self._timeout_s
+        call = partial(tool.function, args, context)
+        try:
+            if tool.is_async:
+                return await _within(limit_s, tool.name, call())
+            async with self._threads.running(call) as outcome:
+                given = await _within(limit_s, tool.name, outcome)
+            return await _within(limit_s, tool.name, given) if inspect.isawaitable(given) else given
+        finally:
+            context.running.cancel()
 
 
-def _call(tool: Tool, args: Any, context: ToolContext) -> Any:
+async def _within(limit_s: float, name: str, work: Awaitable[Any]) -> Any:
+    """Return what ``work`` gives. Raises ``ToolError`` once the time is over."""
     try:
-        return tool.function(args, context)
-    except StopIteration as error:
-        # No asyncio future can carry it: before Python 3.12 the caller would wait for ever.
-        raise RuntimeError("StopIteration") from error
+        async with asyncio.timeout(limit_s) as limit:
+            return await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    raise ToolError(
+        f"Outcome unknown: {name!r} was given up after {limit_s:g} s. Check what it did before you repeat it."
+    )
 
 
 def _kept(given: Any) -> ToolOutput:

@@ -121,7 +121,7 @@ def test_tools_of_an_allowed_package_are_announced_with_package_version_and_dige
     for one in tools:
         registry.add(one)
     mine, ours = registry.views()
-    assert mine == ToolView("count_words", mine.digest, "my-tools", "2.0", read_only=True)
+    assert mine == ToolView("count_words", mine.digest, "my-tools", "2.0", read_only=True, risk="safe")
     assert (ours.name, ours.package, ours.version) == ("set_state", "ekiden", version("ekiden"))
     assert len({mine.digest, ours.digest, ""}) == 3
 

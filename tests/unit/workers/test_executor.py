@@ -149,7 +149,7 @@ def test_a_tool_that_the_file_does_not_allow_is_neither_offered_nor_run() -> Non
     story, model = solo([calls(call("c1", "write"), call("c2", "look")), said("ok")], tools, tools=["look"])
     assert ran == ["c2"]
     assert [spec.name for spec in model.requests[0].tools] == ["look"]
-    assert "there is no tool 'write'" in story.results["c1"]
+    assert "Tool not allowed for this agent: 'write'" in story.results["c1"]
 
 
 def test_a_tool_that_is_cancelled_from_within_gets_one_answer_and_is_not_run_again() -> None:

@@ -207,7 +207,7 @@ def test_what_an_agent_lacks_for_its_files_restrictions_is_told_in_each_job() ->
     story = on_fakeredis(scenario)
     [notice] = story.of(Noticed)
     assert notice.text.startswith("solo: 'permissionMode' is 'plan': the agent has no tool beyond the safe ones")
-    assert story.results["c1"] == "there is no tool 'bash': offered are ls"
+    assert story.results["c1"] == "Tool not allowed for this agent: 'bash'; offered are ls"
 
 
 @pytest.mark.parametrize(("folder", "status"), [("root/job", "done"), ("root", "done"), ("elsewhere", "suspended"),

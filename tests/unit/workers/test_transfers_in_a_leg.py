@@ -216,7 +216,7 @@ def test_a_cycle_is_allowed_where_the_catalogs_policy_allows_it() -> None:
 def test_a_target_that_calls_the_other_agents_tool_is_told_what_it_has() -> None:
     looked = [calls(call("c1", "look"), text="I look first"), calls(handing_over("c2", "helper"))]
     story, model = led(looked, helper=[calls(call("c3", "look")), said("helped")])
-    assert "there is no tool 'look'" in story.results["c3"]
+    assert "Tool not allowed for this agent: 'look'" in story.results["c3"]
     assert [spec.name for spec in model.asked("helper")[0].tools] == ["transfer_to_writer"]
     assert story.view.result == "helped"
 

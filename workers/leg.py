@@ -11,6 +11,7 @@ from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import ModelUnavailable, UnreadableDefinition
 from ekiden.shared.hooks import HookedModel
 from ekiden.shared.llm.models import Models
+from ekiden.shared.mcp.names import announced_as
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
 from ekiden.shared.policy.decision import ALLOWED, Decision
@@ -32,6 +33,8 @@ from ekiden.workers.ending import Ending
 from ekiden.workers.executor import Executor, Offer
 from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
+from ekiden.workers.mcp.agents import AgentServers
+from ekiden.workers.mcp.toolbox import Offered
 from ekiden.workers.model_caller import ModelCaller
 from ekiden.workers.outputs import JobOutputs
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
@@ -91,6 +94,7 @@ class AgentHandler:
         env: Mapping[str, str],
         protected: Protected | None = None,
         tools_elsewhere: ToolsElsewhere | None = None,
+        servers: AgentServers | None = None,
         artifacts: RedisArtifactStore | None = None,
     ) -> None:
         """``env``: what programs of tools get; ``artifacts``: where their long results and their files are kept."""
@@ -104,6 +108,7 @@ class AgentHandler:
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
+        self._servers = servers
         self._artifacts = artifacts
 
     async def run(self, leg: Leg) -> Outcome:
@@ -130,7 +135,9 @@ class AgentHandler:
     def _missing(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Return the entries of the agent's file that no tool of this worker answers to."""
         permits = _permits(definition, leg, self._registry)
-        return [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in CONTROLS]
+        tools = [name for name in self._registry.missing(_named(definition)) if not name.startswith("mcp.")]
+        servers = self._servers.unknown(definition) if self._servers else ()
+        return [*(name for name in tools if permits(name) and name not in CONTROLS), *map(announced_as, servers)]
 
     async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
         """Return the entries that are worth waiting for: some worker has such a tool, or ships with it."""
@@ -141,8 +148,12 @@ class AgentHandler:
 
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
         """Record, once in a leg, what the agent goes without."""
-        lost = [f"no worker has {', '.join(map(repr, missing))}, the agent works without"] if missing else []
-        texts = [f"{leg.agent}: {why}" for why in (*(definition.tools.narrowed if definition.tools else ()), *lost)]
+        names = [repr(name) for name in missing if not name.startswith("mcp.")]  # of servers, the toolbox tells
+        lost = [f"no worker has {', '.join(names)}, the agent works without"] if names else []
+        await self._notice(leg, *(definition.tools.narrowed if definition.tools else ()), *lost)
+
+    async def _notice(self, leg: Leg, *why: str) -> None:
+        texts = [f"{leg.agent}: {one}" for one in why]
         told = {record.text for record in leg.records if isinstance(record, Noticed)}
         if new := [Noticed(leg=leg.number, text=text) for text in texts if text not in told]:
             await leg.record(*new)
@@ -169,7 +180,10 @@ class AgentHandler:
         subagents = await self._all(leg, [one.agent for one in agent.subagents])
         choice = self._models.choose(agent.model)
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
-        tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg, self._registry))}
+        served = await self._servers.offered_to(agent, leg.request.bounds) if self._servers else Offered()
+        await self._notice(leg, *served.problems)
+        own = self._registry.offered_to(_permits(agent, leg, self._registry))
+        tools = {tool.name: tool for tool in (*own, *served.tools)}
         leg.hooks.agent_started(agent, choice.name, list(tools))
         outputs = JobOutputs(leg, self._artifacts)
         delegations = Delegations(agent, leg, subagents, untrusted)
@@ -186,7 +200,8 @@ class AgentHandler:
         def offer() -> Offer:
             kept = [read_output.spec] if outputs.has_any else []
             specs = sorted([*(tool.spec for tool in tools.values()), *kept], key=lambda spec: spec.name)
-            return Offer((*specs, *delegations.specs, *completion.specs, *transfers.specs), transfers.instruction)
+            told = "\n\n".join(filter(None, (transfers.instruction, _gone(served.problems))))
+            return Offer((*specs, *delegations.specs, *completion.specs, *transfers.specs), told)
 
         def offered() -> list[str]:
             return [spec.name for spec in offer().tools]
@@ -249,6 +264,11 @@ def _show(leg: Leg, call: ToolCall) -> Callable[[Shown], None] | None:
             live.show(call.id, shown.about, shown.fraction)
 
     return show
+
+
+def _gone(problems: Sequence[str]) -> str:
+    """Tell the model which tools it might look for in vain."""
+    return "Tools that you do not have now:\n" + "\n".join(f"- {one}" for one in problems) if problems else ""
 
 
 async def _nowhere(agent: str) -> Collection[str]:

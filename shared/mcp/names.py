@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-__all__ = ["full_name", "model_names", "plain_names"]
+__all__ = ["announced_as", "full_name", "model_names", "plain_names"]
 
 K = TypeVar("K")
 _LONGEST = 64
@@ -17,6 +17,11 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]")
 def full_name(server: str, tool: str) -> str:
     """Return ``mcp.<server>.<tool>``, which agent files and rules name."""
     return f"mcp.{server}.{tool}"
+
+
+def announced_as(server: str) -> str:
+    """Return what stands for a server among the tools that workers have."""
+    return f"mcp.{server}"
 
 
 def model_names(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:

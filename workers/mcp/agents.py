@@ -8,6 +8,7 @@ from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.mcp.entries import ServerEntry
 from ekiden.shared.settings_files import global_file
 from ekiden.workers.mcp.toolbox import McpTools, Offered
+from ekiden.workers.tools.base import Tool
 
 __all__ = ["AgentServers"]
 
@@ -41,11 +42,11 @@ class AgentServers:
         if not found:
             return Offered((), tuple(problems))
         offered = await self._tools.of(found)
-        tools = tuple(tool for tool in offered.tools if _is_allowed(tool.full_name, tool.only_reads, agent, bounds))
+        tools = tuple(tool for tool in offered.tools if _is_allowed(tool, agent, bounds))
         return Offered(tools, (*problems, *offered.problems))
 
 
-def _is_allowed(full_name: str, only_reads: bool, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> bool:
-    server = full_name.split(".")[1]
-    own = permits_tool(agent, server, full_name, only_reads=only_reads)
-    return own and all(rules.permits(full_name, only_reads=only_reads) for rules in bounds)
+def _is_allowed(tool: Tool, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> bool:
+    name, reads = tool.rule_name, tool.read_only and not tool.untrusted
+    own = permits_tool(agent, name.split(".")[1], name, only_reads=reads)
+    return own and all(rules.permits(name, only_reads=reads) for rules in bounds)

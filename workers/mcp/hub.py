@@ -33,6 +33,12 @@ class Hub:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
+    def start(self, servers: Mapping[str, ServerEntry]) -> None:
+        """Open those of ``servers`` that are to be there from the start; nobody waits for them."""
+        for name, entry in servers.items():
+            if entry.auto_start and not entry.disabled:
+                asyncio.run_coroutine_threadsafe(self._opened(name, entry), self._started())
+
     async def listing(self, name: str, entry: ServerEntry) -> Listing:
         """Return what a server offers. Raises ``NotReached``."""
         return await self._do(lambda: self._connection(name, entry).open())
@@ -53,6 +59,10 @@ class Hub:
             asyncio.run_coroutine_threadsafe(self._close_all(), self._loop).result(CLOSE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_S)
+
+    async def _opened(self, name: str, entry: ServerEntry) -> None:
+        with contextlib.suppress(Exception):  # what is wrong is in its health, and in the log
+            await self._connection(name, entry).open()
 
     def _connection(self, name: str, entry: ServerEntry) -> "Connection":
         """Return the server's connection; agents whose files name the same server share it. On the hub's loop."""

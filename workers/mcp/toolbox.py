@@ -1,15 +1,16 @@
 """Tools of MCP servers, for the agents whose files name them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from mimetypes import guess_extension
 from typing import Any, Protocol
 
 from ekiden.shared.errors import DefinitionError, StoreUnavailable, ToolError
 from ekiden.shared.llm.base import ToolSpec
 from ekiden.shared.mcp.entries import ServerEntry, identity_of
-from ekiden.shared.mcp.names import model_names
+from ekiden.shared.mcp.names import full_name, model_names
 from ekiden.shared.risk import Risk
 from ekiden.shared.schemas import check
 from ekiden.workers.mcp.hub import Hub
@@ -98,26 +99,40 @@ class McpTools:
             version="",
             risk=_risk_of(tool, is_trusted=entry.trust),
             timeout_s=entry.timeout_s,
+            full_name=full_name(server, tool.name),
         )
 
     async def _call(self, server: str, entry: ServerEntry, tool: str, args: Any, context: ToolContext) -> ToolOutput:
         from ekiden.workers.mcp.connection import McpFailure
 
         try:
-            result = await self._hub.call(server, entry, tool, args)
+            result = await self._hub.call(server, entry, tool, args, progress=_shown_by(context))
         except McpFailure as error:
             raise ToolError(str(error)) from None
-        return _output_of(result)
+        return _output_of(result, context)
 
 
-def _output_of(result: Any) -> ToolOutput:
+def _shown_by(context: ToolContext) -> Callable[[float, float | None, str | None], None]:
+    """Return what shows those who follow the job how far a server says that it is."""
+
+    def show(done: float, total: float | None, message: str | None) -> None:
+        if total:
+            context.progress(min(1.0, max(0.0, done / total)), message or "")
+        elif message:
+            context.write(f"{message}\n")
+
+    return show
+
+
+def _output_of(result: Any, context: ToolContext) -> ToolOutput:
     from ekiden.workers.mcp.results import output_of
 
-    return output_of(result, _not_kept)
+    def keep(name: str, data: bytes, kind: str) -> str:
+        file = f"{name}{guess_extension(kind) or ''}"
+        context.artifact(file, data, kind)
+        return f"[{file}, {kind}, {len(data):,} bytes]"
 
-
-def _not_kept(name: str, data: bytes, kind: str) -> str:
-    return f"[{name}, {kind}, {len(data):,} bytes]"
+    return output_of(result, keep)
 
 
 def _left_out(tool: str, server: str, why: str) -> str:

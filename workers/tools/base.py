@@ -170,11 +170,18 @@ class Tool:
     """Seconds until a call is given up; None: as the setting ``tools.timeout_s`` says."""
     max_chars: int = 100_000
     """Of its result, what a model is given at once; the rest is kept, and read in pages."""
+    full_name: str = ""
+    """What files and rules call it, where models need another name: ``mcp.<server>.<tool>``."""
 
     @property
     def name(self) -> str:
         """The name that agent files and models use."""
         return self.spec.name
+
+    @property
+    def rule_name(self) -> str:
+        """The name that files, rules and people use."""
+        return self.full_name or self.name
 
     @property
     def is_async(self) -> bool:

@@ -108,7 +108,7 @@ def test_calls_that_never_return_hold_no_places_and_are_counted(context: ToolCon
         may_end.set()
         async with asyncio.timeout(LONG_S):
             while runner.stuck:
-                await asyncio.sleep(0.01)  # noqa: ASYNC110 # threads end, no event tells
+                await asyncio.sleep(0.01)  # threads end, no event tells
 
     asyncio.run(scenario())
 

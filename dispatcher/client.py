@@ -12,23 +12,27 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from ekiden.dispatcher.approvals import Approvals
 from ekiden.dispatcher.identity import person_at
-from ekiden.dispatcher.intake import ask_dispatcher
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
-from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_inputs, checked_request, checked_state
+from ekiden.dispatcher.requests import (
+    SubmitRequest,
+    checked_folder,
+    checked_inputs,
+    checked_request,
+    checked_state,
+    require_agent,
+)
 from ekiden.dispatcher.submitting import Created, OwnJobs, create_job
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.composition import LateHooks
-from ekiden.shared.errors import NotConfirmed, NotPermitted, StoreUnavailable, WentBack
+from ekiden.shared.errors import NoCatalog, NotConfirmed, NotPermitted, StoreUnavailable, WentBack
 from ekiden.shared.handoff import first_context
 from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
-from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
-from ekiden.shared.relay.termination import stop_or_wait
 from ekiden.shared.risk import Risk
 from ekiden.shared.setting_values import JOB_DEADLINE_S
 from ekiden.shared.settings import SessionPolicy, load_settings
@@ -40,6 +44,9 @@ from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.replication import RequireReplicas
 from ekiden.shared.stores.sessions import Forgotten, SessionMessage, SessionView
 from ekiden.shared.stores.views import JobView, LivePiece
+
+if TYPE_CHECKING:
+    from ekiden.shared.definitions.model import AgentDefinition
 
 __all__ = ["Client", "client_of"]
 
@@ -184,6 +191,8 @@ class Client(Operations, Approvals):
                 return await create_job(self._stores, request)
             except NotPermitted:
                 self._by_intake = True
+        from ekiden.dispatcher.intake import ask_dispatcher
+
         return await ask_dispatcher(self._stores, request, self._wait_replicas)
 
     def cursor(self, job: str) -> JournalCursor:
@@ -237,7 +246,7 @@ class Client(Operations, Approvals):
         cursor = self.cursor(job)
         while True:
             try:
-                async with self._stores.ends.news_of(job) as news:
+                with self._stores.ends.news_of(job) as news:
                     while not cursor.checked(view := await self.job(job)).is_over:
                         await news.wait()
                         news.clear()
@@ -248,6 +257,11 @@ class Client(Operations, Approvals):
     async def entries(self, job: str) -> list[Entry]:
         """Return the whole journal as it is now. Raises ``UnknownJob``."""
         await self._stores.jobs.job(job)
+        return await self._journal(job)
+
+    async def _journal(self, job: str) -> list[Entry]:
+        from ekiden.shared.relay.leg import journal_of  # what runs legs: who submits does without
+
         return await journal_of(self._stores.jobs, job)
 
     async def journals(self, job: str) -> dict[str, list[Entry]]:
@@ -258,7 +272,7 @@ class Client(Operations, Approvals):
         found = {job: await self.entries(job)}
         level = _delegated(found[job])
         while level := level[: MAX_JOB_TREE - len(found)]:
-            journals = await _each(lambda child: journal_of(self._stores.jobs, child), level)
+            journals = await _each(self._journal, level)
             found |= zip(level, journals, strict=True)
             level = [child for journal in journals for child in _delegated(journal)]
         return found
@@ -344,6 +358,8 @@ class Client(Operations, Approvals):
 
         Raises ``UnknownJob``, ``NotConfirmed``.
         """
+        from ekiden.shared.relay.termination import stop_or_wait
+
         return await stop_or_wait(self._stores.jobs, job, "user", self._hooks.started())
 
     async def retry(self, job: str, deadline_s: float = JOB_DEADLINE_S) -> None:
@@ -352,11 +368,27 @@ class Client(Operations, Approvals):
         Raises ``InvalidRequest`` for any other, ``UnknownJob``, ``NotConfirmed``.
         """
         view = await self.job(job)
-        entries = await journal_of(self._stores.jobs, job)
+        entries = await self._journal(job)
         moves = [entry.record.context for entry in entries if isinstance(entry.record, HandedOff)]
         context = moves[-1] if moves else first_context(job, _traceparent_of(entries))
         box = outbox(job, view.leg, view.queue, context.with_id(view.handoff_id))
         await self._stores.jobs.retry(job, box, Retried(leg=view.leg), deadline_s)
+
+    async def agents(self) -> list[str]:
+        """Return the names of the catalog in force; empty before one was published."""
+        in_force = await self._stores.catalogs.in_force()
+        return sorted(in_force.manifest) if in_force else []
+
+    async def definition(self, agent: str) -> "AgentDefinition":
+        """Return an agent of the catalog in force. Raises ``UnknownAgent``, ``NoCatalog``."""
+        from ekiden.shared.definitions.model import AgentDefinition
+
+        in_force = await self._stores.catalogs.in_force()
+        if in_force is None:
+            raise NoCatalog("nobody has published agents to this server: start `ekiden dispatcher`")
+        require_agent(agent, in_force.manifest)
+        digest = in_force.manifest[agent]
+        return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))
 
     async def _check(self) -> None:
         """Look at the server's settings before the first submit, once for however many come together."""

@@ -56,9 +56,9 @@ class DispatchHandler:
         if routed is None or routed.agent not in self.catalog:
             result = await self._route(leg)
             if (route := result.route) is None:
-                return await self._refuse(leg, result)
+                return self._refuse(leg, result)
             routed = Routed(leg=leg.number, **route.model_dump(), stages=result.stages)
-            await leg.record(routed, is_progress=True)
+            leg.hold(routed)
         context = leg.context.advance(
             routed.agent, f"routed by {routed.stage}", is_route=True, history=History(upto=len(leg.entries))
         )
@@ -70,14 +70,13 @@ class DispatchHandler:
             budget=_budget_of(definition),
         )
 
-    async def _refuse(self, leg: Leg, result: RoutingResult) -> Failed:
+    def _refuse(self, leg: Leg, result: RoutingResult) -> Failed:
         """Record why nobody was chosen, and whom the user may name instead."""
         asked = leg.request
         is_wrong = asked.agent is not None or (asked.strategy or AUTO) not in (AUTO, *self.strategies)
         is_brief = self.fallback == "none" or is_wrong
         agents = () if is_brief else tuple(agent.name for agent in _listed(self.catalog, result))
-        record = Unrouted(leg=leg.number, why=_why(result), stages=result.stages, agents=agents)
-        await leg.record(record, is_progress=True)
+        leg.hold(Unrouted(leg=leg.number, why=_why(result), stages=result.stages, agents=agents))
         return Failed("NO_ROUTE", nobody(self.catalog, result, is_brief=is_brief))
 
     async def _route(self, leg: Leg) -> RoutingResult:

@@ -37,7 +37,7 @@ _Name = Annotated[str, Field(max_length=MAX_NAME)]
 class SubmitRequest(BaseModel):
     """A request as ``Client.submit`` describes it. A field that nobody knows is an error: nothing is ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     prompt: str
     request_id: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]

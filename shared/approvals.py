@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from ekiden.shared.risk import Risk
 
-__all__ = ["Answer", "ApprovalKind", "ApprovalStatus", "ApprovalView", "WhenAsked", "digest_of"]
+__all__ = ["Answer", "ApprovalKind", "ApprovalStatus", "ApprovalView", "WhenAsked", "approval_json", "digest_of"]
 
 ApprovalKind = Literal["call", "question"]
 ApprovalStatus = Literal["waiting", "approved", "denied", "answered", "expired", "void"]
@@ -82,6 +82,12 @@ class Answer:
     edited: Mapping[str, Any] | None = None
     always_for_job: bool = False
     """Calls of this tool in the same job that are no riskier are not asked about again."""
+
+
+def approval_json(approval: ApprovalView) -> str:
+    """Return an approval as one line of JSON, with all its fields."""
+    told = {field.name: getattr(approval, field.name) for field in fields(approval)}
+    return json.dumps(told, ensure_ascii=False, default=dict)
 
 
 def digest_of(tool: str, args: Mapping[str, Any]) -> str:

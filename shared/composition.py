@@ -4,9 +4,10 @@ import asyncio
 import os
 from collections.abc import Iterable
 
-import structlog
-
+from ekiden.shared.environments import for_tools
 from ekiden.shared.hooks import Hook, Hooks
+from ekiden.shared.late_logger import LateLogger
+from ekiden.shared.notifications import CommandNotifier
 from ekiden.shared.plugins import load
 from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.relay.message import queue_of_leg
@@ -16,13 +17,15 @@ from ekiden.shared.tracing.trace_ids import new_traceparent
 
 __all__ = ["LateHooks", "hooks_for", "pool_hooks"]
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 def hooks_for(
     service: str, settings: Settings, further: Iterable[Hook] = (), *, is_host: bool = False
 ) -> tuple[Hook, ...]:
     """Return the hooks of a process in their order: telemetry as ``OTEL_*`` and the settings ask for, then ``further``.
+
+    A pool tells the user's command of approvals, too.
 
     OpenTelemetry is imported here, and only if there is somewhere to send to.
 
@@ -39,6 +42,8 @@ def hooks_for(
     config = telemetry_config(settings, os.environ)
     if config.problem:
         log.error("telemetry_off", problem=config.problem)
+    if is_host and settings.notify_command:
+        further = (CommandNotifier(settings.notify_command, for_tools(os.environ, settings.tools_env)), *further)
     if not config.is_on:
         return tuple(further)
     from ekiden.shared.telemetry.sdk import hooks_of

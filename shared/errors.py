@@ -142,7 +142,7 @@ class SessionBusy(UserError):
 class AlreadyDecided(UserError):
     """Somebody has answered an approval before: the first answer counts."""
 
-    exit_code = 1
+    exit_code = 9
 
     def __init__(self, message: str, by: str, at_ms: int) -> None:
         """Keep who it was, and when, in ms since 1970."""

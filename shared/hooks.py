@@ -18,10 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from ekiden.shared.approvals import ApprovalView
-from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.foreign_code import is_interruption
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import ToolCall, ToolResult
@@ -29,6 +28,9 @@ from ekiden.shared.once import Once
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.records import Entry
 from ekiden.shared.stores.base import Claimed, CommitVerdict
+
+if TYPE_CHECKING:
+    from ekiden.shared.definitions.model import AgentDefinition
 
 __all__ = ["NO_HOOKS", "Hook", "HookedModel", "Hooks", "LegHook", "QueueGauge", "attending"]
 
@@ -54,9 +56,12 @@ class LegHook:
     """Hears of one attempt at a leg."""
 
     def opened(self, entries: Sequence[Entry]) -> None:
-        """The journal is read as far as this attempt's start; ``entries`` grows with the leg."""
+        """The journal is read as far as this attempt's start; ``entries`` grows with the leg.
 
-    def agent_started(self, definition: AgentDefinition, model: str, tools: Sequence[str]) -> None:
+        Its last steps are there before they are recorded: those that end the leg are written with its commit.
+        """
+
+    def agent_started(self, definition: "AgentDefinition", model: str, tools: Sequence[str]) -> None:
         """The agent is loaded and about to take turns on ``model`` with the tools of these names."""
 
     def model_called(self, request: ModelRequest, *, is_stream: bool) -> None:
@@ -66,7 +71,7 @@ class LegHook:
         """A piece of its answer came."""
 
     def model_replied(self, request: ModelRequest, reply: ModelReply) -> None:
-        """It has answered; the record of that follows."""
+        """It has answered; the record of that follows, with the leg's commit where the reply ends the leg."""
 
     def model_failed(self, request: ModelRequest, error: BaseException) -> None:
         """It has not: it is away, it refuses, or the leg was broken off."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ekiden.shared.approvals import ApprovalView
-from ekiden.shared.definitions.model import DEFAULT_HANDOFF_DEPTH, ToolRules
+from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, ToolRules
 from ekiden.shared.handoff import HandoffContext
 
 __all__ = [

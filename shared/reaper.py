@@ -11,21 +11,24 @@ which the command runs. The reaper kills what is left of a shim that was killed;
 command, and the worker does so where both were killed or stopped (``shared.tool_processes``). Elsewhere than on Linux
 only the command's process group is ended: a daemon in another session escapes.
 
-``shared.tool_processes`` runs this file by its path, isolated and without site packages, in a session of its own: it
-uses the standard library only, has one thread, and forks a shim in a millisecond. On the reaper's standard input, a
+``shared.tool_processes`` runs it isolated and without site packages, in a session of its own: it uses the standard
+library only, has one thread, and forks a shim in a millisecond. On the reaper's standard input, a
 Unix socket, every message asks for a shim and carries four descriptors: the shim's socket and the command's standard
 input, output and error. On the shim's socket, each line is JSON:
 
     from the worker                          from the shim
-    {argv, env, cwd, lease_s}  first         {pid}, or {errno, file}: it could not be started
-    {lease_s}                  renewed       {status, lost}: how it ended; lost: because of the lease, or the reaper
-    {end: seconds}             SIGTERM, so many seconds, SIGKILL
+    {argv, env, cwd, lease_s,                {pid}, or {errno, file, why}: it could not be started
+     confinement}              first
+    {lease_s}                  renewed       {status, lost}: how it ended; lost: because of the lease, the reaper, or
+    {end: seconds}             SIGTERM,          a limit that it has exceeded (processes, memory)
+                               so long, SIGKILL
 
 and when the shim closes it, nothing is left. Text is the bytes of the file system's encoding, as Latin-1.
 """
 
 import contextlib
 import ctypes
+import errno
 import gc
 import json
 import math
@@ -38,7 +41,11 @@ import sys
 import time
 from typing import Any, NoReturn
 
-__all__ = ["DESCRIPTORS", "GONE_S", "TERM_S", "adopt"]
+from ekiden.shared.command_usage import exceeded, usage_below
+from ekiden.shared.confinement import UNCONFINED, Confinement
+from ekiden.shared.confining import Confined
+
+__all__ = ["DESCRIPTORS", "GONE_S", "TERM_S", "adopt", "main"]
 
 TERM_S = 1.0
 """What is left of a command that has ended is given so long between SIGTERM and SIGKILL."""
@@ -47,6 +54,8 @@ GONE_S = 1.0
 DESCRIPTORS = 4
 
 _AGAIN_S = 0.02
+_COUNT_S = 0.1
+"""How often a command is held against its limits: a fork bomb makes some hundreds of processes meanwhile."""
 _LONGEST_LOOK_S = 3600.0
 _LINE_BYTES = 65_536
 _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
@@ -112,6 +121,8 @@ class Shim:
         self._pid = 0
         self._has_ended = False
         self._lost = ""
+        self._confinement = UNCONFINED
+        self._confined: Confined | None = None
         self._kill_at = self._lease_until = math.inf
         self._poll = select.poll()
         for descriptor in (call.fileno(), reaper, self._children.changed):
@@ -119,6 +130,13 @@ class Shim:
 
     def run(self) -> None:
         """Return when nothing of the command is left, or what is left cannot be killed."""
+        try:
+            self._run()
+        finally:
+            if self._confined is not None:
+                self._confined.close()
+
+    def _run(self) -> None:
         while not self._pid:  # the first line starts the command
             self._listen()
             if self._kill_at < math.inf:
@@ -130,7 +148,16 @@ class Shim:
             if now >= self._kill_at:
                 give_up_at = min(give_up_at, now + GONE_S)
                 self._signal_all(signal.SIGKILL)
-            self._look(max(min(self._kill_at, self._lease_until) - now, _AGAIN_S))
+            self._look(max(min(self._kill_at, self._lease_until, self._count_at(now)) - now, _AGAIN_S))
+
+    def _count_at(self, now: float) -> float:
+        """Hold what the command uses up against its limits, and return when to do so again."""
+        limits = self._confinement.limits
+        if self._kill_at < math.inf or not (limits.processes or limits.memory_bytes):
+            return math.inf
+        if over := exceeded(os.getpid(), limits):
+            self._kill_now(over)
+        return now + _COUNT_S
 
     def _is_over(self) -> bool:
         """Take note of what has ended. When the command has, whatever it left behind is to end, too."""
@@ -179,26 +206,38 @@ class Shim:
             self._end(message["end"])
 
     def _start(self, request: dict[str, Any]) -> None:
+        self._confinement = Confinement.from_json(request["confinement"])
         env = {name.encode("latin-1"): value.encode("latin-1") for name, value in request["env"].items()}
-        stdin, stdout, stderr = self._streams
+        argv = [part.encode("latin-1") for part in request["argv"]]
         try:
-            self._command = subprocess.Popen(  # without preexec_fn it need not copy our memory: a third of the time
-                [part.encode("latin-1") for part in request["argv"]],
-                cwd=request["cwd"].encode("latin-1"),
-                env=env,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
-        except OSError as error:
-            self._tell(errno=error.errno, file=os.fsencode(error.filename or "").decode("latin-1"))
-            self._kill_now()
-        else:
-            self._pid = self._command.pid
+            self._pid = self._started(argv, env, request["cwd"].encode("latin-1"))
             self._tell(pid=self._pid)
+        except OSError as error:
+            file = os.fsencode(error.filename or "").decode("latin-1")
+            self._tell(errno=error.errno, file=file, why="" if self._confined else error.strerror)
+            self._kill_now()
+        except subprocess.SubprocessError:  # it is all that is told of what went wrong in the child
+            self._tell(errno=errno.EPERM, file="", why="the kernel refused")
+            self._kill_now()
         for descriptor in self._streams:
             os.close(descriptor)
+
+    def _started(self, argv: list[bytes], env: dict[bytes, bytes], cwd: bytes) -> int:
+        confined = self._confined = Confined(self._confinement)
+        stdin, stdout, stderr = self._streams
+        self._command = subprocess.Popen(  # without preexec_fn it need not copy our memory: a third of the time
+            [*confined.launcher, *argv],
+            cwd=cwd,
+            env=env | confined.env,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            preexec_fn=confined.enter,  # noqa: PLW1509 - there is one thread here
+            pass_fds=confined.descriptors if confined.launcher else (),
+        )
+        confined.begun()
+        return self._command.pid
 
     def _end(self, grace_s: float) -> None:
         """Ask everything to end by itself within ``grace_s``; once, for to ask twice means to insist."""
@@ -207,7 +246,15 @@ class Shim:
             self._kill_at = time.monotonic() + grace_s
 
     def _signal_all(self, number: int) -> None:
-        """Signal the command's group and every other child of ours, each process once."""
+        """Signal the command's group and every other child of ours, each process once.
+
+        A launcher that is asked to end kills what it has launched: then only what is below it is asked.
+        """
+        if self._confinement.launcher and number != signal.SIGKILL:
+            for pid in usage_below(os.getpid()).pids:
+                if pid != self._pid:
+                    _signal(pid, number)
+            return
         groups = {pid: _group_of(pid) for pid in self._children.pids()}
         if not self._has_ended or self._pid in groups.values() or not _ADOPTS:  # else its id may be another group's now
             _signal(-self._pid, number)
@@ -281,7 +328,7 @@ class Reaper:
                 self._become_shim(*descriptors)
             self._shims.add(pid)
         except OSError as error:  # too many processes
-            os.write(descriptors[0], json.dumps({"errno": error.errno, "file": "fork"}).encode() + b"\n")
+            os.write(descriptors[0], json.dumps({"errno": error.errno, "file": "fork", "why": ""}).encode() + b"\n")
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -311,14 +358,11 @@ class Reaper:
                 _signal(pid, signal.SIGKILL)
 
 
-def _main() -> None:
+def main() -> None:
+    """Run the reaper of the process at the other end of standard input."""
     for number in _IGNORED:
         signal.signal(number, lambda *_: None)  # SIG_IGN would be the commands' as well
     os.chdir("/")
     gc.disable()
     gc.freeze()  # what a fork does not write to costs it nothing
     Reaper(socket.socket(fileno=0)).run()
-
-
-if __name__ == "__main__":
-    _main()

@@ -18,6 +18,6 @@ UNSAID: Any = Field(default="", exclude_if=operator.not_)
 class BaseRecord(BaseModel):
     """What all records have: the leg that they belong to."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     leg: int = 0

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from ekiden.shared.approval_records import ApprovalAsked, Decided
 from ekiden.shared.approvals import WhenAsked
-from ekiden.shared.definitions.model import ToolRules
+from ekiden.shared.definitions.rules import ToolRules
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.base import FinishReason
 from ekiden.shared.messages import Message, ToolResult, Usage
@@ -99,7 +99,7 @@ class LegStarted(BaseRecord):
 class RoutingStage(BaseModel):
     """What one stage of the routing found, whether or not it decided."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     stage: str
     agent: str | None = None
@@ -310,13 +310,13 @@ Record = Annotated[
     Field(discriminator="type"),
 ]
 
-_RECORD: TypeAdapter[Record] = TypeAdapter(Record)
+_RECORD: TypeAdapter[Record] = TypeAdapter(Record, config=ConfigDict(defer_build=True))
 
 
 class Entry(BaseModel):
     """A record in its place: ``seq`` counts from 1 within the job, ``at_ms`` is the server's clock."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     seq: int
     at_ms: int = Field(ge=0, le=LATEST_MS)

@@ -20,10 +20,16 @@ KEYS = {
     "tracing_backend": "agents.tracing.backend",
     "tracing_sample_rate": "agents.tracing.sample_rate",
     "tools_env": "tools.env",
+    "notify_command": "notify.command",
     "tools_read_only": "tools.read_only",
     "tools_timeout_s": "tools.timeout_s",
     "tools_web_fetch_allow_private": "tools.web_fetch.allow_private",
     "tools_writable": "tools.writable",
+    "tools_sandbox": "tools.sandbox",
+    "tools_readable": "tools.readable",
+    "tools_max_processes": "tools.max_processes",
+    "tools_max_memory_mib": "tools.max_memory_mib",
+    "tools_max_file_mib": "tools.max_file_mib",
 }
 
 HARMLESS = frozenset(
@@ -41,7 +47,7 @@ here is not harmless: it names who gets what nobody matches, addresses, keys, mo
 what is masked, or who is told what."""
 
 PATHS = ("data_dir", "scripts_dir", "workspace_root", "project")
-ABSOLUTE = ("agents_dir", "scripts_dir", "data_dir")
+ABSOLUTE = ("agents_dir", "scripts_dir", "data_dir", "policy_files")
 """What is read as the user's own word if it is the user's setting: a clone may have a folder of that name."""
 
 OTHER_NAMES = {

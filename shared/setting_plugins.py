@@ -8,8 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from ekiden.shared.storable import read_json
 
@@ -61,13 +60,17 @@ def _checked_modules(targets: list[str]) -> list[str]:
     return targets
 
 
-_Packages = Annotated[list[str], NoDecode, BeforeValidator(_as_words), AfterValidator(_checked_packages)]
-_Modules = Annotated[list[str], NoDecode, BeforeValidator(_as_words), AfterValidator(_checked_modules)]
+_Packages = Annotated[list[str], BeforeValidator(_as_words), AfterValidator(_checked_packages)]
+_Modules = Annotated[list[str], BeforeValidator(_as_words), AfterValidator(_checked_modules)]
 _NOBODY = Field(default_factory=list[str])
 
 
-class PluginSettings(BaseSettings):
+class PluginSettings(BaseModel):
     """The part of the settings that allows plug-ins; a list, or joined by commas."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True, defer_build=True
+    )
 
     tools_packages: _Packages = _NOBODY
     tools_modules: _Modules = _NOBODY

@@ -1,16 +1,25 @@
 """What values of settings must be like: each check returns the value, or raises ``ValueError`` with what is wrong."""
 
+import shlex
 from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator
 
 from ekiden.shared.addresses import problem_of, web_problem_of
 from ekiden.shared.environments import problem_of_name
 from ekiden.shared.globs import problem_of_glob, problem_of_place
+from ekiden.shared.storable import read_json
 
 __all__ = [
     "JOB_DEADLINE_S",
     "LONGEST_DEADLINE_S",
+    "Command",
+    "SandboxSetting",
     "checked_address",
     "checked_endpoints",
+    "checked_folders",
     "checked_globs",
     "checked_places",
     "checked_variables",
@@ -20,6 +29,26 @@ __all__ = [
 JOB_DEADLINE_S = 7 * 86_400.0
 """How long a job may take where nobody says otherwise."""
 LONGEST_DEADLINE_S = 3_650 * 86_400.0
+SandboxSetting = Literal["auto", "bubblewrap", "landlock", "off", "required"]
+"""What confines commands: the strongest that works, one by name, nothing; or no commands without any."""
+
+
+def _words(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return read_json(value) if value.lstrip().startswith("[") else shlex.split(value)
+
+
+def _checked_command(words: list[str]) -> list[str]:
+    if words and not words[0].strip():
+        raise ValueError("the command names no program")
+    if words and "/" in words[0] and not words[0].startswith("/"):
+        raise ValueError(f"{words[0]!r} would be another program in each folder: give a name, or an absolute path")
+    return words
+
+
+Command = Annotated[list[str], BeforeValidator(_words), AfterValidator(_checked_command)]
+"""A command that is run outside of any folder of the user's: a list, or one line as a shell would split it."""
 
 
 def checked_address(url: str) -> str:
@@ -47,6 +76,14 @@ def checked_globs(globs: list[str]) -> list[str]:
 def checked_places(paths: list[str]) -> list[str]:
     """Check paths that name places."""
     return _without(paths, problem_of_place)
+
+
+def checked_folders(paths: list[Path]) -> list[Path]:
+    """Check paths that mean the same wherever a command runs."""
+    for path in paths:
+        if not path.is_absolute():
+            raise ValueError(f"{str(path)!r} must be an absolute path")
+    return paths
 
 
 def _problem_of_endpoint(entry: str) -> str | None:

@@ -15,19 +15,22 @@ from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationError, ValidationInfo, field_validator
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_folders import data_folder, project_of
 from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
 from ekiden.shared.setting_plugins import KEYS as PLUGIN_KEYS
 from ekiden.shared.setting_plugins import PluginSettings
+from ekiden.shared.setting_policy import KEYS as POLICY_KEYS
+from ekiden.shared.setting_policy import OF_FOLDERS, PolicySettings
 from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
+    Command,
+    SandboxSetting,
     checked_address,
     checked_endpoints,
+    checked_folders,
     checked_globs,
     checked_places,
     checked_variables,
@@ -52,6 +55,7 @@ __all__ = [
     "origins",
     "require_absolute",
     "settings_wanted",
+    "values_in_force",
 ]
 
 SessionPolicy = Literal["route", "sticky", "entry"]
@@ -61,10 +65,8 @@ TracingEvent = Literal["route", "llm", "tool", "handoff", "guardrail"]
 TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
 
 
-class Settings(PluginSettings):
+class Settings(PluginSettings, PolicySettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True)
 
     redis_url: Annotated[str, AfterValidator(checked_address)] | None = None
     """``redis://``, ``rediss://`` or ``unix://``; None: the embedded server of ``data_dir``."""
@@ -76,7 +78,7 @@ class Settings(PluginSettings):
     """Where the embedded server keeps its data; by itself in the user's state folder, one for each project."""
     user: str | None = None
     """Whose sessions the command line continues and begins; None: the login name."""
-    agents_dir: Annotated[list[Path], NoDecode] = Field(default_factory=list)
+    agents_dir: list[Path] = Field(default_factory=list)
     """Further folders of agent files; in the environment joined as in ``PATH``, or a JSON list."""
     publish: bool = False
     """Whether a dispatcher that starts puts its agent files in force, instead of the catalog that is."""
@@ -86,13 +88,24 @@ class Settings(PluginSettings):
     """Scripts for the scripted model; None: those that ship with the agents."""
     workspace_root: Path | None = None
     """File and shell tools act under it only; None: no such tools."""
-    tools_read_only: Annotated[list[str], NoDecode, AfterValidator(checked_globs)] = Field(default_factory=list)
+    tools_read_only: Annotated[list[str], AfterValidator(checked_globs)] = Field(default_factory=list)
     """What agents may not change, beside what is built in: globs of relative paths, a JSON list or a single one."""
-    tools_writable: Annotated[list[str], NoDecode, AfterValidator(checked_places)] = Field(default_factory=list)
+    tools_writable: Annotated[list[str], AfterValidator(checked_places)] = Field(default_factory=list)
     """Built-in read-only places that agents may write, by name: a JSON list or a single one."""
+    tools_sandbox: SandboxSetting = "auto"
+    """What confines commands: ``auto`` the strongest that works, ``required`` the same, and no commands without any."""
+    tools_readable: Annotated[list[Path], AfterValidator(checked_folders)] = Field(default_factory=list)
+    """What else commands in a sandbox may read and execute; in the environment joined as in ``PATH``, or a JSON list.
+    """
+    tools_max_processes: int = Field(512, ge=0)
+    """Processes and threads of a command at a time; 0: any number."""
+    tools_max_memory_mib: int = Field(4_096, ge=0)
+    """Memory of a command with all that it started, and data of each process of it; 0: what there is."""
+    tools_max_file_mib: int = Field(1_024, ge=0)
+    """Size of a file that a command writes; 0: any."""
     model: str | None = None
     """The model of agents that name none, or ``inherit``; None: Gemini where there is a key, else the stand-in."""
-    model_aliases: Annotated[dict[str, str], NoDecode] = Field(default_factory=dict)
+    model_aliases: dict[str, str] = Field(default_factory=dict)
     """Names that agent files use -> the model that serves them here (``default``: the one above)."""
     model_timeout_s: float = Field(120.0, gt=0)
     model_attempts: int = Field(5, ge=1)
@@ -142,19 +155,20 @@ class Settings(PluginSettings):
     """``deny``: every agent gets only harmless tools once its job has read text whose author nobody vouches for."""
     tools_timeout_s: float = Field(600.0, gt=0, le=86_400)
     """Seconds until a tool's call is given up, where the tool says nothing of it."""
-    tools_web_fetch_allow_private: Annotated[list[str], NoDecode, AfterValidator(checked_endpoints)] = Field(
-        default_factory=list
-    )
+    tools_web_fetch_allow_private: Annotated[list[str], AfterValidator(checked_endpoints)] = Field(default_factory=list)
     """Addresses of private networks that ``web_fetch`` may ask all the same: ``HOST:PORT``; a list, or commas."""
-    tools_env: Annotated[list[str], NoDecode, AfterValidator(checked_variables)] = Field(default_factory=list)
+    tools_env: Annotated[list[str], AfterValidator(checked_variables)] = Field(default_factory=list)
     """What else commands of tools get of a worker's environment: ``NAME`` or ``PREFIX_*``; a list, or joined by commas.
 
     What a pattern lets through must look harmless; what is named in full is meant, a key too.
     """
 
+    notify_command: Command = Field(default_factory=list)
+    """Told of each approval that waits, as JSON on its standard input, by the worker; a list, or one line."""
+
     tracing_enabled: bool = True
     """Whether jobs are traced where there is somewhere to send spans to."""
-    tracing_events: Annotated[list[TracingEvent], NoDecode] = Field(list(get_args(TracingEvent)))
+    tracing_events: list[TracingEvent] = Field(list(get_args(TracingEvent)))
     """Which kinds of spans are made below the legs; a list, or joined by commas."""
     tracing_backend: TracingBackend | None = None
     """Where spans go; None: by ``OTEL_*``, that is to a collector if its address is set. ``OTEL_*`` comes first."""
@@ -164,11 +178,11 @@ class Settings(PluginSettings):
     """Where a pool offers its metrics to Prometheus, on loopback unless ``OTEL_EXPORTER_PROMETHEUS_HOST`` says else."""
     mcp_token: SecretStr | None = None
     """What clients of `ekiden mcp serve --http` must send as a bearer token."""
-    mcp_keys: Annotated[list[SecretStr], NoDecode] = Field(default_factory=list)
+    mcp_keys: list[SecretStr] = Field(default_factory=list)
     """What seals the questions that `ekiden mcp serve` leaves with clients: the first one seals, all of them open."""
-    redact: Annotated[list[str], NoDecode] = Field(default_factory=list)
+    redact: list[str] = Field(default_factory=list)
     """What else is masked in traces, logs and exported journals: expressions of RE2, as a JSON list or a single one."""
-    prices: Annotated[dict[str, tuple[float, float]], NoDecode] = Field(default_factory=dict)
+    prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """Beginnings of models' names -> US dollars for a million tokens: input, output."""
 
     @property
@@ -232,7 +246,7 @@ class Settings(PluginSettings):
             else [value]
         )
 
-    @field_validator("agents_dir", mode="before")
+    @field_validator("agents_dir", "tools_readable", mode="before")
     @classmethod
     def _as_folders(cls, value: Any) -> Any:
         """Take one folder, several joined as in ``PATH``, or a JSON list."""
@@ -243,19 +257,6 @@ class Settings(PluginSettings):
     def _as_object(cls, value: Any) -> Any:
         return _json(value, 'a JSON object such as {"fast": "gemini-2.5-flash"}') if isinstance(value, str) else value
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Put the two settings files behind the environment."""
-        files = (_FileSource(settings_cls, values) for _, values in _files())
-        return (init_settings, env_settings, _OtherNames(settings_cls), *files)
-
 
 def load_settings(**options: Any) -> Settings:
     """Return the settings in force; ``options`` come from the command line, None where nothing was given.
@@ -264,23 +265,47 @@ def load_settings(**options: Any) -> Settings:
     """
     given = {name: value for name, value in options.items() if value is not None}
     try:
-        settings = Settings(**given)
+        settings = Settings(**values_in_force(given))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])
         problem = first["msg"].removeprefix("Value error, ")
         raise ConfigurationError(f"setting {key_of(name)!r} ({_origin(name, given)}): {problem}") from error
-    except SettingsError as error:
-        raise ConfigurationError(f"a setting cannot be read: {error}; lists and objects are JSON") from error
     for name in ABSOLUTE:
         if name not in given:
             require_absolute(name, getattr(settings, name))
     return settings
 
 
+def values_in_force(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is set anywhere, by field, as it was written; ``given`` counts most.
+
+    Raises ``ConfigurationError`` for a settings file that cannot be read.
+    """
+    values: dict[str, Any] = {}
+    for source in (*(values for _, values in reversed(_files())), _environment(), given):
+        for name, value in source.items():
+            known = values.get(name)  # objects are joined, all else is replaced
+            values[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    return values
+
+
+def _environment() -> dict[str, str]:
+    """Return what the environment says, by field; of two names of one setting, ours counts."""
+    theirs = {name: os.environ[variable] for name, variable in OTHER_NAMES.items() if variable in os.environ}
+    said = {variable.upper(): value for variable, value in os.environ.items()}
+    ours = {name: said[variable] for name in Settings.model_fields if (variable := _variable_of(name)) in said}
+    return theirs | ours
+
+
+def _variable_of(name: str) -> str:
+    """Return the environment variable of the field ``name``."""
+    return f"{PREFIX}{name.upper()}"
+
+
 def key_of(name: str) -> str:
     """Return the dotted key of field ``name`` in the settings files."""
-    return KEYS.get(name) or PLUGIN_KEYS.get(name, f"ekiden.{name}")
+    return (KEYS | PLUGIN_KEYS | POLICY_KEYS).get(name, f"ekiden.{name}")
 
 
 def origins() -> dict[str, str]:
@@ -310,7 +335,7 @@ def require_absolute(name: str, value: Path | list[Path] | None) -> None:
 
 
 def _origin(name: str, given: dict[str, Any]) -> str:
-    variable = f"{PREFIX}{name.upper()}"
+    variable = _variable_of(name)
     if name in given:
         return "command line"
     for known in (variable, OTHER_NAMES.get(name, variable)):
@@ -332,7 +357,8 @@ def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _allowed(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a project's file says, without what nobody granted it; its paths begin at the project."""
-    wanted, said = settings_wanted(project, values), _fields(values)
+    wanted = {name: rights for name, rights in settings_wanted(project, values).items() if name not in OF_FOLDERS}
+    said = {name: value for name, value in _fields(values).items() if name not in OF_FOLDERS}
     grants = grants_of(project) if wanted else None
     ignored = [name for name, rights in wanted.items() if grants and grants.lacking(rights)]
     if grants and ignored:
@@ -378,27 +404,3 @@ def _json(text: str, expected: str) -> Any:
         return read_json(text)
     except ValueError as error:
         raise ValueError(f"no valid JSON ({error}): give {expected}") from None
-
-
-class _OtherNames(PydanticBaseSettingsSource):
-    """Reads the environment variables that other programs know a setting by."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return os.environ.get(OTHER_NAMES.get(field_name, "")), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        return {name: os.environ[variable] for name, variable in OTHER_NAMES.items() if variable in os.environ}
-
-
-class _FileSource(PydanticBaseSettingsSource):
-    """Gives the values of one settings file; other programs' keys in it are none of our business."""
-
-    def __init__(self, settings_cls: type[BaseSettings], values: Mapping[str, Any]) -> None:
-        super().__init__(settings_cls)
-        self._values = values
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return self._values.get(field_name), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        return dict(self._values)

@@ -42,11 +42,10 @@ def read_json(text: str) -> Any:
 
 def nests_too_deep(value: Any) -> bool:
     """Tell whether lists and objects (without cycles) stand in each other in more than ``MAX_DEPTH`` levels."""
-    level = _containers([value])
-    for _ in range(MAX_DEPTH):
-        level = _containers(
-            inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)
-        )
+    level, levels = _containers([value]), 0
+    while level and levels < MAX_DEPTH:
+        inside = (inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer))
+        level, levels = _containers(inside), levels + 1
     return bool(level)
 
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ekiden.shared import reaper
+from ekiden.shared.confinement import UNCONFINED, Confinement
 from ekiden.shared.errors import CommandLost
 from ekiden.shared.grace_periods import TERM_S, TOOL_S
 from ekiden.shared.process_tree import children_of, descendants_of, is_ending, kill_all
@@ -44,6 +45,8 @@ _AGAIN_S = 0.01
 _CAN_WATCH = sys.platform == "linux"
 _OVER = "the command was ended: its worker has lost the lease that it ran under"
 _UNWATCHED = "the command was ended: the process that watched over it was killed"
+_LOST = {"lease": _OVER, "reaper": _UNWATCHED}
+_RUN = "import sys; sys.path.append(sys.argv[2]); from ekiden.shared import reaper; reaper.main()"
 _NEEDED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """All that the reaper gets of our environment: every command can read the reaper's."""
 
@@ -63,6 +66,8 @@ class Process:
     def __init__(self, pid: int, line: "_Line", lifetime: Lifetime | None) -> None:
         self.pid = pid
         """Its process id, which is also the id of its group and session."""
+        self.exceeded = ""
+        """Once it has ended: ``processes`` or ``memory`` if that limit is why it was ended."""
         self._line = line
         if lifetime is not None:
             self._live_as_long_as(lifetime)
@@ -77,8 +82,9 @@ class Process:
         if "status" not in report:  # with its watcher gone, its group is all that can be found of it
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-        if "status" not in report or report["lost"]:
-            raise CommandLost(_OVER if report.get("lost") == "lease" else _UNWATCHED)
+        if "status" not in report or report["lost"] in _LOST:
+            raise CommandLost(_LOST.get(report.get("lost", ""), _UNWATCHED))
+        self.exceeded = report["lost"]
         return os.waitstatus_to_exitcode(report["status"])
 
     async def end(self, grace_s: float = TERM_S) -> None:
@@ -229,7 +235,8 @@ class _Reaper:
         return [pid for pid in children if _session_of(pid) != os.getsid(0)]
 
     def _start(self, control: socket.socket) -> "subprocess.Popen[bytes]":
-        argv = [sys.executable, "-I", "-S", reaper.__file__, str(os.getpid())]  # the pid tells ps(1) whose it is
+        ours = str(Path(reaper.__file__).absolute().parents[2])
+        argv = [sys.executable, "-I", "-S", "-c", _RUN, str(os.getpid()), ours]  # the pid tells ps(1) whose it is
         env = {name: os.environ[name] for name in _NEEDED if name in os.environ}
         return subprocess.Popen(
             argv, env=env, stdin=control.fileno(), stdout=subprocess.DEVNULL, start_new_session=True
@@ -274,6 +281,7 @@ async def start(
     stdout: int | None = None,
     stderr: int | None = None,
     lifetime: Lifetime | None = None,
+    confinement: Confinement = UNCONFINED,
 ) -> Process:
     """Start a program in a session of its own; it ends with this process and with ``lifetime``, and all that it starts.
 
@@ -285,13 +293,14 @@ async def start(
         stdout: Likewise.
         stderr: Likewise.
         lifetime: What it must not outlive.
+        confinement: What holds it; the paths of ``cwd`` and ``argv`` are as it sees them.
 
     Raises:
-        OSError: It cannot be started; ``filename`` is the program or the folder.
+        OSError: It cannot be started, or not confined; ``filename`` is the program or the folder.
         ValueError: An argument or a variable holds a null character.
         CommandLost: The reaper was killed meanwhile, or does not answer.
     """
-    request = _request(argv, cwd, env)
+    request = _request(argv, cwd, env) | {"confinement": confinement.to_json()}
     try:
         async with asyncio.timeout(START_S) as timeout:
             line = await _called([stdin, stdout, stderr])
@@ -329,7 +338,8 @@ async def _begun(line: _Line) -> int:
         return int(report["pid"])
     await line.gone_within(TOOL_S)
     if "errno" in report:
-        raise OSError(report["errno"], os.strerror(report["errno"]), os.fsdecode(report["file"].encode("latin-1")))
+        why = f"it cannot be confined: {report['why']}" if report["why"] else os.strerror(report["errno"])
+        raise OSError(report["errno"], why, os.fsdecode(report["file"].encode("latin-1")))
     raise CommandLost(_UNWATCHED)
 
 

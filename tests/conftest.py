@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,15 @@ for name in [name for name in os.environ if name.startswith(_OURS)]:
     del os.environ[name]  # the tests' settings, language and size of the terminal are their own
 os.environ["LANG"] = "C.UTF-8"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each program that they start compiles all of Ekiden anew
+sys.dont_write_bytecode = False  # and each run of the tests, all of them
+os.environ["EKIDEN_AUTO_APPROVE"] = "safe,low,medium,high"  # nobody sits there; tests of approvals take this away
 os.environ["EKIDEN_TRUST"] = "1"  # so are the folders that they make; the tests of trust take this away
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that start programs: the last ones to end are to be short, or one process works alone."""
+    items.sort(key=lambda item: not {"e2e", "integration"}.intersection(item.path.parts))
 
 
 @pytest.fixture(autouse=True)

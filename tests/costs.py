@@ -1,39 +1,45 @@
 """What each test costs in CPU seconds, its programs included: ``python -m pytest -n 0 -p tests.costs tests/...``.
 
 Clock time says little on a machine that others use too. Programs count once they have ended and were waited for.
+What a test waits is the clock time beyond its CPU time: it costs nobody anything while other tests run beside it.
 """
 
 import resource
+import time
 from collections.abc import Iterator
 
 import pytest
 
 _HOW_MANY = 25
-_costs: dict[str, float] = {}
+_costs: dict[str, tuple[float, float]] = {}
+"""CPU and clock seconds by test."""
 
 
-def _cpu_s() -> float:
+def _spent_s() -> tuple[float, float]:
     spent = (resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in spent)
+    return sum(one.ru_utime + one.ru_stime for one in spent), time.monotonic()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Note what ``item`` costs, with the fixtures that begin and end around it."""
-    before = _cpu_s()
+    cpu_s, clock_s = _spent_s()
     try:
         return (yield)
     finally:
-        _costs[item.nodeid] = _cpu_s() - before
+        now_cpu_s, now_clock_s = _spent_s()
+        _costs[item.nodeid] = now_cpu_s - cpu_s, now_clock_s - clock_s
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the dearest tests, then what each file costs."""
-    files: dict[str, float] = {}
-    for test, cost in _costs.items():
+    files: dict[str, tuple[float, float]] = {}
+    for test, (cpu_s, clock_s) in _costs.items():
         file = test.partition("::")[0]
-        files[file] = files.get(file, 0) + cost
+        before = files.get(file, (0.0, 0.0))
+        files[file] = before[0] + cpu_s, before[1] + clock_s
     for what, table in (("tests", _costs), ("files", files)):
-        terminalreporter.section(f"dearest {what}, CPU seconds; {sum(table.values()):.1f} in all")
-        for name, cost in sorted(table.items(), key=lambda one: -one[1])[:_HOW_MANY]:
-            terminalreporter.write_line(f"{cost:8.2f}  {name}")
+        cpu_s, clock_s = (sum(column) for column in zip(*table.values(), strict=True))
+        terminalreporter.section(f"dearest {what}: {cpu_s:.1f} s of CPU, {clock_s:.1f} s of clock time in all")
+        for name, (cpu_s, clock_s) in sorted(table.items(), key=lambda one: -one[1][0])[:_HOW_MANY]:
+            terminalreporter.write_line(f"{cpu_s:8.2f} {clock_s:8.2f}  {name}")

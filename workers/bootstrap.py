@@ -8,6 +8,7 @@ from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
 from ekiden.shared.mcp.configured import configured_servers
+from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.relay.message import queue_for
@@ -20,8 +21,10 @@ from ekiden.workers.leg import AgentHandler, Definitions
 from ekiden.workers.mcp.agents import AgentServers
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.toolbox import McpTools
+from ekiden.workers.sandbox.choice import choose
+from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.protected_paths import Protected
-from ekiden.workers.tools.registry import BUILTIN, builtin_registry, plugin_tools
+from ekiden.workers.tools.registry import BUILTIN, Registry, builtin_registry, plugin_tools
 from ekiden.workers.tools.tool_runner import ToolRunner
 
 __all__ = ["build"]
@@ -29,20 +32,24 @@ __all__ = ["build"]
 
 async def build(settings: Settings, stores: Stores) -> PoolComponents:
     """Return the handler of agent legs with its tools and models."""
-    if settings.workspace_root is not None:
-        prepare()  # the first command is not to wait for it
     has_workspace = settings.workspace_root is not None
+    env = for_tools(os.environ, settings.tools_env)
+    sandbox = OFF
+    if has_workspace:
+        prepare()  # the first command is not to wait for it
+        sandbox = await choose(settings, env)
     registry = builtin_registry(has_workspace)
     brought, problems = plugin_tools(settings.allowed("tools"), (*(one.name for one in BUILTIN), *CONTROLS))
     for tool in brought:
         if has_workspace or not tool.needs_workspace:
             registry.add(tool)
+    problems += _without_commands(registry, settings, sandbox)
     hooks, not_loaded = pool_hooks("ekiden-worker", settings)
     problems += (*learn_providers(settings), *not_loaded)
     tool_runner = ToolRunner(registry, settings.tool_threads, timeout_s=settings.tools_timeout_s)
+    policy = operators_policy(settings)
     configured = configured_servers(settings.project or project_of(Path.cwd()))
-    problems += configured.problems
-    env = for_tools(os.environ, settings.tools_env)
+    problems += (*policy.problems, *configured.problems)
     hub = Hub(os.environ, env)
     hub.start(configured.servers)
     handler = AgentHandler(
@@ -54,6 +61,8 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         workspace_root=settings.workspace_root,
         after_untrusted=settings.tools_after_untrusted,
         env=env,
+        policy=policy,
+        sandbox=sandbox,
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         servers=AgentServers(McpTools(hub, stores.listings), configured.servers),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
@@ -67,5 +76,23 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         return {**dict.fromkeys(configured.servers, ""), **hub.health()}
 
     return PoolComponents(
-        handler, registry.views(), servers=servers, problems=problems, hooks=hooks, told=told, close=hub.close
+        handler,
+        registry.views(),
+        servers=servers,
+        sandbox=sandbox.told if has_workspace else "",
+        problems=problems,
+        hooks=hooks,
+        told=told,
+        close=hub.close,
     )
+
+
+def _without_commands(registry: Registry, settings: Settings, sandbox: Sandbox) -> tuple[str, ...]:
+    """Take away what starts commands where nothing confines them and the settings require that; say so."""
+    commands = [tool.name for tool in registry if tool.starts_commands]
+    if settings.tools_sandbox != "required" or sandbox.holds or not commands:
+        return ()
+    for name in commands:
+        registry.remove(name)
+    lost, why = ", ".join(commands), sandbox.why or "no filter of system calls"
+    return (f"setting 'tools.sandbox' is 'required', and nothing confines commands here ({why}): no {lost}",)

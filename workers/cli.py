@@ -17,7 +17,7 @@ def worker(
     concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, help="Legs at a time. [50]")] = None,
     workspace_root: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="File tools never leave it; nothing confines bash. [no such tools]"),
+        typer.Option(metavar="DIR", help="File tools never leave it; doctor says what confines bash. [no such tools]"),
     ] = None,
     redis: Annotated[
         str | None, typer.Option(metavar="URL", help="The Redis or Valkey server to use. [$EKIDEN_REDIS_URL]")

@@ -113,7 +113,7 @@ class Executor:
         await self._leg.record(summary)
 
     async def _take_turn(self) -> None:
-        """Get the model's next reply, and record it before any of its calls runs."""
+        """Get the model's next reply, and record it before any of its calls runs; the last goes with the leg's end."""
         turn = len(self._leg.conversation.turns) + 1
         asked = await self._ask(turn)
         reply = asked.reply
@@ -129,7 +129,10 @@ class Executor:
             duration_ms=asked.duration_ms,
             untrusted=why_untrusted(self._agent),
         )
-        await self._leg.record(record, is_progress=True)
+        if self._calls.only_end(record.message.calls):
+            self._leg.hold(record)
+        else:
+            await self._leg.record(record, is_progress=True)
 
     async def _ask(self, turn: int) -> ModelAnswer:
         """Ask, and let those who follow the job see the answer grow."""

@@ -1,5 +1,6 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,20 +15,22 @@ from ekiden.shared.llm.models import Models
 from ekiden.shared.mcp.names import announced_as
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
-from ekiden.shared.policy.decision import ALLOWED, Decision
+from ekiden.shared.policy.engine import Policy
+from ekiden.shared.policy.policies import agents_policy, folders_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.artifacts import RedisArtifactStore
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 from ekiden.workers.calls.approvals import Approvals
-from ekiden.workers.calls.asking import Asking, required
+from ekiden.workers.calls.asking import Asking
 from ekiden.workers.calls.base import Decide
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
 from ekiden.workers.calls.pipeline import Calls
 from ekiden.workers.calls.tools import ToolCalls
 from ekiden.workers.completion import CONTROLS, Completion
+from ekiden.workers.deciding import Deciding
 from ekiden.workers.delegation import Delegations
 from ekiden.workers.ending import Ending
 from ekiden.workers.executor import Executor, Offer
@@ -37,6 +40,7 @@ from ekiden.workers.mcp.agents import AgentServers
 from ekiden.workers.mcp.toolbox import Offered
 from ekiden.workers.model_caller import ModelCaller
 from ekiden.workers.outputs import JobOutputs
+from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.base import StateView, Tool, ToolContext
 from ekiden.workers.tools.builtin.kept import read_output
 from ekiden.workers.tools.protected_paths import Protected
@@ -93,11 +97,30 @@ class AgentHandler:
         after_untrusted: AfterUntrusted = "allow",
         env: Mapping[str, str],
         protected: Protected | None = None,
+        policy: Policy | None = None,
+        sandbox: Sandbox = OFF,
         tools_elsewhere: ToolsElsewhere | None = None,
         servers: AgentServers | None = None,
         artifacts: RedisArtifactStore | None = None,
     ) -> None:
-        """``env``: what programs of tools get; ``artifacts``: where their long results and their files are kept."""
+        """Put it together.
+
+        Args:
+            definitions: Of the agents.
+            registry: The tools of this worker.
+            tool_runner: Runs them.
+            models: Which there are.
+            prices: What they cost.
+            workspace_root: Where file tools may work; None: nowhere.
+            after_untrusted: What becomes of tools once a job has read text that nobody vouches for.
+            env: What programs of tools get.
+            protected: What file tools may not change.
+            policy: The operator's.
+            sandbox: What confines programs of tools.
+            tools_elsewhere: Tells what other workers have.
+            servers: The MCP servers of this worker.
+            artifacts: Where long results and files of tools are kept.
+        """
         self._definitions = definitions
         self._registry = registry
         self._tool_runner = tool_runner
@@ -105,6 +128,8 @@ class AgentHandler:
         self._prices = prices
         self._after_untrusted = after_untrusted
         self._protected = protected or Protected()
+        self._policy = policy or Policy()
+        self._sandbox = sandbox
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
@@ -147,16 +172,25 @@ class AgentHandler:
         return [entry for entry in missing if any(fnmatchcase(tool, entry) for tool in tools)]
 
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
-        """Record, once in a leg, what the agent goes without."""
+        """Record, once in a leg, what the agent goes without, and what its commands reach that they should not."""
         names = [repr(name) for name in missing if not name.startswith("mcp.")]  # of servers, the toolbox tells
         lost = [f"no worker has {', '.join(names)}, the agent works without"] if names else []
-        await self._notice(leg, *(definition.tools.narrowed if definition.tools else ()), *lost)
+        narrowed = definition.tools.narrowed if definition.tools else ()
+        await self._notice(leg, *narrowed, *lost, *self._openings(definition, leg))
 
     async def _notice(self, leg: Leg, *why: str) -> None:
         texts = [f"{leg.agent}: {one}" for one in why]
         told = {record.text for record in leg.records if isinstance(record, Noticed)}
         if new := [Noticed(leg=leg.number, text=text) for text in texts if text not in told]:
             await leg.record(*new)
+
+    def _openings(self, definition: AgentDefinition, leg: Leg) -> list[str]:
+        """Say what commands reach here that they should not."""
+        offered = self._registry.offered_to(_permits(definition, leg, self._registry))
+        if not any(tool.starts_commands for tool in offered):
+            return []
+        opened = self._sandbox.openings(network=bool(_network(definition, leg)))
+        return [f"commands are not fully confined on this worker: {opened}"] if opened else []
 
     def _lacking(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> str:
         """Say what this worker lacks for the leg; empty when it has everything that is worth waiting for."""
@@ -191,11 +225,8 @@ class AgentHandler:
         transfers = Transfers(agent, leg, manifest, targets)
         approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools))
 
-        def decide(call: ToolCall) -> Decision:
-            refusal = untrusted.refusal(call, tools.get(call.name))
-            if refusal:
-                return Decision("deny", refusal, "tools.after_untrusted")
-            return ALLOWED if call.name in CONTROLS else required(agent, call)
+        policy = await asyncio.to_thread(folders_policy, self._policy, self._cwd(leg))
+        decide = Deciding(leg, agents_policy(policy, agent, leg.request.bounds), tools, untrusted, self._cwd(leg))
 
         def offer() -> Offer:
             kept = [read_output.spec] if outputs.has_any else []
@@ -209,7 +240,7 @@ class AgentHandler:
         calls = Calls(
             leg,
             approvals,
-            self._tool_calls(leg, decide, approvals, tools, untrusted, outputs, offered),
+            self._tool_calls(leg, decide, approvals, tools, untrusted, outputs, offered, network=_network(agent, leg)),
             DelegationCalls(leg, decide, approvals, delegations, agent.delegation, untrusted),
             CompletionCalls(leg, decide, approvals, completion),
             TransferCalls(leg, decide, approvals, transfers, offered),
@@ -226,15 +257,30 @@ class AgentHandler:
         untrusted: Untrusted,
         outputs: JobOutputs,
         offered: Callable[[], Sequence[str]],
+        *,
+        network: bool | None,
     ) -> ToolCalls:
         tools = {**tools, read_output.name: read_output}  # of what its own calls gave: no agent needs a right for that
         tool_runner = self._tool_runner.only(tools.values(), offered)
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
         def context(call: ToolCall, state: StateView) -> ToolContext:
-            about = (leg.job, leg.number, leg.agent, call.id)
-            running = Running(_show(leg, call))
-            return ToolContext(*about, cwd, root, state, self._env, leg.lifetime, self._protected, outputs, running)
+            return ToolContext(
+                leg.job,
+                leg.number,
+                leg.agent,
+                call.id,
+                cwd=cwd,
+                root=root,
+                state=state,
+                env=self._env,
+                lifetime=leg.lifetime,
+                protected=self._protected,
+                outputs=outputs,
+                running=Running(_show(leg, call)),
+                sandbox=self._sandbox,
+                network=network,
+            )
 
         return ToolCalls(leg, decide, approvals, tools, tool_runner, untrusted, context)
 
@@ -245,6 +291,12 @@ class AgentHandler:
         """The strictest word counts: the settings', the agent's, and that of each agent above a delegated job."""
         rules = [definition.tools, *leg.request.bounds]
         return self._after_untrusted == "deny" or any(one and one.after_untrusted == "deny" for one in rules)
+
+
+def _network(definition: AgentDefinition, leg: Leg) -> bool | None:
+    """Return whether the agent's commands may reach a network: nobody who delegated the job has less."""
+    said = [rules.network for rules in (definition.rules, *leg.request.bounds)]
+    return False if False in said else None if None in said else True
 
 
 def _named(definition: AgentDefinition) -> Sequence[str]:

@@ -5,8 +5,6 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from ekiden.dispatcher.client import Client, client_of
-from ekiden.dispatcher.local.legacy_data import legacy_data_in
-from ekiden.shared.embedded import attach, is_running, peek
 from ekiden.shared.errors import StoreUnavailable
 from ekiden.shared.settings import load_settings
 
@@ -48,7 +46,11 @@ def server_address(redis: str | None, data_dir: Path | None, *, may_start: bool 
         yield url
         return
 
+    from ekiden.shared.embedded import attach, is_running, peek
+
     if not is_running(data) and not (may_start and peek(data)):
+        from ekiden.dispatcher.local.legacy_data import legacy_data_in
+
         found = legacy_data_in(data)
         hint = "" if found is None else f"; `ekiden adopt` takes over the jobs in {str(found)!r}, if they are yours"
         raise StoreUnavailable(

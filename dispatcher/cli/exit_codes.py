@@ -1,8 +1,10 @@
 """What commands end with, beside what errors say themselves (``EkidenError.exit_code``)."""
 
-__all__ = ["INTERRUPTED", "NO_ROUTE", "UNREAD", "exit_code_of"]
+__all__ = ["INTERRUPTED", "NO_ROUTE", "UNREAD", "WAITS_FOR_PEOPLE", "exit_code_of"]
 
 NO_ROUTE = 5
+WAITS_FOR_PEOPLE = 8
+"""The job is not over: all that is left of it waits for a person, and nobody could be asked."""
 INTERRUPTED = 130
 """Cancelled, or ended by Ctrl-C or SIGTERM."""
 

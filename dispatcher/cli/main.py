@@ -35,6 +35,10 @@ COMMANDS = {
     "submit": ("ekiden.dispatcher.cli.commands.submit:submit", "Submit a request and print its job's id."),
     "jobs": ("ekiden.dispatcher.cli.commands.jobs:jobs", "List the newest jobs, newest first."),
     "job": ("ekiden.dispatcher.cli.commands.job:app", "Look at one job, cancel it, or let it go on."),
+    "approvals": (
+        "ekiden.dispatcher.cli.commands.approvals:app",
+        "See what waits for people, and answer it.",
+    ),
     "sessions": (
         "ekiden.dispatcher.cli.commands.sessions:app",
         "Look at conversations, say who goes on with them, clear or export them.",
@@ -88,11 +92,12 @@ COMMANDS = {
 """The commands of this package: where each one is, and what ``--help`` says of it without importing it."""
 _OUTPUT = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 EPILOG = (
-    "File tools stay in their workspace; the tool bash, of an agent that has it, runs any command as you: nothing "
-    "confines it. "
+    "File tools stay in their workspace; the tool bash, of an agent that has it, runs any command as you: ekiden "
+    "doctor says what confines it. "
     "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server, or no dispatcher; 4 no such job; "
     "5 no agent matched the request; 6 done, but not confirmed by as many replicas as are waited for; "
-    "7 the Redis user may not do that; 130 cancelled or interrupted; 141 nobody reads the output any more."
+    "7 the Redis user may not do that; 8 the job waits for a person, and nobody could be asked; 9 somebody has decided "
+    "that before; 130 cancelled or interrupted; 141 nobody reads the output any more."
 )
 
 

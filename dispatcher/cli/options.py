@@ -7,11 +7,13 @@ import typer
 
 __all__ = [
     "AgentsDir",
+    "Approve",
     "AsJson",
     "Continue",
     "DataDir",
     "Deadline",
     "LogLevel",
+    "NonInteractive",
     "OnBusy",
     "Outage",
     "Redis",
@@ -80,6 +82,23 @@ Continue = Annotated[
 ]
 User = Annotated[
     str | None, typer.Option("--user", metavar="NAME", help="Whose sessions. [$EKIDEN_USER, else the login name]")
+]
+Approve = Annotated[
+    str | None,
+    typer.Option(
+        "--approve",
+        metavar="RISKS",
+        help="Approve all calls of these risks in advance: some of safe, low, medium, high, joined by commas, or all. "
+        "[you are asked]",
+    ),
+]
+NonInteractive = Annotated[
+    Literal["park", "deny"] | None,
+    typer.Option(
+        "--non-interactive",
+        help="Ask nobody here: what must be approved waits in the inbox (`ekiden approvals`), or is denied. "
+        "[you are asked on a terminal, elsewhere it waits]",
+    ),
 ]
 OnBusy = Annotated[
     Literal["queue", "reject", "interrupt"],

@@ -1,6 +1,7 @@
 """Commands of other packages: those of the worker side, and what the settings allow."""
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,6 +66,7 @@ class Plugged:
         return {name: source for name, source in named if name not in refused}, [*problems, *refused.values()]
 
 
+@cache
 def _own() -> dict[str, Source]:
     return {source.name: source for source in offers(_GROUP, _OWN) or ()}
 

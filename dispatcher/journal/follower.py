@@ -14,7 +14,7 @@ from ekiden.dispatcher.journal.view import View
 from ekiden.shared.errors import StoreUnavailable, WentBack
 from ekiden.shared.ids import session_of
 from ekiden.shared.once import Once
-from ekiden.shared.records import Ended, Entry
+from ekiden.shared.records import Ended, Entry, LegSuspended
 from ekiden.shared.relay.message import agent_of
 from ekiden.shared.stores.views import LivePiece
 
@@ -59,6 +59,8 @@ class Follower:
         self.may_show = asyncio.Event()
         """Cleared while somebody else uses the terminal."""
         self.may_show.set()
+        self.paused = asyncio.Event()
+        """Set when a leg waits for people or for jobs below it, or one of these has ended: is there anybody to ask?"""
         self._views = Views(self.job, self.view)
         self._children = OpenChildren(self.job, self.client.cursor(self.job))
         self._place = "0"
@@ -130,6 +132,13 @@ class Follower:
         return new
 
     def _note(self, job: str, entry: Entry) -> None:
+        match entry.record:
+            case LegSuspended(cause="approval" | "children"):
+                self.paused.set()
+            case Ended() if job != self.job:
+                self.paused.set()
+            case _:
+                pass
         if job == self.job:
             self._last = entry
             self._drafts.close(entry.record)

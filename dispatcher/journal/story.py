@@ -20,7 +20,9 @@ from ekiden.shared.records import (
 
 __all__ = ["Attempt", "AttemptEnd", "How", "Leg", "Step", "StepKind", "Story"]
 
-StepKind = Literal["route", "model", "tool", "handoff", "returned", "delegated", "refused", "suspended", "notice"]
+StepKind = Literal[
+    "route", "model", "tool", "approval", "handoff", "returned", "delegated", "refused", "suspended", "notice"
+]
 How = Literal["route", "delegation", "handoff", "automatic", "return"]
 """How control came to an agent; ``automatic``: its predecessor's file asked for it."""
 AttemptEnd = Literal["handoff", "suspended", "ended", "lost", "running"]

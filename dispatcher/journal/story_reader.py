@@ -8,6 +8,8 @@ from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, ToolCall, answered, user_message
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
     Delegated,
     Ended,
     Entry,
@@ -29,7 +31,7 @@ from ekiden.shared.records import (
     Unrouted,
 )
 
-__all__ = ["job_tree_story", "story_of"]
+__all__ = ["decision_text", "job_tree_story", "story_of"]
 
 
 def job_tree_story(
@@ -41,6 +43,15 @@ def job_tree_story(
         if one != job and (parent := stories.get(parent_of(one) or "")) is not None:
             parent.adopt(story)
     return stories[job]
+
+
+def decision_text(decided: Decided) -> str:
+    """Say how an approval ended, by whom and why."""
+    if decided.status == "expired":
+        return "expired: nobody answered in time"
+    who = f"{decided.by or 'somebody'}{' (as they say)' if decided.is_claimed else ''}"
+    how = f"{decided.status}{', changed,' if decided.edited is not None else ''}"
+    return f"{how} by {who}{f': {decided.why}' if decided.why else ''}"
 
 
 def story_of(job: str, entries: Sequence[Entry], now_ms: int | None = None, prices: Prices | None = None) -> Story:
@@ -66,8 +77,10 @@ class _StoryReader:
         """Tools that run now, by the id of their call."""
         self._delegated: dict[str, Step] = {}
         """Children whose results are still to come, likewise: they outlive the attempts of their parent's leg."""
+        self._asked: dict[str, Step] = {}
+        """What people were asked and have not answered, by approval."""
         self._wait: Step | None = None
-        """The pause that the children end, while it lasts."""
+        """The pause that children or people end, while it lasts."""
         self._heard: list[Message] = []
         """What the next model call is told."""
         self._woken_ms: int | None = None
@@ -118,11 +131,12 @@ class _StoryReader:
 
     def _finish(self, end: Ended, entry: Entry) -> None:
         self._story.end = end
-        for step in (*self._open.values(), *self._delegated.values()):
+        for step in (*self._open.values(), *self._delegated.values(), *self._asked.values()):
             step.end_ms, step.is_error = entry.at_ms, True
         if self._wait is not None:
             self._wait.end_ms = entry.at_ms
         self._open.clear()
+        self._asked.clear()
         self._delegated.clear()
         self._leg.left_ms = entry.at_ms
         attempt = self._attempt
@@ -144,6 +158,8 @@ class _StoryReader:
                 self._tool(record, entry)
             case HandedOff():
                 self._hand_off(record, entry)
+            case ApprovalAsked() | Decided():
+                self._approval(record, entry)
             case LegSuspended():
                 self._pause(record, entry)
             case _:
@@ -204,6 +220,17 @@ class _StoryReader:
         step.end_ms = min(entry.at_ms, step.start_ms + record.duration_ms)
         step.detail = result.content if result.is_error else record.untrusted and f"untrusted: {record.untrusted}"
 
+    def _approval(self, record: ApprovalAsked | Decided, entry: Entry) -> None:
+        if isinstance(record, ApprovalAsked):
+            call = self._calls.get((record.leg, record.call_id))
+            step = Step("approval", entry.seq, record.tool, entry.at_ms, None, "waits for a person", call=call)
+            self._asked[record.id] = self._add(step)
+            return
+        self._woken_ms = entry.at_ms
+        if (asked := self._asked.pop(record.id, None)) is not None:
+            asked.seq, asked.record, asked.end_ms = entry.seq, record, entry.at_ms
+            asked.detail, asked.is_error = decision_text(record), record.status in ("denied", "expired")
+
     def _hand_off(self, record: HandedOff, entry: Entry) -> None:
         context = record.context
         self._story.correlation_id = context.metadata.correlation_id
@@ -230,7 +257,7 @@ class _StoryReader:
         return "automatic" if record.kind == "handoff" and record.call_id is None else record.kind
 
     def _pause(self, record: LegSuspended, entry: Entry) -> None:
-        if record.cause == "children":  # who ends it stands in other journals
+        if record.cause in ("children", "approval"):  # somebody else ends it, and nobody knows when
             self._wait = self._add(self._moment("suspended", record.cause, entry, detail=record.detail))
             self._wait.end_ms = None
             self._close("suspended", entry.at_ms)

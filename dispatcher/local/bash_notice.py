@@ -11,7 +11,7 @@ _TOLD = "bash.told"
 
 
 def warn_of_bash(data_dir: Path) -> None:
-    """Say that nothing confines ``bash``. ``data_dir``, which is the user's and the project's, remembers it."""
+    """Say where to look what confines ``bash``. ``data_dir``, which is the user's and the project's, remembers it."""
     told = data_dir / _TOLD
     if not told.exists():
         note(f"ekiden: file tools stay in the workspace; {BASH} (said once here)")

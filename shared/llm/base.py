@@ -16,7 +16,7 @@ FinishReason = Literal["stop", "max_tokens", "refused", "malformed_call", "empty
 class ToolSpec(BaseModel):
     """What a model is told of a tool. ``parameters`` is a JSON Schema of type object."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     name: str
     description: str
@@ -26,7 +26,7 @@ class ToolSpec(BaseModel):
 class ModelReply(BaseModel):
     """One answer of a model."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     message: Message
     finish: FinishReason = "stop"

@@ -187,6 +187,7 @@ class _Relay:
             tools=served.tools if served else (),
             servers=served.servers() if served else {},
             strategies=served.strategies if served else (),
+            sandbox=served.sandbox if served else "",
             problems=served.problems if served else (),
             capacity=self._worker.pool.num_processes,
             in_flight=len(self._leases),

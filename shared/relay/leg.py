@@ -20,7 +20,6 @@ from ekiden.shared.records import (
     ModelReplied,
     Record,
     StateChanged,
-    Summarised,
     ToolFinished,
     ToolStarted,
 )
@@ -28,7 +27,7 @@ from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.write_retries import WriteRetries
 from ekiden.shared.stores.base import Appends, Claimed, JobReader, JobStore, Lease
 from ekiden.shared.stores.sessions import SessionMessage
-from ekiden.shared.stores.views import JobView, Spent
+from ekiden.shared.stores.views import JobView
 from ekiden.shared.tool_processes import Lifetime
 
 __all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "entries_behind", "journal_of"]
@@ -45,7 +44,7 @@ class MadeProgress(Exception):  # no error: the leg goes on elsewhere
 
 
 class Leg:
-    """What a handler works with. Every step is recorded through ``record`` before the next one begins."""
+    """What a handler works with. Every step is recorded (``record``) before the next one begins; the last: ``hold``."""
 
     def __init__(
         self,
@@ -89,8 +88,8 @@ class Leg:
             self._note(record)
         self.in_flight: Sequence[Record] = ()
         """What a write that is not answered yet puts into the journal: broken off, it may be there all the same."""
-        self._until_progress = until_progress
-        self._has_progressed = False
+        self._held: list[Record] = []
+        self._until_progress, self._has_progressed = until_progress, False
         self._began = time.monotonic() - claimed.used_ms / 1000  # as if it had never been interrupted
         self._appending = asyncio.Lock()  # a repeated append is recognised as the last one: one at a time
 
@@ -140,6 +139,30 @@ class Leg:
         """Return an id for one append or commit: the same when its transmission is repeated, new for any other."""
         return f"{self.lease.fence}.{next(_writes)}"
 
+    @property
+    def written(self) -> list[Entry]:
+        """The journal: what this leg knows, without what it holds."""
+        return self.entries[: len(self.entries) - len(self._held)] if self._held else self.entries
+
+    def hold(self, *records: Record) -> None:
+        """Take in steps that end the leg, and let the next write put them into the journal, in front of its own.
+
+        So they need no script of their own: they are written with the leg's commit, or with what is recorded in its
+        place where it is refused. Until then nothing may have an effect: a crash takes what is held with it.
+        """
+        self._take_in(entries_behind(self.lease.seq + len(self._held), records))
+        self._held += records
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether steps, which are progress, go with the next write."""
+        return bool(self._held)
+
+    def begin_write(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return what a write of ``records`` puts into the journal: with what is held, which comes first."""
+        self.in_flight = [*self._held, *records]
+        return self.in_flight
+
     async def record(self, *records: Record, is_progress: bool = False) -> None:
         """Append ``records``. Raises ``LostLease`` or ``JobCancelled``: then nothing was written.
 
@@ -148,20 +171,18 @@ class Leg:
         if self._until_progress and self._has_progressed and any(isinstance(one, ToolStarted) for one in records):
             raise MadeProgress
         async with self._appending:
-            self.in_flight = records
+            written, is_progress = self.begin_write(records), is_progress or self.is_holding
             seq, used_up = await self._with_retries(
                 self._store.append,
                 self.lease,
                 self.next_write(),
-                records,
+                written,
                 used_ms=self.used_ms,
                 is_progress=is_progress,
-                spent=_spent(records),
             )
-            self.in_flight = ()
             self.used_up = used_up or self.used_up
             self._has_progressed |= is_progress
-            self.take(entries := entries_behind(seq - len(records), records))
+            self.take(entries := entries_behind(seq - len(written), written))
         self.hooks.recorded(entries)
 
     async def read_on(self, entries: Sequence[Entry]) -> None:
@@ -174,12 +195,17 @@ class Leg:
                 self._note(record)
 
     def take(self, entries: Sequence[Entry]) -> None:
-        """Go on behind ``entries``, which the journal has got."""
-        self.entries += entries
+        """Go on behind ``entries``, which a write has put into the journal: what was held is the first of them."""
+        self._take_in(entries[len(self._held) :])
+        self._held, self.in_flight = [], ()
         for entry in entries:
             self.lease.seq = entry.seq
             if entry.seal is not None and not isinstance(entry.record, LegStarted):
                 self.lease.head = entry.seal.tag
+
+    def _take_in(self, entries: Sequence[Entry]) -> None:
+        self.entries += entries
+        for entry in entries:
             self._note(entry.record)
 
     def _note(self, record: Record) -> None:
@@ -213,15 +239,6 @@ def entries_behind(seq: int, records: Sequence[Record]) -> list[Entry]:
     """Return ``records`` as the journal has them that was as long as ``seq`` before."""
     now_ms = round(time.time() * 1000)
     return [Entry(seq=number, at_ms=now_ms, record=record) for number, record in enumerate(records, seq + 1)]
-
-
-def _spent(records: Sequence[Record]) -> Spent:
-    tokens = micro_usd = 0
-    for record in records:
-        if isinstance(record, ModelReplied | Summarised):
-            tokens += record.usage.input_tokens + record.usage.output_tokens
-            micro_usd += round((record.cost_usd or 0.0) * 1_000_000)
-    return Spent(tokens, micro_usd)
 
 
 async def journal_of(store: JobStore, job: str, upto: int | None = None, *, begun: Sequence[Entry] = ()) -> list[Entry]:

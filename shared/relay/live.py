@@ -2,9 +2,8 @@
 
 import asyncio
 
-import structlog
-
 from ekiden.shared.errors import EkidenError
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.base import Delta
 from ekiden.shared.stores.base import Lease
 from ekiden.shared.stores.live import RedisLiveStore
@@ -16,7 +15,7 @@ FLUSH_S = 0.05
 """Pieces of an answer are sent together, at most this often and first so long after the first of them: a word at a time
 would cost a round trip each, and an answer that is whole by then needs none, its record says it all."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 class Live:

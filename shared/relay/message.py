@@ -43,7 +43,7 @@ class LegMessage(BaseModel):
     The first form is read as well: during an upgrade both are in the queues, and in the hashes of jobs.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     v: int = FORM
     job: str

@@ -80,12 +80,21 @@ class _Run:
     began: float = field(default_factory=time.monotonic)
     task: "asyncio.Task[None] | None" = None
     is_revoked: bool = False
+    is_cancelled: bool = False
     has_begun: bool = False
 
     def terminate(self, signal: int | None = None) -> None:
         """Cancel the task because somebody revoked it; safe from any thread."""
         self.is_revoked = True
-        if (task := self.task) is not None:
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the task, from any thread; once: a second time would break off what it does to end in good order.
+
+        A cold stop of Celery's asks three times: as a revocation by id and by handle, and as the end of the pool.
+        """
+        if (task := self.task) is not None and not self.is_cancelled:
+            self.is_cancelled = True
             task.get_loop().call_soon_threadsafe(task.cancel)
 
     def report(self, failed: bool, value: Any) -> None:
@@ -99,6 +108,11 @@ class AsyncPool(BasePool):
     signal_safe = False
     body_can_be_buffer = True
     task_join_will_block = True
+    _hub: Any = None
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Keep the loop of the consumer's thread."""
+        self._hub = hub
 
     def on_start(self) -> None:
         """Start the loop's thread."""
@@ -163,7 +177,7 @@ class AsyncPool(BasePool):
         """Count a task that has ended; one that was revoked before its first step could not report itself."""
         self._done += 1
         if run.is_revoked and not run.has_begun:
-            run.report(True, _info_of(Terminated(signal.SIGTERM)))
+            self._report_failure(run, _info_of(Terminated(signal.SIGTERM)))
 
     async def _carry(self, run: _Run) -> None:
         """Run one message to its end and report it, whatever happens: an unreported message is never acknowledged."""
@@ -174,9 +188,20 @@ class AsyncPool(BasePool):
             run.report(False, await self._limited(run))
         except BaseException as error:
             if (told := self._as_told(run, error)) is not None:
-                run.report(True, told)
+                self._report_failure(run, told)
         finally:
             self._running.pop(id(run), None)
+
+    def _report_failure(self, run: _Run, told: ExceptionInfo) -> None:
+        """Report a task that failed; on the consumer's thread if it was revoked.
+
+        That thread acknowledges the message of a task that it revokes. Two threads that do so at once both find it not
+        yet acknowledged, and the second acknowledgement ends the worker.
+        """
+        if run.is_revoked and self._hub is not None:
+            self._hub.call_soon(run.report, True, told)
+        else:
+            run.report(True, told)
 
     def _as_told(self, run: _Run, error: BaseException) -> ExceptionInfo | None:
         """Return what Celery is told of an exception; None: nothing, for the pool stops and the message is not done."""
@@ -250,8 +275,7 @@ class AsyncPool(BasePool):
             return
         self._stopping = True
         for run in list(self._running.values()):
-            if run.task is not None:
-                self.loop.call_soon_threadsafe(run.task.cancel)
+            run.cancel()
         self._empties(CANCEL_S)
 
     def _empties(self, within_s: float) -> bool:

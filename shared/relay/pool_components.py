@@ -26,6 +26,8 @@ class PoolComponents:
     """The MCP servers that it knows, with what is wrong with each now."""
     strategies: tuple[str, ...] = ()
     """How it can route, by name."""
+    sandbox: str = ""
+    """What confines commands of its tools, and what that leaves open; empty: it runs none."""
     problems: tuple[str, ...] = ()
     """What the settings ask for and could not be loaded: announced, and logged at the start."""
     begin: Callable[[], Awaitable[None]] | None = None

@@ -143,17 +143,18 @@ async def _exit_code(process: Process) -> int | None:
 
 def main() -> None:
     """Serve messages until there are no more, or the parent is gone."""
-    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    # Not sys.stdin: Python closes it as it ends, and aborts when a thread still reads from it.
+    lines, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a leg prints is no verdict
     close_memory()
     answers.write(b"\n")
-    os.environ.update(json.loads(sys.stdin.buffer.readline() or "{}"))
+    os.environ.update(json.loads(lines.readline() or "{}"))
     configure_logs(os.environ.get("EKIDEN_LOG_LEVEL", "WARNING"))
     with suppress(asyncio.CancelledError):
-        asyncio.run(_serve_all(sys.argv[1], answers))
+        asyncio.run(_serve_all(sys.argv[1], lines, answers))
 
 
-async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
+async def _serve_all(bootstrap: str, lines: BinaryIO, answers: BinaryIO) -> None:
     settings = load_settings().model_copy(update={"metrics_port": None})  # which its worker has
     url = server_url(settings)
     stores = open_stores(url, confirming=ReportReplicas(settings.wait_replicas), signing=settings.signing)
@@ -164,7 +165,7 @@ async def _serve_all(bootstrap: str, answers: BinaryIO) -> None:
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    threading.Thread(target=_read, args=(loop, messages, task), daemon=True).start()
+    threading.Thread(target=_read, args=(lines, loop, messages, task), daemon=True).start()
     heartbeat = Heartbeat(url, settings, leases, describe=None)
     heartbeat.also(PeriodicCall(1.0, lambda _: _end_if_wedged(leases)))
     heartbeat.start()
@@ -197,10 +198,12 @@ async def _close(heartbeat: Heartbeat, stores: Stores) -> None:
     await stores.close()
 
 
-def _read(loop: asyncio.AbstractEventLoop, messages: "asyncio.Queue[bytes]", task: "asyncio.Task[None]") -> None:
+def _read(
+    lines: BinaryIO, loop: asyncio.AbstractEventLoop, messages: "asyncio.Queue[bytes]", task: "asyncio.Task[None]"
+) -> None:
     """Take messages from the worker, which has no more of them when it closes the line."""
     with suppress(RuntimeError):  # the loop has ended
-        for line in sys.stdin.buffer:
+        for line in lines:
             loop.call_soon_threadsafe(messages.put_nowait, line)
         loop.call_soon_threadsafe(task.cancel)
 

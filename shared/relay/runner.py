@@ -271,6 +271,7 @@ class Runner:
         """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
         while True:
             outcome = without_secrets(await self._outcome_of(leg))
+            await self._catch_up(leg)  # a limit of time may have broken a write off
             verdict = await self._commit(leg, outcome)
             if verdict != "refused":
                 say = log.warning if verdict == "moved" else log.info
@@ -320,7 +321,7 @@ class Runner:
         leg.in_flight = ()
         leg.hooks.recorded(entries)
         if isinstance(entries[-1].record, Ended):
-            self._hooks.job_ended(leg.job, leg.entries, entries, in_leg=True)
+            self._hooks.job_ended(leg.job, leg.written, entries, in_leg=True)
 
     async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> tuple[CommitVerdict, str]:
         match outcome:
@@ -332,9 +333,9 @@ class Runner:
                 end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
         state = {} if isinstance(outcome, Cancelled) else leg.changes
-        leg.in_flight = records
+        written = leg.begin_write(records)
         return await self._with_retries(
-            self._store.finish, leg.lease, leg.next_write(), records, messages_in(leg, end), state=state
+            self._store.finish, leg.lease, leg.next_write(), written, messages_in(leg, end), state=state
         )
 
     async def _commit_suspension(self, leg: Leg, outcome: Suspended) -> tuple[CommitVerdict, str]:
@@ -349,27 +350,28 @@ class Runner:
             LegSuspended(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail)
         )
         children = [submission_of(leg, child) for child in outcome.children]
-        leg.in_flight = records
+        written = leg.begin_write(records)
         return await self._with_retries(
             self._store.suspend,
             leg.lease,
             leg.next_write(),
-            records,
+            written,
             outcome.delay_s,
             children=children,
             need=outcome.need,
             state=leg.changes if outcome.children else None,
+            used_ms=leg.used_ms if leg.is_holding else None,
         )
 
     async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
         records, wakes = move_of(leg.job, leg.number, transfer, leg.entries)
-        leg.in_flight = records
+        written = leg.begin_write(records)
         verdict, code = await self._with_retries(
             self._store.transfer,
             leg.lease,
             leg.next_write(),
             transfer,
-            records,
+            written,
             wakes,
             cycles=self._cycles,
             state=leg.changes,

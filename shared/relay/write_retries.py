@@ -5,8 +5,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
-
 from ekiden.shared.errors import StoreUnavailable
 
 __all__ = ["WriteRetries"]
@@ -35,6 +33,8 @@ class WriteRetries:
         except StoreUnavailable:
             if time.monotonic() > last_try:
                 raise
+        from tenacity import AsyncRetrying, retry_if_exception_type
+
         again = AsyncRetrying(
             retry=retry_if_exception_type(StoreUnavailable),
             before=_pause,
@@ -44,5 +44,5 @@ class WriteRetries:
         return await again(write, *args, **kwargs)
 
 
-async def _pause(_: RetryCallState) -> None:
+async def _pause(_: object) -> None:
     await asyncio.sleep(AGAIN_S)

@@ -2,16 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.ids import session_of
 from ekiden.shared.outcomes import Budget, Transfer
+from ekiden.shared.records import ModelReplied, Record, Summarised, untrusted_in
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Lease
 
-__all__ = ["commit_of", "session_keys", "transfer_of", "variables_of"]
+__all__ = ["commit_of", "count_of", "session_keys", "transfer_of", "variables_of"]
 
 
 def session_keys(job: str) -> dict[str, str]:
@@ -32,6 +33,16 @@ def session_keys(job: str) -> dict[str, str]:
 def commit_of(lease: Lease, commit_id: str) -> dict[str, str | int]:
     """Return what fences a commit of a running leg, and makes it known when it is repeated."""
     return {"id": lease.job, "fence": lease.fence, "leg": lease.leg, "seq": lease.seq, "commit": commit_id}
+
+
+def count_of(records: Sequence[Record]) -> dict[str, int]:
+    """Return what steps of a leg count for: tokens and micro-dollars of its root's budget, and untrusted text."""
+    said = [record for record in records if isinstance(record, ModelReplied | Summarised)]
+    return {
+        "is_untrusted": int(bool(untrusted_in(records))),
+        "tokens": sum(one.usage.input_tokens + one.usage.output_tokens for one in said),
+        "micro_usd": sum(round((one.cost_usd or 0.0) * 1_000_000) for one in said),
+    }
 
 
 def variables_of(state: Mapping[str, Any]) -> list[str]:

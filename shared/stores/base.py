@@ -11,7 +11,7 @@ from ekiden.shared.outcomes import Transfer
 from ekiden.shared.records import Decided, Entry, Record
 from ekiden.shared.signing import Seal
 from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission
-from ekiden.shared.stores.views import NOTHING, JobView, Spent, UsedUp
+from ekiden.shared.stores.views import JobView, UsedUp
 
 __all__ = [
     "Appended",
@@ -125,14 +125,7 @@ class Appends(Protocol):
     """What a leg writes with."""
 
     async def append(
-        self,
-        lease: Lease,
-        token: str,
-        records: Sequence[Record],
-        *,
-        used_ms: int,
-        is_progress: bool,
-        spent: Spent = NOTHING,
+        self, lease: Lease, token: str, records: Sequence[Record], *, used_ms: int, is_progress: bool
     ) -> Appended:
         """Record steps, and move ``lease.seq`` on. The same ``token`` again changes nothing.
 
@@ -154,6 +147,8 @@ class JobStore(Appends, JobReader, Protocol):
 
     Writes of a running leg are fenced: they raise ``LostLease`` (or answer ``fenced``) once another worker owns it, and
     so they do (or answer ``moved``) once the server knows less of the journal than the lease's ``seq`` says.
+    An append and a commit of a leg may both put any of its steps into the journal; what those have spent counts for the
+    budget of the root job, once, and only if they are written.
     Leases, timers and deadlines are in relay time, which the clock of a server that jumps leaves alone.
     """
 
@@ -220,11 +215,14 @@ class JobStore(Appends, JobReader, Protocol):
         children: Sequence[ChildSubmission] = (),
         need: int = 0,
         state: Mapping[str, Any] | None = None,
+        used_ms: int | None = None,
     ) -> tuple[CommitVerdict, str]:
         """Commit a suspension that a timer ends, or ``children`` do: all, or ``need`` of them with success.
 
         Children that there are not yet are begun. What ``records`` ask persons (``ApprovalAsked``) waits for them from
         then on, as long as it may, but no longer than the job: it ends the suspension when all of it is decided.
+        ``used_ms``: the time spent on the leg, where some of ``records`` are progress; None: they are not, and it stays
+        as it was.
         """
         ...
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ekiden.shared.errors import CatalogNotReady, CatalogReplaced, Forged, NoCatalog, UnreadableDefinition
 from ekiden.shared.signing import OFF, Signing, split
@@ -20,7 +20,7 @@ from ekiden.shared.stores.scripts import Scripts
 __all__ = ["InForce", "Publication", "RedisCatalogStore"]
 
 _MANIFEST = "manifest"
-_NAMES = TypeAdapter(dict[str, str])
+_NAMES = TypeAdapter(dict[str, str], config=ConfigDict(defer_build=True))
 _NUMBER = "number"
 """Where it is signed when this catalog came into force last: the server's time in ms, or more, if that went back."""
 _CATALOG, _DEFINITION, _TURN = "catalog", "agent definition", "number of a publication"
@@ -63,6 +63,8 @@ class RedisCatalogStore:
         self._signing = signing
         self._newest = 0
         """The greatest number of a publication that was seen here."""
+        self._known: InForce | None = None
+        """What was in force last, to read it once: a digest always means the same."""
         self._scripts = Scripts(client)
 
     @property
@@ -124,12 +126,13 @@ class RedisCatalogStore:
         Raises ``UnreadableDefinition`` when what is stored is none.
         """
         digest = await self.current()
-        if digest is None:
-            return None
+        if digest is None or (self._known is not None and self._known.digest == digest):
+            return self._known if digest else None
         try:
-            return InForce(digest, _manifest(digest, split(await self._field(digest, _MANIFEST))[1]))
+            self._known = InForce(digest, _manifest(digest, split(await self._field(digest, _MANIFEST))[1]))
         except NoCatalog:
             return None
+        return self._known
 
     async def to_replace(self) -> InForce | None:
         """Return the catalog in force for another to replace: without any agents when what is stored is none."""

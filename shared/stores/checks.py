@@ -11,10 +11,9 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from redis import exceptions
-
 from ekiden.shared.addresses import without_password
 from ekiden.shared.errors import ConfigurationError, StoreUnavailable
+from ekiden.shared.stores.driver import exceptions
 from ekiden.shared.stores.durability import durability_of, info_of
 from ekiden.shared.stores.redis import Redis, translated
 

@@ -16,8 +16,7 @@ than a month takes all sessions along.
 import time
 from dataclasses import dataclass
 
-import structlog
-
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, ms, translated
 from ekiden.shared.stores.scripts import VOUCHED_MS, Scripts
@@ -30,7 +29,7 @@ TRIAL_S = 2.0
 """How long a pool that finds a time that nobody vouches for watches whether others take a jump out of it, and follow it
 then; there are none, if nothing comes of it."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Copies what one server holds of ours to another that holds nothing."""
 
-from redis import Redis, RedisError
-
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.stores.driver import BlockingClient, exceptions
 
 __all__ = ["command_names", "copy_keys"]
 
@@ -12,7 +11,7 @@ _OURS = "ekiden[:.]*"
 
 def command_names(url: str) -> list[str]:
     """Return the names of all commands that the server at ``url`` knows, sub-commands left out."""
-    with Redis.from_url(url, protocol=2) as client:
+    with BlockingClient.from_url(url, protocol=2) as client:
         return [name.decode() for name in client.command_list() if b"|" not in name]
 
 
@@ -22,12 +21,12 @@ def copy_keys(source: str, target: str) -> None:
     Raises:
         ConfigurationError: One of the servers fails, or does not take a value.
     """
-    with Redis.from_url(source, protocol=2) as theirs, Redis.from_url(target) as ours:
+    with BlockingClient.from_url(source, protocol=2) as theirs, BlockingClient.from_url(target) as ours:
         try:
             for key in theirs.scan_iter(match=_OURS, count=1_000):
                 left_ms = theirs.pttl(key)
                 if (value := theirs.dump(key)) is not None:
                     ours.restore(key, max(left_ms, 0), value)
-        except RedisError as error:
+        except exceptions.RedisError as error:
             ours.flushall()  # there was nothing before
             raise ConfigurationError(f"the data cannot be copied, and nothing was: {error}") from error

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from redis import exceptions
-
+from ekiden.shared.stores.driver import exceptions
 from ekiden.shared.stores.redis import Redis, as_any, translated
 
 __all__ = ["Durability", "Identity", "durability_of", "identity_of", "info_of"]

@@ -5,10 +5,10 @@ that it is a hint and no more: whoever hears it looks at the job.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
-from ekiden.shared.errors import EkidenError, NotPermitted
+from ekiden.shared.errors import EkidenError
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import PipelinedRedis, Redis, as_any, translated
 from ekiden.shared.stores.views import TERMINAL
@@ -27,14 +27,13 @@ class RedisEnds:
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    @asynccontextmanager
-    async def news_of(self, job: str) -> AsyncIterator[asyncio.Event]:
+    @contextmanager
+    def news_of(self, job: str) -> Iterator[asyncio.Event]:
         """Give an event that is set whenever ``job`` may have ended, from now on: look at it first."""
         news = asyncio.Event()
         self._waiting.setdefault(job, set()).add(news)
         try:
-            with suppress(NotPermitted):  # by rules of an earlier version: it is looked for all the same
-                await self._listen(job)
+            self._listener.listen(f"{keys.ENDED}{job}", lambda: self._tell([job]))  # or it is looked for all the same
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
             yield news
@@ -48,10 +47,6 @@ class RedisEnds:
         """Look no more."""
         if self._looking is not None:
             self._looking.cancel()
-
-    @translated
-    async def _listen(self, job: str) -> None:
-        await self._listener.listen(f"{keys.ENDED}{job}", lambda: self._tell([job]))
 
     @property
     def _listener(self) -> PipelinedRedis:

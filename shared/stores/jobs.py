@@ -9,10 +9,10 @@ from ekiden.shared.errors import InvalidRequest, JobCancelled, LostLease, Sessio
 from ekiden.shared.handoff import VERSION, HandoffContext
 from ekiden.shared.ids import new_session_id, root_of, session_id_for, session_of
 from ekiden.shared.outcomes import Transfer
-from ekiden.shared.records import Ended, HandedOff, LegStarted, LegSuspended, Record, ToolStarted, untrusted_in
+from ekiden.shared.records import Ended, HandedOff, LegStarted, LegSuspended, Record, ToolStarted
 from ekiden.shared.signing import split
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.arguments import commit_of, session_keys, transfer_of, variables_of
+from ekiden.shared.stores.arguments import commit_of, count_of, session_keys, transfer_of, variables_of
 from ekiden.shared.stores.base import (
     Appended,
     Claim,
@@ -28,7 +28,7 @@ from ekiden.shared.stores.job_approvals import RedisJobApprovals
 from ekiden.shared.stores.journal_signatures import CONTEXT, signed_start
 from ekiden.shared.stores.redis import ms, sent_at, translated
 from ekiden.shared.stores.submissions import ChildSubmission, NewSession, Outbox, Submission, digest_of, summary_of
-from ekiden.shared.stores.views import NOTHING, Spent, UsedUp
+from ekiden.shared.stores.views import UsedUp
 
 __all__ = ["RedisJobStore"]
 
@@ -159,14 +159,7 @@ class RedisJobStore(RedisJobApprovals):
 
     @translated
     async def append(
-        self,
-        lease: Lease,
-        token: str,
-        records: Sequence[Record],
-        *,
-        used_ms: int,
-        is_progress: bool,
-        spent: Spent = NOTHING,
+        self, lease: Lease, token: str, records: Sequence[Record], *, used_ms: int, is_progress: bool
     ) -> Appended:
         """See ``JobStore``."""
         stored, head = await self._signed(lease.job, records, lease.seq, lease.head)
@@ -182,10 +175,8 @@ class RedisJobStore(RedisJobApprovals):
             seq=lease.seq,
             token=token,
             is_progress=int(is_progress),
-            is_untrusted=int(bool(untrusted_in(records))),
             used_ms=used_ms,
-            tokens=spent.tokens,
-            micro_usd=spent.micro_usd,
+            **count_of(records),
             records=stored,
             changes=lease.job if _has_effects(records) else "",
         )
@@ -221,6 +212,7 @@ class RedisJobStore(RedisJobApprovals):
             session=keys.session(session_of(job)),
             **commit_of(lease, commit_id),
             **transfer_of(transfer),
+            **count_of(records),
             kind=moved.kind,
             cycles=cycles,
             context=self._signing.sign(CONTEXT, (job, lease.leg + 1, catalog), transfer.context.encode()),
@@ -244,6 +236,7 @@ class RedisJobStore(RedisJobApprovals):
         children: Sequence[ChildSubmission] = (),
         need: int = 0,
         state: Mapping[str, Any] | None = None,
+        used_ms: int | None = None,
     ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
         pause = records[-1]
@@ -253,7 +246,10 @@ class RedisJobStore(RedisJobApprovals):
             "suspend",
             **session_keys(lease.job),
             catalog=keys.catalog(lease.catalog),
+            root=keys.job(root_of(lease.job)),
             **commit_of(lease, commit_id),
+            **count_of(records),
+            used_ms="" if used_ms is None else used_ms,
             cause=pause.cause,
             delay_ms=ms(delay_s),
             need=need,
@@ -294,7 +290,9 @@ class RedisJobStore(RedisJobApprovals):
         verdict = await self._scripts.run(
             "finish",
             **session_keys(lease.job),
+            root=keys.job(root_of(lease.job)),
             **commit_of(lease, commit_id),
+            **count_of(records),
             **await self._ending(lease, records, messages, state or {}),
             changes=lease.job,
         )

@@ -8,12 +8,6 @@ from contextlib import suppress
 from copy import copy
 from typing import Any, ParamSpec, TypeVar
 
-import redis.asyncio as redis
-from redis import exceptions
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
-from redis.connection import parse_url
-
 from ekiden.shared.addresses import problem_of
 from ekiden.shared.errors import (
     ConfigurationError,
@@ -24,6 +18,7 @@ from ekiden.shared.errors import (
     StoreUnavailable,
 )
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.driver import ExponentialBackoff, Retry, exceptions, parse_url, redis
 from ekiden.shared.stores.pipeline import SENT_AT, PipelinedConnection, packed
 
 __all__ = ["PipelinedRedis", "Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
@@ -114,13 +109,15 @@ class PipelinedRedis(redis.Redis):
         callback = self.response_callbacks.get(args[0])
         return callback(value) if callback else value
 
-    async def listen(self, channel: str, heard: Callable[[], None]) -> None:
-        """Call ``heard`` whenever something is published on ``channel`` from now on.
+    def listen(self, channel: str, heard: Callable[[], None]) -> None:
+        """Call ``heard`` whenever something is published on ``channel``, from this task's next short command on.
 
-        Over the shared connection. ``heard`` is also called after that was lost: something may have been missed.
+        Over the shared connection, which the server serves in order; nothing is heard where the server's rules forbid
+        it. ``heard`` is also called after the connection was lost, or opened: something may have been missed.
         """
         self._listeners[channel] = heard
-        await self._call(_packed("SUBSCRIBE", channel))
+        if self._wire is not None:
+            self._wire.tell(_packed("SUBSCRIBE", channel))
 
     def unlisten(self, channel: str) -> None:
         """Hear no more of ``channel``."""

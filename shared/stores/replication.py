@@ -6,9 +6,8 @@ A server may be lost, and a replica that lags take its place: then all is forgot
 import time
 from typing import Protocol
 
-import structlog
-
 from ekiden.shared.errors import NotConfirmed
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.once import StateChange
 
 __all__ = ["ReplicaWait", "ReportReplicas", "RequireReplicas"]
@@ -20,7 +19,7 @@ AWAY_S = 0.02
 AGAIN_S = 5.0
 """How long after that the first one waits as long as ever: they may be far away rather than gone."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 class ReplicaWait(Protocol):

@@ -5,11 +5,8 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from redis import exceptions
-from redis.asyncio.client import Pipeline
-from redis.commands.core import AsyncScript
-
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.driver import AsyncScript, Pipeline, exceptions
 from ekiden.shared.stores.redis import Redis, ms
 from ekiden.shared.stores.replication import ReplicaWait, RequireReplicas
 from ekiden.shared.stores.signatures import Arg, Signature, signature_of

@@ -74,7 +74,7 @@ class LivePiece(BaseModel):
     ``restart``: what came of this turn so far is void.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     leg: int
     fence: str
@@ -127,6 +127,8 @@ class PoolView:
     """The MCP servers that a worker knows: empty where it has met nothing, else what is wrong."""
     strategies: tuple[str, ...] = ()
     """How a dispatcher can route, by name."""
+    sandbox: str = ""
+    """What confines commands of its tools, and what that leaves open; empty: it runs none, or nobody said."""
     problems: tuple[str, ...] = ()
     """What the settings ask for and the pool could not load."""
     capacity: int = 0

@@ -276,7 +276,7 @@ class JobSpans:
         yield from attempt.ended(outcome, at_ns, error)
 
     def _pause(self, paused: LegSuspended, entry: Entry) -> Iterator[Span]:
-        due_ms = None if paused.cause == "children" else entry.at_ms + paused.delay_s * 1000
+        due_ms = None if paused.cause in ("children", "approval") else entry.at_ms + paused.delay_s * 1000
         self._ready = Ready(due_ms, suspension(self._root, self._job, paused, entry))
         if (attempt := self._attempt) is not None:
             about = {semconv.SUSPEND_CAUSE: paused.cause, semconv.PAUSE_S: paused.delay_s}

@@ -8,7 +8,7 @@ from ekiden.shared.terminal_text import note
 
 __all__ = ["BASH", "hint", "take_over", "tell"]
 
-BASH = "the tool bash runs any command as you, and nothing confines it"
+BASH = "the tool bash runs any command as you: `ekiden doctor` says what confines it"
 """What users are told before they let an agent have it."""
 
 _told = Once()

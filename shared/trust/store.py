@@ -8,18 +8,25 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ekiden.shared.atomic_file import replace_atomically
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_folders import digest_of, private_folder, state_folder
 from ekiden.shared.trust.rights import Right
 
-__all__ = ["Remembered", "all_remembered", "forget", "remember", "remembered"]
+__all__ = ["ApprovedCall", "Remembered", "all_remembered", "forget", "remember", "remembered"]
 
 _VERSION = 1
 _LOCK = "lock"
 _LARGEST = 16_000_000
+
+
+class ApprovedCall(NamedTuple):
+    """Calls of a tool that need not be asked about, as long as they are of this risk."""
+
+    tool: str
+    risk: str
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,8 @@ class Remembered:
     refused: frozenset[Right] = frozenset()
     is_vouched: bool = False
     """Whether the user said yes to the folder itself: its texts count as theirs. To grant a right says less."""
+    approved: frozenset[ApprovedCall] = frozenset()
+    """What the user approved for all jobs in the folder. It says nothing of the folder's own files."""
 
 
 def remembered(project: Path) -> Remembered:
@@ -52,9 +61,16 @@ def remembered(project: Path) -> Remembered:
 
 
 def remember(
-    project: Path, *, granted: Iterable[Right] = (), refused: Iterable[Right] = (), vouched: bool | None = None
+    project: Path,
+    *,
+    granted: Iterable[Right] = (),
+    refused: Iterable[Right] = (),
+    vouched: bool | None = None,
+    approved: Iterable[ApprovedCall] = (),
 ) -> None:
-    """Add to what is granted to the project, or refused; the later word counts. ``vouched``: None says nothing of it.
+    """Add to what is granted to the project, refused, or approved; the later word counts.
+
+    ``vouched``: None says nothing of it.
 
     Raises:
         ConfigurationError: it cannot be written.
@@ -66,7 +82,8 @@ def remember(
         except ConfigurationError:  # what cannot be read has granted nothing
             before = Remembered(project)
         is_vouched = before.is_vouched if vouched is None else vouched
-        _write(Remembered(project, (before.granted - no) | yes, (before.refused - yes) | no, is_vouched))
+        rights = (before.granted - no) | yes, (before.refused - yes) | no
+        _write(Remembered(project, *rights, is_vouched, before.approved | frozenset(approved)))
 
 
 def forget(project: Path) -> bool:
@@ -120,7 +137,8 @@ def _read(path: Path) -> Remembered | None:
         if fields["v"] != _VERSION:
             raise ValueError(f"its version is {fields['v']!r}, not {_VERSION}")
         rights = _rights(fields["granted"]), _rights(fields["refused"])
-        return Remembered(Path(fields["path"]), *rights, fields.get("vouched") is True)
+        approved = _approved(fields.get("approved", []))
+        return Remembered(Path(fields["path"]), *rights, fields.get("vouched") is True, approved)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{str(path)!r} is not what Ekiden wrote ({problem}): remove it") from None
@@ -140,6 +158,13 @@ def _rights(rows: Any) -> frozenset[Right]:
     return frozenset(_right(*row) for row in rows)
 
 
+def _approved(rows: Any) -> frozenset[ApprovedCall]:
+    calls = frozenset(ApprovedCall(*row) for row in rows)
+    if not all(isinstance(part, str) for call in calls for part in call):
+        raise TypeError("a call is approved by two texts")
+    return calls
+
+
 def _right(subject: Any, what: Any, *without: Any) -> Right:
     if not all(isinstance(part, str) for part in (subject, what, *without)):
         raise TypeError("a right is made of texts")
@@ -152,6 +177,6 @@ def _rows(rights: Iterable[Right]) -> list[list[str]]:
 
 def _write(said: Remembered) -> None:
     fields: dict[str, Any] = {"v": _VERSION, "path": str(said.project), "vouched": said.is_vouched}
-    fields |= {"granted": _rows(said.granted), "refused": _rows(said.refused)}
+    fields |= {"granted": _rows(said.granted), "refused": _rows(said.refused), "approved": sorted(said.approved)}
     path = _file(said.project)
     replace_atomically(path, json.dumps(fields, indent=1).encode(), 0o600)

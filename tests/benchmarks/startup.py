@@ -3,12 +3,15 @@
     python -m tests.benchmarks.startup [--runs 7]
 
 Each round times every step once, in new processes, beside two yardsticks: an interpreter that does nothing, and one
-that imports Celery. Machines differ, and so do their neighbours: read the ratios.
+that imports Celery. Machines differ, and so do their neighbours: read the ratios, best those of CPU. All is compiled
+before it is timed, as where a package is installed: a program that may keep no bytecode compiles itself each time.
 """
 
 import argparse
 import asyncio
+import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -17,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from ekiden.dispatcher.client import Client
 from tests.benchmarks.stack import Stack, stack
@@ -34,21 +38,34 @@ def main() -> None:
     script = "agents:\n  '*':\n  - {name: end, say: done}\n"
     with tempfile.TemporaryDirectory(prefix="ekiden-bench-") as folder, stack({}, script) as made:
         medians = measured(steps(made, Path(folder)), runs)
-    print(f"medians of {runs} runs; x: times {PYTHON}; c: times {CELERY}")
-    for name, seconds in medians.items():
-        print(f"{name:<38} {seconds:6.3f} s {seconds / medians[PYTHON]:7.1f} x {seconds / medians[CELERY]:6.2f} c")
+    print(f"medians of {runs} runs, wall time and CPU; x: times {PYTHON}; c: times {CELERY}")
+    for name, cost in medians.items():
+        print(f"{name:<38} {_row(cost.wall_s, medians, 'wall_s')} | {_row(cost.cpu_s, medians, 'cpu_s')}")
 
 
-def steps(made: Stack, folder: Path) -> dict[str, Callable[[], float]]:
-    """What is timed, by name; each returns seconds."""
+class Cost(NamedTuple):
+    """What a program took; ``cpu_s`` NaN: nobody knows."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def _row(seconds: float, medians: dict[str, Cost], what: str) -> str:
+    nothing, celery = (getattr(medians[name], what) for name in (PYTHON, CELERY))
+    return f"{seconds:6.3f} s {seconds / nothing:6.1f} x {seconds / celery:6.2f} c"
+
+
+def steps(made: Stack, folder: Path) -> dict[str, Callable[[], Cost]]:
+    """What is timed, by name."""
     env = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)}
+    env |= {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
 
-    def timed(*words: str) -> Callable[[], float]:
-        return lambda: seconds_of([sys.executable, *words], folder, env)
+    def timed(*words: str) -> Callable[[], Cost]:
+        return lambda: cost_of([sys.executable, *words], folder, env)
 
-    def chain() -> float:
+    def chain() -> Cost:
         with tempfile.TemporaryDirectory(dir=folder) as data:
-            return seconds_of(
+            return cost_of(
                 [sys.executable, "-m", "ekiden.dispatcher", "run", "--demo", "--data-dir", data], folder, env
             )
 
@@ -63,33 +80,38 @@ def steps(made: Stack, folder: Path) -> dict[str, Callable[[], float]]:
     }
 
 
-def measured(timed: dict[str, Callable[[], float]], runs: int) -> dict[str, float]:
-    """Return each step's median; the steps take turns, so that all have the same neighbours."""
-    times: dict[str, list[float]] = defaultdict(list)
-    for _ in range(runs):
+def measured(timed: dict[str, Callable[[], Cost]], runs: int) -> dict[str, Cost]:
+    """Return each step's medians, without the first; the steps take turns, so that all have the same neighbours."""
+    costs: dict[str, list[Cost]] = defaultdict(list)
+    for _ in range(runs + 1):
         for name, step in timed.items():
-            times[name].append(step())
-    return {name: median(values) for name, values in times.items()}
+            costs[name].append(step())
+    return {name: Cost(*map(median, zip(*found[1:], strict=True))) for name, found in costs.items()}
 
 
-def seconds_of(command: list[str], folder: Path, env: dict[str, str]) -> float:
-    """Run a command to its end."""
-    began = time.perf_counter()
+def cost_of(command: list[str], folder: Path, env: dict[str, str]) -> Cost:
+    """Run a command to its end; what it started and left counts in no CPU time."""
+    began, cpu_began = time.perf_counter(), _cpu_s()
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=_WITHIN_S, check=False)
     took = time.perf_counter() - began
     if done.returncode:
         raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr.decode()}")
-    return took
+    return Cost(took, _cpu_s() - cpu_began)
 
 
-def announced_after(made: Stack, folder: Path, env: dict[str, str]) -> float:
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def announced_after(made: Stack, folder: Path, env: dict[str, str]) -> Cost:
     """Start a worker, and wait until whoever asks the server hears of it."""
     command = [sys.executable, "-m", "ekiden.dispatcher", "worker", "--redis", made.url]
     began = time.perf_counter()
     with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as worker:
         try:
             asyncio.run(_is_there(made.url, worker.pid))
-            return time.perf_counter() - began
+            return Cost(time.perf_counter() - began, math.nan)
         finally:
             worker.terminate()
 

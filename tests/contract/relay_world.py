@@ -3,7 +3,7 @@
 from typing import Any
 
 from ekiden.shared.handoff import HandoffContext, first_context
-from ekiden.shared.messages import Message, TextPart
+from ekiden.shared.messages import Message, TextPart, Usage
 from ekiden.shared.outcomes import Transfer
 from ekiden.shared.records import Ended, JobRequested, ModelReplied, Record
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
@@ -73,9 +73,10 @@ async def moved(stores: Stores, job: str, *agents: str) -> Claimed:
     return await claimed(stores, job)
 
 
-def reply(text: str = "hello", leg: int = 1) -> Record:
+def reply(text: str = "hello", leg: int = 1, *, tokens: int = 0, cost_usd: float | None = None) -> Record:
     """A model's reply."""
-    return ModelReplied(leg=leg, turn=1, message=Message(role="model", parts=(TextPart(text=text),)))
+    message = Message(role="model", parts=(TextPart(text=text),))
+    return ModelReplied(leg=leg, turn=1, message=message, usage=Usage(output_tokens=tokens), cost_usd=cost_usd)
 
 
 def done(answer: str = "42", leg: int = 1) -> Ended:

@@ -285,11 +285,11 @@ def test_what_children_spend_counts_on_the_root_and_stops_handoffs(backend: Back
         leg = await claimed(stores, job)
         await suspended_on(stores, leg, children_of(leg, 1))
         child = await claimed(stores, f"{job}.1")
-        half = Spent(tokens=60)
-        write: dict[str, Any] = {"used_ms": 1, "is_progress": True, "spent": half}
+        half = [reply(tokens=60)]
+        write: dict[str, Any] = {"used_ms": 1, "is_progress": True}
         for _ in range(2):  # a repeated append costs once
-            assert (await stores.jobs.append(child.lease, "t1", [reply()], **write)).used_up == ""
-        assert (await stores.jobs.append(child.lease, "t2", [reply()], **write)).used_up == "tokens"
+            assert (await stores.jobs.append(child.lease, "t1", half, **write)).used_up == ""
+        assert (await stores.jobs.append(child.lease, "t2", half, **write)).used_up == "tokens"
         step = step_to(child, "helper")
         assert await stores.jobs.transfer(child.lease, "h", **step) == ("refused", "BUDGET_EXCEEDED")
         assert (await stores.jobs.job(root_of(f"{job}.1"))).spent == Spent(tokens=120)

@@ -16,10 +16,10 @@ from tests.conftest import Backend
 from tests.contract.relay_world import reply, submission
 from tests.unit.relay.legs import Move, runner_of, take
 
-SCRIPTS = 13
-"""One to submit, and for each of four legs: claim, append, commit."""
-COMMANDS = 130
-"""Of all kinds, also by scripts: 126 are used."""
+SCRIPTS = 9
+"""One to submit, and for each of four legs: claim, and commit, which takes the leg's last step along."""
+COMMANDS = 115
+"""Of all kinds, also by scripts: 113 are used."""
 KB = 10
 AGENTS = ("a", "b", "c")
 OWN = {"info", "config|resetstat", "script|load", "rpop", "evalsha", "client|setinfo", "hello", "ping"}
@@ -27,21 +27,21 @@ OWN = {"info", "config|resetstat", "script|load", "rpop", "evalsha", "client|set
 
 
 def moves() -> dict[str, Move]:
-    """What the dispatcher and each agent do, by queue: record one thing, and hand over or answer."""
+    """What the dispatcher and each agent do, by queue: one step, and hand over or answer."""
 
     async def route(leg: Leg) -> Outcome:
-        await leg.record(Routed(agent="a", stage="agent", score=0, confidence=100), is_progress=True)
+        leg.hold(Routed(agent="a", stage="agent", score=0, confidence=100))
         return Transfer(leg.context.advance("a", "routed by agent", is_route=True), catalog="digest")
 
     def hand_over(to: str) -> Move:
         async def move(leg: Leg) -> Outcome:
-            await leg.record(reply("over to you", leg.number), is_progress=True)
+            leg.hold(reply("over to you", leg.number, tokens=10))
             return Transfer(leg.context.advance(to, "go"), call_id="c", tool_name=f"transfer_to_{to}", catalog="digest")
 
         return move
 
     async def answer(leg: Leg) -> Outcome:
-        await leg.record(reply("done", leg.number), is_progress=True)
+        leg.hold(reply("done", leg.number, tokens=10))
         return Answer("done")
 
     return {
@@ -60,7 +60,7 @@ async def run_job(stores: Stores, request_id: str) -> str:
     for queue, move in moves().items():
         assert await runner_of(stores, move).run(await take(stores, queue), queue) == "ok"
     view = await stores.jobs.job(job)
-    assert (view.status, view.result, view.leg, view.spent) == ("done", "done", 3, Spent())
+    assert (view.status, view.result, view.leg, view.spent) == ("done", "done", 3, Spent(tokens=30))
     return job
 
 

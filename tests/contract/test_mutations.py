@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import fakeredis
 import pytest
@@ -11,6 +12,7 @@ from tests.conftest import Backend
 from tests.contract import test_children as children
 from tests.contract import test_clock as clock
 from tests.contract import test_job_store as contract
+from tests.contract import test_last_steps as last
 from tests.contract import test_publishing as publishing
 from tests.contract import test_rewind as rewound
 from tests.doubles.clocks import let_clock_be_set
@@ -127,6 +129,38 @@ MUTATIONS = [
         "if tonumber(visits) > 0 then",
         "if false then",
         contract.test_a_refused_transfer_leaves_the_leg_running,
+    ),
+    Mutation(
+        "finish's count of what its leg's last steps have spent",
+        "spend(purse, tokens, micro_usd)\nif purse",
+        "if purse",
+        partial(last.test_last_steps_that_are_written_count_once_also_when_the_write_is_repeated, write=last.finished),
+    ),
+    Mutation(
+        "suspend's count of what they have spent below a root",
+        "if purse ~= this then save(purse) end\ndistrust",
+        "distrust",
+        partial(last.test_what_a_childs_last_steps_have_spent_counts_on_its_root, write=last.given_back),
+    ),
+    Mutation(
+        "transfer's look at what they have spent",
+        "spend(purse, tokens, micro_usd)\n\nlocal function why_not",
+        "local function why_not",
+        last.test_what_last_steps_have_spent_counts_before_their_transfer_is_allowed,
+    ),
+    Mutation(
+        "session's memory of untrusted text",
+        "  call('HSET', session, 'untrusted', 1)\n",
+        "",
+        partial(
+            last.test_last_steps_that_are_written_count_once_also_when_the_write_is_repeated, write=last.handed_over
+        ),
+    ),
+    Mutation(
+        "suspend's note of progress",
+        "if used_ms ~= '' then",
+        "if false then",
+        last.test_a_leg_that_is_given_back_with_a_last_step_has_made_progress,
     ),
     Mutation(
         "sweeper's look at the oldest message",

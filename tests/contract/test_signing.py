@@ -49,7 +49,8 @@ async def to_b(leg: Leg) -> Outcome:
     await leg.record(reply("x" * LARGEST_INLINE), is_progress=True)
     await leg.record(ToolStarted(leg=leg.number, call_id="c", name="bash"))
     result = ToolResult(call_id="c", name="bash", content="done")
-    await leg.record(ToolFinished(leg=leg.number, result=result), Noticed(leg=leg.number, text="on it goes"))
+    await leg.record(ToolFinished(leg=leg.number, result=result))
+    leg.hold(Noticed(leg=leg.number, text="on it goes"))
     return Transfer(leg.context.advance("b", "because"))
 
 

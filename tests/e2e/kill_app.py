@@ -1,9 +1,11 @@
 """Pools that kill themselves at a chosen point: ``celery -A tests.e2e.kill_app:worker worker``.
 
 A file in ``KILL_PLANS``, named ``<job>.<leg>`` and holding a point, says where; it is removed just before, so that the
-next process goes on. Effects of tools are counted by a server that the test runs (``EFFECTS_URL``).
+next process goes on. ``.._give_back``: it is told to stop just before the leg's commit, and dies at what it writes
+instead. Effects of tools are counted by a server that the test runs (``EFFECTS_URL``).
 """
 
+import asyncio
 import os
 import signal
 import urllib.request
@@ -18,7 +20,7 @@ from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import ModelReplied, Record, ToolFinished
+from ekiden.shared.records import ModelReplied, Nudged, Record, Refused, ToolFinished
 from ekiden.shared.relay.celery_app import make_app
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.pool_components import PoolComponents
@@ -41,15 +43,30 @@ POINTS = (
     "before_commit",
     "after_commit",
 )
+REFUSAL_POINTS = ("before_refusal", "after_refusal")
+NUDGE_POINTS = ("before_nudge", "after_nudge")
+GIVE_BACK_POINTS = ("before_give_back", "after_give_back")
 ROUTING_POINTS = ("unclaimed", "claimed", "before_commit", "after_commit")
 
 
 def die_at(point: str, job: str, leg: int) -> None:
     """Kill this process if the plan for the leg says so."""
-    plan = Path(os.environ["KILL_PLANS"], f"{job}.{leg}")
+    plan = _plan(job, leg)
     if plan.is_file() and plan.read_text() == point:
         plan.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def give_back(job: str, leg: int) -> None:
+    """Tell this process to stop, and wait for that, if the plan for the leg says so."""
+    plan = _plan(job, leg)
+    if plan.is_file() and plan.read_text() in GIVE_BACK_POINTS:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+
+def _plan(job: str, leg: int) -> Path:
+    return Path(os.environ["KILL_PLANS"], f"{job}.{leg}")
 
 
 def effect(kind: str, key: str) -> None:
@@ -143,22 +160,36 @@ def with_points(stores: Stores) -> None:
         return got
 
     async def killing_append(lease: Lease, token: str, records: list[Record], **options: Any) -> Any:
-        seq = await append(lease, token, records, **options)
-        for kind, point in ((ModelReplied, "after_reply"), (ToolFinished, "after_result")):
-            if any(isinstance(record, kind) for record in records):
+        kinds = {type(record) for record in records}
+        for kind, point in ((Refused, "before_refusal"), (Nudged, "before_nudge")):
+            if kind in kinds:
                 die_at(point, lease.job, lease.leg)
-        return seq
+        appended = await append(lease, token, records, **options)
+        for kind, point in _AFTER:
+            if kind in kinds:
+                die_at(point, lease.job, lease.leg)
+        return appended
 
     jobs.claim, jobs.append = killing_claim, killing_append
-    for name in ("transfer", "finish"):
-        setattr(jobs, name, _round(getattr(jobs, name)))
+    for name, what in (("transfer", "commit"), ("finish", "commit"), ("suspend", "give_back")):
+        setattr(jobs, name, _round(getattr(jobs, name), what))
 
 
-def _round(commit: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+_AFTER: tuple[tuple[type[Record], str], ...] = (
+    (ModelReplied, "after_reply"),
+    (ToolFinished, "after_result"),
+    (Refused, "after_refusal"),
+    (Nudged, "after_nudge"),
+)
+
+
+def _round(commit: Callable[..., Awaitable[Any]], what: str) -> Callable[..., Awaitable[Any]]:
     async def killing_commit(lease: Lease, *args: Any, **options: Any) -> Any:
-        die_at("before_commit", lease.job, lease.leg)
+        if what == "commit":
+            await give_back(lease.job, lease.leg)
+        die_at(f"before_{what}", lease.job, lease.leg)
         verdict = await commit(lease, *args, **options)
-        die_at("after_commit", lease.job, lease.leg)
+        die_at(f"after_{what}", lease.job, lease.leg)
         return verdict
 
     return killing_commit

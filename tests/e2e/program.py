@@ -14,6 +14,8 @@ import psutil
 
 from tests.warm import end_with_parent
 
+PATIENCE_S = 60.0
+"""How long a test waits for what is to come in a moment: so much only where it does not come, or a machine is busy."""
 EKIDEN = [sys.executable, "-m", "ekiden.dispatcher"]
 SLOW_SCRIPT = """
 agents:
@@ -30,7 +32,7 @@ agents:
 """
 
 
-def wait_until(condition: Callable[[], object], within_s: float = 20.0, what: str = "") -> None:
+def wait_until(condition: Callable[[], object], within_s: float = PATIENCE_S, what: str = "") -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what or condition}"
@@ -48,7 +50,7 @@ class Running:
     def output(self) -> str:
         return self.log.read_text("utf-8", "replace")
 
-    def wait_for(self, text: str, within_s: float = 20.0) -> None:
+    def wait_for(self, text: str, within_s: float = PATIENCE_S) -> None:
         def is_there() -> bool:
             if text in self.output:
                 return True
@@ -60,7 +62,7 @@ class Running:
             assert time.monotonic() < deadline, f"did not say {text!r}: {self.output}"
             time.sleep(0.02)
 
-    def ends(self, within_s: float = 20.0) -> int:
+    def ends(self, within_s: float = PATIENCE_S) -> int:
         return self.process.wait(within_s)
 
     def interrupt(self) -> None:
@@ -89,7 +91,7 @@ class Program:
             input=stdin,
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
 
@@ -134,7 +136,7 @@ class Program:
                 continue
         return found
 
-    def wait_until_gone(self, within_s: float = 10.0) -> None:
+    def wait_until_gone(self, within_s: float = PATIENCE_S) -> None:
         wait_until(lambda: not self.processes(), within_s, f"still running: {self.processes()}")
 
     def end_all(self) -> None:

@@ -12,7 +12,7 @@ import termios
 import time
 from typing import Self
 
-from tests.e2e.program import EKIDEN, Program
+from tests.e2e.program import EKIDEN, PATIENCE_S, Program
 from tests.warm import take_terminal
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
@@ -46,7 +46,7 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
-    def interrupt(self, within_s: float = 20.0) -> int:
+    def interrupt(self, within_s: float = PATIENCE_S) -> int:
         """Press Ctrl-C until the program ends, as people do, and return its exit code.
 
         Python reads a line in C: a Ctrl-C that comes after the question and before that read waits for the next key.
@@ -58,14 +58,14 @@ class Terminal:
                 return self.ends(1.0)
         raise AssertionError(f"it did not end at Ctrl-C: {self.text}")
 
-    def wait_for(self, text: str, within_s: float = 20.0) -> None:
+    def wait_for(self, text: str, within_s: float = PATIENCE_S) -> None:
         """Return when ``text`` was written, behind what was waited for before."""
         deadline = time.monotonic() + within_s
         while (place := self.text.find(text, self._read_upto)) < 0:
             assert self._read(deadline), f"did not write {text!r}: {self.text}"
         self._read_upto = place + len(text)
 
-    def ends(self, within_s: float = 20.0) -> int:
+    def ends(self, within_s: float = PATIENCE_S) -> int:
         deadline = time.monotonic() + within_s
         while self._read(deadline):
             pass

@@ -18,7 +18,7 @@ from ekiden.shared.embedded import attach
 from ekiden.shared.records import LegStarted, LegSuspended
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import open_stores
-from tests.integration.celery_worker import eventually
+from tests.integration.celery_worker import DEADLINE_S, eventually
 from tests.integration.team import Team, over
 
 AGENT = "---\nname: {name}\ndescription: {name}\ntools: '*'\n---\nWork.\n"
@@ -54,7 +54,7 @@ def alone(team: Team) -> Iterator[tuple[ChildProcess, str, int]]:
     async def condemned(client: Client) -> str:
         job = await client.submit("go", agent="lingering")
         stores = open_stores(team.url)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             while not await stores.client.llen("ekiden.agent.lingering"):  # noqa: ASYNC110  # the router's doing
                 await asyncio.sleep(0.01)
         await stores.client.hset(keys.job(job), "attempts", 2)
@@ -67,7 +67,7 @@ def alone(team: Team) -> Iterator[tuple[ChildProcess, str, int]]:
     command = [sys.executable, "-m", "ekiden.dispatcher", "worker", *options]
     worker = start_child(command, env=env, log=team.folder / "people.log")
     try:
-        eventually(lambda: started_by(team, job), "it runs alone", 20)
+        eventually(lambda: started_by(team, job), "it runs alone")
         yield worker, job, started_by(team, job)
     finally:
         worker.stop(0)
@@ -93,14 +93,14 @@ def test_a_process_in_quarantine_has_its_workers_settings_and_ends_with_it_when_
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         assert f"EKIDEN_WORKSPACE_ROOT={team.folder}".encode() in environment
         os.kill(worker.pid, signal.SIGKILL)
-        eventually(lambda: is_gone(pid), "the process ends with its parent", 5)
+        eventually(lambda: is_gone(pid), "the process ends with its parent", 20)
 
 
 def test_a_leg_in_quarantine_is_cancelled_within_a_second(team: Team) -> None:
     with alone(team) as (_, job, pid):
         began = time.monotonic()
         assert team.ask(lambda client: client.cancel(job)) == "flagged"
-        eventually(lambda: team.ask(lambda client: client.job(job)).status == "cancelled", "it is cancelled", 5)
+        eventually(lambda: team.ask(lambda client: client.job(job)).status == "cancelled", "it is cancelled")
         assert time.monotonic() - began < 1.0
         assert not is_gone(pid), "it waits for the next leg"
 
@@ -108,13 +108,14 @@ def test_a_leg_in_quarantine_is_cancelled_within_a_second(team: Team) -> None:
 def test_a_leg_in_quarantine_is_given_back_when_its_worker_stops(team: Team) -> None:
     with alone(team) as (worker, job, pid):
         os.kill(worker.pid, signal.SIGQUIT)  # a cold stop
-        eventually(lambda: is_gone(pid), "the process ends", 8)
+        eventually(lambda: is_gone(pid), "the process ends", 20)
         [paused] = [
             entry.record
             for entry in team.ask(lambda client: client.entries(job))
             if isinstance(entry.record, LegSuspended)
         ]
         assert paused.detail == "worker stopping"
+        assert "Fatal Python error" not in (team.folder / "people.log").read_text()
         assert team.ask(lambda client: client.job(job)).attempts == 2, "to stop is no failed attempt"
 
 
@@ -132,7 +133,7 @@ def test_a_poisonous_leg_dies_alone_and_every_neighbour_finishes(
             with capsys.disabled():
                 print(f"\n{NEIGHBOURS} neighbours done after {time.monotonic() - began:.1f} s, {team.deaths}")
             assert {view.result for view in views} == {"fine"}
-            [dead] = await over(client, [poison], 30)
+            [dead] = await over(client, [poison], DEADLINE_S)
             assert (dead.status, dead.attempts) == ("dead", 5)
             assert team.deaths == {"worker": 3}, "once with progress, twice without; then it took nobody along"
 
@@ -143,7 +144,7 @@ def test_a_poisonous_leg_dies_alone_and_every_neighbour_finishes(
 
             (team.folder / "p").touch()
             await client.retry(poison)
-            [view] = await over(client, [poison], 20)
+            [view] = await over(client, [poison], DEADLINE_S)
             assert (view.status, view.result) == ("done", "survived")
 
     asyncio.run(scenario())

@@ -18,14 +18,14 @@ from ekiden.shared.embedded import attach
 from ekiden.shared.ids import session_id_for
 from ekiden.shared.messages import ToolResult
 from ekiden.shared.records import Entry, HandedOff, ToolFinished
-from tests.e2e.kill_app import POINTS, ROUTING_POINTS
+from tests.e2e.kill_app import GIVE_BACK_POINTS, NUDGE_POINTS, POINTS, REFUSAL_POINTS, ROUTING_POINTS
 from tests.invariants import faults_of_journal
 
 AGENT = """---
 name: {name}
 description: {name}
 tools: "*"
-{handoffs}---
+{ends}---
 Work.
 """
 SCRIPT = """
@@ -33,12 +33,24 @@ agents:
   first:
     - name: work
       call: [{tool: pay, args: {amount: 1}}, {tool: print_receipt, args: {amount: 1}}]
+    - {name: stray, call: [{tool: transfer_to_nobody, args: {reason: whoever that is}}]}
     - {name: hand, call: [{tool: transfer_to_second, args: {reason: my part is done}}]}
   second:
+    - name: end
+      when: {user: is not finished yet}
+      call: [{tool: complete_task, args: {result: all done}}]
     - name: work
       call: [{tool: pay, args: {amount: 2}}, {tool: print_receipt, args: {amount: 2}}]
-    - {name: end, say: all done}
+    - {name: say, say: all done}
 """
+ASKED_AGAIN = {
+    "in_model": 0,
+    "before_refusal": 1,
+    "before_nudge": 1,
+    "before_commit": 2,
+    "before_give_back": 2,
+}
+"""Which turn's model is asked a second time, by point: its reply was not in the journal yet."""
 RESUMED_WITHIN_S = 10.0
 
 
@@ -81,6 +93,8 @@ class Team:
             "EKIDEN_AGENTS_DIR": f'["{folder / "agents"}"]',
             "EKIDEN_SCRIPTS_DIR": str(folder / "scripts"),
             "EKIDEN_QUARANTINE_FROM": "4",
+            "EKIDEN_DRAIN_S": "0",
+            "EKIDEN_LEASE_S": "3",
             "HOME": str(folder),
             "KILL_PLANS": str(self.plans),
             "EFFECTS_URL": f"http://127.0.0.1:{effects.server_port}",
@@ -133,8 +147,8 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     folder = tmp_path_factory.mktemp("kills")
     for name in ("agents", "scripts", "plans"):
         (folder / name).mkdir()
-    (folder / "agents" / "first.md").write_text(AGENT.format(name="first", handoffs="handoffs: [{to: second}]\n"))
-    (folder / "agents" / "second.md").write_text(AGENT.format(name="second", handoffs=""))
+    (folder / "agents" / "first.md").write_text(AGENT.format(name="first", ends="handoffs: [{to: second}]\n"))
+    (folder / "agents" / "second.md").write_text(AGENT.format(name="second", ends="complete_task: true\n"))
     (folder / "scripts" / "script.yaml").write_text(SCRIPT)
     effects = Effects()
     threading.Thread(target=effects.serve_forever, daemon=True).start()
@@ -181,7 +195,11 @@ async def run_job(team: Team, name: str, leg: int, point: str) -> tuple[str, lis
         return job, await client.entries(job), took
 
 
-CASES = [(0, point) for point in ROUTING_POINTS] + [(leg, point) for leg in (1, 2) for point in POINTS]
+CASES = [
+    *((0, point) for point in ROUTING_POINTS),
+    *((1, point) for point in (*POINTS, *REFUSAL_POINTS, *GIVE_BACK_POINTS)),
+    *((2, point) for point in (*POINTS, *NUDGE_POINTS)),
+]
 
 
 @pytest.mark.parametrize(("leg", "point"), CASES)
@@ -203,6 +221,7 @@ def check_effects(effects: Effects, job: str, results: list[ToolResult], leg: in
     told_unknown = [result for result in results if result.content.startswith("Outcome unknown")]
     assert len(told_unknown) == (1 if point == "in_plain_tool" else 0)
     repeated = {key for key, times in asked.items() if times > 1}
-    assert repeated <= ({f"{job}:{leg}:0"} if point == "in_model" else set()), "a recorded reply is never asked again"
+    turn = ASKED_AGAIN.get(point) if leg else None
+    assert repeated == (set() if turn is None else {f"{job}:{leg}:{turn}"}), "a recorded reply is never asked again"
     if point != "in_idempotent_tool":
         assert set(paid.values()) == {1}, "a finished tool call never runs again"

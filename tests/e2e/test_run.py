@@ -50,7 +50,7 @@ def test_the_demo_goes_from_debugger_to_fixer_to_reviewer_and_repairs_the_projec
     last_line = done.stdout.rstrip().splitlines()[-1]
     assert re.fullmatch(r"user → debugger → code-fixer → reviewer · [\d.]+ s · \d+ tokens · job \S+\.1", last_line)
     [said_once] = done.stderr.splitlines()
-    assert "nothing confines it" in said_once
+    assert "says what confines it" in said_once
     assert "\x1b" not in done.stdout
     folder = re.search(r"The demo project is in (.*)", done.stdout)
     assert folder is not None

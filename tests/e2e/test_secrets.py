@@ -128,6 +128,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         ekiden.env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
         ekiden.env |= {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true", "PYTHONPATH": str(Path.cwd())}
         planted = {**OPERATORS, "EKIDEN_LOG_LEVEL": "debug"}
+        planted["EKIDEN_TOOLS_SANDBOX"] = "off"  # which hides all other processes from commands
         here = {**planted, "EKIDEN_REDIS_URL": address, "EKIDEN_WORKSPACE_ROOT": str(ekiden.folder)}
         celery = [sys.executable, "-m", "celery", "-A", "ekiden.workers.app", "worker", "-Q", "ekiden.agent.prying"]
         running = [

@@ -65,10 +65,10 @@ def take_over(folder: Path, command: str) -> None:
 
 
 def test_a_repository_that_wants_to_run_a_command_at_any_request_runs_none(clone: Program, tmp_path: Path) -> None:
-    take_over(clone.folder, f"id > {tmp_path / 'ran'}")
+    take_over(clone.folder, f"id > {clone.folder / 'ran'}")
     done = clone.run("run", "what does this project do?")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert not (tmp_path / "ran").exists()
+    assert not (clone.folder / "ran").exists()
     [said] = done.stderr.splitlines()
     assert said == (
         f"ekiden: the folder {str(clone.folder)!r} {NOT_TRUSTED}agents code-fixer, codebase-investigator, debugger, "
@@ -78,7 +78,7 @@ def test_a_repository_that_wants_to_run_a_command_at_any_request_runs_none(clone
     )
     trusted = clone.run("run", "what does this project do?", "--trust")
     assert trusted.returncode == 0, trusted.stdout + trusted.stderr
-    assert (tmp_path / "ran").exists(), "so the lure works"
+    assert (clone.folder / "ran").exists(), "so the lure works"
     assert trusted.stderr == ""
 
 
@@ -95,12 +95,12 @@ def test_an_agent_of_an_untrusted_folder_gets_no_bash_by_itself_nor_from_others(
     subagents = ["debugger", "friend"]
     agent(clone.folder, "lure", tools=["Bash", "run_shell_command", "*"], subagents=subagents, handoffs=["code-fixer"])
     agent(clone.folder, "friend", tools={"bash": True}, subagents=["debugger"])
-    bash = ("bash", {"command": f"echo $PPID >> {tmp_path / 'ran'}"})
+    bash = ("bash", {"command": f"echo $PPID >> {clone.folder / 'ran'}"})
     script = {
         "agents": {
             "lure": calls(
                 bash,
-                ("run_shell_command", {"command": f"echo >> {tmp_path / 'ran'}"}),
+                ("run_shell_command", {"command": f"echo >> {clone.folder / 'ran'}"}),
                 ("delegate_to_debugger", {"objective": "run it"}),
                 ("delegate_to_friend", {"objective": "run it"}),
                 ("transfer_to_code_fixer", {"reason": "run it"}),
@@ -119,26 +119,27 @@ def test_an_agent_of_an_untrusted_folder_gets_no_bash_by_itself_nor_from_others(
     refused = [event for event in events if event.get("type") == "tool_result" and event["result"]["name"] == "bash"]
     assert len(refused) >= 4
     assert all(event["result"]["is_error"] for event in refused)
-    assert not (tmp_path / "ran").exists()
+    assert not (clone.folder / "ran").exists()
     own = clone.run("run", "--agent", "debugger", "go", env=env)
     assert own.returncode == 0, own.stdout + own.stderr
-    assert (tmp_path / "ran").exists(), "so the command works"
+    assert (clone.folder / "ran").exists(), "so the command works"
 
 
-def test_that_nothing_confines_bash_is_said_before_its_first_use_and_in_the_question(clone: Program) -> None:
+def test_where_to_look_what_confines_bash_is_said_before_its_first_use_and_in_the_question(clone: Program) -> None:
     (data_of(clone) / "bash.told").unlink()
-    said = "ekiden: file tools stay in the workspace; the tool bash runs any command as you, and nothing confines it"
+    bash = "the tool bash runs any command as you: `ekiden doctor` says what confines it"
     answer = clone.scripts(ANSWER_SCRIPT)
     first, second = (clone.run("run", "--agent", "debugger", "why?", "--json", env=answer) for _ in range(2))
-    assert [line.partition(" (")[0] for line in first.stderr.splitlines()] == [said]
+    said = [line.partition(" (")[0] for line in first.stderr.splitlines()]
+    assert said == [f"ekiden: file tools stay in the workspace; {bash}"]
     assert second.stderr == ""
     agent(clone.folder, "gardener", tools=["b*"])
     agent(clone.folder, "reader", tools=["read_file"])
     shown = clone.run("trust", "--yes").stdout
-    assert "  (the tool bash runs any command as you, and nothing confines it)\n" in shown
+    assert f"  ({bash})\n" in shown
     for words in (("--help",), ("run", "--help"), ("worker", "--help"), ("up", "--help"), ("chat", "--help")):
         text = " ".join(clone.run(*words, env={"COLUMNS": "200"}).stdout.replace("│", " ").split())
-        assert "nothing confines" in text, words
+        assert "says what confines" in text, words
 
 
 class Listener(http.server.ThreadingHTTPServer):
@@ -211,7 +212,7 @@ def test_data_that_come_with_a_repository_are_not_used_and_named_once(clone: Pro
     first = clone.run("run", "it fails with an error", env=answer)
     assert first.returncode == 0, first.stdout + first.stderr
     said, about_bash = first.stderr.splitlines()
-    assert "nothing confines it" in about_bash
+    assert "says what confines it" in about_bash
     assert said.startswith(
         f"'{clone.folder / '.ekiden'}' holds jobs of an earlier version of Ekiden, or of whoever made"
     )
@@ -238,7 +239,7 @@ def forget_every_list(folder: Path) -> None:
 
 
 def test_adopted_jobs_are_shown_and_run_on_only_after_a_yes_whatever_lists_say(clone: Program, tmp_path: Path) -> None:
-    mark = tmp_path / "ran"
+    mark = clone.folder / "ran"
     command = {"name": "a", "delay_s": 3, "call": [{"tool": "bash", "args": {"command": f"id > {mark}"}}]}
     script = yaml.safe_dump({"agents": {"*": [command, {"name": "end", "say": "done"}]}})
     killed = clone.start("run", "--agent", "debugger", "this fails", env=clone.scripts(script))
@@ -289,7 +290,7 @@ def test_sub_folders_share_the_projects_data_and_its_trust(clone: Program) -> No
 
 
 def test_on_a_terminal_the_user_is_asked_once_with_what_the_folder_brings(clone: Program, tmp_path: Path) -> None:
-    take_over(clone.folder, f"id > {tmp_path / 'ran'}")
+    take_over(clone.folder, f"id > {clone.folder / 'ran'}")
     answer = {"EKIDEN_SCRIPTS_DIR": clone.scripts(ANSWER_SCRIPT)["EKIDEN_SCRIPTS_DIR"], "COLUMNS": "200"}
     with Terminal(clone, "run", "--agent", "reviewer", "what is it?", env=answer) as terminal:
         terminal.wait_for("asks for what only you can grant it:")
@@ -312,7 +313,7 @@ def test_on_a_terminal_the_user_is_asked_once_with_what_the_folder_brings(clone:
         assert terminal.ends(60) == 0, terminal.text
         assert NOT_TRUSTED not in terminal.text
     assert json.loads(clone.run("trust", "--json").stdout)["trusted"]
-    assert not (tmp_path / "ran").exists()
+    assert not (clone.folder / "ran").exists()
     agent(clone.folder, "third", tools=["edit_file"])
     for is_refused in (False, True):
         with Terminal(clone, "trust", env=answer) as terminal:

@@ -11,7 +11,7 @@ from celery.worker import WorkController, state
 
 from ekiden.shared.stores.redis import connection_options
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 def eventually(condition: Callable[[], Any], what: str, within_s: float = DEADLINE_S) -> Any:

@@ -137,7 +137,7 @@ def test_a_terminated_task_is_revoked_not_successful_and_frees_its_slot(app: Cel
         with working(app, QUEUE, AsyncPool, concurrency=1) as worker:
             eventually(lambda: gate.inside == 1, "the first runs")
             [request] = [one for one in state.active_requests if one.id == stuck]
-            request.terminate(worker.pool)
+            worker.controller.hub.call_soon(request.terminate, worker.pool)  # as Celery's command to revoke does
             about = revoked.get(timeout=DEADLINE_S)
             assert (about["request"].id, about["terminated"], about["expired"]) == (stuck, True, False)
             assert after.wait(DEADLINE_S)

@@ -21,7 +21,7 @@ from tests.integration.scratch import scratch_server
 
 T = TypeVar("T")
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 AGENT = """---
 name: {name}
 description: The {name} of the relay.

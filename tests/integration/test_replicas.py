@@ -20,7 +20,7 @@ from ekiden.shared.stores.replication import AGAIN_S, AWAY_S, WAIT_S, ReplicaWai
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.integration.replicas import Pair, paired_servers
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")

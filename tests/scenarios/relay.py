@@ -20,6 +20,7 @@ from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
 from ekiden.shared.messages import Message
+from ekiden.shared.policy.engine import Policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Ended, HandedOff, JobRequested, Record, Refused, Retried, ToolFinished
 from ekiden.shared.relay.leases import Leases
@@ -128,6 +129,9 @@ class Story:
         return self.of(Ended)[-1]
 
 
+ASKS_NOBODY = Policy(auto_approve=frozenset({"safe", "low", "medium", "high"}))
+
+
 class _OneModel(Models):
     """Serves every agent with the same model."""
 
@@ -154,6 +158,7 @@ class Relay:
         root: Path | None = None,
         lease_s: float = 30.0,
         after_untrusted: AfterUntrusted = "allow",
+        policy: Policy = ASKS_NOBODY,
     ) -> None:
         self.stores = stores
         self._catalog = catalog
@@ -167,6 +172,7 @@ class Relay:
             workspace_root=root,
             after_untrusted=after_untrusted,
             env=for_tools(os.environ),
+            policy=policy,
             tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
         )
         leases = Leases(lease_s)

@@ -34,8 +34,7 @@ class Leg:
     earlier: list[SessionMessage] = field(default_factory=list)
     context: HandoffContext = field(default_factory=lambda: first_context("abcdefghijklmnop.1"))
 
-    async def record(self, record: Record, *, is_progress: bool) -> None:
-        assert is_progress
+    def hold(self, record: Record) -> None:
         self.records.append(record)
 
 

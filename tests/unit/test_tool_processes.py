@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ekiden.shared import reaper, tool_processes
+from ekiden.shared import tool_processes
 from ekiden.shared.errors import CommandLost
 from ekiden.shared.tool_processes import Process, start
 
@@ -436,13 +436,9 @@ def test_where_nothing_is_adopted_the_group_is_ended(
     ours: tool_processes._Reaper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on macOS."""
-    other = tmp_path / "reaper.py"
-    elsewhere = (
-        "import sys\nsys.platform = 'darwin'\nopen = lambda *_, **__: (_ for _ in ()).throw(FileNotFoundError)\n"
-    )
-    text = Path(reaper.__file__).read_text()
-    other.write_text(text.replace("import contextlib\n", f"{elsewhere}import contextlib\n", 1))
-    monkeypatch.setattr(reaper, "__file__", str(other))
+    elsewhere = "sys.platform = 'darwin'; import builtins; builtins.open = lambda *_, **__: os.stat('/nonexistent'); "
+    run_there = tool_processes._RUN.replace("from ekiden", f"import os, resource, tempfile; {elsewhere}from ekiden", 1)
+    monkeypatch.setattr(tool_processes, "_RUN", run_there)
 
     async def scenario() -> None:
         code = "import subprocess; print(subprocess.Popen(['sleep', '300'], stdout=2).pid, flush=True)"

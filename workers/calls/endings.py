@@ -41,7 +41,7 @@ class CompletionCalls(CallKind):
         if changes := self._completion.variables(self._completion.answer(call).output):
             records.append(StateChanged(leg=leg, changes=changes, by=call.name))
         result = ToolResult(call_id=call.id, name=call.name, content=COMPLETED)
-        await self._leg.record(*records, ToolFinished(leg=leg, result=result), is_progress=True)
+        self._leg.hold(*records, ToolFinished(leg=leg, result=result))
 
 
 class TransferCalls(CallKind):
@@ -79,7 +79,7 @@ class TransferCalls(CallKind):
             await self._leg.record(Refused(leg=leg, call_id=call.id, name=call.name, code=code, message=why))
             return None
         if transfer.note:
-            await self._leg.record(Noticed(leg=leg, text=transfer.note))
+            self._leg.hold(Noticed(leg=leg, text=transfer.note))
         return transfer
 
     def _with_all_offered(self, why: str) -> str:

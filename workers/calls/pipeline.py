@@ -1,5 +1,7 @@
 """The calls of a turn, from the first to the one that ends the leg."""
 
+from collections.abc import Iterable
+
 from ekiden.shared.messages import ToolCall, error_result
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.relay.leg import Leg
@@ -47,6 +49,10 @@ class Calls:
             if calls and (end := await kind.answer(calls)) is not None:
                 return end
         return self._approvals.suspension()
+
+    def only_end(self, calls: Iterable[ToolCall]) -> bool:
+        """Tell whether none of a turn's ``calls`` does more than end the leg; so it is where there are none."""
+        return all(self._kind_of(call).ends_leg for call in calls)
 
     def _kind_of(self, call: ToolCall) -> CallKind:
         return next((kind for kind in self._kinds if kind.takes(call)), self._tools)

@@ -33,6 +33,7 @@ from ekiden.shared.stores.views import ToolView
 from ekiden.shared.tool_processes import Lifetime
 from ekiden.shared.variables import problem_of
 from ekiden.shared.version import VERSION
+from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.parsing import Parse, by_model, by_schema
 from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.running import Outputs, Running
@@ -95,6 +96,10 @@ class ToolContext:
     """Where artifacts, and what is too long for a model, are kept; None: nowhere."""
     running: Running = field(default_factory=Running)
     """What the call shares with whoever runs it."""
+    sandbox: Sandbox = OFF
+    """What confines the programs that the tool starts."""
+    network: bool | None = None
+    """Whether these may reach a network: the agent's file says so, and those of all who delegated the job to it."""
 
     @property
     def cancelled(self) -> bool:
@@ -172,6 +177,8 @@ class Tool:
     """Of its result, what a model is given at once; the rest is kept, and read in pages."""
     full_name: str = ""
     """What files and rules call it, where models need another name: ``mcp.<server>.<tool>``."""
+    starts_commands: bool = False
+    """Starts programs that a model names: not offered where ``tools.sandbox`` requires a sandbox and there is none."""
 
     @property
     def name(self) -> str:
@@ -219,6 +226,7 @@ class Options(TypedDict, total=False):
     risk: Risk | None
     timeout_s: float | None
     max_chars: int
+    starts_commands: bool
 
 
 @overload

@@ -2,8 +2,8 @@
 
 Closed is what holds the words of others: the data of Ekiden's servers and its state folder, the user's settings, and
 the kernel's files. Read-only are the places from which some program takes commands, or orders for an assistant, without
-being asked: whoever writes there runs them later, as somebody else. Both hold for the file tools; nothing confines
-``bash``.
+being asked: whoever writes there runs them later, as somebody else. Both hold for the file tools, and for commands as
+far as their sandbox can (``command_place.py``).
 """
 
 import os
@@ -20,7 +20,7 @@ from ekiden.shared.project_folders import cache_folder, state_folder
 from ekiden.shared.server_supervisor import KEEPER_LOCK
 from ekiden.shared.settings_files import global_file
 
-__all__ = ["BUILTIN_PLACES", "DATA_MARKS", "Protected", "closed_in", "is_closed"]
+__all__ = ["BUILTIN_PLACES", "DATA_MARKS", "Protected", "closed_below", "closed_in", "is_closed"]
 
 DATA_MARKS = frozenset({KEEPER_LOCK, "appendonlydir"})
 """What makes a folder one of a server's data: those of the embedded mode, or of a Redis whose jobs are everybody's."""
@@ -114,6 +114,11 @@ def is_closed(real: Path, root: Path) -> bool:
 def closed_in(folder: Path, root: Path) -> set[str]:
     """Return the names in a folder, which is not closed itself, that are; beside those that ``DATA_MARKS`` tell."""
     return {top.name for top in _closed(root) if top.parent == folder}
+
+
+def closed_below(root: Path) -> list[Path]:
+    """Return what below the workspace ``root`` is Ekiden's or the user's own and closed, as far as it exists."""
+    return [top for top in _closed(root) if top not in _KERNEL and top.is_relative_to(root) and top.exists()]
 
 
 def _closed(root: Path) -> list[Path]:

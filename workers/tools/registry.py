@@ -45,6 +45,10 @@ class Registry:
             raise ConfigurationError(f"two tools are named {tool.name!r}: rename one, or register it once")
         self._tools[tool.name] = tool
 
+    def remove(self, name: str) -> None:
+        """Go without the tool of this name."""
+        del self._tools[name]
+
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name, or None."""
         return self._tools.get(name)

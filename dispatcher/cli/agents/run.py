@@ -9,10 +9,12 @@ import typer
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.options import (
+    Approve,
     AsJson,
     Continue,
     DataDir,
     Deadline,
+    NonInteractive,
     Outage,
     Redis,
     Session,
@@ -23,6 +25,7 @@ from ekiden.dispatcher.cli.options import (
 )
 from ekiden.dispatcher.cli.running.chat import chat_anywhere
 from ekiden.dispatcher.cli.running.embedded import run_here
+from ekiden.dispatcher.cli.running.preapproval import Preapproval
 from ekiden.dispatcher.cli.running.remote import run_elsewhere
 from ekiden.dispatcher.cli.running.repl import Chat
 from ekiden.dispatcher.cli.running.request import Workspace, deadline_of, prompt_of, user_name
@@ -48,6 +51,8 @@ def run(
     user: User = None,
     state: State = None,
     deadline: Deadline = None,
+    approve: Approve = None,
+    non_interactive: NonInteractive = None,
     unfinished: Annotated[
         UnfinishedChoice | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
@@ -64,18 +69,27 @@ def run(
     """Run one agent: once with -p, else as a chat. Its sessions are its own: --continue finds the newest."""
     if prompt is not None and interactive:
         raise InvalidRequest("-p and -i exclude each other: ask once, or talk")
+    preapproval = Preapproval.of(approve, non_interactive)
     settle_trust(trust, cwd)
     session_choice = SessionChoice(user_name(user), session, is_continued)
-    display = DisplayOptions(as_json, thoughts, outage_s=timeout)
+    display = DisplayOptions(as_json, thoughts, outage_s=timeout, asks_people=non_interactive is None, leaves=True)
     folders = [*(ctx.obj or []), *(agents_dir or [])]
     deadline_s, variables = deadline_of(deadline), variables_of(state)
     if prompt is not None:
-        asked = CliRequest(prompt_of(prompt), session_choice, name, cwd, deadline_s=deadline_s, state=variables)
+        asked = CliRequest(
+            prompt_of(prompt),
+            session_choice,
+            name,
+            cwd,
+            deadline_s=deadline_s,
+            state=variables,
+            preapproval=preapproval,
+        )
         raise typer.Exit(_run_once(asked, display, folders, redis, data_dir, unfinished))
     if as_json:
         raise InvalidRequest("--json is for -p: a chat is for people")
 
-    chat = Chat(session_choice, name, cwd, deadline_s, display, variables)
+    chat = Chat(session_choice, name, cwd, deadline_s, display, variables, preapproval)
     raise typer.Exit(chat_anywhere(chat, redis, data_dir, unfinished=unfinished, agents_dirs=folders))
 
 

@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from ekiden.dispatcher.cli.options import (
+    Approve,
     Continue,
     DataDir,
     Deadline,
+    NonInteractive,
     Outage,
     Redis,
     Session,
@@ -19,6 +21,7 @@ from ekiden.dispatcher.cli.options import (
     User,
 )
 from ekiden.dispatcher.cli.running.chat import chat_anywhere
+from ekiden.dispatcher.cli.running.preapproval import Preapproval
 from ekiden.dispatcher.cli.running.repl import Chat
 from ekiden.dispatcher.cli.running.request import deadline_of, user_name
 from ekiden.dispatcher.cli.running.submission import SessionChoice
@@ -38,7 +41,7 @@ def chat(
     cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
     workspace_root: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="File tools never leave this folder; nothing confines bash. [--cwd]"),
+        typer.Option(metavar="DIR", help="File tools never leave this folder; doctor says what confines bash. [--cwd]"),
     ] = None,
     session: Session = None,
     is_continued: Continue = False,
@@ -46,6 +49,8 @@ def chat(
     user: User = None,
     state: State = None,
     deadline: Deadline = None,
+    approve: Approve = None,
+    non_interactive: NonInteractive = None,
     unfinished: Annotated[
         UnfinishedChoice | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
@@ -56,8 +61,9 @@ def chat(
     data_dir: DataDir = None,
 ) -> None:
     """Talk to the agents: every line is a request of the same session. Reads lines where there is no terminal."""
+    preapproval = Preapproval.of(approve, non_interactive)
     settle_trust(trust, cwd)
     session_choice = SessionChoice(user_name(user), session, is_continued, session_policy)
-    display = DisplayOptions(thoughts=thoughts, outage_s=timeout)
-    asked = Chat(session_choice, agent, cwd, deadline_of(deadline), display, variables_of(state))
+    display = DisplayOptions(thoughts=thoughts, outage_s=timeout, asks_people=non_interactive is None, leaves=True)
+    asked = Chat(session_choice, agent, cwd, deadline_of(deadline), display, variables_of(state), preapproval)
     raise typer.Exit(chat_anywhere(asked, redis, data_dir, workspace_root=workspace_root, unfinished=unfinished))

@@ -14,7 +14,7 @@ from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.redaction import MASK, Redactor, redact, redact_all
 from ekiden.shared.setting_names import ABSOLUTE
-from ekiden.shared.settings import Settings, key_of, load_settings, origins, require_absolute
+from ekiden.shared.settings import Settings, key_of, load_settings, origins, require_absolute, values_in_force
 from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
 from ekiden.shared.storable import read_json
 from ekiden.shared.terminal_text import note, say
@@ -146,7 +146,7 @@ def _checked(name: str, value: str) -> Any:
     except ValueError:
         parsed = value
     try:
-        Settings(**{name: parsed})
+        Settings(**values_in_force({name: parsed}))
     except ValidationError as error:  # of this setting, or of others that are wrong already
         for problem in error.errors(include_url=False):
             if problem["loc"][0] == name:

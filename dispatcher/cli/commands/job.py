@@ -1,21 +1,22 @@
 """``ekiden job …``: one job, seen from every side. Ids may be cut short where they are unique."""
 
 import asyncio  # 30 ms that `ekiden --help` does without
-import dataclasses
 import json
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.connection import configured, connected
 from ekiden.dispatcher.cli.exit_codes import exit_code_of
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
 from ekiden.dispatcher.cli.running.request import deadline_of
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.approvals import approval_line
 from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
 from ekiden.dispatcher.cli.views.jobs import fields_of, rows_of
 from ekiden.dispatcher.cli.views.json_lines import event_schema
@@ -26,6 +27,7 @@ from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
+from ekiden.shared.approvals import ApprovalView, approval_json
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.stores.views import JobView
 from ekiden.shared.terminal_text import note, say
@@ -42,17 +44,19 @@ T = TypeVar("T")
 def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
-    async def views() -> tuple[JobView, list[JobView]]:
+    async def views() -> tuple[JobView, list[JobView], list[ApprovalView]]:
         async with _job(job, redis, data_dir) as (client, job_id):
-            return await client.job(job_id), await client.children(job_id)
+            asked = await client.approvals(job=job_id, waiting=False)
+            return await client.job(job_id), await client.children(job_id), asked
 
-    view, children = _run(views())
+    view, children, asked = _run(views())
     if as_json:
         below = [{"id": one.id, "agent": one.agent, "status": one.status} for one in children]
-        say(json.dumps({**fields_of(view), "children": below}, ensure_ascii=False))
+        approvals = [json.loads(approval_json(one)) for one in asked]
+        say(json.dumps({**fields_of(view), "children": below, "approvals": approvals}, ensure_ascii=False))
         return
 
-    Output().line("\n".join(rows_of(view, children)))
+    Output().line("\n".join([*rows_of(view, children), *map(approval_line, asked)]))
 
 
 @app.command()
@@ -66,7 +70,7 @@ def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Data
             raise InvalidRequest(
                 f"job {found.id} has not ended ({found.status}): `ekiden job follow {found.id}` shows it"
             )
-        return dataclasses.asdict(found)
+        return asdict(found)
 
     found = _run(view())
     status, reason = str(found["status"]), str(found["reason"])
@@ -128,7 +132,9 @@ def retry(
     data_dir: DataDir = None,
 ) -> None:
     """Let a job that failed or died go on behind the last step that it recorded."""
-    raise typer.Exit(_run(_retry(job, redis, data_dir, DisplayOptions(as_json), deadline_of(deadline), follow=follow)))
+    raise typer.Exit(
+        _run(_retry(job, redis, data_dir, DisplayOptions(as_json, leaves=True), deadline_of(deadline), follow=follow))
+    )
 
 
 @app.command()
@@ -190,13 +196,15 @@ async def _show(prefix: str, redis: str | None, data_dir: Path | None, display: 
 
 
 async def _follow(prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:
+    display = replace(display, is_local=configured(redis, data_dir)[0] is None)
     async with _job(prefix, redis, data_dir) as (client, job_id):
-        return await watch_to_end(display.follower(client, job_id), may_ask=display.may_ask)
+        return await watch_to_end(display.follower(client, job_id), display)
 
 
 async def _retry(
     prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions, deadline_s: float, *, follow: bool
 ) -> int:
+    display = replace(display, is_local=configured(redis, data_dir)[0] is None)
     async with _job(prefix, redis, data_dir) as (client, job_id):
         ended = len(await client.entries(job_id))
         try:
@@ -206,6 +214,6 @@ async def _retry(
                 say(json.dumps({"job": job_id, "confirmed": False}))
             raise
         if follow:
-            return await watch_to_end(display.follower(client, job_id, after=ended), may_ask=display.may_ask)
+            return await watch_to_end(display.follower(client, job_id, after=ended), display)
     say(json.dumps({"job": job_id}) if display.as_json else f"job {job_id} goes on")
     return 0

@@ -1,5 +1,6 @@
 """``ekiden run``: the whole relay for one request."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -7,10 +8,12 @@ import typer
 
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.options import (
+    Approve,
     AsJson,
     Continue,
     DataDir,
     Deadline,
+    NonInteractive,
     OnBusy,
     Outage,
     Redis,
@@ -25,6 +28,7 @@ from ekiden.dispatcher.cli.options import (
     Verbose,
 )
 from ekiden.dispatcher.cli.running.embedded import run_here
+from ekiden.dispatcher.cli.running.preapproval import DEMO, Preapproval
 from ekiden.dispatcher.cli.running.remote import run_elsewhere
 from ekiden.dispatcher.cli.running.request import (
     DEMO_PROMPT,
@@ -53,7 +57,7 @@ def run(
     strategy: Strategy = None,
     workspace_root: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="File tools never leave this folder; nothing confines bash. [--cwd]"),
+        typer.Option(metavar="DIR", help="File tools never leave this folder; doctor says what confines bash. [--cwd]"),
     ] = None,
     session: Session = None,
     is_continued: Continue = False,
@@ -62,6 +66,8 @@ def run(
     state: State = None,
     on_busy: OnBusy = "queue",
     deadline: Deadline = None,
+    approve: Approve = None,
+    non_interactive: NonInteractive = None,
     unfinished: Annotated[
         UnfinishedChoice | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
@@ -77,7 +83,7 @@ def run(
     """Route a request, hand it from agent to agent, and print the answer.
 
     Starts all it needs and stops it again. With a Redis address, it uses the pools that serve that server.
-    An agent that has the tool bash runs any command as you: nothing confines it.
+    An agent that has the tool bash runs any command as you: `ekiden doctor` says what confines it.
     """
     if demo and (cwd or workspace_root):
         raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")
@@ -85,6 +91,9 @@ def run(
         raise InvalidRequest('nothing to do: say what, as in `ekiden run "the tests fail"`, or try `ekiden run --demo`')
     if prompt is None and demo:
         prompt = DEMO_PROMPT
+    preapproval = Preapproval.of(approve, non_interactive)
+    if demo and approve is None:
+        preapproval = replace(preapproval, risks=DEMO)
     settle_trust(trust, cwd)
     session_choice = SessionChoice(user_name(user), session, is_continued, session_policy)
     asked = None
@@ -96,12 +105,21 @@ def run(
             on_busy=on_busy,
             deadline_s=deadline_of(deadline),
             state=variables_of(state),
+            preapproval=preapproval,
         ).overridden(strategy)
     url, data = configured(redis, data_dir)
     if demo:
         cwd = demo_project()
         say(f"The demo project is in {cwd}", is_error=as_json)
-    display = DisplayOptions(as_json, thoughts, outage_s=timeout, trace=trace and not as_json, verbose=verbose)
+    display = DisplayOptions(
+        as_json,
+        thoughts,
+        outage_s=timeout,
+        trace=trace and not as_json,
+        verbose=verbose,
+        asks_people=non_interactive is None,
+        leaves=True,
+    )
     if url:
         raise typer.Exit(run_elsewhere(asked, cwd, url, display))
     raise typer.Exit(run_here(asked, Workspace.of(cwd, workspace_root), data, display, unfinished=unfinished))

@@ -1,18 +1,21 @@
 """``ekiden submit``: hand a request to pools that run elsewhere."""
 
 import asyncio
-import json
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.connection import configured, connected
 from ekiden.dispatcher.cli.options import (
+    Approve,
     AsJson,
     Continue,
     DataDir,
     Deadline,
+    NonInteractive,
     OnBusy,
     Outage,
     Redis,
@@ -25,20 +28,21 @@ from ekiden.dispatcher.cli.options import (
     User,
     Verbose,
 )
-from ekiden.dispatcher.cli.running.remote import submit_and_follow
+from ekiden.dispatcher.cli.running.plain import print_data, submit_plainly
+from ekiden.dispatcher.cli.running.preapproval import Preapproval
 from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, prompt_of, user_name
 from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.cli.running.variables import variables_of
-from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.client import Client
-from ekiden.dispatcher.journal.follower import Follower, waits_behind
-from ekiden.shared.errors import InvalidRequest, NotConfirmed
-from ekiden.shared.records import Ended, Entry
-from ekiden.shared.stores.views import LivePiece
-from ekiden.shared.terminal_text import note, say
+from ekiden.dispatcher.journal.follower import waits_behind
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.terminal_text import note
 from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["submit"]
+
+_Watching = Callable[[Client], Awaitable[int]]
+"""Submits on a connection, and watches the job to its end; returns the exit code."""
 
 
 def submit(
@@ -55,6 +59,8 @@ def submit(
     state: State = None,
     on_busy: OnBusy = "queue",
     deadline: Deadline = None,
+    approve: Approve = None,
+    non_interactive: NonInteractive = None,
     follow: Annotated[bool, typer.Option("--follow", help="Show the job as it goes on, until it ends.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end and print the answer.")] = False,
     request_id: Annotated[
@@ -71,6 +77,7 @@ def submit(
     """Submit a request and print its job's id."""
     if follow and wait:
         raise InvalidRequest("--follow and --wait exclude each other: leave one out")
+    preapproval = Preapproval.of(approve, non_interactive)
     settle_trust(trust)
     asked = CliRequest(
         prompt_of(prompt),
@@ -81,81 +88,35 @@ def submit(
         deadline_of(deadline),
         request_id,
         state=variables_of(state),
+        preapproval=preapproval,
     ).overridden(strategy)
-    display = DisplayOptions(as_json, thoughts, outage_s=timeout, verbose=verbose)
-    raise typer.Exit(asyncio.run(_submit(asked, display, redis, data_dir, follow=follow, wait=wait)))
+    watching: _Watching | None = None
+    if follow or wait:
+        from ekiden.dispatcher.cli.running.remote import submit_and_follow
+        from ekiden.dispatcher.cli.running.waiting import submit_and_wait
+        from ekiden.dispatcher.cli.running.watch import DisplayOptions
+
+        display = DisplayOptions(
+            as_json,
+            thoughts,
+            outage_s=timeout,
+            verbose=verbose,
+            asks_people=non_interactive is None,
+            leaves=True,
+            is_local=configured(redis, data_dir)[0] is None,
+        )
+        watching = partial(submit_and_follow if follow else submit_and_wait, asked=asked, display=display)
+    raise typer.Exit(asyncio.run(_submit(asked, redis, data_dir, watching, as_json=as_json)))
 
 
 async def _submit(
-    asked: CliRequest, display: DisplayOptions, redis: str | None, data_dir: Path | None, *, follow: bool, wait: bool
+    asked: CliRequest, redis: str | None, data_dir: Path | None, watching: _Watching | None, *, as_json: bool
 ) -> int:
     async with connected(redis, data_dir, may_start=False) as client:
-        if follow:
-            return await submit_and_follow(client, asked, display)
-        try:
-            job = await asked.submit(client, note)
-        except NotConfirmed as error:
-            if display.as_json:
-                _print({"job": error.job, "confirmed": False, "request_id": error.request_id})
-            raise
-        if wait:
-            return await _wait(client, job, display)
+        if watching is not None:
+            return await watching(client)
+        job = await submit_plainly(client, asked, as_json=as_json)
         if (text := await waits_behind(client, job)) is not None:
             note(text)
-    _print({"job": job} if display.as_json else job)
+    print_data({"job": job} if as_json else job)
     return 0
-
-
-async def _wait(client: Client, job: str, display: DisplayOptions) -> int:
-    """Print the answer once there is one; warnings and failures go to standard error."""
-    view = _Quiet()
-    follower = Follower(client, job, view, is_live=False, outage_s=display.outage_s)
-    code = await watch_to_end(follower, may_ask=display.may_ask)
-    if view.end is not None:
-        _print_end(job, view.end, as_json=display.as_json)
-    return code
-
-
-def _print_end(job: str, end: Ended, *, as_json: bool) -> None:
-    if as_json:
-        _print({"job": job, **end.model_dump(mode="json", exclude_none=True, include=_END_FIELDS)})
-    elif end.answer is not None:
-        _print(end.answer)
-    else:
-        note(f"ekiden: job {job} {end.status} ({end.reason}): {end.error or ''}")
-
-
-_END_FIELDS = {"status", "reason", "answer", "error"}
-
-
-class _Quiet:
-    """A view that shows notes only, on standard error, and keeps the end."""
-
-    def __init__(self) -> None:
-        self.end: Ended | None = None
-
-    def show(self, entry: Entry) -> None:
-        """See ``View``."""
-        if isinstance(entry.record, Ended):
-            self.end = entry.record
-
-    def learn(self, entry: Entry) -> None:
-        """See ``View``."""
-
-    def below(self, job: str) -> "_Quiet":
-        """See ``View``."""
-        return _Quiet()
-
-    def live(self, piece: LivePiece) -> None:
-        """See ``View``."""
-
-    def note(self, text: str) -> None:
-        """See ``View``."""
-        note(text)
-
-    def tick(self) -> None:
-        """See ``View``."""
-
-
-def _print(value: object) -> None:
-    say(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -9,12 +9,12 @@ import typer
 
 from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_trust import ProjectTrust, project_trust_of
 from ekiden.shared.terminal_text import say
 from ekiden.shared.trust.notices import take_over
-from ekiden.shared.trust.store import all_remembered, forget, remember
+from ekiden.shared.trust.store import ApprovedCall, all_remembered, forget, remember, remembered
 from ekiden.shared.trust_prompts import listed
 
 __all__ = ["trust"]
@@ -51,10 +51,13 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
         return
     out = Output()
     _show(trust_status, out)
+    _show_approved(project, out)
     if trust_status.lacking:
         is_agreed = _is_agreed(len(trust_status.lacking))
-        said = {"granted" if is_agreed else "refused": trust_status.lacking}
-        remember(project, **said, vouched=is_agreed)
+        if is_agreed:
+            remember(project, granted=trust_status.lacking, vouched=True)
+        else:
+            remember(project, refused=trust_status.lacking, vouched=False)
         trust_status = project_trust_of(project)
     if trust_status.lacking:
         out.line("It is not trusted" if not trust_status.grants.granted else "It is not trusted with what is new")
@@ -78,6 +81,20 @@ def _show(trust_status: ProjectTrust, out: Output) -> None:
         out.line(f"What you granted before cannot be read: {trust_status.grants.problem}")
 
 
+def _show_approved(project: Path, out: Output) -> None:
+    """Show which calls are not asked about in this folder, and what takes that back."""
+    if approved := _approved_in(project):
+        calls = ", ".join(f"{call.tool} ({call.risk})" for call in approved)
+        out.line(f"You approved for all jobs here, until `ekiden trust --revoke`: {calls}")
+
+
+def _approved_in(project: Path) -> list[ApprovedCall]:
+    try:
+        return sorted(remembered(project).approved)
+    except ConfigurationError:  # which is told with the grants
+        return []
+
+
 def _is_agreed(count: int) -> bool:
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to be asked: give --yes to grant it, or --json to look at it")
@@ -99,10 +116,12 @@ def _list(as_json: bool) -> None:
     if as_json:
         for one in found:
             counts = {"granted": len(one.granted), "refused": len(one.refused)}
-            say(json.dumps({"folder": str(one.project), **counts}))
+            say(json.dumps({"folder": str(one.project), **counts, "approved": sorted(one.approved)}))
     elif found:
-        rows = [(str(one.project), str(len(one.granted)), str(len(one.refused))) for one in found]
-        Output().table(("folder", "granted", "refused"), rows)
+        rows = [
+            (str(one.project), *(str(len(said)) for said in (one.granted, one.refused, one.approved))) for one in found
+        ]
+        Output().table(("folder", "granted", "refused", "approved"), rows)
     else:
         Output().line("You were asked about no folder yet")
 
@@ -114,4 +133,5 @@ def _as_json(trust_status: ProjectTrust) -> dict[str, Any]:
         for right in trust_status.wanted
     ]
     fields = {"folder": str(trust_status.project), "trusted": not lacking, "asks": asks}
+    fields["approved"] = _approved_in(trust_status.project)
     return fields | ({"problem": trust_status.grants.problem} if trust_status.grants.problem else {})

@@ -33,7 +33,7 @@ def up(
             "--workspace-root",
             "--cwd",
             metavar="DIR",
-            help="File tools never leave this folder; nothing confines bash.",
+            help="File tools never leave this folder; doctor says what confines bash.",
         ),
     ] = Path(),
     concurrency: Annotated[

@@ -11,6 +11,7 @@ from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
 from ekiden.dispatcher.cli.doctor.plugs import allowed_here
+from ekiden.dispatcher.cli.doctor.sandbox_checks import sandbox_here
 from ekiden.shared.addresses import host_and_port
 from ekiden.shared.errors import ConfigurationError, EkidenError
 from ekiden.shared.llm.models import ModelValues, default_model, usable_models
@@ -36,7 +37,7 @@ async def examine_here() -> list[Finding]:
     settings = load_settings()
     plugs = allowed_here(settings)  # first: models of plug-ins are known then
     findings = [settings_files(), trust(), agent_files(), models(settings, os.environ), *plugs, mcp_servers()]
-    return [*findings, await collector(settings, os.environ)]
+    return [*findings, *await asyncio.gather(sandbox_here(), collector(settings, os.environ))]
 
 
 def settings_files() -> Finding:

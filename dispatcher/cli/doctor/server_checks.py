@@ -10,6 +10,7 @@ from ekiden.dispatcher.cli.connection import configured, server_address
 from ekiden.dispatcher.cli.doctor.durability_checks import losses
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
 from ekiden.dispatcher.cli.doctor.plugs import loaded_there
+from ekiden.dispatcher.cli.doctor.sandbox_checks import sandboxes_there
 from ekiden.dispatcher.cli.views.jobs import local_time
 from ekiden.dispatcher.cli.views.waterfall import duration
 from ekiden.dispatcher.publishing import difference, published_ago
@@ -71,6 +72,7 @@ async def _examine(stores: Stores) -> list[Finding]:
         *queues_served(await stores.pools.queues()),
         *dead_letters(await stores.dead_letters.look()),
         *loaded_there(pools),
+        *sandboxes_there(pools),
         versions(pools),
     ]
 

@@ -32,4 +32,5 @@ def chat_anywhere(
     with embedded_access(data, unfinished) as access, own_pools(access, place, agents_dirs) as stack:
         if access.resumed:
             note(f"{len(access.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them")
-        return run_repl(access.url, stack, replace(chat, cwd=place.folder), lines_here(data / "history"))
+        here = replace(chat, cwd=place.folder, display=replace(chat.display, is_local=True))
+        return run_repl(access.url, stack, here, lines_here(data / "history"))

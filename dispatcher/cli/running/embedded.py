@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
 from ekiden.dispatcher.cli.running.agent_choice import choose_instead
+from ekiden.dispatcher.cli.running.questions import LeftWaiting
 from ekiden.dispatcher.cli.running.remote import submit_and_follow
 from ekiden.dispatcher.cli.running.request import Workspace
 from ekiden.dispatcher.cli.running.submission import CliRequest
@@ -87,6 +88,7 @@ def run_here(
 
     ``asked`` None: only what an earlier command left unfinished.
     """
+    display = replace(display, is_local=True)
     with embedded_access(data_dir, unfinished) as access:
         if asked is None and not access.resumed:
             return 0
@@ -137,8 +139,14 @@ class _Relay:
         stack = self._stack
         watch = asyncio.create_task(stack.watch(lambda: stack.tell_problems(follower.view.note)))
         try:
-            end = await watch_job(follower, watch, may_ask=self._display.may_ask)
+            questions = self._display.questions(follower)
+            end = await watch_job(follower, questions, watch, may_ask=self._display.may_ask)
             return exit_code_of(end.status, end.reason)
+        except LeftWaiting as left:
+            follower.view.note(
+                "the job is kept: once that is answered, `ekiden run --unfinished resume` goes on with it"
+            )
+            return left.code
         except Interrupted as stop:
             follower.view.note("cancelling the job (Ctrl-C again stops at once)")
             await self._cancel(follower, follower.run, _URGENT_S if stop.is_urgent else JOB_S)

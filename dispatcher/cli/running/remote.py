@@ -29,7 +29,7 @@ async def submit_and_follow(client: Client, asked: CliRequest, display: DisplayO
             if display.as_json:
                 display.follower(client, error.job).view.note(str(error))
             raise
-        code = await watch_to_end(display.follower(client, job), may_ask=display.may_ask)
+        code = await watch_to_end(display.follower(client, job), display)
         agent = await choose_instead(client, job, code) if display.may_ask else None
         if agent is None:
             return code

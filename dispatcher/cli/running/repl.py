@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
 from ekiden.dispatcher.cli.running.agent_choice import choose_instead
+from ekiden.dispatcher.cli.running.preapproval import NOTHING_APPROVED, Preapproval
+from ekiden.dispatcher.cli.running.questions import LeftWaiting
 from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_job
 from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, interruptible, is_on_terminal
@@ -48,6 +50,7 @@ class Chat:
     display: DisplayOptions
     state: Mapping[str, Any] = field(default_factory=dict)
     """Session variables that the first message sets."""
+    preapproval: Preapproval = NOTHING_APPROVED
 
 
 def run_repl(url: str, stack: Stack | None, chat: Chat, lines: LineInput) -> int:
@@ -131,7 +134,14 @@ class _Repl:
     async def _ask(self, text: str) -> int:
         """Ask as ``ekiden run`` does; where nobody is found for it, whom the user names."""
         chat = self._chat
-        asked = CliRequest(text, self._session_choice, cwd=chat.cwd, deadline_s=chat.deadline_s, state=self._state)
+        asked = CliRequest(
+            text,
+            self._session_choice,
+            cwd=chat.cwd,
+            deadline_s=chat.deadline_s,
+            state=self._state,
+            preapproval=chat.preapproval,
+        )
         asked = asked.overridden(None).by_default(self._agent)
         while True:
             job = await self._submit(asked)
@@ -160,21 +170,27 @@ class _Repl:
         display = self._chat.display
         view = _ChatView(job, self._out, thoughts=display.thoughts, models=self._models)
         follower = Follower(self._client, job, view, is_served=self._stack is not None, outage_s=display.outage_s)
-        end = await self._see(follower)
-        return INTERRUPTED if end is None else exit_code_of(end.status, end.reason)
+        return await self._see(follower)
 
-    async def _see(self, follower: Follower) -> Ended | None:
-        """Show an answer to its end; None when the user stopped it."""
+    async def _see(self, follower: Follower) -> int:
+        """Show an answer to its end; return its exit code."""
         stack = self._stack
         watch = asyncio.create_task(stack.watch(lambda: stack.tell_problems(self._note))) if stack else None
         try:
-            return await watch_job(follower, watch, may_ask=False)
+            questions = self._chat.display.questions(follower)
+            end = await watch_job(follower, questions, watch, may_ask=False)
+            return exit_code_of(end.status, end.reason)
+        except LeftWaiting as left:
+            if not self._out.is_terminal:  # the next line would wait for people, too
+                raise SystemExit(left.code) from None
+            self._note(f"it waits, and what you say next waits behind it (`ekiden job cancel {follower.job}` ends it)")
+            return left.code
         except Interrupted as stop:
             self._note("stopping the answer")
             await self._stop(follower)
             if not stop.by_user:
                 raise SystemExit(INTERRUPTED) from None
-            return None
+            return INTERRUPTED
         finally:
             if watch is not None:
                 watch.cancel()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.identity import login_name
-from ekiden.shared.demo import write_demo
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.setting_values import LONGEST_DEADLINE_S
 from ekiden.shared.settings import load_settings
@@ -89,6 +88,8 @@ def user_name(given: str | None) -> str:
 
 def demo_project() -> Path:
     """Copy the demo project to a new temporary folder, which stays."""
+    from ekiden.shared.demo import write_demo
+
     folder = Path(tempfile.mkdtemp(prefix="ekiden-demo-")).resolve()
     write_demo(folder)
     return folder

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ekiden.dispatcher.cli.running.preapproval import NOTHING_APPROVED, Preapproval
 from ekiden.dispatcher.cli.running.request import require_reachable
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.routing.overrides import AUTO, parse_override, strategy_of
@@ -78,6 +79,7 @@ class CliRequest:
     """Whether the prompt itself named the agent: for this message, not for the session to continue."""
     state: Mapping[str, Any] = field(default_factory=dict)
     """Session variables to set."""
+    preapproval: Preapproval = NOTHING_APPROVED
 
     def overridden(self, strategy: str | None) -> "CliRequest":
         """Return it without what the prompt says of its own routing (``@debugger``, ``@auto``), which is heeded.
@@ -125,4 +127,6 @@ class CliRequest:
             deadline_s=self.deadline_s,
             request_id=self.request_id,
             state=self.state,
+            approve=self.preapproval.risks,
+            when_asked=self.preapproval.when_asked,
         )

@@ -5,13 +5,15 @@ import contextlib
 import os
 import signal
 import sys
+import termios
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
+from typing import Any
 
 from ekiden.shared.terminal_text import visible
 
-__all__ = ["Interrupted", "ask", "interruptible", "is_on_terminal", "typed"]
+__all__ = ["Interrupted", "ask", "interruptible", "is_on_terminal", "typed", "typed_unless"]
 
 _Handler = Callable[[int, FrameType | None], object] | int | None
 
@@ -86,6 +88,23 @@ async def typed(question: str) -> str:
     async with interruptible():  # before the question is there to be answered by another Ctrl-C
         print(visible(question), end="", flush=True)  # noqa: T201 - the program's own output
         return await _typed_line()
+
+
+async def typed_unless(question: str, gone: asyncio.Future[Any]) -> str | None:
+    """Return the line that is typed after ``question``, with its end; empty at Ctrl-D, None when ``gone`` comes first.
+
+    What was typed before the question was there is no answer to it. Raises ``Interrupted`` at Ctrl-C.
+    """
+    async with interruptible():
+        with contextlib.suppress(termios.error):  # no terminal
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        print(visible(question), end="", flush=True)  # noqa: T201 - the program's own output
+        line = asyncio.create_task(_typed_line())
+        try:
+            await asyncio.wait({line, gone}, return_when=asyncio.FIRST_COMPLETED)
+            return line.result() if line.done() else None
+        finally:
+            line.cancel()
 
 
 async def _typed_line() -> str:

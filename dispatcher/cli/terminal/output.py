@@ -12,9 +12,11 @@ __all__ = ["Output", "fitted", "speaks_unicode"]
 _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
 _UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
 _UNICODE |= {"child": "🧩", "calls": "⇒", "return": "↩", "fork": "├─ ", "last": "└─ ", "bar": "│  "}
+_UNICODE |= {"ask": "⚠️", "question": "❓", "person": "👤"}
 _ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
 _ASCII |= {"ok": "+", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
 _ASCII |= {"child": "&", "calls": "==>", "return": "<-", "fork": "|- ", "last": "`- ", "bar": "|  "}
+_ASCII |= {"ask": "!", "question": "?", "person": "@"}
 
 _NARROW = 70
 """Columns of a terminal below which a table would be cut to pieces."""

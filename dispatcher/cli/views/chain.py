@@ -10,13 +10,15 @@ from ekiden.dispatcher.cli.views.notices import Notices, chain_text, on_completi
 from ekiden.dispatcher.journal.story import Leg, Step, Story
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Usage
-from ekiden.shared.records import Refused
+from ekiden.shared.records import Decided, Refused
 from ekiden.shared.redaction import redact, redact_all
 
 __all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain", "spent_of"]
 
 _COLUMNS = 160
 """How wide a line may get where there is no terminal."""
+_BRANCHES = ("approval", "refused", "delegated")
+"""Steps that a chain shows below the agent."""
 _STYLES = {"done": "green", "cancelled": "yellow", "failed": "red", "dead": "red"}
 
 
@@ -123,7 +125,7 @@ class _Drawing:
 
     def _hop(self, story: Story, hop: Hop) -> _Branch:
         figures, why = figures_of(story, hop.leg), self._notices.cut(hop.why)
-        below = tuple(self._step(story, step) for step in hop.leg.steps if step.kind in ("refused", "delegated"))
+        below = tuple(self._step(story, step) for step in hop.leg.steps if step.kind in _BRANCHES)
         match hop.leg.how:
             case "return":
                 how = " without a result" if hop.is_error else ""
@@ -142,6 +144,9 @@ class _Drawing:
             code, _, message = step.detail.partition(": ")
             text = f"{self._symbols['stop']} {step.name} refused ({code}): {self._notices.cut(message)}"
             return _Branch(text, "yellow")
+        if step.kind == "approval":
+            took = "" if step.end_ms is None else f" ({(step.end_ms - step.start_ms) / 1000:.1f} s)"
+            return _Branch(f"{self._symbols['person']} {step.name}: {self._notices.cut(step.detail)}{took}", "yellow")
         child = story.children.get(step.child)
         if child is None or not child.legs:
             return _Branch(f"{self._symbols['child']} {step.name} (job {step.child}, whose journal is gone)", "yellow")
@@ -189,12 +194,22 @@ def _leg_json(story: Story, hop: Hop) -> dict[str, Any]:
         "duration_ms": None if leg.left_ms is None else leg.left_ms - leg.ready_ms,
         **_tokens_json(leg.usage, leg.cost_usd),
         "refused": [_refusal_json(step.record) for step in leg.steps if isinstance(step.record, Refused)],
+        "approvals": [_approval_json(step) for step in leg.steps if step.kind == "approval"],
         "children": [_child_json(story, step) for step in leg.steps if step.kind == "delegated"],
     }
 
 
 def _tokens_json(usage: Usage, cost_usd: float | None) -> dict[str, Any]:
     return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_usd": cost_usd}
+
+
+def _approval_json(step: Step) -> dict[str, Any]:
+    decided = step.record if isinstance(step.record, Decided) else None
+    fields = {"tool": step.name, "call_id": step.call.id if step.call else None, "asked_ms": step.start_ms}
+    if decided is None:
+        return {**fields, "status": "waiting" if step.end_ms is None else "void"}
+    said = {"id": decided.id, "by": decided.by, "why": decided.why, "edited": decided.edited}
+    return {**fields, "status": decided.status, "decided_ms": step.end_ms, **said}
 
 
 def _refusal_json(record: Refused) -> dict[str, Any]:

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ekiden.shared.records import HandedOff, Nudged, Refused, StateChanged, Summarised
+from ekiden.dispatcher.journal.story_reader import decision_text
+from ekiden.shared.records import ApprovalAsked, Decided, HandedOff, Nudged, Refused, StateChanged, Summarised
 from ekiden.shared.redaction import preview, redact
 
 __all__ = ["Notice", "Notices", "chain_text", "on_completion"]
@@ -72,6 +73,15 @@ class Notices:
     def nudge(self, record: Nudged, agent: str) -> Notice:
         """Say that a reply was no end."""
         return Notice("note", f"{agent} is told: {self.cut(record.text)}", "dim")
+
+    def waits_for_person(self, record: ApprovalAsked) -> Notice:
+        """Say what waits for somebody to approve or to answer it."""
+        return Notice("wait", f"{record.agent} waits for a person: {record.tool} (approval {record.id})", "yellow")
+
+    def decision(self, record: Decided) -> Notice:
+        """Say what somebody decided."""
+        style = "yellow" if record.status in ("denied", "expired") else "dim"
+        return Notice("person", f"{record.tool} {self.cut(decision_text(record))}", style)
 
     def summary(self, record: Summarised, agent: str) -> Notice:
         """Say that a model summed up for ``agent`` what came before."""

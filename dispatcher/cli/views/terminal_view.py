@@ -12,6 +12,8 @@ from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import ToolCall, ToolResult, Usage
 from ekiden.shared.once import Once
 from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
     Delegated,
     Ended,
     Entry,
@@ -43,6 +45,7 @@ _STAGES = {"rule": "rule-match", "semantic": "meaning", "llm": "LLM", "fallback"
 _SLOW_S = 1.0
 """How long nothing may happen before a terminal shows what is waited for."""
 _CHILDREN = "waits for its child jobs"
+_ACTIVITIES = {"children": _CHILDREN, "approval": "waits for a person"}
 
 
 class TerminalView:
@@ -87,6 +90,8 @@ class TerminalView:
             HandedOff: self._handed_off,
             Refused: self._refused,
             Nudged: self._nudged,
+            ApprovalAsked: self._approval_asked,
+            Decided: self._decided,
             Summarised: self._summarised,
             Noticed: self._noticed,
             LegSuspended: self._suspended,
@@ -127,7 +132,7 @@ class TerminalView:
                 self._begun.append(agent)
                 self._delegated[leg, call_id] = delegated
             case LegSuspended(cause=cause):
-                self._now(_CHILDREN if cause == "children" else f"paused: {cause.replace('_', ' ')}")
+                self._now(_ACTIVITIES.get(cause, f"paused: {cause.replace('_', ' ')}"))
             case Ended():
                 self._now("")
             case _:
@@ -259,7 +264,15 @@ class TerminalView:
     def _noticed(self, record: Noticed, _: Entry) -> None:
         self._line("note", record.text, "yellow")
 
+    def _approval_asked(self, record: ApprovalAsked, _: Entry) -> None:
+        self._say(self._notices.waits_for_person(record))
+
+    def _decided(self, record: Decided, _: Entry) -> None:
+        self._say(self._notices.decision(record))
+
     def _suspended(self, record: LegSuspended, _: Entry) -> None:
+        if record.cause == "approval":
+            return  # what is asked was told
         if record.cause == "children":
             agent = self._agent(record.leg)
             begun = self._notices.delegation(agent, self._begun) if self._begun else None
@@ -315,6 +328,8 @@ class _ChildView(TerminalView):
             HandedOff: self._handed_off,
             Refused: self._refused,
             LegSuspended: self._suspended,
+            ApprovalAsked: self._approval_asked,
+            Decided: self._decided,
             ToolFinished: self._tool_finished,
             Ended: self._ended,
         }

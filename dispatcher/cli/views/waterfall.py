@@ -15,10 +15,16 @@ __all__ = ["ASCII", "UNICODE", "Glyphs", "Line", "duration", "waterfall"]
 MIN_WIDTH = 40
 _TOOK = 8
 _STYLES: dict[StepKind, str] = {"route": "bold", "handoff": "bold cyan", "refused": "yellow", "suspended": "yellow"}
+_STYLES["approval"] = "yellow"
 _STYLES |= {"notice": "yellow", "tool": "dim", "model": "", "returned": "bold cyan", "delegated": "bold cyan"}
 
 
-_COUNTED: dict[StepKind, str] = {"model": "model call", "tool": "tool call", "handoff": "handoff"}
+_COUNTED: dict[StepKind, str] = {
+    "model": "model call",
+    "tool": "tool call",
+    "handoff": "handoff",
+    "approval": "approval",
+}
 _COUNTED |= {"returned": "return", "refused": "refusal", "delegated": "child job"}
 
 
@@ -154,7 +160,7 @@ class _Canvas:
 
     def _step(self, step: Step, now: int, indent: str) -> Line:
         end_ms = now if step.end_ms is None else step.end_ms
-        is_known = step.kind in ("model", "tool", "delegated", "suspended") and not step.is_lost
+        is_known = step.kind in ("model", "tool", "approval", "delegated", "suspended") and not step.is_lost
         took = end_ms - step.start_ms if is_known else None
         label = f"{indent}  {self._label_of(step)}"
         bars = [_Bar(step.start_ms, end_ms, self._glyph(step))]
@@ -165,7 +171,8 @@ class _Canvas:
         glyphs = self._glyphs
         if step.is_lost:
             return glyphs.lost
-        shown = {"model": glyphs.model, "tool": glyphs.tool, "delegated": glyphs.tool, "suspended": glyphs.wait}
+        shown = {"model": glyphs.model, "tool": glyphs.tool, "delegated": glyphs.tool}
+        shown |= {"suspended": glyphs.wait, "approval": glyphs.wait}
         return shown.get(step.kind, glyphs.moment)
 
     def _label_of(self, step: Step) -> str:
@@ -175,6 +182,8 @@ class _Canvas:
                 return f"{step.name} {usage.input_tokens} in, {usage.output_tokens} out{_cost(step.cost_usd)}{odd}"
             case "tool":
                 return f"{step.name}{_state(step)}"
+            case "approval":
+                return f"{step.name}: {step.detail}"
             case "handoff" | "returned" | "delegated":
                 glyphs = {"handoff": self._glyphs.arrow, "returned": self._glyphs.back, "delegated": self._glyphs.calls}
                 whom = f"{step.name} ({step.child})" if step.child else step.name

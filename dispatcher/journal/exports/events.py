@@ -5,13 +5,19 @@ from typing import Any
 
 from ekiden.dispatcher.journal.exports.content import error_of, reply_of, result_of, tool_of
 from ekiden.dispatcher.journal.story import Leg, Step, StepKind, Story
-from ekiden.shared.records import Routed, RoutingStage
+from ekiden.shared.records import Decided, Routed, RoutingStage
 from ekiden.shared.redaction import redact_all
 
 __all__ = ["trace_events"]
 
 _TYPES: dict[StepKind, str] = {"route": "route", "model": "llm_call", "tool": "tool_call"}
-_TYPES |= {"handoff": "handoff", "refused": "handoff", "returned": "handoff", "delegated": "tool_call"}
+_TYPES |= {
+    "approval": "tool_confirmation",
+    "handoff": "handoff",
+    "refused": "handoff",
+    "returned": "handoff",
+    "delegated": "tool_call",
+}
 
 
 def trace_events(story: Story, *, content: bool) -> list[dict[str, Any]]:
@@ -65,6 +71,8 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
                 "to_agent": chosen and chosen.agent,
                 **({"stages": stages} if stages else {}),
             }
+        case "approval":
+            return {"tool": tool_of(step, content=content), "approved": _is_approved(step)}
         case "handoff":
             return {"from_agent": leg.agent, "to_agent": step.name}
         case "returned":
@@ -73,6 +81,11 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
             return {"tool_name": tool_of(step, content=content), "to_agent": step.name, "child_job": step.child}
         case _:
             return {"from_agent": leg.agent, "tool_name": tool_of(step, content=content)}
+
+
+def _is_approved(step: Step) -> bool | None:
+    """Tell what a person said to a call; None: nothing yet."""
+    return step.record.status in ("approved", "answered") if isinstance(step.record, Decided) else None
 
 
 def _stage(stage: RoutingStage, *, content: bool) -> dict[str, Any]:
@@ -102,5 +115,7 @@ def _words(step: Step) -> dict[str, Any]:
             return {"handoff_result": step.detail}
         case "refused":
             return {"tool_args": step.call.args if step.call else {}}
+        case "approval":
+            return {"args": step.call.args if step.call else {}, "decision": step.detail}
         case _:
             return {}

@@ -296,6 +296,19 @@ end
 -- The job that counts what all jobs below one root use up: this one itself, if it is the root.
 local function purse_of(job, root) return root == job.key and job or read('', root, 'status', BUDGET) end
 
+-- Count what steps have spent for the job that counts it all (purse): it is decided by, and counted if that is saved.
+local function spend(purse, tokens, micro_usd)
+  if not purse.status or (tokens == '0' and micro_usd == '0') then return end
+  put(purse, 'spent_tokens', (purse.spent_tokens or 0) + tokens, 'spent_micro', (purse.spent_micro or 0) + micro_usd)
+end
+
+-- Note that a job has read text of unknown authors. Its session remembers: what was said there is read by the jobs that follow.
+local function distrust(job, session, is_untrusted)
+  if is_untrusted ~= '1' then return end
+  put(job, 'untrusted', 1)
+  call('HSET', session, 'untrusted', 1)
+end
+
 -- Which budget of the root job is used up, if one is.
 local function used_up(purse)
   if purse.max_tokens and tonumber(purse.spent_tokens or 0) >= tonumber(purse.max_tokens) then return 'tokens' end

@@ -1,8 +1,10 @@
 -- Give the lease up until a timer wakes the leg, or its children, which are begun here, or answers to approvals, which are
--- asked here: one step. A child that exists is only waited for. Waiting is no failed attempt: it is refunded.
--- KEYS job, journal, blobs, session, messages, older_messages, inbox, state, catalog
--- ARGV id, fence, leg, seq, commit, cause, delay_ms, need, variables..., children..., approvals..., records...
-local this = read(id, job, FENCED, PUSHED, 'v', 'ttl', 'attempts', 'cwd', 'catalog', 'depth', 'agent', 'need', 'joined',
+-- asked here: one step. A child that exists is only waited for. Waiting is no failed attempt: it is refunded. used_ms: ''
+-- where no record is progress.
+-- KEYS job, journal, blobs, session, messages, older_messages, inbox, state, catalog, root
+-- ARGV id, fence, leg, seq, commit, is_untrusted, tokens, micro_usd, used_ms, cause, delay_ms, need, variables...,
+--      children..., approvals..., records...
+local this = read(id, job, FENCED, PUSHED, BUDGET, 'v', 'ttl', 'attempts', 'cwd', 'catalog', 'depth', 'agent', 'need', 'joined',
   'commit:' .. leg)
 local no = repeated(this, leg, commit) or refusal(this, fence, leg, seq)
 if no then return no end
@@ -22,8 +24,13 @@ local function begin(child, at)
 end
 
 local pending, joined, has_children = pending_of(this), 0, children.to >= children.from
+local purse = purse_of(this, root)
+spend(purse, tokens, micro_usd)
+if purse ~= this then save(purse) end
+distrust(this, session, is_untrusted)
 set_state(state, variables, this.ttl)
 record(this, journal, records)
+if used_ms ~= '' then put(this, 'used_ms', used_ms, 'attempts', 0, 'given_back', 0) end
 for at = children.from, children.to, 10 do   -- of each what begin() takes, and its first two records
   local child = read(ARGV[at], relative(this, ARGV[at]), 'seq', PUSHED)
   local status = child.status

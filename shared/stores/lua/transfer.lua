@@ -2,7 +2,8 @@
 -- kind: route, handoff, or return; identity names what a handoff says; left are the agents that leave the chain.
 -- KEYS job, journal, catalog, root, state, session
 -- ARGV id, fence, leg, seq, commit, kind, origin, to, max_depth, cycles, may_return, handoff, context, queue,
---      message, digest, definition, identity, max_tokens, max_micro, variables..., left..., records...
+--      message, digest, definition, identity, max_tokens, max_micro, is_untrusted, tokens, micro_usd, variables...,
+--      left..., records...
 local edge, handed, visit = 'edge:' .. origin .. '\0' .. to, 'handed:' .. identity, 'visits:' .. to
 local this = read(id, job, FENCED, BUDGET, PUSHED, 'depth', 'came_from', 'ttl', 'kept_ms', 'catalog', edge, handed, visit,
   'commit:' .. leg)
@@ -11,6 +12,7 @@ if no then return no end
 if this.cancel then return {'cancelled', this.cancel} end
 
 local purse, depth, visits, crossed = purse_of(this, root), this.depth + 1, this[visit] or 0, this[edge] or 0
+spend(purse, tokens, micro_usd)
 
 local function why_not()
   if definition ~= '' and call('HEXISTS', catalog, definition) == 0 then return 'UNKNOWN_DEFINITION' end
@@ -35,6 +37,7 @@ if kind == 'route' then call('HSETNX', session, 'first_agent', to) end   -- who 
 if max_tokens ~= '' then put(purse, 'max_tokens', max_tokens) end
 if max_micro ~= '' then put(purse, 'max_micro', max_micro) end
 if purse ~= this then save(purse) end
+distrust(this, session, is_untrusted)
 set_state(state, variables, this.ttl)
 record(this, journal, records)
 if this.catalog ~= digest or is_due(this) then keep(this.ttl, catalog) end

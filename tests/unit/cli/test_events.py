@@ -11,6 +11,8 @@ from ekiden.dispatcher.cli.views.json_lines import JsonView, event_schema, event
 from ekiden.shared.handoff import first_context
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
 from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
     Delegated,
     Ended,
     Entry,
@@ -43,6 +45,8 @@ ONE_OF_EACH: list[Record] = [
     HandedOff(leg=1, context=first_context("abcdefghijklmnop.1").advance("b", "so"), call_id="c"),
     Refused(leg=1, call_id="c", name="t", code="X", message="no"),
     Delegated(leg=1, call_id="c", child="abcdefghijklmnop.1.1", agent="scout", objective="look"),
+    ApprovalAsked(leg=1, id="j:1", call_id="c", tool="t", digest="d", agent="a", definition="f", timeout_s=60),
+    Decided(leg=1, id="j:1", call_id="c", tool="t", digest="d", status="approved", by="ada"),
     Nudged(leg=1, text="call it"),
     StateChanged(leg=1, changes={"gone": None, "x": [1, {"y": None}]}, by="set_state"),
     Summarised(leg=1, text="so far"),

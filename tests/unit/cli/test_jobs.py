@@ -14,8 +14,8 @@ from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.records import JobRequested, Record
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import as_any
-from ekiden.shared.stores.views import Spent
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
+from tests.contract.test_approvals import parked
 from tests.contract.test_children import FAILED, end, waiting_parent
 from tests.unit.cli.test_follower import delegated
 
@@ -67,6 +67,25 @@ def test_jobs_counts_the_children_of_root_jobs(valkey_url: str, parent: tuple[st
     assert found[1]["child_count"] == 0
 
 
+def test_jobs_and_job_show_tell_what_waits_for_people(valkey_url: str) -> None:
+    async def scenario(stores: Stores, _: Client) -> tuple[str, str]:
+        other = await submitted(stores, request_id="other")
+        return await parked(stores), other
+
+    job, other = there(valkey_url, scenario)
+    rows = {line.split()[0]: line.split() for line in ekiden(valkey_url, "jobs").splitlines()}
+    assert (rows["JOB"][4], rows[job][4]) == ("ASKS", "1")
+    found = map(json.loads, ekiden(valkey_url, "jobs", "--json").splitlines())
+    counts = {one["id"]: one["waiting_approvals"] for one in found}
+    assert counts == {job: 1, other: 0}
+    assert f"approval     {job}:1 bash waits for a person: `ekiden approvals approve {job}:1`" in ekiden(
+        valkey_url, "job", "show", job
+    )
+    assert [one["id"] for one in json.loads(ekiden(valkey_url, "job", "show", job, "--json"))["approvals"]] == [
+        f"{job}:1"
+    ]
+
+
 def test_without_any_child_there_is_no_column_for_them(valkey_url: str) -> None:
     there(valkey_url, lambda stores, _: submitted(stores))
     assert "CHILDREN" not in ekiden(valkey_url, "jobs")
@@ -90,8 +109,8 @@ def test_a_parent_names_its_children_and_a_child_its_parent(valkey_url: str, par
 def test_what_was_spent_is_shown_on_the_root(valkey_url: str) -> None:
     async def scenario(stores: Stores, _: Client) -> str:
         leg = await moved(stores, await submitted(stores), "lead")
-        spent = Spent(tokens=1_234, micro_usd=5_600)
-        await stores.jobs.append(leg.lease, "t", [reply()], used_ms=1, is_progress=True, spent=spent)
+        spending = reply(tokens=1_234, cost_usd=0.0056)
+        await stores.jobs.append(leg.lease, "t", [spending], used_ms=1, is_progress=True)
         return leg.lease.job
 
     job = there(valkey_url, scenario)

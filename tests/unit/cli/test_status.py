@@ -12,14 +12,17 @@ from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views import status_watch
 from ekiden.dispatcher.cli.views.status import StatusSnapshot, show_status, status_json
 from ekiden.dispatcher.client import Client
+from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.errors import StoreUnavailable
 from ekiden.shared.stores.dead_letters import DeadLetter, DeadLetters
 from ekiden.shared.stores.pools import QueueView
 from ekiden.shared.stores.views import PoolView
+from tests.unit.cli.inbox import NOON_MS, asked
 
 POOL = PoolView("vm.1", "worker", ("ekiden.agent.debugger",), in_flight=3, capacity=50)
 QUEUES = [QueueView("ekiden.agent.debugger", 2, ("vm.1",)), QueueView("ekiden.dispatch", 1, ())]
 
+ASKED: list[ApprovalView] = []
 DEAD = DeadLetters(
     3, DeadLetter("1700000000000-0", 1700000000000, "ekiden.dispatch", "it is no message of ours", b"hi")
 )
@@ -39,6 +42,9 @@ class Server:
 
     async def queues(self) -> list[QueueView]:
         return QUEUES
+
+    async def approvals(self) -> list[ApprovalView]:
+        return ASKED
 
     async def look_at_dead_letters(self) -> DeadLetters:
         return DEAD
@@ -89,6 +95,16 @@ def test_as_json_a_look_is_the_line_that_status_prints() -> None:
 def test_dead_letters_are_counted_with_the_newest_reason() -> None:
     last = looked(1, as_json=False).splitlines()[-1]
     assert last.startswith("Dead letters: 3, the newest in ekiden.dispatch: it is no message of ours (")
+
+
+def test_what_waits_for_people_is_counted_with_the_time_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Waiting for people" not in looked(1, as_json=False)
+    assert json.loads(looked(1, as_json=True))["approvals"] == {"waiting": 0, "expires_ms": None}
+    monkeypatch.setitem(globals(), "ASKED", [asked(1), asked(2, expires_at_ms=NOON_MS)])
+    line = next(line for line in looked(1, as_json=False).splitlines() if line.startswith("Waiting for people: 2, the"))
+    assert "until 2026-" in line
+    assert "`ekiden approvals list` shows them" in line
+    assert json.loads(looked(1, as_json=True))["approvals"] == {"waiting": 2, "expires_ms": NOON_MS}
 
 
 def test_a_queue_whose_name_stands_for_no_list_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,28 @@ def test_a_revoked_task_reports_terminated_and_no_success(pool: Pool) -> None:
     assert isinstance(error, Terminated)
 
 
+def test_that_a_revoked_task_failed_is_reported_on_the_thread_that_revokes(pool: Pool) -> None:
+    calls: queue.Queue[tuple[Any, ...]] = queue.Queue()
+
+    class Hub:
+        def call_soon(self, *call: Any) -> None:
+            calls.put(call)
+
+    @pool.task
+    async def wait(self: Any) -> None:
+        await asyncio.sleep(60)
+
+    pool.pool.register_with_event_loop(Hub())
+    pool.start()
+    handle = pool.apply(wait)
+    pool.accepted.get(timeout=DEADLINE_S)
+    handle.terminate()
+    report, *about = calls.get(timeout=DEADLINE_S)
+    assert pool.reports.empty(), "two threads that acknowledge the same message end the worker"
+    report(*about)
+    assert isinstance(pool.report()[1], Terminated)
+
+
 def test_a_task_is_revoked_by_the_id_that_it_was_accepted_with(pool: Pool) -> None:
     @pool.task
     async def wait(self: Any) -> None:
@@ -352,6 +374,32 @@ def test_a_cold_stop_cancels_lets_clean_up_and_reports_nothing() -> None:
     assert cleaned.is_set()
     assert one.reports.empty()  # unreported is unacknowledged
     one.pool.stop()
+
+
+def test_a_task_that_is_told_thrice_to_end_is_cancelled_once_and_ends_in_good_order(pool: Pool) -> None:
+    is_cleaning, may_end, cleaned = threading.Event(), threading.Event(), threading.Event()
+
+    @pool.task
+    async def work(self: Any) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            is_cleaning.set()
+            await asyncio.to_thread(may_end.wait, DEADLINE_S)
+            cleaned.set()
+
+    pool.start()
+    handle = pool.apply(work)
+    pid = pool.accepted.get(timeout=DEADLINE_S)
+    pool.pool.terminate_job(pid)
+    assert is_cleaning.wait(DEADLINE_S)
+    handle.terminate()
+    stopping = threading.Thread(target=pool.pool.terminate)
+    stopping.start()
+    pool.pool.run(asyncio.sleep(0.05))  # the loop has heard of all three
+    may_end.set()
+    stopping.join(DEADLINE_S)
+    assert cleaned.is_set()
 
 
 def test_what_a_warm_stop_cannot_wait_for_is_cancelled() -> None:

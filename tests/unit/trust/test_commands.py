@@ -24,7 +24,7 @@ from ekiden.shared.settings_files import change_setting, project_file
 from ekiden.shared.trust import notices
 from ekiden.shared.trust.grants import grants_of, vouches_for
 from ekiden.shared.trust.rights import value_right
-from ekiden.shared.trust.store import remember, remembered
+from ekiden.shared.trust.store import ApprovedCall, remember, remembered
 from ekiden.shared.trust_prompts import listed, settle_trust
 
 NOWHERE = "redis://:pa55word@127.0.0.1:9/0"
@@ -114,7 +114,7 @@ def test_the_folder_is_shown_asked_about_only_on_a_terminal_granted_listed_and_t
         f"{hostile} asks for:",
         "  agent lure: bash",
         '  ekiden.redis_url = "redis://:pa55word@127.0.0.1:9/0"',
-        "  (the tool bash runs any command as you, and nothing confines it)",
+        "  (the tool bash runs any command as you: `ekiden doctor` says what confines it)",
     ]
     assert not state_folder().exists(), "to look grants nothing"
     assert json.loads(fine("trust", "--json")) == {
@@ -128,14 +128,24 @@ def test_the_folder_is_shown_asked_about_only_on_a_terminal_granted_listed_and_t
                 "granted": False,
             },
         ],
+        "approved": [],
     }
     assert "It is trusted: all of this is granted" in fine("trust", "--yes")
     assert load_settings().redis_url == NOWHERE
     assert json.loads(fine("trust", "--json"))["trusted"]
-    assert fine("trust", "--list").split() == ["folder", "granted", "refused", str(hostile), "2", "0"]
-    assert json.loads(fine("trust", "--list", "--json")) == {"folder": str(hostile), "granted": 2, "refused": 0}
+    remember(hostile, approved=[ApprovedCall("bash", "medium")])
+    assert "approved for all jobs here, until `ekiden trust --revoke`: bash (medium)\n" in fine("trust", "--yes")
+    assert json.loads(fine("trust", "--json"))["approved"] == [["bash", "medium"]]
+    assert fine("trust", "--list").split() == ["folder", "granted", "refused", "approved", str(hostile), "2", "0", "1"]
+    assert json.loads(fine("trust", "--list", "--json")) == {
+        "folder": str(hostile),
+        "granted": 2,
+        "refused": 0,
+        "approved": [["bash", "medium"]],
+    }
     assert "not trusted any more" in fine("trust", "--revoke")
     assert load_settings().redis_url is None
+    assert not remembered(hostile).approved
     assert "Nothing was granted" in fine("trust", "--revoke")
     assert "no folder yet" in fine("trust", "--list")
 

@@ -8,9 +8,9 @@ import pytest
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_folders import state_folder
-from ekiden.shared.trust.grants import grants_of, trust_for_now
+from ekiden.shared.trust.grants import grants_of, stands_by, trust_for_now
 from ekiden.shared.trust.rights import Right, tool_right
-from ekiden.shared.trust.store import all_remembered, forget, remember, remembered
+from ekiden.shared.trust.store import ApprovedCall, all_remembered, forget, remember, remembered
 
 BASH = tool_right("agent a", "bash", ())
 OTHER = tool_right("agent b", "*", ("bash", "mcp.*"))
@@ -50,6 +50,16 @@ def test_another_folder_gets_none_of_it(project: Path) -> None:
     assert grants_of(project.parent / "elsewhere").lacking([BASH]) == [BASH]
 
 
+def test_approved_calls_are_remembered_beside_the_rights_and_vouch_for_nothing(project: Path) -> None:
+    remember(project, approved=[ApprovedCall("bash", "medium")])
+    remember(project, approved=[ApprovedCall("write_file", "low")])
+    assert remembered(project).approved == {("bash", "medium"), ("write_file", "low")}
+    assert not stands_by(project), "whoever approves a call says nothing of the folder's files"
+    remember(project, granted=[BASH])
+    assert len(remembered(project).approved) == 2
+    assert not remembered(project.parent / "elsewhere").approved
+
+
 def test_all_are_listed_and_one_is_forgotten(project: Path) -> None:
     odd = project.parent / os.fsdecode(b"caf\xe9: \xff")  # no valid text, and the separator of paths
     remember(odd, granted=[BASH])
@@ -72,6 +82,8 @@ def test_all_are_listed_and_one_is_forgotten(project: Path) -> None:
         '{"v": 1, "path": "PROJECT", "granted": [[]], "refused": []}',
         '{"v": 1, "path": "PROJECT", "granted": 7, "refused": []}',
         '{"v": 1, "path": 7, "granted": [], "refused": []}',
+        '{"v": 1, "path": "PROJECT", "granted": [], "refused": [], "approved": [["bash"]]}',
+        '{"v": 1, "path": "PROJECT", "granted": [], "refused": [], "approved": [["bash", 1]]}',
         '{"v": 1, "path": "/elsewhere", "granted": [["agent a", "tool bash"]], "refused": []}',
         "[" * 100_000,
         "\ud800",

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from ekiden.shared.errors import CommandLost, ToolError
 from ekiden.workers.tools.base import ToolContext, tool
-from ekiden.workers.tools.builtin.subprocesses import run_command
+from ekiden.workers.tools.builtin.subprocesses import run_confined
 
 __all__ = ["bash", "environment"]
 
@@ -21,31 +21,32 @@ class Bash(BaseModel):
     """Run a command with bash in the job's folder and return its output; the last line is its exit code.
 
     There is no input and no terminal. Processes left in the background, daemons too, are ended when the command ends.
+    Other folders, and what is in /tmp after the command, are out of reach; so is the network, unless you were given it.
     """
 
     command: str = Field(min_length=1, description="The command, such as: python -m unittest -v")
     timeout_s: float = Field(default=120, ge=1, le=600, description="Seconds until it is ended.")
 
 
-@tool(Bash, needs_workspace=True)
+@tool(Bash, needs_workspace=True, starts_commands=True)
 async def bash(args: Bash, context: ToolContext) -> str:
     """Run a shell command; a non-zero exit code is an answer, not an error."""
     try:
-        finished = await run_command(
+        finished = await run_confined(
             [_shell(), "-c", args.command],
-            cwd=context.cwd,
+            context,
             env=environment(context.env),
             timeout_s=args.timeout_s,
             max_chars=_MAX_CHARS,
-            lifetime=context.lifetime,
         )
     except CommandLost as error:
         raise ToolError(f"{error}; what it did is unknown") from error
     except (OSError, ValueError) as error:
         raise ToolError(f"the command could not be started: {getattr(error, 'strerror', None) or error}") from error
     lines = [finished.output.rstrip("\n")] if finished.output.strip("\n") else []
-    if finished.timed_out:
-        lines.append(f"(ended after {args.timeout_s:g} s with all its processes: timed out)")
+    if finished.why_ended:
+        when = f" after {args.timeout_s:g} s" if finished.timed_out else ""
+        lines.append(f"(ended{when} {finished.why_ended})")
     return "\n".join([*lines, f"exit code: {finished.exit_code}"])
 
 

@@ -7,15 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ekiden.shared.confinement import UNCONFINED, Confinement
+from ekiden.shared.errors import ToolError
 from ekiden.shared.grace_periods import TERM_S
 from ekiden.shared.tool_processes import Lifetime, Process, start
+from ekiden.workers.tools.base import ToolContext
+from ekiden.workers.tools.command_place import place_of
 
-__all__ = ["TIMED_OUT", "Finished", "run_command"]
+__all__ = ["TIMED_OUT", "Finished", "run_command", "run_confined"]
 
 TIMED_OUT = 124
 """The exit code of a command that ran out of time, as timeout(1) gives it."""
 
 _DRAIN_S = 0.5
+_SETTING = {"processes": "processes", "memory": "memory_mib"}
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,53 @@ class Finished:
     output: str
     exit_code: int
     timed_out: bool
+    exceeded: str = ""
+    """``processes`` or ``memory`` if it was ended because it used up more of them than it may."""
+
+    @property
+    def why_ended(self) -> str:
+        """Why it was ended before it ended by itself; empty: it was not."""
+        if self.exceeded:
+            return (
+                f"with all its processes: it used more {self.exceeded} than tools.max_{_SETTING[self.exceeded]} allows"
+            )
+        return "with all its processes: timed out" if self.timed_out else ""
+
+
+async def run_confined(
+    command: Sequence[str], context: ToolContext, *, env: Mapping[str, str], timeout_s: float, max_chars: int
+) -> Finished:
+    """Run a program in the job's folder as ``run_command`` does, in the sandbox of this worker.
+
+    Args:
+        command: The program and its arguments.
+        context: Of the call that it serves.
+        env: The program's environment, of which the sandbox replaces what names folders that are not seen in it.
+        timeout_s: When it is ended.
+        max_chars: How much of its output is kept.
+
+    Raises:
+        OSError: it could not be started, or not confined.
+        ValueError: ``command`` holds a null character.
+        CommandLost: see ``shared.tool_processes``.
+        ToolError: the agent's file forbids a network, and this worker cannot.
+    """
+    sandbox = context.sandbox
+    if context.network is False and not sandbox.closes_network:
+        raise ToolError("this agent's file says 'network: false', and nothing on this worker keeps commands from one")
+    confinement = Confinement(sandbox.limits)
+    if sandbox.mechanism != "none":
+        place, bases = await asyncio.to_thread(place_of, context.root, context.cwd, context.protected)
+        confinement = sandbox.confinement(place, network=bool(context.network), further=bases)
+    return await run_command(
+        command,
+        cwd=context.cwd,
+        env=sandbox.environment(env),
+        timeout_s=timeout_s,
+        max_chars=max_chars,
+        lifetime=context.lifetime,
+        confinement=confinement,
+    )
 
 
 async def run_command(
@@ -35,6 +87,7 @@ async def run_command(
     timeout_s: float,
     max_chars: int,
     lifetime: Lifetime | None = None,
+    confinement: Confinement = UNCONFINED,
 ) -> Finished:
     """Run ``command`` in a session of its own, without input, stdout and stderr in one stream.
 
@@ -50,14 +103,17 @@ async def run_command(
     writing, transport = await _pipe_into(output)
     try:
         try:
-            process = await start(command, cwd=cwd, env=env, stdout=writing, stderr=writing, lifetime=lifetime)
+            process = await start(
+                command, cwd=cwd, env=env, stdout=writing, stderr=writing, lifetime=lifetime, confinement=confinement
+            )
         finally:
             os.close(writing)
         exit_code = await _wait(process, timeout_s)
         await asyncio.wait([output.closed], timeout=_DRAIN_S)
     finally:
         transport.close()
-    return Finished(output.text, TIMED_OUT if exit_code is None else _as_in_a_shell(exit_code), exit_code is None)
+    code = TIMED_OUT if exit_code is None else _as_in_a_shell(exit_code)
+    return Finished(output.text, code, timed_out=exit_code is None, exceeded=process.exceeded)
 
 
 async def _wait(process: Process, timeout_s: float) -> int | None:

@@ -1,0 +1,33 @@
+"""The logger of what commands import: structlog's, imported with its first line, which few of them come to.
+
+That import takes a command longer than its own work.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+__all__ = ["LateLogger"]
+
+
+class LateLogger:
+    """Has the methods of structlog's loggers: ``log.warning("it_happened", job=job)``.
+
+    Where nobody has set up logs, as in commands, structlog would print to standard output, which is data: there the
+    standard library's logging takes over, whose warnings go to standard error.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        import structlog
+
+        if structlog.is_configured():
+            return getattr(structlog.get_logger(self._name), method)  # type: ignore[no-any-return]  # structlog's
+        return partial(_write, getattr(logging.getLogger(self._name), method))
+
+
+def _write(write: Callable[..., Any], event: str, **about: Any) -> None:
+    write("%s", " ".join([event, *(f"{name}={value!r}" for name, value in about.items())]))

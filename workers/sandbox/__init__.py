@@ -1,0 +1,1 @@
+"""What confines the programs that tools run."""

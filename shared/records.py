@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from ekiden.shared.approval_records import ApprovalAsked, Decided
+from ekiden.shared.approval_records import ApprovalAsked, Decided, ToolPaused
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.definitions.rules import ToolRules
 from ekiden.shared.handoff import HandoffContext
@@ -41,6 +41,7 @@ __all__ = [
     "StateChanged",
     "Summarised",
     "ToolFinished",
+    "ToolPaused",
     "ToolStarted",
     "TransferKind",
     "Unrouted",
@@ -303,6 +304,7 @@ Record = Annotated[
     | Delegated
     | Noticed
     | ApprovalAsked
+    | ToolPaused
     | Decided
     | LegSuspended
     | Retried

@@ -41,7 +41,7 @@ from ekiden.workers.mcp.toolbox import Offered
 from ekiden.workers.model_caller import ModelCaller
 from ekiden.workers.outputs import JobOutputs
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
-from ekiden.workers.tools.base import StateView, Tool, ToolContext
+from ekiden.workers.tools.base import Answered, StateView, Tool, ToolContext
 from ekiden.workers.tools.builtin.kept import read_output
 from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.registry import Registry
@@ -264,7 +264,7 @@ class AgentHandler:
         tool_runner = self._tool_runner.only(tools.values(), offered)
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
-        def context(call: ToolCall, state: StateView) -> ToolContext:
+        def context(call: ToolCall, state: StateView, answered: Answered | None) -> ToolContext:
             return ToolContext(
                 leg.job,
                 leg.number,
@@ -280,6 +280,7 @@ class AgentHandler:
                 running=Running(_show(leg, call)),
                 sandbox=self._sandbox,
                 network=network,
+                answered=answered,
             )
 
         return ToolCalls(leg, decide, approvals, tools, tool_runner, untrusted, context)

@@ -19,7 +19,7 @@ from ekiden.workers.mcp.listing import ListedTool, Listing
 from ekiden.workers.mcp.stdio import LastWords
 from ekiden.workers.mcp.transports import transport_to
 
-__all__ = ["Connection", "McpFailure", "NotReached"]
+__all__ = ["Connection", "McpFailure", "NotReached", "StateRefused"]
 
 CONNECT_S = 20.0
 """How long a server may take until its tools are listed."""
@@ -37,6 +37,10 @@ log = structlog.get_logger(__name__)
 
 class McpFailure(Exception):
     """A call that brought no result; the text is for the model."""
+
+
+class StateRefused(McpFailure):
+    """The server does not know what it has asked any more: nothing was carried out."""
 
 
 class NotReached(McpFailure):
@@ -125,6 +129,8 @@ class Connection:
                 allow_input_required=True,
             )
         except MCPError as error:
+            if state is not None and error.code == types.INVALID_PARAMS:
+                raise StateRefused(_shown(error.message)) from None
             raise self._failure(error, tool, client) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()

@@ -11,7 +11,7 @@ import mcp_types as types
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolOutput
 
-__all__ = ["Keep", "output_of", "said_in"]
+__all__ = ["Keep", "is_question", "output_of", "said_in"]
 
 _MOST_DATA = 200_000
 """Characters of a structured result, written as JSON."""
@@ -33,6 +33,11 @@ def output_of(result: types.CallToolResult, keep: Keep) -> ToolOutput:
         left_out = f"(its structured content is left out: {len(written):,} characters of JSON)"
         return ToolOutput(f"{text or written[:_MOST_DATA]}\n{left_out}")
     return ToolOutput(text, data)
+
+
+def is_question(result: types.CallToolResult | types.InputRequiredResult) -> bool:
+    """Tell whether a server asks, in place of a result."""
+    return isinstance(result, types.InputRequiredResult)
 
 
 def said_in(result: types.CallToolResult | types.InputRequiredResult) -> str:

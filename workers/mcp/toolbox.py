@@ -15,7 +15,7 @@ from ekiden.shared.risk import Risk
 from ekiden.shared.schemas import check
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.listing import ListedTool, Listing
-from ekiden.workers.tools.base import Tool, ToolContext, ToolOutput
+from ekiden.workers.tools.base import Answered, Tool, ToolContext, ToolOutput
 from ekiden.workers.tools.parsing import by_schema
 
 __all__ = ["Listings", "McpTools", "Offered"]
@@ -103,13 +103,18 @@ class McpTools:
         )
 
     async def _call(self, server: str, entry: ServerEntry, tool: str, args: Any, context: ToolContext) -> ToolOutput:
-        from ekiden.workers.mcp.connection import McpFailure
+        from ekiden.workers.mcp.connection import McpFailure, StateRefused
 
         try:
-            result = await self._hub.call(server, entry, tool, args, progress=_shown_by(context))
+            try:
+                result = await self._hub.call(
+                    server, entry, tool, args, progress=_shown_by(context), **_answers(context.answered)
+                )
+            except StateRefused:  # it has forgotten what it asked: it is to ask anew
+                result = await self._hub.call(server, entry, tool, args, progress=_shown_by(context))
         except McpFailure as error:
             raise ToolError(str(error)) from None
-        return _output_of(result, context)
+        return _output_of(server, result, context)
 
 
 def _shown_by(context: ToolContext) -> Callable[[float, float | None, str | None], None]:
@@ -124,8 +129,22 @@ def _shown_by(context: ToolContext) -> Callable[[float, float | None, str | None
     return show
 
 
-def _output_of(result: Any, context: ToolContext) -> ToolOutput:
-    from ekiden.workers.mcp.results import output_of
+def _answers(answered: Answered | None) -> dict[str, Any]:
+    """Return what a call goes on with."""
+    if answered is None:
+        return {}
+    from ekiden.workers.mcp.questions import answers_of
+
+    answers, state = answers_of(answered)
+    return {"answers": answers, "state": state}
+
+
+def _output_of(server: str, result: Any, context: ToolContext) -> ToolOutput:
+    from ekiden.workers.mcp.questions import question_of
+    from ekiden.workers.mcp.results import is_question, output_of
+
+    if is_question(result):
+        raise question_of(server, result)
 
     def keep(name: str, data: bytes, kind: str) -> str:
         file = f"{name}{guess_extension(kind) or ''}"

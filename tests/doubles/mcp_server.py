@@ -1,7 +1,9 @@
 """An MCP server that goes wrong on demand: plain lines of JSON, without the SDK, so that it starts in milliseconds.
 
 Run as ``python mcp_server.py [how]``. ``how``: ``silent`` answers nothing, ``garbled`` writes what is no JSON first,
-``broken-tools`` lists tools that no client can read, ``dies-once FILE`` dies in its first call and leaves the file.
+``broken-tools`` lists tools that no client can read, ``dies-once FILE`` dies in its first call and leaves the file, ``modern`` speaks
+the protocol without sessions, in which a server asks by its result, ``forgets FILE`` too, and knows none of its
+questions once: it leaves the file then.
 """
 
 import json
@@ -29,7 +31,9 @@ TOOLS: list[Any] = [
     tool("odd_bytes"),
     tool("huge"),
     tool("picture"),
+    tool("refund", destructiveHint=True),
 ]
+MODERN = "2026-07-28"
 BROKEN: list[Any] = [{"name": "no_schema"}, 7, {"name": "odd", "inputSchema": {"type": "object", "pattern": "("}}]
 
 
@@ -49,13 +53,19 @@ def send(message: Mapping[str, Any]) -> None:
 
 
 def answer(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    if method == "server/discover" and HOW in ("modern", "forgets"):
+        said = {"supportedVersions": [MODERN], "capabilities": {"tools": {}}, "resultType": "complete"}
+        return {"result": {**said, "ttlMs": 0, "cacheScope": "public"}}
     if method == "initialize":
         info = {"name": "double", "version": "1.2"}
         version = params["protocolVersion"]
         return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
     if method == "tools/list":
-        return {"result": {"tools": TOOLS + (BROKEN if HOW == "broken-tools" else [])}}
+        kept = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if HOW in ("modern", "forgets") else {}
+        return {"result": {"tools": TOOLS + (BROKEN if HOW == "broken-tools" else []), **kept}}
     if method == "tools/call":
+        if params["name"] == "refund":
+            return asked(params)
         return called(params["name"], params.get("arguments") or {})
     return {"error": {"code": -32601, "message": f"no method {method}"}}
 
@@ -77,6 +87,21 @@ def called(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
             return said("alive")
 
 
+def asked(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask before anything is done; go on with the answer."""
+    order = params["arguments"]["text"]
+    if (state := params.get("requestState")) is None:
+        schema = {"type": "object", "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}
+        form = {"mode": "form", "message": f"Refund order {order}?", "requestedSchema": schema}
+        request = {"method": "elicitation/create", "params": form}
+        return {"result": {"resultType": "input_required", "inputRequests": {"q": request}, "requestState": order}}
+    if HOW == "forgets" and not Path(sys.argv[2]).exists():
+        Path(sys.argv[2]).touch()
+        return {"error": {"code": -32602, "message": "Invalid or expired requestState"}}
+    given = params["inputResponses"]["q"]
+    return said(f"{given['action']} {(given.get('content') or {}).get('confirm')} for {state}")
+
+
 def go_wrong(name: str) -> None:
     if name == "hang":
         time.sleep(600)
@@ -89,7 +114,7 @@ def go_wrong(name: str) -> None:
 
 
 def said(text: str) -> dict[str, Any]:
-    return {"result": {"content": [{"type": "text", "text": text}]}}
+    return {"result": {"resultType": "complete", "content": [{"type": "text", "text": text}]}}
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ async def test_a_result_is_text_and_an_error_of_the_server_is_one_for_the_model(
         return await tool.function(tool.parse(args), context)  # type: ignore[misc]
 
     assert (await call("echo", text="hello")).text == "hello"
-    assert "image-1, image/png, 8 bytes" in (await call("picture")).text
+    assert "image-1.png, image/png, 8 bytes" in (await call("picture")).text
     with pytest.raises(ToolError, match="it broke"):
         await call("fail")
     with pytest.raises(ToolError, match="not valid"):

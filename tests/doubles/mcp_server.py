@@ -1,9 +1,9 @@
 """An MCP server that goes wrong on demand: plain lines of JSON, without the SDK, so that it starts in milliseconds.
 
 Run as ``python mcp_server.py [how]``. ``how``: ``silent`` answers nothing, ``garbled`` writes what is no JSON first,
-``broken-tools`` lists tools that no client can read, ``dies-once FILE`` dies in its first call and leaves the file, ``modern`` speaks
-the protocol without sessions, in which a server asks by its result, ``forgets FILE`` too, and knows none of its
-questions once: it leaves the file then.
+``broken-tools`` lists tools that no client can read, ``dies-once FILE`` dies in its first call and leaves the file,
+``modern`` speaks the protocol without sessions, in which a server asks by its result, ``forgets FILE`` too, and knows
+none of its questions once: it leaves the file then.
 """
 
 import json
@@ -31,7 +31,7 @@ TOOLS: list[Any] = [
     tool("odd_bytes"),
     tool("huge"),
     tool("picture"),
-    tool("refund", destructiveHint=True),
+    tool("refund", destructiveHint=False),
 ]
 MODERN = "2026-07-28"
 BROKEN: list[Any] = [{"name": "no_schema"}, 7, {"name": "odd", "inputSchema": {"type": "object", "pattern": "("}}]

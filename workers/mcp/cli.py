@@ -9,9 +9,7 @@ from ekiden.shared.terminal_text import say
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    name="mcp", help="MCP servers: which there are, whether they work, what they offer.", no_args_is_help=True
-)
+app = typer.Typer(help="MCP servers: which there are, whether they work, what they offer.", no_args_is_help=True)
 
 _Trust = Annotated[bool, typer.Option("--trust", help="Trust the folder's settings for this once.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

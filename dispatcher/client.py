@@ -18,7 +18,13 @@ from ekiden.dispatcher.approvals import Approvals
 from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
-from ekiden.dispatcher.requests import SubmitRequest, checked_folder, checked_request, checked_state
+from ekiden.dispatcher.requests import (
+    SubmitRequest,
+    checked_folder,
+    checked_inputs,
+    checked_request,
+    checked_state,
+)
 from ekiden.dispatcher.submitting import Created, OwnJobs, create_job
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.composition import LateHooks
@@ -98,6 +104,7 @@ class Client(Operations, Approvals):
         deadline_s: float = JOB_DEADLINE_S,
         request_id: str | None = None,
         state: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
         approve: Collection[Risk] = (),
         when_asked: WhenAsked = "park",
     ) -> str:
@@ -119,6 +126,7 @@ class Client(Operations, Approvals):
             deadline_s: When a job that has not ended by then ends as failed.
             request_id: Chosen by the caller, to repeat a submit whose answer was lost.
             state: Session variables to set when the job begins, JSON; None takes one away.
+            inputs: What the agent's file declares as ``inputs``, by name, for an agent that is named.
             approve: Risks of which every call is approved in advance, so far as the caller may approve it.
             when_asked: What becomes of any other call that is asked about: it waits (``park``), or is denied.
 
@@ -146,6 +154,7 @@ class Client(Operations, Approvals):
             on_busy=on_busy,
             deadline_s=deadline_s,
             state=checked_state(state or {}),
+            inputs=None if inputs is None else checked_inputs(inputs, agent),
             approve=tuple(approve),
             when_asked=when_asked,
         )

@@ -45,6 +45,16 @@ class Operations:
         """Return when each pool process last said that it is alive, by its id, in ms of the server's clock."""
         return await self._stores.pools.announced_ms()
 
+    async def definitions(self) -> "dict[str, AgentDefinition]":
+        """Return the agents of the catalog in force, by name; empty before one was published."""
+        from ekiden.shared.definitions.model import AgentDefinition
+
+        in_force = await self._stores.catalogs.in_force()
+        if in_force is None:
+            return {}
+        manifest, definitions = await self._stores.catalogs.definitions(in_force.digest)
+        return {name: AgentDefinition.from_json(definitions[digest]) for name, digest in manifest.items()}
+
     async def queues(self) -> list[QueueView]:
         """Return every queue with its length and its consumers."""
         return await self._stores.pools.queues()

@@ -17,7 +17,15 @@ from ekiden.shared.stores.base import OnBusy
 from ekiden.shared.suggestions import nearest
 from ekiden.shared.variables import problem_of
 
-__all__ = ["SubmitRequest", "checked_folder", "checked_request", "checked_state", "require_agent", "why_invalid"]
+__all__ = [
+    "SubmitRequest",
+    "checked_folder",
+    "checked_inputs",
+    "checked_request",
+    "checked_state",
+    "require_agent",
+    "why_invalid",
+]
 
 MAX_NAME = 500
 """Characters of a name or an id."""
@@ -43,6 +51,7 @@ class SubmitRequest(BaseModel):
     deadline_s: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE_S, allow_inf_nan=False)]
     traceparent: _Name = ""
     state: dict[str, Any] = Field(default_factory=dict)
+    inputs: dict[str, Any] | None = None
     approve: Annotated[tuple[Risk, ...], Field(max_length=len(RISKS))] = ()
     when_asked: WhenAsked = "park"
     by: _Name = ""
@@ -96,6 +105,16 @@ def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
         if (problem := problem_of(name, value)) is not None:
             raise InvalidRequest(problem)
     return dict(json.loads(storable(json.dumps(state, ensure_ascii=False))))
+
+
+def checked_inputs(inputs: Mapping[str, Any], agent: str | None) -> dict[str, Any]:
+    """Return what an agent is called with, as it can be stored. Raises ``InvalidRequest``."""
+    if agent is None:
+        raise InvalidRequest("inputs are an agent's own: name the agent, too")
+    try:
+        return dict(json.loads(storable(json.dumps(dict(inputs), ensure_ascii=False, allow_nan=False))))
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"the inputs cannot be kept: {error}") from None
 
 
 def checked_folder(cwd: str | Path | None) -> str | None:

@@ -88,6 +88,7 @@ def _record_of(request: SubmitRequest) -> JobRequested:
         cwd=request.cwd,
         traceparent=request.traceparent,
         state=request.state,
+        inputs=request.inputs,
         request_id=request.request_id,
         approve=request.approve,
         when_asked=request.when_asked,

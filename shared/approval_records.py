@@ -9,7 +9,7 @@ from ekiden.shared.approvals import ApprovalKind, ApprovalView
 from ekiden.shared.record_base import LATEST_MS, UNSAID, BaseRecord
 from ekiden.shared.risk import Risk
 
-__all__ = ["ApprovalAsked", "Decided"]
+__all__ = ["ApprovalAsked", "Decided", "ToolPaused"]
 
 
 class ApprovalAsked(BaseRecord):
@@ -48,6 +48,16 @@ class ApprovalAsked(BaseRecord):
         """Return what people see of it; ``known``: what became of it."""
         said = {name: value for name, value in self if name != "type"}
         return ApprovalView(job=self.id.rpartition(":")[0], **said, **known)
+
+
+class ToolPaused(BaseRecord):
+    """A tool that runs needs an answer of a person first; with it, it is called again, as from the beginning."""
+
+    type: Literal["tool_paused"] = "tool_paused"
+    call_id: str
+    name: str
+    state: str
+    """What the tool wants back with the answer; its own words."""
 
 
 class Decided(BaseRecord):

@@ -15,6 +15,7 @@ from ekiden.shared.records import (
     Refused,
     Retried,
     ToolFinished,
+    ToolPaused,
     ToolStarted,
 )
 
@@ -36,6 +37,8 @@ class Turn:
     asked: dict[str, ApprovalAsked] = field(default_factory=dict)
     """What persons were asked last, by call."""
     decisions: dict[str, Decided] = field(default_factory=dict)
+    paused: dict[str, str] = field(default_factory=dict)
+    """What tools that need an answer of a person want back with it, by call."""
     """What was decided last, by call."""
     refusal: str = ""
     """Why the turn's transfer was not carried out, if it was not."""
@@ -123,7 +126,7 @@ def _note(turn: Turn, record: Record) -> None:
                 turn.forgotten.add(result.call_id)
         case Delegated(call_id=call_id, child=child):
             turn.children[call_id] = child
-        case ApprovalAsked() | Decided():
+        case ToolPaused() | ApprovalAsked() | Decided():
             _note_approval(turn, record)
         case Nudged(text=text):
             turn.nudge = text
@@ -138,10 +141,14 @@ def _note(turn: Turn, record: Record) -> None:
             pass
 
 
-def _note_approval(turn: Turn, record: ApprovalAsked | Decided) -> None:
+def _note_approval(turn: Turn, record: ToolPaused | ApprovalAsked | Decided) -> None:
     """Add what a person is asked, or has said. What has begun before they said it has not begun by their leave."""
-    if isinstance(record, ApprovalAsked):
-        turn.asked[record.call_id] = record
-    else:
-        turn.decisions[record.call_id] = record
-        turn.started.discard(record.call_id)
+    match record:
+        case ToolPaused(call_id=call_id, state=state):
+            turn.paused[call_id] = state
+            turn.started.discard(call_id)
+        case ApprovalAsked(call_id=call_id):
+            turn.asked[call_id] = record
+        case Decided(call_id=call_id):
+            turn.decisions[call_id] = record
+            turn.started.discard(call_id)

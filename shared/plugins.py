@@ -72,7 +72,7 @@ class Loaded(Generic[T]):
         return {plugin.name: plugin.made for plugin in self.plugins}
 
 
-def entry_group(group: "Group") -> str:
+def entry_group(group: str) -> str:
     """Return what the group of entry points is called in a package's metadata."""
     return f"ekiden.{group}"
 
@@ -107,7 +107,7 @@ def installed(group: "Group") -> dict[str, list[str]]:
     return found
 
 
-def offers(group: "Group", package: str) -> list[Source] | None:
+def offers(group: str, package: str) -> list[Source] | None:
     """Return what an installed package offers of a group, by name; None: there is no such package."""
     from importlib.metadata import PackageNotFoundError, distribution
 

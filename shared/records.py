@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from ekiden.shared.approval_records import ApprovalAsked, Decided
+from ekiden.shared.approval_records import ApprovalAsked, Decided, ToolPaused
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.definitions.rules import ToolRules
 from ekiden.shared.handoff import HandoffContext
@@ -41,6 +41,7 @@ __all__ = [
     "StateChanged",
     "Summarised",
     "ToolFinished",
+    "ToolPaused",
     "ToolStarted",
     "TransferKind",
     "Unrouted",
@@ -68,7 +69,7 @@ class JobRequested(BaseRecord):
     state: dict[str, Any] = Field(default_factory=dict)
     """Session variables that the request sets."""
     inputs: dict[str, Any] | None = None
-    """What a delegated job was called with."""
+    """What the job's first agent was called with, where somebody did: an agent that delegates, or a program."""
     bounds: tuple[ToolRules, ...] = ()
     """Rules of the agents above a delegated job: it has no tool that one of them does not permit."""
     max_depth: int | None = None
@@ -303,6 +304,7 @@ Record = Annotated[
     | Delegated
     | Noticed
     | ApprovalAsked
+    | ToolPaused
     | Decided
     | LegSuspended
     | Retried

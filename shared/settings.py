@@ -176,6 +176,10 @@ class Settings(PluginSettings, PolicySettings):
     """The share of jobs that are traced, each as a whole."""
     metrics_port: int | None = Field(None, ge=0, le=65_535)
     """Where a pool offers its metrics to Prometheus, on loopback unless ``OTEL_EXPORTER_PROMETHEUS_HOST`` says else."""
+    mcp_token: SecretStr | None = None
+    """What clients of `ekiden mcp serve --http` must send as a bearer token."""
+    mcp_keys: list[SecretStr] = Field(default_factory=list)
+    """What seals the questions that `ekiden mcp serve` leaves with clients: the first one seals, all of them open."""
     redact: list[str] = Field(default_factory=list)
     """What else is masked in traces, logs and exported journals: expressions of RE2, as a JSON list or a single one."""
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
@@ -213,7 +217,14 @@ class Settings(PluginSettings, PolicySettings):
             )
         return value
 
-    @field_validator("tracing_events", "tools_env", "tools_web_fetch_allow_private", mode="before")
+    @field_validator("mcp_keys")
+    @classmethod
+    def _are_long(cls, value: list[SecretStr]) -> list[SecretStr]:
+        if any(len(key.get_secret_value()) < 32 for key in value):
+            raise ValueError("a key has 32 characters at least")
+        return value
+
+    @field_validator("tracing_events", "tools_env", "mcp_keys", "tools_web_fetch_allow_private", mode="before")
     @classmethod
     def _as_words(cls, value: Any) -> Any:
         return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["listed", "settle_trust"]
 
 _NAMED = 8
-_ASKING = (".gemini", ".claude/settings.json", ".claude/settings.local.json")
+_ASKING = (".gemini", ".claude/settings.json", ".claude/settings.local.json", ".mcp.json")
 """What a project that asks for something has one of."""
 
 
@@ -34,9 +34,8 @@ def settle_trust(is_given: bool, *folders: Path | None) -> None:
     for project in projects:
         take_over(project)
     for project in projects:
-        if any(
-            os.path.lexists(project / name) for name in _ASKING
-        ):  # else it asks for nothing, and to find that out is dear
+        # Without these it asks for nothing, and to find that out is dear.
+        if any(os.path.lexists(project / name) for name in _ASKING):
             _settle(project)
 
 

@@ -1,13 +1,16 @@
 """Builds what a worker runs; the only file here that picks implementations."""
 
 import os
+from pathlib import Path
 
 from ekiden.shared.composition import pool_hooks
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
+from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.relay.message import queue_for
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
@@ -15,6 +18,9 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.shared.tool_processes import prepare
 from ekiden.workers.completion import CONTROLS
 from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.mcp.agents import AgentServers
+from ekiden.workers.mcp.hub import Hub
+from ekiden.workers.mcp.toolbox import McpTools
 from ekiden.workers.sandbox.choice import choose
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.keeping import READER
@@ -43,7 +49,10 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     problems += (*learn_providers(settings), *not_loaded)
     tool_runner = ToolRunner(registry, settings.tool_threads, timeout_s=settings.tools_timeout_s)
     policy = operators_policy(settings)
-    problems += policy.problems
+    configured = configured_servers(settings.project or project_of(Path.cwd()))
+    problems += (*policy.problems, *configured.problems)
+    hub = Hub(os.environ, env)
+    hub.start(configured.servers)
     handler = AgentHandler(
         Definitions(stores.catalogs),
         registry,
@@ -56,6 +65,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         policy=policy,
         sandbox=sandbox,
         protected=Protected(settings.tools_read_only, settings.tools_writable),
+        servers=AgentServers(McpTools(hub, stores.listings), configured.servers),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
         artifacts=stores.artifacts,
         private_hosts=settings.tools_web_fetch_allow_private,
@@ -64,8 +74,19 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     def told() -> dict[str, str]:
         return {"stuck_tools": str(tool_runner.stuck)}
 
-    confined = sandbox.told if has_workspace else ""
-    return PoolComponents(handler, registry.views(), sandbox=confined, problems=problems, hooks=hooks, told=told)
+    def servers() -> dict[str, str]:
+        return {**dict.fromkeys(configured.servers, ""), **hub.health()}
+
+    return PoolComponents(
+        handler,
+        registry.views(),
+        servers=servers,
+        sandbox=sandbox.told if has_workspace else "",
+        problems=problems,
+        hooks=hooks,
+        told=told,
+        close=hub.close,
+    )
 
 
 def _without_commands(registry: Registry, settings: Settings, sandbox: Sandbox) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class Deciding:
             return ToolUse(name, call.args, self._leg.agent, cwd=self._cwd, is_control=True)
         says = {"read_only": tool.read_only, "idempotent": tool.idempotent}
         return ToolUse(
-            tool.name,
+            tool.rule_name,
             call.args,
             self._leg.agent,
             tool_risk=tool.risk,

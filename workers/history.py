@@ -99,7 +99,7 @@ class _Past:
     def _request(self, fence: str) -> str:
         """Return what the job is about: what the user said, or the agent that delegated it."""
         request = self._leg.request
-        if request.inputs is None:
+        if request.inputs is None or self.contexts[1].from_agent == "user":
             return request.prompt
         inputs = request.inputs or {"objective": request.prompt}
         return task(inputs, agent=self.contexts[1].from_agent, fence=fence)

@@ -12,6 +12,7 @@ from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import ModelUnavailable, UnreadableDefinition
 from ekiden.shared.hooks import HookedModel
 from ekiden.shared.llm.models import Models
+from ekiden.shared.mcp.names import announced_as
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
 from ekiden.shared.policy.engine import Policy
@@ -36,11 +37,13 @@ from ekiden.workers.ending import Ending
 from ekiden.workers.executor import Executor, Offer
 from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
+from ekiden.workers.mcp.agents import AgentServers
+from ekiden.workers.mcp.toolbox import Offered
 from ekiden.workers.model_caller import ModelCaller
 from ekiden.workers.outputs import JobOutputs
 from ekiden.workers.own_names import OwnNames
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
-from ekiden.workers.tools.base import StateView, Tool, ToolContext
+from ekiden.workers.tools.base import Answered, StateView, Tool, ToolContext
 from ekiden.workers.tools.builtin.kept import read_output
 from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.registry import Registry
@@ -99,6 +102,7 @@ class AgentHandler:
         policy: Policy | None = None,
         sandbox: Sandbox = OFF,
         tools_elsewhere: ToolsElsewhere | None = None,
+        servers: AgentServers | None = None,
         artifacts: RedisArtifactStore | None = None,
         private_hosts: Iterable[str] = (),
     ) -> None:
@@ -117,6 +121,7 @@ class AgentHandler:
             policy: The operator's.
             sandbox: What confines programs of tools.
             tools_elsewhere: Tells what other workers have.
+            servers: The MCP servers of this worker.
             artifacts: Where long results and files of tools are kept.
             private_hosts: Addresses of private networks that tools may ask all the same.
         """
@@ -132,6 +137,7 @@ class AgentHandler:
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
+        self._servers = servers
         self._artifacts = artifacts
         self._private_hosts = frozenset(private_hosts)
 
@@ -159,8 +165,10 @@ class AgentHandler:
     def _missing(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Return the entries of the agent's file that no tool of this worker answers to."""
         permits = _permits(definition, leg, self._registry)
+        tools = [name for name in self._registry.missing(_named(definition)) if not name.startswith("mcp.")]
+        servers = self._servers.unknown(definition) if self._servers else ()
         own = (*CONTROLS, read_output.name)
-        return [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in own]
+        return [*(name for name in tools if permits(name) and name not in own), *map(announced_as, servers)]
 
     async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
         """Return the entries that are worth waiting for: some worker has such a tool, or ships with it."""
@@ -171,10 +179,13 @@ class AgentHandler:
 
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
         """Record, once in a leg, what the agent goes without, and what its commands reach that they should not."""
-        lost = [f"no worker has {', '.join(map(repr, missing))}, the agent works without"] if missing else []
-        open_to_commands = self._openings(definition, leg)
+        names = [repr(name) for name in missing if not name.startswith("mcp.")]  # of servers, the toolbox tells
+        lost = [f"no worker has {', '.join(names)}, the agent works without"] if names else []
         narrowed = definition.tools.narrowed if definition.tools else ()
-        texts = [f"{leg.agent}: {why}" for why in (*narrowed, *lost, *open_to_commands)]
+        await self._notice(leg, *narrowed, *lost, *self._openings(definition, leg))
+
+    async def _notice(self, leg: Leg, *why: str) -> None:
+        texts = [f"{leg.agent}: {one}" for one in why]
         told = {record.text for record in leg.records if isinstance(record, Noticed)}
         if new := [Noticed(leg=leg.number, text=text) for text in texts if text not in told]:
             await leg.record(*new)
@@ -209,7 +220,10 @@ class AgentHandler:
         subagents = await self._all(leg, [one.agent for one in agent.subagents])
         choice = self._models.choose(agent.model)
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
-        tools = {tool.name: tool for tool in self._registry.offered_to(_permits(agent, leg, self._registry))}
+        served = await self._servers.offered_to(agent, leg.request.bounds) if self._servers else Offered()
+        await self._notice(leg, *served.problems)
+        own = self._registry.offered_to(_permits(agent, leg, self._registry))
+        tools = {tool.name: tool for tool in (*own, *served.tools)}
         leg.hooks.agent_started(agent, choice.name, list(tools))
         outputs = JobOutputs(leg, self._artifacts)
         delegations = Delegations(agent, leg, subagents, untrusted)
@@ -224,7 +238,8 @@ class AgentHandler:
         def offer() -> Offer:
             kept = [read_output.spec] if outputs.has_any else []
             specs = sorted([*(tool.spec for tool in tools.values()), *kept], key=lambda spec: spec.name)
-            return Offer((*specs, *delegations.specs, *completion.specs, *transfers.specs), transfers.instruction)
+            told = "\n\n".join(filter(None, (transfers.instruction, _gone(served.problems))))
+            return Offer((*specs, *delegations.specs, *completion.specs, *transfers.specs), told)
 
         def offered() -> list[str]:
             return [spec.name for spec in offer().tools]
@@ -257,7 +272,7 @@ class AgentHandler:
         tool_runner = self._tool_runner.only(tools.values(), offered)
         root, cwd = self._root or _NOWHERE, self._cwd(leg)
 
-        def context(call: ToolCall, state: StateView) -> ToolContext:
+        def context(call: ToolCall, state: StateView, answered: Answered | None) -> ToolContext:
             return ToolContext(
                 leg.job,
                 leg.number,
@@ -274,6 +289,7 @@ class AgentHandler:
                 running=Running(_show(leg, call)),
                 sandbox=self._sandbox,
                 network=network,
+                answered=answered,
             )
 
         return ToolCalls(leg, decide, approvals, tools, tool_runner, untrusted, context)
@@ -310,6 +326,11 @@ def _show(leg: Leg, call: ToolCall) -> Callable[[Shown], None] | None:
             live.show(call.id, shown.about, shown.fraction)
 
     return show
+
+
+def _gone(problems: Sequence[str]) -> str:
+    """Tell the model which tools it might look for in vain."""
+    return "Tools that you do not have now:\n" + "\n".join(f"- {one}" for one in problems) if problems else ""
 
 
 async def _nowhere(agent: str) -> Collection[str]:

@@ -67,6 +67,10 @@ COMMANDS = {
         "ekiden.dispatcher.cli.commands.catalog:app",
         "Put agents in force, see which are, go back to those before.",
     ),
+    "mcp": (
+        "ekiden.dispatcher.cli.commands.mcp:app",
+        "MCP: servers whose tools agents use, and your agents as a server.",
+    ),
     "route": (
         "ekiden.dispatcher.cli.commands.route:app",
         "Show who would get a request, and why; measure how well your agents are told apart.",

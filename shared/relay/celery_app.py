@@ -173,6 +173,8 @@ class _Relay:
         """Stop beating; let hooks send what they have left."""
         self._heartbeat.stop()
         self._hooks.close()
+        if self._served is not None and self._served.close is not None:
+            self._served.close()
 
     def describe(self) -> PoolView:
         """Say who we are, for ``status`` and for those who look for a consumer."""
@@ -183,6 +185,7 @@ class _Relay:
             kind=self._kind,
             queues=tuple(queue for queue in self._queues() if queue != IDLE_QUEUE),
             tools=served.tools if served else (),
+            servers=served.servers() if served else {},
             strategies=served.strategies if served else (),
             sandbox=served.sandbox if served else "",
             problems=served.problems if served else (),

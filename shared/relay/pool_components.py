@@ -22,6 +22,8 @@ class PoolComponents:
 
     handler: Handler
     tools: tuple[ToolView, ...] = ()
+    servers: Callable[[], Mapping[str, str]] = dict
+    """The MCP servers that it knows, with what is wrong with each now."""
     strategies: tuple[str, ...] = ()
     """How it can route, by name."""
     sandbox: str = ""
@@ -36,6 +38,8 @@ class PoolComponents:
     """The same, over and over: it waits by itself for something to do."""
     told: Callable[[], Mapping[str, str]] = dict
     """What else the pool says of itself just now, each time that it announces itself."""
+    close: Callable[[], None] | None = None
+    """What ends what it has started, when the process ends."""
     hooks: Sequence[Hook] = ()
     """Are told of all that happens in the process, and closed at its end."""
 

@@ -23,6 +23,7 @@ __all__ = [
     "KEEP_EVERY_S",
     "KINDS",
     "LEASES",
+    "LISTING_TTL_S",
     "LIVE_TTL_S",
     "MAX_DEAD_LETTERS",
     "MISPLACED",
@@ -46,6 +47,7 @@ __all__ = [
     "is_permanent",
     "job",
     "journal",
+    "listing",
     "live",
     "messages",
     "older_messages",
@@ -80,6 +82,8 @@ DEAD_LETTERS_TTL_S = 30 * DAY_S
 MAX_DEAD_LETTERS = 1_000
 LIVE_TTL_S = 300
 """What models write while they write it, since its last piece: once an answer is whole its record has it."""
+LISTING_TTL_S = 300
+"""What an MCP server offers: a worker that is asked for it later asks the server again."""
 POOL_TTL_S = 15
 ENDED = "ekiden:ended:"
 """Before a job's id: pub/sub channel of its end, for whoever waits for it."""
@@ -232,6 +236,11 @@ def catalog(digest: str) -> str:
 def pool(pool_id: str) -> str:
     """String: what a pool process says of itself, JSON."""
     return f"ekiden:pool:{pool_id}"
+
+
+def listing(server: str) -> str:
+    """String: what an MCP server offers, JSON, by the digest of the entry that names it."""
+    return f"ekiden:mcp:{server}"
 
 
 def is_permanent(key: str) -> bool:

@@ -13,6 +13,7 @@ from ekiden.shared.stores.durability import Durability, Identity, durability_of,
 from ekiden.shared.stores.intake import RedisIntakeStore
 from ekiden.shared.stores.job_ends import RedisEnds
 from ekiden.shared.stores.jobs import RedisJobStore
+from ekiden.shared.stores.listings import RedisListingStore
 from ekiden.shared.stores.live import RedisLiveStore
 from ekiden.shared.stores.pools import RedisPoolStore
 from ekiden.shared.stores.redis import Redis, connect, translated
@@ -36,6 +37,7 @@ class Stores:
     dead_letters: RedisDeadLetterStore
     intake: RedisIntakeStore
     ends: RedisEnds
+    listings: RedisListingStore
     artifacts: RedisArtifactStore
     signing: Signing
 
@@ -55,6 +57,7 @@ class Stores:
             RedisDeadLetterStore(client),
             RedisIntakeStore(client),
             RedisEnds(client),
+            RedisListingStore(client),
             RedisArtifactStore(client),
             signing,
         )

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ekiden.shared.mcp.names import announced_as
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, lists_only, translated
 from ekiden.shared.stores.views import PoolView, ToolView
@@ -61,8 +62,10 @@ class RedisPoolStore:
         return [_pool(json.loads(text)) for text in texts if text is not None]
 
     async def tools_on(self, queue: str) -> set[str]:
-        """Return the tools that the pools have which consume ``queue`` now."""
-        return {tool.name for pool in await self.pools() if queue in pool.queues for tool in pool.tools}
+        """Return what the pools have which consume ``queue`` now: tools, and MCP servers as ``mcp.<server>``."""
+        there = [pool for pool in await self.pools() if queue in pool.queues]
+        servers = {announced_as(name) for pool in there for name in pool.servers}
+        return {tool.name for pool in there for tool in pool.tools} | servers
 
     @translated
     async def oldest(self, queues: Sequence[str]) -> dict[str, str]:

@@ -124,6 +124,8 @@ class PoolView:
     kind: Literal["dispatcher", "worker"]
     queues: tuple[str, ...]
     tools: tuple[ToolView, ...] = ()
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """The MCP servers that a worker knows: empty where it has met nothing, else what is wrong."""
     strategies: tuple[str, ...] = ()
     """How a dispatcher can route, by name."""
     sandbox: str = ""

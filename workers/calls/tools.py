@@ -8,17 +8,21 @@ from typing import Any
 
 from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
-from ekiden.shared.records import StateChanged, ToolFinished, ToolStarted
+from ekiden.shared.policy.decision import ALLOWED, Decision
+from ekiden.shared.records import StateChanged, ToolFinished, ToolPaused, ToolStarted
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.calls.approvals import Approvals, telling_changes
 from ekiden.workers.calls.base import CallKind, Decide, finish
-from ekiden.workers.tools.base import OWN, StateView, Tool, ToolContext
+from ekiden.workers.tools.base import OWN, Answered, StateView, Tool, ToolContext, ToolQuestion
 from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["ToolCalls"]
 
 OUTCOME_UNKNOWN = "Outcome unknown: the worker was lost while this tool ran. Check what it did before you repeat it."
+NOBODY_THERE = "not finished: it needs an answer of a person, and the job runs by itself."
+MOST_QUESTIONS = 10
+"""Of one call."""
 BROKEN_OFF = "Outcome unknown: the tool was broken off while it ran. Check what it did before you repeat it."
 
 
@@ -33,7 +37,7 @@ class ToolCalls(CallKind):
         tools: Mapping[str, Tool],
         tool_runner: ToolRunner,
         untrusted: Untrusted,
-        context: Callable[[ToolCall, StateView], ToolContext],
+        context: Callable[[ToolCall, StateView, Answered | None], ToolContext],
     ) -> None:
         """``context``: what a tool may know of the call that it serves."""
         super().__init__(leg, decide, approvals)
@@ -41,6 +45,8 @@ class ToolCalls(CallKind):
         self._tool_runner = tool_runner
         self._untrusted = untrusted
         self._context = context
+        self._answers: dict[str, Answered | None] = {}
+        """What calls that are about to go on were answered: once they have begun, it is not looked at any more."""
 
     def takes(self, call: ToolCall) -> bool:
         """See ``CallKind``."""
@@ -65,6 +71,7 @@ class ToolCalls(CallKind):
         return call.id in self._turn.started and tool is not None and not tool.may_repeat
 
     async def _carry_out(self, calls: list[ToolCall]) -> None:
+        self._answers = {call.id: self._answered(call) for call in calls}
         await self._leg.record(*map(self._started, calls))
         try:
             async with asyncio.TaskGroup() as group:
@@ -73,7 +80,8 @@ class ToolCalls(CallKind):
         except BaseExceptionGroup as failures:  # tools never raise: this is a lost lease or a cancelled job
             raise failures.exceptions[0] from None
         # Cancelled from within, as by a library that lost its connection:
-        broken_off = [call for call in calls if call.id not in self._turn.answers]
+        waiting = self._turn.paused.keys() - self._turn.started
+        broken_off = [call for call in calls if call.id not in self._turn.answers and call.id not in waiting]
         await finish(self._leg, [error_result(call, BROKEN_OFF) for call in broken_off])
 
     def _started(self, call: ToolCall) -> ToolStarted:
@@ -91,11 +99,41 @@ class ToolCalls(CallKind):
 
     async def _execute(self, call: ToolCall) -> None:
         began = time.monotonic()
-        state = StateView(self._leg.state)
-        result = await self._run(call, self._context(call, state))
+        state, answered = StateView(self._leg.state), self._answers.pop(call.id, None)
+        try:
+            result = await self._run(call, self._context(call, state, answered))
+        except ToolQuestion as question:
+            await self._pause(call, question)
+            return
         if call.args != self._turn.call(call.id).args:
             result = telling_changes(result, call.args)
         await self._finish(call, result, began, {} if result.is_error else state.changes)
+
+    async def _pause(self, call: ToolCall, question: ToolQuestion) -> None:
+        """Let the call wait for an answer of a person; one may lead to the next question, but not for ever."""
+        leg, asked = self._leg, sum(isinstance(one, ToolPaused) and one.call_id == call.id for one in self._leg.records)
+        if leg.request.when_asked == "deny":
+            await finish(leg, [error_result(call, f"{NOBODY_THERE} It asked: {question.text}")])
+        elif asked >= MOST_QUESTIONS:
+            await finish(leg, [error_result(call, f"{call.name!r} asks for ever: {asked} questions were answered")])
+        else:
+            await leg.record(ToolPaused(leg=leg.number, call_id=call.id, name=call.name, state=question.state))
+            asks = Decision("ask", "the tool needs an answer to go on", call.name)
+            self._approvals.ask(call, asks, kind="question", text=question.text, choices=question.choices)
+
+    async def _judged(self, call: ToolCall) -> Decision:
+        """A call that goes on with an answer is one that was allowed, unless a rule denies it now."""
+        if call.id not in self._turn.paused or self._answered(call) is None:
+            return await super()._judged(call)
+        rules = self._decide(call)
+        return rules if rules.verdict == "deny" else ALLOWED
+
+    def _answered(self, call: ToolCall) -> Answered | None:
+        """Return what was said to the question that the call waits with, if that is over."""
+        state, said = self._turn.paused.get(call.id), self._approvals.said_of(call)
+        if state is None or said is None or said.status == "approved":
+            return None
+        return Answered(state, said.status, said.answer or said.why)
 
     async def _run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run the tool, and tell the hooks when."""

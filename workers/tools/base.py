@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -39,7 +39,7 @@ from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.running import Outputs, Running
 from ekiden.workers.tools.typed_functions import typed
 
-__all__ = ["OWN", "StateView", "Tool", "ToolContext", "ToolOutput", "schema_tool", "tool"]
+__all__ = ["OWN", "Answered", "StateView", "Tool", "ToolContext", "ToolOutput", "ToolQuestion", "schema_tool", "tool"]
 
 OWN = "ekiden"
 """The distribution of the tools that come with Ekiden."""
@@ -73,6 +73,27 @@ class StateView:
         return {name: value for name, value in (self._variables | self.changes).items() if value is not None}
 
 
+class ToolQuestion(Exception):  # no error: the call goes on with the answer
+    """Raised by a tool that needs an answer of a person: its leg waits without a worker, then it is called again."""
+
+    def __init__(self, text: str, choices: tuple[str, ...] = (), state: str = "") -> None:
+        """``choices``: what may be answered; empty: any text. ``state``: comes back with the answer."""
+        super().__init__(text)
+        self.text = text
+        self.choices = choices
+        self.state = state
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What became of a tool's question."""
+
+    state: str
+    status: Literal["answered", "denied", "expired"]
+    """``denied``: the person does not answer; ``expired``: nobody did in time."""
+    text: str = ""
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """What a tool may know of the call it serves."""
@@ -102,6 +123,8 @@ class ToolContext:
     """What confines the programs that the tool starts."""
     network: bool | None = None
     """Whether these may reach a network: the agent's file says so, and those of all who delegated the job to it."""
+    answered: Answered | None = None
+    """What was said to the question that the call asked when it ran before, if it did."""
 
     @property
     def cancelled(self) -> bool:
@@ -177,6 +200,8 @@ class Tool:
     """Seconds until a call is given up; None: as the setting ``tools.timeout_s`` says."""
     max_chars: int = 100_000
     """Of its result, what a model is given at once; the rest is kept, and read in pages."""
+    full_name: str = ""
+    """What files and rules call it, where models need another name: ``mcp.<server>.<tool>``."""
     starts_commands: bool = False
     """Starts programs that a model names: not offered where ``tools.sandbox`` requires a sandbox and there is none."""
 
@@ -184,6 +209,11 @@ class Tool:
     def name(self) -> str:
         """The name that agent files and models use."""
         return self.spec.name
+
+    @property
+    def rule_name(self) -> str:
+        """The name that files, rules and people use."""
+        return self.full_name or self.name
 
     @property
     def is_async(self) -> bool:

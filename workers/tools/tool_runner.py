@@ -17,7 +17,7 @@ from ekiden.shared.redaction import redact
 from ekiden.shared.step_limits import run_limited
 from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, storable
 from ekiden.shared.suggestions import nearest
-from ekiden.workers.tools.base import Tool, ToolContext, ToolOutput
+from ekiden.workers.tools.base import Tool, ToolContext, ToolOutput, ToolQuestion
 from ekiden.workers.tools.keeping import fitted, kept
 from ekiden.workers.tools.parsing import shortened
 from ekiden.workers.tools.threads import ToolThreads
@@ -104,6 +104,8 @@ class ToolRunner:
             return _kept(await self._run(tool, args, context)), False
         except ToolError as error:
             return ToolOutput(str(error)), True
+        except ToolQuestion:
+            raise
         except asyncio.CancelledError:  # also one from within: what is said of that is the pipeline's
             raise
         except BaseException as error:

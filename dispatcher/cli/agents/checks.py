@@ -14,11 +14,13 @@ from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.encoding import decode
 from ekiden.shared.definitions.fields import KNOWN_FIELDS, MCP_SERVERS
 from ekiden.shared.definitions.frontmatter import read_front_matter
+from ekiden.shared.definitions.mcp_use import own_servers, servers_used
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.definitions.tool_names import is_foreign, tools_meant
-from ekiden.shared.errors import DefinitionError
+from ekiden.shared.errors import ConfigurationError, DefinitionError
 from ekiden.shared.llm.models import provider_of
+from ekiden.shared.settings_files import global_file
 
 __all__ = ["Check", "Checker", "Finding", "Report", "is_kebab"]
 
@@ -132,7 +134,7 @@ class Checker:
         checks += [
             Check(_model_title(agent.model or self.default_model), tuple(self._model(agent, lines))),
             Check(_titled("Tools", _available(agent)), _of(file.problems, "tools") + tuple(self._tools(agent, lines))),
-            Check(_titled("MCP servers", _servers_of(agent), "configured"), tuple(self._unconfigured(agent, lines))),
+            Check(_titled("MCP servers", servers_used(agent), "configured"), tuple(self._unconfigured(agent, lines))),
             Check("System prompt not empty", _of(file.problems, "instructions")),
             Check("Handoffs and sub-agents lead to agents", self._edges(agent, lines)),
             Check("Conventions kept", tuple(_conventions(agent, lines))),
@@ -162,10 +164,13 @@ class Checker:
                 yield Finding("warning", text, line)
 
     def _unconfigured(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
-        for server in _servers_of(agent):
-            if server not in self.servers and server not in _own_servers(agent):
-                line = next((lines[key] for key in MCP_SERVERS if key in lines), lines.get("tools"))
-                yield Finding("warning", f"MCP server {server!r} is not configured: add it to 'mcpServers'", line)
+        line, own = next((lines[key] for key in MCP_SERVERS if key in lines), lines.get("tools")), own_servers(agent)
+        for server in servers_used(agent):
+            if isinstance(wrong := own.get(server), ConfigurationError):
+                yield Finding("error", str(wrong), line)
+            elif server not in self.servers and server not in own:
+                text = f"MCP server not configured: {server}. Add it to 'mcpServers' in {global_file()}"
+                yield Finding("error", text, line)
 
     def _edges(self, agent: AgentDefinition, lines: Mapping[str, int]) -> tuple[Finding, ...]:
         is_in_force = self.agents.get(agent.name) is agent
@@ -197,31 +202,6 @@ def _titled(what: str, names: Iterable[str], state: str = "available") -> str:
 def _available(agent: AgentDefinition) -> list[str]:
     """Return what the file allows and does not forbid again: names, and patterns as they stand."""
     return [entry for entry in agent.allowed if set(entry) & set("*?[") or agent.permits(entry)]
-
-
-def _servers_of(agent: AgentDefinition) -> tuple[str, ...]:
-    """Return the names of the MCP servers that the agent speaks of."""
-    names: list[str] = []
-    for key in MCP_SERVERS:
-        value = agent.extra.get(key)
-        names += _names_in(value.get("servers", []) if key == "mcp" and isinstance(value, dict) else value)
-    named = [entry.split(".")[1] for entry in agent.allowed if entry.startswith("mcp.")]
-    return tuple(dict.fromkeys(names + [name for name in named if not set(name) & set("*?[")]))
-
-
-def _names_in(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return list(value)
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return [name for item in value for name in _names_in(item)] if isinstance(value, list) else []
-
-
-def _own_servers(agent: AgentDefinition) -> set[str]:
-    """Return the servers that the file itself configures."""
-    values = [agent.extra.get(key) for key in MCP_SERVERS if key != "mcp"]
-    objects = [item for value in values for item in (value if isinstance(value, list) else [value])]
-    return {name for item in objects if isinstance(item, dict) for name in item}
 
 
 def _conventions(agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ import typer
 from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.create import Draft, ask
 from ekiden.dispatcher.cli.agents.create import create as create_agent
-from ekiden.dispatcher.cli.agents.discovery import AgentFile, Agents, configured_servers, files_at, open_agents
+from ekiden.dispatcher.cli.agents.discovery import AgentFile, Agents, files_at, open_agents
 from ekiden.dispatcher.cli.agents.edit import edit as edit_file
 from ekiden.dispatcher.cli.agents.edit import rejected_copy
 from ekiden.dispatcher.cli.agents.files import delete_file
@@ -32,6 +32,7 @@ from ekiden.dispatcher.cli.options import AgentsDir, AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.llm.models import learn_providers
+from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
 from ekiden.shared.terminal_text import note, say
@@ -244,8 +245,11 @@ def _checker(agents: Agents, files: Sequence[AgentFile] = ()) -> Checker:
     tools = known_tools(settings)
     for problem in (*learn_providers(settings), *tools.problems):
         note(f"ekiden: {problem}")
+    servers = configured_servers(project_of(Path.cwd()))
+    for problem in servers.problems:
+        note(f"ekiden: {problem}")
     default = settings.model or ""
-    return Checker({**agents.in_force, **given}, configured_servers(), settings.model_aliases, default, tools)
+    return Checker({**agents.in_force, **given}, servers.servers, settings.model_aliases, default, tools)
 
 
 def _files_named(name: str, agents: Agents) -> list[AgentFile]:

@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from ekiden.dispatcher.cli.agents.checks import is_kebab
-from ekiden.dispatcher.cli.agents.discovery import Agents, configured_servers, folder_of
+from ekiden.dispatcher.cli.agents.discovery import Agents, folder_of
 from ekiden.dispatcher.cli.agents.files import create_file
 from ekiden.dispatcher.cli.agents.tools import known_tools
 from ekiden.shared.definitions.catalog import build_catalog
@@ -18,6 +18,7 @@ from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.definitions.parsing import read_definition
 from ekiden.shared.errors import DefinitionError, InvalidRequest
+from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
 
@@ -72,7 +73,7 @@ def ask(template: str | None, scope: str) -> Draft:
     known = ", ".join(sorted(known_tools(load_settings()).names))
     tools = ", ".join(fields.get("tools") or ["ls", "read_file", "grep", "glob"])
     draft.tools = typer.prompt(f"Tools (of {known})", default=tools).strip()
-    if servers := configured_servers():
+    if servers := configured_servers(project_of(Path.cwd())).servers:
         answer = typer.prompt(f"MCP servers (of {', '.join(servers)}, or none)", default="none").strip()
         draft.mcp = None if answer == "none" else answer
     return draft

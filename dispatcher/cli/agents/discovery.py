@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from ekiden.shared.definitions.encoding import decode
 from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
@@ -17,14 +16,8 @@ from ekiden.shared.definitions.trusted import files_here, trusted
 from ekiden.shared.errors import DefinitionError, InvalidRequest, UnknownAgent
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
-from ekiden.shared.settings_files import global_file, project_file, read_settings
-from ekiden.shared.trust.grants import grants_of
-from ekiden.shared.trust.notices import tell
-from ekiden.shared.trust.rights import section_rights
 
-__all__ = ["AgentFile", "Agents", "configured_servers", "files_at", "folder_of", "open_agents"]
-
-_MCP = "mcpServers"
+__all__ = ["AgentFile", "Agents", "files_at", "folder_of", "open_agents"]
 
 
 @dataclass(frozen=True)
@@ -119,18 +112,6 @@ def folder_of(scope: str) -> Path:
     if scope not in ("project", "global"):
         raise InvalidRequest(f"the scope is {scope!r}: it must be 'project' or 'global'")
     return (project_of(Path.cwd()) if scope == "project" else Path.home()) / AGENTS_FOLDER
-
-
-def configured_servers() -> dict[str, Any]:
-    """Return the MCP servers of the settings files, by name; those of the project as far as it is trusted."""
-    project = project_of(Path.cwd())
-    asked = {name: right for section, name, right in section_rights(read_settings(project_file())) if section == _MCP}
-    held = [name for name, right in asked.items() if grants_of(project).lacking([right])]
-    if held:
-        tell(project, f"ignored MCP servers {', '.join(map(repr, held))}")
-    files = [read_settings(path).get(_MCP) for path in (global_file(), project_file())]
-    users, projects = (servers if isinstance(servers, dict) else {} for servers in files)
-    return {**users, **{name: server for name, server in projects.items() if name not in held}}
 
 
 def _files_of(level: Level) -> Iterator[AgentFile]:

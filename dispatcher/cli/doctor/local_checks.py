@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.dispatcher.cli.agents.checks import Checker
-from ekiden.dispatcher.cli.agents.discovery import configured_servers, open_agents
+from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
 from ekiden.dispatcher.cli.doctor.plugs import allowed_here
 from ekiden.dispatcher.cli.doctor.sandbox_checks import sandbox_here
 from ekiden.shared.addresses import host_and_port
 from ekiden.shared.errors import ConfigurationError, EkidenError
 from ekiden.shared.llm.models import ModelValues, default_model, usable_models
+from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.policy.policies import policy_in
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_trust import project_trust_of
@@ -122,9 +123,14 @@ def models(settings: Settings, env: Mapping[str, str]) -> Finding:
 
 
 def mcp_servers() -> Finding:
-    """Tell which MCP servers the settings name."""
-    names = configured_servers()
-    return ok("MCP servers", f"configured: {', '.join(names)}" if names else "none configured")
+    """Tell which MCP servers the settings name; `ekiden mcp test` starts one."""
+    try:
+        found = configured_servers(project_of(Path.cwd()))
+    except ConfigurationError as fault:
+        return error("MCP servers", str(fault), "mend the file")
+    if found.problems:
+        return error("MCP servers", "; ".join(found.problems), "mend the entry, or remove it")
+    return ok("MCP servers", f"configured: {', '.join(found.servers)}" if found.servers else "none configured")
 
 
 async def collector(settings: Settings, env: Mapping[str, str]) -> Finding:

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from ekiden.dispatcher.cli.agents.discovery import configured_servers
 from ekiden.dispatcher.cli.main import app
 from ekiden.shared.definitions.loader import AGENTS_FOLDER
 from ekiden.shared.errors import EkidenError, InvalidRequest, StoreUnavailable
+from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.once import Once
 from ekiden.shared.project_folders import state_folder
 from ekiden.shared.project_trust import project_trust_of
@@ -215,9 +215,9 @@ def test_a_users_own_agents_and_settings_need_no_trust(project: Path) -> None:
 
 def test_servers_of_a_project_are_not_used_until_it_is_trusted(project: Path) -> None:
     change_setting(project_file(), "mcpServers", {"git": {"command": "x"}})
-    assert configured_servers() == {}
+    assert not configured_servers(project).servers
     remember(project, granted=project_trust_of(project).wanted)
-    assert list(configured_servers()) == ["git"]
+    assert list(configured_servers(project).servers) == ["git"]
 
 
 def test_without_a_terminal_the_user_is_told_once_what_the_folder_does_not_get(

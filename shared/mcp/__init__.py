@@ -1,0 +1,1 @@
+"""MCP servers as files name them. What speaks to them is ``workers/mcp``."""

@@ -1,0 +1,100 @@
+"""Agents as tools of a server, and what waits for a person as a client's form."""
+
+import json
+from typing import Any
+
+import pytest
+from mcp import types
+
+from ekiden.dispatcher.mcp.agent_tools import agent_tools, prompt_of
+from ekiden.dispatcher.mcp.questions import answer_of, form_of
+from ekiden.shared.approvals import ApprovalView, digest_of
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.parsing import definition_from
+
+CALL = ApprovalView(
+    "s.1:1",
+    "s.1",
+    1,
+    "fixer",
+    "d",
+    "c",
+    "bash",
+    {"command": "rm x"},
+    digest_of("bash", {"command": "rm x"}),
+    reason="r",
+)
+QUESTION = ApprovalView(
+    "s.1:2",
+    "s.1",
+    1,
+    "asker",
+    "d",
+    "c",
+    "ask_user",
+    {},
+    digest_of("ask_user", {}),
+    "question",
+    text="Which?",
+    choices=("a", "b"),
+)
+
+
+def agent(name: str, **fields: Any) -> AgentDefinition:
+    return definition_from({"name": name, "description": "d", **fields}, "You.")
+
+
+def test_each_agent_is_a_tool_with_its_inputs_and_a_name_of_its_own() -> None:
+    inputs = {"depth": {"type": "integer", "required": True}}
+    tools = agent_tools(
+        [agent("code-fixer"), agent("code_fixer"), agent("修复"), agent("job-status"), agent("deep", inputs=inputs)]
+    )
+    assert len(tools) == 5
+    assert all(name.isascii() and name.isidentifier() and len(name) <= 64 for name in tools)
+    assert "job_status" not in tools
+    assert tools["deep"].tool.input_schema["required"] == ["depth"]
+
+
+def test_a_job_is_asked_for_the_objective_or_for_each_input_on_a_line() -> None:
+    assert prompt_of({"objective": "修复测试"}) == "修复测试"
+    assert prompt_of({"depth": 3, "files": ["a"]}) == 'depth: 3\nfiles: ["a"]'
+
+
+def test_the_form_of_a_call_shows_what_would_run_and_asks_for_a_yes() -> None:
+    params = form_of(CALL).params
+    assert isinstance(params, types.ElicitRequestFormParams)
+    assert "⚠️ Agent fixer wants to execute bash (Risk: medium)" in params.message
+    assert '"command": "rm x"' in params.message
+    assert params.requested_schema["required"] == ["approve"]
+
+
+def test_the_form_of_a_question_has_its_choices() -> None:
+    params = form_of(QUESTION).params
+    assert isinstance(params, types.ElicitRequestFormParams)
+    assert params.message == "Which?"
+    assert params.requested_schema["properties"]["answer"]["enum"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("view", "action", "content", "status"),
+    [
+        (CALL, "accept", {"approve": True}, "approved"),
+        (CALL, "accept", {"approve": False, "reason": "no"}, "denied"),
+        (CALL, "decline", None, "denied"),
+        (CALL, "cancel", None, None),
+        (CALL, "accept", {"approve": "yes"}, None),
+        (CALL, "accept", {}, None),
+        (QUESTION, "accept", {"answer": "a"}, "answered"),
+        (QUESTION, "accept", {}, None),
+        (QUESTION, "cancel", {"answer": "a"}, None),
+    ],
+)
+def test_only_a_clear_yes_is_one(view: ApprovalView, action: Any, content: Any, status: str | None) -> None:
+    answer = answer_of(view, types.ElicitResult(action=action, content=content), "me")
+    assert (answer.status if answer else None) == status
+    assert answer is None or answer.digest == view.digest
+
+
+def test_schemas_are_json() -> None:
+    for tool in agent_tools([agent("a")]).values():
+        json.dumps(tool.tool.model_dump(mode="json"))

@@ -1,0 +1,52 @@
+"""Which servers' tools an agent gets: those that its file names, as far as it, and the agents above it, allow them."""
+
+from collections.abc import Mapping, Sequence
+
+from ekiden.shared.definitions.mcp_use import own_servers, permits_tool, servers_used
+from ekiden.shared.definitions.model import AgentDefinition, ToolRules
+from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.mcp.entries import ServerEntry
+from ekiden.shared.settings_files import global_file
+from ekiden.workers.mcp.toolbox import McpTools, Offered
+from ekiden.workers.tools.base import Tool
+
+__all__ = ["AgentServers"]
+
+
+class AgentServers:
+    """The servers of one worker."""
+
+    def __init__(self, tools: McpTools, configured: Mapping[str, ServerEntry]) -> None:
+        self._tools = tools
+        self._configured = configured
+
+    def unknown(self, agent: AgentDefinition) -> tuple[str, ...]:
+        """Return the servers that the agent uses and nobody has told this worker of."""
+        own = {} if agent.untrusted else own_servers(agent)
+        return tuple(name for name in servers_used(agent) if name not in self._configured and name not in own)
+
+    async def offered_to(self, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> Offered:
+        """Return the tools that the agent gets. ``bounds``: the rules of the agents that delegated the job."""
+        found: dict[str, ServerEntry] = {}
+        problems = [
+            f"MCP server not configured: {name}. Add it to 'mcpServers' in {global_file()} of the worker"
+            for name in self.unknown(agent)
+        ]
+        own = {} if agent.untrusted else own_servers(agent)
+        for name in servers_used(agent):
+            entry = own.get(name, self._configured.get(name))
+            if isinstance(entry, ConfigurationError):
+                problems.append(str(entry))
+            elif entry is not None:
+                found[name] = entry
+        if not found:
+            return Offered((), tuple(problems))
+        offered = await self._tools.of(found)
+        tools = tuple(tool for tool in offered.tools if _is_allowed(tool, agent, bounds))
+        return Offered(tools, (*problems, *offered.problems))
+
+
+def _is_allowed(tool: Tool, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> bool:
+    name, reads = tool.rule_name, tool.read_only and not tool.untrusted
+    own = permits_tool(agent, name.split(".")[1], name, only_reads=reads)
+    return own and all(rules.permits(name, only_reads=reads) for rules in bounds)

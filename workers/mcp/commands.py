@@ -1,0 +1,136 @@
+"""What the commands of ``ekiden mcp`` do."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ekiden.shared.environments import for_tools
+from ekiden.shared.errors import InvalidRequest, ToolError
+from ekiden.shared.mcp.configured import Configured, configured_servers
+from ekiden.shared.mcp.entries import ServerEntry
+from ekiden.shared.project_folders import project_of
+from ekiden.shared.settings import load_settings
+from ekiden.shared.settings_files import global_file
+from ekiden.shared.terminal_text import note, say
+from ekiden.shared.trust_prompts import settle_trust
+from ekiden.workers.mcp.hub import Hub
+from ekiden.workers.mcp.listing import Listing
+from ekiden.workers.mcp.toolbox import McpTools, Offered
+
+__all__ = ["called", "listed", "tested"]
+
+T = TypeVar("T")
+_FAILED = 1
+
+
+def listed(*, as_json: bool, trust: bool) -> int:
+    """Print the configured servers; return 1 where an entry is wrong."""
+    found = _configured(trust)
+    for name, entry in sorted(found.servers.items()):
+        row = _row(name, entry, str(found.origins[name]))
+        say(json.dumps(row, ensure_ascii=False) if as_json else _line(row))
+    for problem in found.problems:
+        note(f"ekiden: {problem}")
+    if not (found.servers or found.problems or as_json):
+        say(f"no MCP server is configured: add one to 'mcpServers' in {global_file()}")
+    return _FAILED if found.problems else 0
+
+
+def tested(server: str, *, as_json: bool, trust: bool) -> int:
+    """Open a session and print what agents get; return 1 where something of it cannot be used."""
+    entry = _entry(server, trust)
+
+    async def look(hub: Hub) -> tuple[Listing, Offered]:
+        listings = _Here()
+        offered = await McpTools(hub, listings).of({server: entry})
+        return listings.last, offered
+
+    began = time.monotonic()
+    listing, offered = _with_hub(look)
+    took_s = round(time.monotonic() - began, 2)
+    rows = [{"tool": tool.name, "risk": tool.risk, "description": tool.spec.description} for tool in offered.tools]
+    if as_json:
+        told = {"server": listing.server, "seconds": took_s, "tools": rows, "problems": list(offered.problems)}
+        say(json.dumps(told, ensure_ascii=False))
+    else:
+        if rows:
+            say(f"{listing.server or server}: {len(rows)} tools in {took_s:g} s")
+        for row in rows:
+            say(f"  {row['tool']}  ({row['risk']})  {' '.join(row['description'].split())[:100]}")
+        for problem in offered.problems:
+            note(f"ekiden: {problem}")
+    return _FAILED if offered.problems else 0
+
+
+def called(server: str, tool: str, args: dict[str, Any], *, trust: bool) -> tuple[int, str]:
+    """Call a tool; return the exit code and what to print."""
+    from ekiden.workers.mcp.connection import McpFailure
+    from ekiden.workers.mcp.results import said_in
+
+    entry = _entry(server, trust)
+    try:
+        return 0, said_in(_with_hub(lambda hub: hub.call(server, entry, tool, args)))
+    except (McpFailure, ToolError) as error:
+        return _FAILED, f"ekiden: {error}"
+
+
+class _Here:
+    """Remembers nothing: who tests a server wants to know how it is now."""
+
+    def __init__(self) -> None:
+        self.last = Listing()
+
+    async def get(self, server: str) -> str | None:
+        return None
+
+    async def put(self, server: str, text: str) -> None:
+        self.last = Listing.from_json(text)
+
+
+def _configured(trust: bool) -> Configured:
+    settle_trust(trust)
+    return configured_servers(project_of(Path.cwd()))
+
+
+def _entry(server: str, trust: bool) -> ServerEntry:
+    found = _configured(trust)
+    if server in found.servers:
+        return found.servers[server]
+    for problem in found.problems:
+        note(f"ekiden: {problem}")
+    names = f"configured are {', '.join(sorted(found.servers))}" if found.servers else "none is configured"
+    raise InvalidRequest(f"MCP server not configured: {server}. {names}; add it to 'mcpServers' in {global_file()}")
+
+
+def _with_hub(use: Callable[[Hub], Awaitable[T]]) -> T:
+    hub = Hub(os.environ, for_tools(os.environ, load_settings().tools_env))
+
+    async def used() -> T:
+        return await use(hub)
+
+    try:
+        return asyncio.run(used())
+    finally:
+        hub.close()
+
+
+def _row(name: str, entry: ServerEntry, origin: str) -> dict[str, Any]:
+    command = " ".join([entry.address, *entry.args])
+    return {
+        "server": name,
+        "transport": entry.transport,
+        "address": command,
+        "trust": entry.trust,
+        "disabled": entry.disabled,
+        "from": origin,
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    marks = [mark for mark in ("disabled", "trust") if row[mark]]
+    words = f" ({', '.join(marks)})" if marks else ""
+    return f"{row['server']}{words}  {row['transport']}  {row['address']}  from {row['from']}"

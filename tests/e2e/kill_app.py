@@ -166,7 +166,7 @@ def with_points(stores: Stores) -> None:
 
     async def killing_append(lease: Lease, token: str, records: list[Record], **options: Any) -> Any:
         kinds = {type(record) for record in records}
-        for kind, point in ((Refused, "before_refusal"), (Nudged, "before_nudge")):
+        for kind, point in _BEFORE:
             if kind in kinds:
                 die_at(point, lease.job, lease.leg)
         appended = await append(lease, token, records, **options)
@@ -187,6 +187,7 @@ def with_points(stores: Stores) -> None:
     jobs.suspend = suspend
 
 
+_BEFORE: tuple[tuple[type[Record], str], ...] = ((Refused, "before_refusal"), (Nudged, "before_nudge"))
 _AFTER: tuple[tuple[type[Record], str], ...] = (
     (ModelReplied, "after_reply"),
     (ToolFinished, "after_result"),

@@ -41,6 +41,27 @@ def test_the_command_line_wins_over_the_environment_over_the_project_over_the_us
     assert load_settings(concurrency=None).concurrency == 3
 
 
+def test_objects_of_several_files_are_joined_and_lists_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_setting(global_file(), "ekiden.model_aliases", {"fast": "a", "slow": "b"})
+    change_setting(global_file(), "ekiden.redact", ["x"])
+    assert load_settings(model_aliases={"fast": "c"}, redact=["y"]).model_aliases == {"fast": "c", "slow": "b"}
+    assert load_settings(redact=["y"]).redact == ["y"]
+    monkeypatch.setenv("EKIDEN_MODEL_ALIASES", '{"fast": "d"}')
+    assert load_settings().model_aliases == {"fast": "d"}, "what is text is no object yet"
+
+
+def test_a_variables_name_may_be_written_small_and_ours_wins_over_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_ROUTING_STRATEGY", "rule")
+    assert load_settings().routing_strategy == "rule"
+    monkeypatch.setenv("ekiden_routing_strategy", "semantic")
+    assert load_settings().routing_strategy == "semantic"
+
+
+def test_a_setting_that_does_not_exist_is_no_option() -> None:
+    with pytest.raises(ConfigurationError, match="Extra inputs are not permitted"):
+        load_settings(colour="red")
+
+
 def test_keys_of_the_sources_are_read_where_the_sources_have_them() -> None:
     project_file().parent.mkdir()
     project_file().write_text('{"agents": {"routing": {"fallback": "none", "strategy": "llm"}}, "theme": "dark"}')

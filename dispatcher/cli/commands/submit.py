@@ -1,14 +1,12 @@
 """``ekiden submit``: hand a request to pools that run elsewhere."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ekiden.dispatcher.cli.connection import configured, connected
 from ekiden.dispatcher.cli.options import (
     Approve,
     AsJson,
@@ -28,21 +26,8 @@ from ekiden.dispatcher.cli.options import (
     User,
     Verbose,
 )
-from ekiden.dispatcher.cli.running.plain import print_data, submit_plainly
-from ekiden.dispatcher.cli.running.preapproval import Preapproval
-from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, prompt_of, user_name
-from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
-from ekiden.dispatcher.cli.running.variables import variables_of
-from ekiden.dispatcher.client import Client
-from ekiden.dispatcher.journal.follower import waits_behind
-from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.terminal_text import note
-from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["submit"]
-
-_Watching = Callable[[Client], Awaitable[int]]
-"""Submits on a connection, and watches the job to its end; returns the exit code."""
 
 
 def submit(
@@ -75,6 +60,15 @@ def submit(
     data_dir: DataDir = None,
 ) -> None:
     """Submit a request and print its job's id."""
+    from ekiden.dispatcher.cli.connection import configured
+    from ekiden.dispatcher.cli.running.plain import Watching, submit_and_print  # half a second, which --help has not
+    from ekiden.dispatcher.cli.running.preapproval import Preapproval
+    from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, prompt_of, user_name
+    from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
+    from ekiden.dispatcher.cli.running.variables import variables_of
+    from ekiden.shared.errors import InvalidRequest
+    from ekiden.shared.trust_prompts import settle_trust
+
     if follow and wait:
         raise InvalidRequest("--follow and --wait exclude each other: leave one out")
     preapproval = Preapproval.of(approve, non_interactive)
@@ -90,7 +84,7 @@ def submit(
         state=variables_of(state),
         preapproval=preapproval,
     ).overridden(strategy)
-    watching: _Watching | None = None
+    watching: Watching | None = None
     if follow or wait:
         from ekiden.dispatcher.cli.running.remote import submit_and_follow
         from ekiden.dispatcher.cli.running.waiting import submit_and_wait
@@ -106,17 +100,4 @@ def submit(
             is_local=configured(redis, data_dir)[0] is None,
         )
         watching = partial(submit_and_follow if follow else submit_and_wait, asked=asked, display=display)
-    raise typer.Exit(asyncio.run(_submit(asked, redis, data_dir, watching, as_json=as_json)))
-
-
-async def _submit(
-    asked: CliRequest, redis: str | None, data_dir: Path | None, watching: _Watching | None, *, as_json: bool
-) -> int:
-    async with connected(redis, data_dir, may_start=False) as client:
-        if watching is not None:
-            return await watching(client)
-        job = await submit_plainly(client, asked, as_json=as_json)
-        if (text := await waits_behind(client, job)) is not None:
-            note(text)
-    print_data({"job": job} if as_json else job)
-    return 0
+    raise typer.Exit(asyncio.run(submit_and_print(asked, redis, data_dir, watching, as_json=as_json)))

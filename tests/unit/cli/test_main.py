@@ -119,6 +119,8 @@ def test_submit_imports_only_what_submitting_takes() -> None:
     code = f"""
 import sys
 import ekiden.dispatcher.cli.commands.submit
+assert not {{"redis", "pydantic"}} & sys.modules.keys(), "how to submit is explained without"
+import ekiden.dispatcher.cli.running.plain
 print([name for name in sys.modules for unused in {NOT_TO_SUBMIT} if f"{{name}}.".startswith(f"{{unused}}.")])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -45,6 +45,8 @@ _PASSWORD = re.compile(
     rb"://[^\s\0:/@]*:([^\s\0/]+)@|[?&](?:ssl_)?password=([^\s\0&]+)|\0[\w.]*signing_key\0(?![@-])([^\0]+)"
 )
 """In arguments that end with a null each."""
+_ENTRY = re.compile(rb"[^\0]+")
+"""Of an environment whose entries end with a null each; more nulls follow what has been wiped or made shorter."""
 
 
 def withdraw() -> None:
@@ -172,11 +174,9 @@ def _shown_by_the_kernel() -> tuple[_Memory, _Memory]:
 
 def _secrets_in(environment: _Memory) -> "list[tuple[str, tuple[int, int]]]":
     """Return the variables that are not open, each with its place."""
-    found, start = [], 0
-    for entry in environment.data.split(b"\0"):
-        name, mark, value = os.fsdecode(entry).partition("=")
-        end = start + len(entry)
+    found = []
+    for entry in _ENTRY.finditer(environment.data):
+        name, mark, value = os.fsdecode(entry[0]).partition("=")
         if mark and not is_open(name, value):
-            found.append((name, (start, end)))
-        start = end + 1
+            found.append((name, entry.span()))
     return found

@@ -1,6 +1,7 @@
 """The distributed form: a server, pools in processes of their own, clients that need only the address."""
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -175,9 +176,9 @@ def test_up_serves_clients_revives_what_dies_and_stops_at_ctrl_c(ekiden: Program
 
 
 def test_up_gives_up_when_a_pool_cannot_start(ekiden: Program) -> None:
-    running = ekiden.start("up", env=ekiden.broken_installation())
+    running = ekiden.start("up", env={"CELERY_BENCH": "1"})
     assert running.ends() == 2
-    assert "ended 3 times within 10 s: celery is broken" in running.output
+    assert re.search(r"the \w+ ended 3 times within 10 s: .*CELERY_BENCH keeps Celery from working", running.output)
     assert "Traceback" not in running.output
     ekiden.wait_until_gone()
 

@@ -25,7 +25,7 @@ from tests.contract.relay_world import claim_of, submitted
 from tests.integration.scratch import scratch_server
 from tests.unit.relay.legs import Move, Playing, take, types_of
 
-LEASE_S = 0.6
+LEASE_S = 1.2
 DEADLINE_S = 10.0
 ME = PoolView(id="host.1.abc", kind="worker", queues=(DISPATCH_QUEUE,))
 

@@ -210,11 +210,11 @@ def test_folders_of_the_settings_are_read_unless_others_are_given(
 
 
 def test_shows_an_agent_its_prompt_and_its_json(project: Path) -> None:
-    write(ours(project), more="tools: Read, WebFetch\nhandoffs: [reviewer]\n")
+    write(ours(project), more="tools: Read, WebSearch\nhandoffs: [reviewer]\n")
 
     said = fine("show", "mine")
     assert "read_file" in said
-    assert "not here:      WebFetch" in said
+    assert "not here:      WebSearch" in said
     assert "reviewer" in said
     assert fine("show", "mine", "--prompt") == "You do things.\n"
     assert json.loads(fine("show", "mine", "--json"))["tools"]["allow"] == ["read_file"]
@@ -421,7 +421,7 @@ def test_what_comes_with_ekiden_passes_the_strict_check() -> None:
         ("handoffs: [nobody]\n", "error", "hands over to 'nobody', which does not exist"),
         ("handoffs: [mine]\n", "error", "hands over to itself"),
         ("tools: [read_fil]\n", "warning", "no worker ships with the tool 'read_fil'"),
-        ("tools: [Read, WebFetch]\n", "warning", "no tool of Ekiden's: 'WebFetch'"),
+        ("tools: [Read, WebSearch]\n", "warning", "no tool of Ekiden's: 'WebSearch'"),
         ("tools: {deny: [bsh]}\n", "warning", "'bsh' is forbidden, and no worker ships"),
         ("mcp: {servers: [github]}\n", "error", "MCP server not configured: github"),
         ("tools: [mcp.linear.list]\n", "error", "MCP server not configured: linear"),

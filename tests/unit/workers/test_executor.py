@@ -145,11 +145,11 @@ def test_an_unknown_tool_is_an_error_for_the_model_that_names_the_offered_ones()
 
 def test_a_tool_that_the_file_does_not_allow_is_neither_offered_nor_run() -> None:
     ran: list[str] = []
-    tools = [tool_named("look", ran=ran), tool_named("write", ran=ran)]
-    story, model = solo([calls(call("c1", "write"), call("c2", "look")), said("ok")], tools, tools=["look"])
+    tools = [tool_named("look", ran=ran), tool_named("scribble", ran=ran)]
+    story, model = solo([calls(call("c1", "scribble"), call("c2", "look")), said("ok")], tools, tools=["look"])
     assert ran == ["c2"]
     assert [spec.name for spec in model.requests[0].tools] == ["look"]
-    assert "Tool not allowed for this agent: 'write'" in story.results["c1"]
+    assert "Tool not allowed for this agent: 'scribble'" in story.results["c1"]
 
 
 def test_a_tool_that_is_cancelled_from_within_gets_one_answer_and_is_not_run_again() -> None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.builtin.diff import short_difference
-from ekiden.workers.tools.builtin.paths import place_of, require_writable, shown, writable_folder
+from ekiden.workers.tools.builtin.paths import explained, place_of, require_writable, shown, writable_folder
 from ekiden.workers.tools.builtin.text_file import MAX_BYTES, TextFile, read_text, write_text
 
 __all__ = ["delete_file", "write_file"]
@@ -47,7 +47,9 @@ class DeleteFile(BaseModel):
 def delete_file(args: DeleteFile, context: ToolContext) -> str:
     """Take a file away for good."""
     place = place_of(args.path, context)
-    if (context.cwd / args.path).is_symlink():
+    with explained(args.path):
+        is_link = (context.cwd / args.path).is_symlink()
+    if is_link:
         raise ToolError(f"{args.path!r} is a link to {shown(place.real, context)!r}: name the file itself")
     status = place.status()
     if status is None or not stat.S_ISREG(status.st_mode):

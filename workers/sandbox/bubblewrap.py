@@ -43,7 +43,7 @@ def _capabilities() -> Iterator[str]:
 def _mounts(programs: Sequence[Readable], place: Place) -> Iterator[str]:
     """Yield the options that build the file system, what lies deeper behind what it lies in."""
     mounts: list[tuple[Path, tuple[str, ...]]] = [
-        (Path("/proc"), ("--proc", "/proc")),
+        (Path("/proc"), ("--proc", "/proc", "--remount-ro", "/proc")),  # root would write the machine's settings there
         (Path("/dev"), ("--dev", "/dev")),
         (place.root, ("--bind", str(place.root), str(place.root))),
     ]

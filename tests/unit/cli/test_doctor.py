@@ -11,6 +11,7 @@ import pytest
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.doctor.durability_checks import losses
 from ekiden.dispatcher.cli.doctor.local_checks import agent_files, collector, mcp_servers, models, settings_files
+from ekiden.dispatcher.cli.doctor.sandbox_checks import sandbox_here, sandboxes_there
 from ekiden.dispatcher.cli.doctor.server_checks import (
     agents_served,
     clock,
@@ -246,3 +247,26 @@ def test_many_calls_that_never_returned_are_told() -> None:
     told = stuck_tools([PoolView(name, "worker", (), extra={"stuck_tools": count}) for name, count in
                         (("fine", "4"), ("bad", "5"))] + [PoolView("old", "worker", ())])  # fmt: skip
     assert [(one.check, one.text) for one in told] == [("tools", "5 calls never returned in bad")]
+
+
+def test_what_would_confine_commands_here_is_tried_and_a_secret_on_the_way_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EKIDEN_TOOLS_SANDBOX", "off")
+    found = asyncio.run(sandbox_here())
+    assert (found.check, found.status) == ("sandbox", "warning")
+    assert "no sandbox (tools.sandbox is 'off'); open: network open" in found.text
+    assert "install bubblewrap" in found.remedy
+    monkeypatch.setenv("EKIDEN_TOOLS_SANDBOX", "gaol")
+    wrong = asyncio.run(sandbox_here())
+    assert wrong.status == "error"
+    assert "'tools.sandbox'" in wrong.text
+
+
+def test_pools_whose_commands_are_not_fully_confined_are_named() -> None:
+    closed, opened = (replace(pool("q"), id=name, sandbox=told) for name, told in (
+        ("one", "bubblewrap"), ("two", "landlock (no bubblewrap: no bwrap); open: network open")
+    ))  # fmt: skip
+    [found] = sandboxes_there([closed, opened, pool("ekiden.dispatch")])
+    assert found.status == "warning"
+    assert found.text.startswith("commands of two run in landlock")

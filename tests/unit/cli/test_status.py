@@ -50,6 +50,24 @@ class Server:
         return DEAD
 
 
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("bubblewrap", "bubblewrap"),
+        ("landlock (no bubblewrap: no bwrap); open: network open", "landlock"),
+        ("no sandbox (tools.sandbox is 'off'); open: network open", "no sandbox"),
+        ("landlock; open: network open", "landlock"),
+    ],
+)
+def test_a_pool_shows_what_confines_its_commands(told: str, shown: str) -> None:
+    text = io.StringIO()
+    one = StatusSnapshot([dataclasses.replace(POOL, sandbox=told)], [], DeadLetters(0, None))
+    show_status(Output(text), one)
+    heading, line = text.getvalue().splitlines()[:2]
+    assert line[heading.index("SANDBOX") :].startswith(f"{shown}  ")
+    assert json.loads(status_json(one))["pools"][0]["sandbox"] == told
+
+
 def test_a_pool_shows_its_lag_and_that_it_leaves_messages_to_others() -> None:
     def shown(**extra: str) -> str:
         text = io.StringIO()

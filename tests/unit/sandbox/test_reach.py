@@ -319,6 +319,21 @@ def test_a_server_of_its_own_is_reached_in_a_network_namespace(shop: Workshop) -
     assert shop.run(f'python -c "{code}"') == "reached\nexit code: 0"
 
 
+def test_the_machines_own_settings_are_not_written(shop: Workshop) -> None:
+    """By root, whom file permissions do not stop."""
+    code = (
+        "import os, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    try:\n"
+        "        os.close(os.open(name, os.O_WRONLY)); print('opened', name)\n"
+        "    except OSError: pass"
+    )
+    (shop.context.cwd / "settings.py").write_text(code)
+    names = ["kernel/core_pattern", "kernel/hostname", "vm/swappiness", "kernel/modprobe"]
+    said = shop.run(f"python settings.py /proc/sysrq-trigger {' '.join(f'/proc/sys/{name}' for name in names)}")
+    assert said == "exit code: 0"
+
+
 def test_system_calls_that_go_behind_the_filter_are_refused(shop: Workshop) -> None:
     code = (
         "import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True)\n"

@@ -21,7 +21,8 @@ class Bash(BaseModel):
     """Run a command with bash in the job's folder and return its output; the last line is its exit code.
 
     There is no input and no terminal. Processes left in the background, daemons too, are ended when the command ends.
-    Other folders, and what is in /tmp after the command, are out of reach; so is the network, unless you were given it.
+    Write in the workspace only: elsewhere it may be refused, and what is in $TMPDIR and $HOME is gone afterwards. There
+    may be no network.
     """
 
     command: str = Field(min_length=1, description="The command, such as: python -m unittest -v")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ekiden.shared.definitions.trusted import agents_wanted, files_here
+from ekiden.shared.policy.folder_rules import policy_rights
 from ekiden.shared.settings import load_settings, settings_wanted
 from ekiden.shared.settings_files import project_file, read_settings
 from ekiden.shared.trust.grants import Grants, grants_of
@@ -40,5 +41,6 @@ def project_trust_of(project: Path) -> ProjectTrust:
     values = read_settings(project_file(project))
     rights = [right for rights in settings_wanted(project, values).values() for right in rights]
     rights += [right for _, _, right in section_rights(values)]
+    rights += policy_rights(project)
     levels = files_here(load_settings(project=project))
     return ProjectTrust(project, (*agents_wanted(levels, project), *rights), grants_of(project))

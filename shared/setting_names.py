@@ -39,7 +39,7 @@ here is not harmless: it names who gets what nobody matches, addresses, keys, mo
 what is masked, or who is told what."""
 
 PATHS = ("data_dir", "scripts_dir", "workspace_root", "project")
-ABSOLUTE = ("agents_dir", "scripts_dir", "data_dir")
+ABSOLUTE = ("agents_dir", "scripts_dir", "data_dir", "policy_files")
 """What is read as the user's own word if it is the user's setting: a clone may have a folder of that name."""
 
 OTHER_NAMES = {

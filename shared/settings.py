@@ -23,6 +23,8 @@ from ekiden.shared.project_folders import data_folder, project_of
 from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
 from ekiden.shared.setting_plugins import KEYS as PLUGIN_KEYS
 from ekiden.shared.setting_plugins import PluginSettings
+from ekiden.shared.setting_policy import KEYS as POLICY_KEYS
+from ekiden.shared.setting_policy import OF_FOLDERS, PolicySettings
 from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
@@ -60,7 +62,7 @@ TracingEvent = Literal["route", "llm", "tool", "handoff", "guardrail"]
 TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
 
 
-class Settings(PluginSettings):
+class Settings(PluginSettings, PolicySettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True)
@@ -262,7 +264,7 @@ def load_settings(**options: Any) -> Settings:
 
 def key_of(name: str) -> str:
     """Return the dotted key of field ``name`` in the settings files."""
-    return KEYS.get(name) or PLUGIN_KEYS.get(name, f"ekiden.{name}")
+    return (KEYS | PLUGIN_KEYS | POLICY_KEYS).get(name, f"ekiden.{name}")
 
 
 def origins() -> dict[str, str]:
@@ -314,7 +316,8 @@ def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _allowed(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a project's file says, without what nobody granted it; its paths begin at the project."""
-    wanted, said = settings_wanted(project, values), _fields(values)
+    wanted = {name: rights for name, rights in settings_wanted(project, values).items() if name not in OF_FOLDERS}
+    said = {name: value for name, value in _fields(values).items() if name not in OF_FOLDERS}
     grants = grants_of(project) if wanted else None
     ignored = [name for name, rights in wanted.items() if grants and grants.lacking(rights)]
     if grants and ignored:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["listed", "settle_trust"]
 
 _NAMED = 8
+_ASKING = (".gemini", ".claude/settings.json", ".claude/settings.local.json")
+"""What a project that asks for something has one of."""
 
 
 def settle_trust(is_given: bool, *folders: Path | None) -> None:
@@ -32,7 +34,9 @@ def settle_trust(is_given: bool, *folders: Path | None) -> None:
     for project in projects:
         take_over(project)
     for project in projects:
-        if os.path.lexists(project / ".gemini"):  # else it asks for nothing, and to find that out is dear
+        if any(
+            os.path.lexists(project / name) for name in _ASKING
+        ):  # else it asks for nothing, and to find that out is dear
             _settle(project)
 
 

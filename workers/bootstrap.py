@@ -6,6 +6,7 @@ from ekiden.shared.composition import pool_hooks
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
+from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.relay.message import queue_for
 from ekiden.shared.relay.pool_components import PoolComponents
@@ -33,6 +34,8 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
             registry.add(tool)
     hooks, not_loaded = pool_hooks("ekiden-worker", settings)
     problems += (*learn_providers(settings), *not_loaded)
+    policy = operators_policy(settings)
+    problems += policy.problems
     handler = AgentHandler(
         Definitions(stores.catalogs),
         registry,
@@ -42,6 +45,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         workspace_root=settings.workspace_root,
         after_untrusted=settings.tools_after_untrusted,
         env=for_tools(os.environ, settings.tools_env),
+        policy=policy,
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
     )

@@ -1,5 +1,6 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,13 +14,14 @@ from ekiden.shared.hooks import HookedModel
 from ekiden.shared.llm.models import Models
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
-from ekiden.shared.policy.decision import ALLOWED, Decision
+from ekiden.shared.policy.engine import Policy
+from ekiden.shared.policy.policies import agents_policy, folders_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 from ekiden.workers.calls.approvals import Approvals
-from ekiden.workers.calls.asking import Asking, required
+from ekiden.workers.calls.asking import Asking
 from ekiden.workers.calls.base import Decide
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
@@ -27,6 +29,7 @@ from ekiden.workers.calls.pipeline import Calls
 from ekiden.workers.calls.questions import QuestionCalls
 from ekiden.workers.calls.tools import ToolCalls
 from ekiden.workers.completion import CONTROLS, Completion
+from ekiden.workers.deciding import Deciding
 from ekiden.workers.delegation import Delegations
 from ekiden.workers.ending import Ending
 from ekiden.workers.executor import Executor, Offer
@@ -87,9 +90,10 @@ class AgentHandler:
         after_untrusted: AfterUntrusted = "allow",
         env: Mapping[str, str],
         protected: Protected | None = None,
+        policy: Policy | None = None,
         tools_elsewhere: ToolsElsewhere | None = None,
     ) -> None:
-        """``env``: what programs of tools get."""
+        """``env``: what programs of tools get. ``policy``: the operator's."""
         self._definitions = definitions
         self._registry = registry
         self._tool_runner = tool_runner
@@ -97,6 +101,7 @@ class AgentHandler:
         self._prices = prices
         self._after_untrusted = after_untrusted
         self._protected = protected or Protected()
+        self._policy = policy or Policy()
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
@@ -171,11 +176,9 @@ class AgentHandler:
         transfers = Transfers(agent, leg, manifest, targets)
         approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools))
 
-        def decide(call: ToolCall) -> Decision:
-            refusal = untrusted.refusal(call, tools.get(call.name))
-            if refusal:
-                return Decision("deny", refusal, "tools.after_untrusted")
-            return ALLOWED if call.name in CONTROLS else required(agent, call)
+        policy = await asyncio.to_thread(folders_policy, self._policy, self._cwd(leg))
+        bounded = agents_policy(policy, agent, leg.request.bounds)
+        decide = Deciding(leg, bounded, tools, untrusted, self._cwd(leg), list(manifest))
 
         def offer() -> Offer:
             specs = (tool.spec for tool in tools.values())

@@ -67,6 +67,10 @@ COMMANDS = {
         "ekiden.dispatcher.cli.commands.route:app",
         "Show who would get a request, and why; measure how well your agents are told apart.",
     ),
+    "policy": (
+        "ekiden.dispatcher.cli.commands.policy:app",
+        "See what holds of a call, test a policy, and replay it against what your agents did.",
+    ),
     "config": ("ekiden.dispatcher.cli.commands.config:app", "Read and change settings."),
     "trust": (
         "ekiden.dispatcher.cli.commands.trust:trust",

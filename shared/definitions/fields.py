@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = [
+    "AUTO_APPROVE",
     "DENIED_TOOLS",
     "KNOWN_FIELDS",
     "MAX_TURNS",
@@ -12,6 +13,7 @@ __all__ = [
     "PROSE",
     "TIMEOUT_MINUTES",
     "TOOLS",
+    "asks",
     "folded",
     "is_restricting",
     "keys_of",
@@ -50,6 +52,8 @@ TOOLS = ("tools", *_spelt("allowedTools"))
 DENIED_TOOLS = _spelt(
     "disallowedTools", "deniedTools", "excludeTools", "excludedTools", "forbiddenTools", "blockedTools", "disabledTools"
 )
+AUTO_APPROVE = _spelt("autoApprove")
+"""The levels of risk that run without asking; of several, what all of them have."""
 MAX_TURNS = ("max_turns", "maxTurns")
 TIMEOUT_MINUTES = ("timeout_mins", "timeoutMins")
 MCP_SERVERS = ("mcp", "mcp_servers", "mcpServers", "mcp-servers")
@@ -59,7 +63,9 @@ _OURS = (
     "delegation transfer transfer_to_parent inputs output complete_task limits guardrails confirmation "
     "tool_confirmation memory graph hooks tracing"
 )
-KNOWN_FIELDS = frozenset([*_OURS.split(), *TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TIMEOUT_MINUTES, *MCP_SERVERS]) | {
+KNOWN_FIELDS = frozenset(
+    [*_OURS.split(), *TOOLS, *DENIED_TOOLS, *AUTO_APPROVE, *MAX_TURNS, *TIMEOUT_MINUTES, *MCP_SERVERS]
+) | {
     "permission",
     "display_name",
     "permissionMode",
@@ -102,5 +108,10 @@ def seems_permitting(key: str) -> bool:
 
 
 def refuses(value: Any) -> bool:
-    """Tell whether the value of a field that permits says no; ``ask`` does, where nobody can be asked."""
+    """Tell whether the value of a field that permits says no; ``ask`` does, where a question makes no sense."""
     return value is not None and folded(value) in _REFUSALS
+
+
+def asks(value: Any) -> bool:
+    """Tell whether the value of a field that permits says that somebody is to be asked."""
+    return folded(value) == "ask"

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import UnreadableDefinition
+from ekiden.shared.risk import Risk
 from ekiden.shared.subschemas import SchemaEmbedder
 
 __all__ = [
@@ -113,6 +114,10 @@ class ToolRules(_Nested):
     """Allowed, but not by a name of ours: used where a worker has such a tool, never waited for."""
     narrowed: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
     """What the agent lacks because nothing can hold it to what its file says; whole sentences, for people."""
+    ask: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """Whose calls are asked about before they run; an entry that begins with ``!`` is none of them."""
+    auto_approve: tuple[Risk, ...] | None = Field(default=None, exclude_if=_is_none)
+    """The levels of risk that run without asking; None: as the settings say."""
     after_untrusted: AfterUntrusted | None = Field(default=None, exclude_if=_is_none)
     """``deny``: only harmless tools once the job has read text whose author nobody vouches for."""
 

@@ -22,7 +22,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from ekiden.shared.definitions.confirmation import take_confirmation
-from ekiden.shared.definitions.fields import DENIED_TOOLS, MAX_TURNS, TIMEOUT_MINUTES, TOOLS, folded, keys_of
+from ekiden.shared.definitions.fields import (
+    AUTO_APPROVE,
+    DENIED_TOOLS,
+    MAX_TURNS,
+    TIMEOUT_MINUTES,
+    TOOLS,
+    folded,
+    keys_of,
+)
 from ekiden.shared.definitions.json_values import json_value
 from ekiden.shared.definitions.model import AgentDefinition, Limits
 from ekiden.shared.definitions.problems import AgentFileError
@@ -40,7 +48,7 @@ _RESERVED = frozenset({"user"})  # the first runner of every chain
 _LONGEST_KEYWORD = 200
 _MOST_PATTERNS = 100
 _TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
-_RULES = (*TOOLS, *DENIED_TOOLS, "limits", *MAX_TURNS, *TIMEOUT_MINUTES)
+_RULES = (*TOOLS, *DENIED_TOOLS, *AUTO_APPROVE, "limits", *MAX_TURNS, *TIMEOUT_MINUTES)
 _LIMITS = {folded(name): name for name in Limits.model_fields}
 
 
@@ -153,6 +161,9 @@ def _tools(raw: dict[str, Any]) -> RulesReader:
     for key in keys_of(raw, DENIED_TOOLS):
         reader.at = key
         _reading(key, reader.forbid, raw.pop(key))
+    for key in keys_of(raw, AUTO_APPROVE):
+        reader.at = key
+        _reading(key, reader.approve, raw.pop(key))
     try:
         restrict(raw, reader)
     except DefinitionError as error:

@@ -8,10 +8,12 @@ from ekiden.shared.definitions.fields import MCP_SERVERS
 from ekiden.shared.definitions.model import AgentDefinition, ToolRules
 from ekiden.shared.definitions.tool_names import SAFE_TOOLS
 from ekiden.shared.definitions.transfer_names import transfer_tool_name
+from ekiden.shared.risk import Risk
 from ekiden.shared.trust.rights import Right, tool_right, value_right
 
 __all__ = ["Names", "rights_wanted", "without_rights"]
 
+_HARMLESS_LEVELS: tuple[Risk, ...] = ("safe", "low")
 _RISKY_FIELDS = {**dict.fromkeys(MCP_SERVERS, "MCP servers"), "hooks": "hooks"}
 """Fields that bring programs or addresses, and what they hold."""
 
@@ -42,6 +44,8 @@ def rights_wanted(agent: AgentDefinition, users: Names) -> list[Right]:
     for field, kind in _RISKY_FIELDS.items():
         if value := agent.extra.get(field):
             rights.append(value_right(subject, value, f"{kind} {json.dumps(value, ensure_ascii=False)}", field))
+    if levels := _levels(agent):
+        rights.append(Right(subject, f"approves {' '.join(levels)}", shown=f"runs without asking: {', '.join(levels)}"))
     if users.would_lose(agent.name):
         rights.append(Right(subject, "counts first", shown="replaces yours or Ekiden's"))
     others = dict.fromkeys(target for target in agent.targets if users.would_lose(target))
@@ -58,7 +62,7 @@ def without_rights(agent: AgentDefinition, users: Names) -> AgentDefinition:
     meant = tuple(tool for tool in sorted(SAFE_TOOLS) if tool not in named and agent.permits(tool))
     changed: dict[str, Any] = {
         # What a pattern means is not waited for.
-        "tools": rules.model_copy(update={"allow": named, "unknown": meant}),
+        "tools": rules.model_copy(update={"allow": named, "unknown": meant, "auto_approve": _without_levels(rules)}),
         "handoffs": tuple(rule for rule in agent.handoffs if not users.would_lose(rule.to)),
         "extra": {key: value for key, value in agent.extra.items() if key not in _RISKY_FIELDS},
     }
@@ -69,6 +73,16 @@ def without_rights(agent: AgentDefinition, users: Names) -> AgentDefinition:
 
 def _denied(agent: AgentDefinition) -> tuple[str, ...]:
     return agent.tools.deny if agent.tools else ()
+
+
+def _levels(agent: AgentDefinition) -> list[str]:
+    """Return the levels of risk that the agent wants to use without asking, beyond those that everybody does."""
+    return [level for level in sorted(agent.rules.auto_approve or ()) if level not in _HARMLESS_LEVELS]
+
+
+def _without_levels(rules: ToolRules) -> tuple[Risk, ...] | None:
+    levels = rules.auto_approve
+    return None if levels is None else tuple(level for level in levels if level in _HARMLESS_LEVELS)
 
 
 def _risky_tools(agent: AgentDefinition) -> Iterator[str]:

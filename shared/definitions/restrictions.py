@@ -4,9 +4,9 @@
 field                   meaning here
 ======================  ==============================================================================================
 permission(s)           ``deny``, ``{edit: deny, bash: {"git *": allow}}``, ``[{action, resource, effect}]``, or a list
-                        of names; it takes tools away and gives none
-permissionMode, mode    ``plan``, ``ask`` and the like: safe tools only
-bash, write, …          a tool, ``false``: forbidden
+                        of names; it takes tools away and gives none; ``ask``: calls are asked about
+permissionMode, mode    ``plan`` and the like: safe tools only; of the first, ``ask``: other tools are asked about
+bash, write, …          a tool, ``false``: forbidden; ``ask``: asked about
 hooks                   what looks at calls beforehand does not run here: the tools that it looks at are left out
 readonly, sandbox, …    a field that nobody here knows and whose name says that it restricts: safe tools only
 canWrite, writable, …   one whose name says that it permits, ``false``: safe tools only
@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ekiden.shared.definitions.fields import (
+    asks,
     folded,
     is_known,
     is_restricting,
@@ -36,6 +37,7 @@ _EFFECTS = ("allow", "ask", "deny")
 """From the least to the most that is kept from an agent."""
 _OPEN_MODES = ("default", "acceptedits", "bypasspermissions", "inherit")
 """The values of ``permissionMode`` that restrict no more than a file does which has none."""
+_ASKING_MODES = ("ask", "confirm", "manual")
 _CLOSED_MODE = re.compile(r"ask|confirm|dontask|manual|.*(plan|read.?only|restrict|review|safe|sandbox)")
 _BEFORE_TOOLS = ("PreToolUse", "BeforeTool")
 _OBSERVERS = frozenset(
@@ -62,23 +64,38 @@ def restrict(fields: Mapping[str, Any], reader: RulesReader) -> None:
     """Take from the rules that ``reader`` has read what the other fields of a file keep from the agent."""
     for key, value in fields.items():
         reader.at = key
-        match folded(key):
-            case "permission" | "permissions" if value is not None:
-                _permission(key, value, reader)
-            case "permissionmode" if value is not None and folded(value) not in _OPEN_MODES:
-                reader.confine(f"{key!r} is {value!r:.60}")
-            case "mode" if _CLOSED_MODE.match(folded(value)):
-                reader.confine(f"{key!r} is {value!r:.60}")
-            case "hooks" if value:
-                _hooks(key, value, reader)
-            case _ if refuses(value) and (tools := tools_meant(re.sub(r"[\s-]", "_", str(key)))):
-                reader.forbid(tools)
-            case _ if refuses(value) and seems_permitting(key):
-                reader.confine(f"{key!r} is {value!r}")
-            case _ if value and seems_restricting(key):
-                reader.confine(f"{key!r} is not understood, and seems to restrict")
-            case _ if not is_known(key) and (within := _restricting_within(value)):
-                reader.confine(f"'{key}.{within}' is not understood, and seems to restrict")
+        if not _asking(key, value, reader):
+            _restrict(key, value, reader)
+
+
+def _restrict(key: str, value: Any, reader: RulesReader) -> None:
+    match folded(key):
+        case "permission" | "permissions" if value is not None:
+            _permission(key, value, reader)
+        case "permissionmode" if value is not None and folded(value) not in _OPEN_MODES:
+            reader.confine(f"{key!r} is {value!r:.60}")
+        case "mode" if _CLOSED_MODE.match(folded(value)):
+            reader.confine(f"{key!r} is {value!r:.60}")
+        case "hooks" if value:
+            _hooks(key, value, reader)
+        case _ if refuses(value) and (tools := tools_meant(re.sub(r"[\s-]", "_", str(key)))):
+            reader.forbid(tools)
+        case _ if refuses(value) and seems_permitting(key):
+            reader.confine(f"{key!r} is {value!r}")
+        case _ if value and seems_restricting(key):
+            reader.confine(f"{key!r} is not understood, and seems to restrict")
+        case _ if not is_known(key) and (within := _restricting_within(value)):
+            reader.confine(f"'{key}.{within}' is not understood, and seems to restrict")
+
+
+def _asking(key: str, value: Any, reader: RulesReader) -> bool:
+    """Have tools asked about if that, and no more, is what a field says; tell whether it was."""
+    tools = tools_meant(re.sub(r"[\s-]", "_", str(key))) if asks(value) else []
+    is_of_all = asks(value) and seems_permitting(key)
+    if not tools and not is_of_all and not (folded(key) == "permissionmode" and folded(value) in _ASKING_MODES):
+        return False
+    reader.ask_about(tools or ["*"], f"{key!r} is {value!r:.60}", but=() if tools else sorted(SAFE_TOOLS))
+    return True
 
 
 def _restricting_within(value: Any, depth: int = 50) -> str:
@@ -104,24 +121,29 @@ def _permission(key: str, value: Any, reader: RulesReader) -> None:
         effects = {name: effect for name, effect in effects.items() if effect in _EFFECTS}
     reader.forbid([name for name, effect in effects.items() if effect == "deny" and name != "*"])
     asked = [name for name, effect in effects.items() if effect == "ask" and name != "*"]
-    if effects.get("external_directory", "allow") != "allow":
-        asked.append("bash")
-    reader.guard(asked, f"{key!r} wants to be asked, or to look at paths")
+    reader.ask_about(asked, f"{key!r} wants to be asked")
+    match effects.get("external_directory", "allow"):
+        case "ask":
+            reader.ask_about(["bash"], f"{key!r} wants to be asked of folders elsewhere")
+        case "deny":
+            reader.guard(["bash"], f"{key!r} wants paths to be looked at")
     _by_default(key, effects, reader)
 
 
 def _by_default(key: str, effects: Mapping[str, str], reader: RulesReader) -> None:
-    """Leave only what is allowed by name where the word on all other tools is another one."""
+    """Have asked about, or leave out, what is not allowed by name where the word on all other tools is another one."""
     everything = effects.get("*", "allow")
     if everything == "allow":
         return
-    words = {tool: _word_on(tool, effects) for tool in BUILTIN_TOOLS}
-    allowed = {tool for tool, word in words.items() if word == "allow" or (word == "ask" and tool in SAFE_TOOLS)}
+    words = {tool: _word_on(tool, effects) for tool in sorted(BUILTIN_TOOLS)}
+    if everything == "ask":
+        unasked = [tool for tool, word in words.items() if word == "allow"]
+        reader.ask_about(["*"], f"{key!r} wants to be asked", but=unasked)
+        return
+    allowed = {tool for tool, word in words.items() if word in ("allow", "ask")}
     if not allowed:
         reader.forbid("*")
     reader.keep_only(allowed)
-    if everything == "ask":
-        reader.narrow(f"{key!r} wants to be asked: nobody can be asked here, so other tools are left out")
 
 
 def _word_on(tool: str, effects: Mapping[str, str]) -> str:
@@ -139,7 +161,7 @@ def _effects(value: Any) -> Iterator[tuple[str, str]]:
         rule = item if isinstance(item, Mapping) else {"effect": item}
         names = rule.get("action", rule.get("permission", rule.get("tool", "*")))
         is_whole = rule.get("resource", rule.get("pattern", "*")) == "*"
-        effect = _strictest([rule.get("effect"), *([] if is_whole else ["deny"])])
+        effect = _strictest([rule.get("effect"), *([] if is_whole else ["ask"])])
         yield from ((str(name), effect) for name in (names if isinstance(names, list) else [names]))
 
 

@@ -35,6 +35,7 @@ from ekiden.shared.definitions.tool_names import (
     tools_meant,
 )
 from ekiden.shared.errors import DefinitionError
+from ekiden.shared.risk import RISKS, Risk
 
 __all__ = ["EXPECTED", "RulesReader", "named"]
 
@@ -62,6 +63,8 @@ class RulesReader:
 
     Attributes:
         allow: None until something is allowed or the file allows nothing.
+        ask: Patterns of the tools whose calls are asked about; what begins with ``!`` is none of them.
+        auto_approve: The levels of risk that run without asking; None: the file does not say.
         at: The field that is being read.
         narrowed: What the agent lacks because nothing here can hold it to what its file says: field, and a sentence.
         notes: What else was not taken as it is written, likewise.
@@ -69,6 +72,8 @@ class RulesReader:
 
     allow: list[str] | None = None
     deny: list[str] = field(default_factory=list)
+    ask: list[str] = field(default_factory=list)
+    auto_approve: list[Risk] | None = None
     unknown: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     at: str = "tools"
@@ -78,10 +83,12 @@ class RulesReader:
     @property
     def rules(self) -> dict[str, Any] | None:
         """The values of ``ToolRules``; None when the file has no rules."""
-        if self.allow is None and not self.deny and not self.extra:
+        if self.allow is None and not (self.deny or self.extra or self.ask) and self.auto_approve is None:
             return None
-        lists = {"deny": self.deny, "unknown": self.unknown, "narrowed": [text for _, text in self.narrowed]}
-        return {**self.extra, "allow": self.allow, **{key: _unique(names) for key, names in lists.items()}}
+        lists = {"deny": self.deny, "ask": self.ask, "unknown": self.unknown}
+        lists["narrowed"] = [text for _, text in self.narrowed]
+        said = {**self.extra, "allow": self.allow, "auto_approve": self.auto_approve}
+        return said | {key: _unique(names) for key, names in lists.items()}
 
     def read(self, value: Any) -> None:
         """Read the ``tools`` of a file, in any form.
@@ -133,6 +140,31 @@ class RulesReader:
             if uses:
                 tool = " or ".join(map(repr, tools_meant(name) or [name]))
                 self._note(f"{entry!r} forbids some uses of a tool; here, all of {tool} is forbidden")
+
+    def approve(self, value: Any) -> None:
+        """Read the levels of risk that run without asking; of several fields, those that all of them have.
+
+        Raises:
+            DefinitionError: they are none.
+        """
+        words = [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+        if not isinstance(words, list) or not all(word in RISKS[:-1] for word in words):
+            raise DefinitionError(f"must be a list of {', '.join(RISKS[:-1])}, not {value!r:.80}")
+        self.auto_approve = [word for word in words if self.auto_approve is None or word in self.auto_approve]
+
+    def ask_about(self, names: Iterable[str], why: str, *, but: Iterable[str] = ()) -> None:
+        """Have somebody asked before calls of tools.
+
+        Args:
+            names: Names or patterns of tools, in any spelling.
+            why: A clause on what the file says of them.
+            but: Our names of tools that a pattern does not mean.
+        """
+        names = _names_in(names)
+        if not all(map(is_clear, names)):
+            self.confine(why)
+            return
+        self.ask += [*(one for name in names for one in forbidden_names(name)), *(f"!{tool}" for tool in but)]
 
     def guard(self, names: Iterable[str], why: str) -> None:
         """Forbid tools whose use somebody, or something, would have to look at first, except for safe ones.

@@ -20,11 +20,13 @@ from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
 from ekiden.shared.messages import Message
+from ekiden.shared.policy.engine import Policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Ended, HandedOff, JobRequested, Record, Refused, Retried, ToolFinished
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.relay.runner import Runner
+from ekiden.shared.risk import Risk
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
@@ -128,6 +130,9 @@ class Story:
         return self.of(Ended)[-1]
 
 
+ASKS_NOBODY = Policy(auto_approve=frozenset({"safe", "low", "medium", "high"}))
+
+
 class _OneModel(Models):
     """Serves every agent with the same model."""
 
@@ -154,6 +159,7 @@ class Relay:
         root: Path | None = None,
         lease_s: float = 30.0,
         after_untrusted: AfterUntrusted = "allow",
+        policy: Policy = ASKS_NOBODY,
     ) -> None:
         self.stores = stores
         self._catalog = catalog
@@ -167,6 +173,7 @@ class Relay:
             workspace_root=root,
             after_untrusted=after_untrusted,
             env=for_tools(os.environ),
+            policy=policy,
             tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
         )
         leases = Leases(lease_s)
@@ -182,13 +189,14 @@ class Relay:
         cwd: Path | None = None,
         session: str | None = None,
         state: Mapping[str, Any] | None = None,
+        approve: tuple[Risk, ...] = (),
     ) -> str:
         """Publish the catalog, create a job and return its id."""
         in_force = await self.stores.catalogs.current()
         await self.stores.catalogs.publish(*self._catalog.to_store(), replaces=in_force)
         job = await self.stores.jobs.reserve(session, prompt)
         folder = str(cwd) if cwd else None
-        request = JobRequested(prompt=prompt, agent=agent, cwd=folder, state=dict(state or {}))
+        request = JobRequested(prompt=prompt, agent=agent, cwd=folder, state=dict(state or {}), approve=approve)
         assert await self.stores.jobs.submit(replace(submission(job), request=request))
         return job
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.messages import ToolCall
-from ekiden.shared.policy.decision import ALLOWED, Decision
+from ekiden.shared.policy.decision import Decision
 from ekiden.shared.risk import Risk
 from ekiden.workers.tools.base import Tool
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Asking", "required"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Asking"]
 
 DEFAULT_TIMEOUT_S = 86_400.0
 """How long an answer is waited for where nobody says."""
@@ -43,12 +43,3 @@ class Asking:
             timeout_s = confirmation.timeout if confirmation is not None and is_its else DEFAULT_TIMEOUT_S
         risk = self.risk_of(call, decision)
         return replace(view, risk=risk, text=view.text or text, preview=self._preview(call), timeout_s=timeout_s)
-
-
-def required(agent: AgentDefinition, call: ToolCall) -> Decision:
-    """Return what the agent's file says of a call: whether a person is to confirm it."""
-    confirmation = agent.confirmation
-    if confirmation is None or not confirmation.requires(call.name):
-        return ALLOWED
-    rule = f"confirmation of agent {agent.name!r}"
-    return Decision("ask", f"the agent's file wants every call of {call.name} confirmed", rule)

@@ -14,13 +14,14 @@ from ekiden.dispatcher.cli.doctor.plugs import allowed_here
 from ekiden.shared.addresses import host_and_port
 from ekiden.shared.errors import ConfigurationError, EkidenError
 from ekiden.shared.llm.models import ModelValues, default_model, usable_models
+from ekiden.shared.policy.policies import policy_in
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.settings import Settings, key_of, load_settings
 from ekiden.shared.settings_files import global_file, project_file, read_settings
 from ekiden.shared.telemetry.config import telemetry_config
 
-__all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", "settings_files", "trust"]
+__all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", "policy", "settings_files", "trust"]
 
 _CONNECT_S = 1.0
 _OURS = ("ekiden.", "agents.routing.", "agents.tracing.")
@@ -34,7 +35,15 @@ async def examine_here() -> list[Finding]:
     """Examine this machine."""
     settings = load_settings()
     plugs = allowed_here(settings)  # first: models of plug-ins are known then
-    findings = [settings_files(), trust(), agent_files(), models(settings, os.environ), *plugs, mcp_servers()]
+    findings = [
+        settings_files(),
+        trust(),
+        agent_files(),
+        policy(settings),
+        models(settings, os.environ),
+        *plugs,
+        mcp_servers(),
+    ]
     return [*findings, await collector(settings, os.environ)]
 
 
@@ -86,6 +95,17 @@ def agent_files() -> Finding:
         return ok("agent files", f"{len(reports)} here, all valid")
     names = ", ".join(str(report.file) for report in bad[:_SHOWN]) + (" …" if len(bad) > _SHOWN else "")
     return error("agent files", f"{len(bad)} of {len(reports)} have errors: {names}", "ekiden agents validate --all")
+
+
+def policy(settings: Settings) -> Finding:
+    """Tell which rules of calls count here, and what nobody can read of them."""
+    found = policy_in(settings, Path.cwd())
+    counts = f"{len(found.rules)} rules; without one, {', '.join(sorted(found.auto_approve)) or 'nothing'} runs unasked"
+    if not found.problems:
+        return ok("policy", counts)
+    more = len(found.problems) - _SHOWN
+    text = " | ".join(found.problems[:_SHOWN]) + (f" | and {more} more" if more > 0 else "")
+    return warning("policy", text, "mend these; `ekiden policy check` says what holds of a call")
 
 
 def models(settings: Settings, env: Mapping[str, str]) -> Finding:

@@ -10,6 +10,9 @@ from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import read_definition
 from ekiden.shared.definitions.problems import AgentFileError
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, forbidden_names
+from ekiden.shared.policy.engine import Policy
+from ekiden.shared.policy.policies import agents_policy
+from ekiden.shared.policy.tool_use import ToolUse
 
 FOREIGN = sorted((Path(__file__).parent / "foreign").glob("*.md"))
 ALL, SAFE = sorted(BUILTIN_TOOLS), sorted(SAFE_TOOLS)
@@ -39,6 +42,7 @@ def test_no_file_is_widened_and_each_keeps_what_it_allows(file: Path) -> None:
     assert agent is not None, problems
     assert said(agent, "Must not")
     assert [tool for tool in said(agent, "Must not") if agent.permits(tool)] == []
+    assert [tool for tool in said(agent, "Asks") if tool not in agent.rules.ask] == []
     assert [tool for tool in said(agent, "May") if not agent.permits(tool)] == []
     narrowed = agent.tools.narrowed if agent.tools else ()
     told = [problem.message for problem in problems if problem.aspect == "tools" and problem.line]
@@ -49,7 +53,7 @@ def test_no_file_is_widened_and_each_keeps_what_it_allows(file: Path) -> None:
     ("permission", "tools"),
     [
         ("allow", ALL),
-        ("ask", SAFE),
+        ("ask", ALL),
         ("Deny", []),
         ({"edit": "deny"}, [tool for tool in ALL if tool != "edit_file"]),
         ({"write": "deny"}, [tool for tool in ALL if tool != "edit_file"]),
@@ -57,25 +61,25 @@ def test_no_file_is_widened_and_each_keeps_what_it_allows(file: Path) -> None:
         ({"BASH": "deny"}, [tool for tool in ALL if tool != "bash"]),
         ({"b*": "deny"}, [tool for tool in ALL if tool != "bash"]),
         ({"bash": {"*": "deny", "git *": "allow"}}, [tool for tool in ALL if tool != "bash"]),
-        ({"bash": {"*": "allow", "rm *": "ask"}}, [tool for tool in ALL if tool != "bash"]),
+        ({"bash": {"*": "allow", "rm *": "ask"}}, ALL),
         ({"read": {"*": "allow", "*.env": "deny"}}, [tool for tool in ALL if tool != "read_file"]),
         ({"read": "ask", "grep": {"*": "ask"}}, ALL),
         ({"*": "deny", "read": "allow"}, ["read_file"]),
         ({"read": "allow", "*": "deny"}, []),
-        ({"*": "ask", "edit": "allow"}, sorted({*SAFE, "edit_file"})),
+        ({"*": "ask", "edit": "allow"}, ALL),
         ({"edit": "deny", "*": "allow"}, [tool for tool in ALL if tool != "edit_file"]),
         ({"external_directory": "deny"}, [tool for tool in ALL if tool != "bash"]),
         ({"edit": "sometimes"}, SAFE),
         ({"edit": "sometimes", "read": "deny"}, [tool for tool in SAFE if tool != "read_file"]),
         ({"edit": "sometimes", "*": "deny"}, []),
         ({"bash,edit": "deny"}, NEITHER),
-        ({"bash|edit": "ask"}, NEITHER),
+        ({"bash|edit": "ask"}, ALL),
         ({"all": "deny"}, []),
         ({"edit": False}, SAFE),
         ({"edit": {}}, SAFE),
         ({}, ALL),
         ([{"action": "edit", "resource": "*", "effect": "deny"}], [tool for tool in ALL if tool != "edit_file"]),
-        ([{"action": "shell", "resource": "rm *", "effect": "ask"}], [tool for tool in ALL if tool != "bash"]),
+        ([{"action": "shell", "resource": "rm *", "effect": "ask"}], ALL),
         ([{"action": "*", "effect": "deny"}, {"action": "read", "effect": "allow"}], ["read_file"]),
         ([{"action": "edit"}], SAFE),
         ([{"tool": ["bash", "edit"], "effect": "deny"}], NEITHER),
@@ -93,12 +97,39 @@ def test_permissions_take_away_in_every_form(key: str, permission: Any, tools: l
     assert permitted(**{key: permission}) == tools
 
 
+@pytest.mark.parametrize(
+    ("fields", "asked"),
+    [
+        ({"permission": "ask"}, ALL),
+        ({"permission": {"bash": "ask"}}, ["bash"]),
+        ({"permission": {"bash": {"*": "allow", "rm *": "ask"}}}, ["bash"]),
+        ({"permission": {"bash|edit": "ask"}}, ["bash", "edit_file"]),
+        ({"permission": {"read": "ask", "grep": {"*": "ask"}}}, ["grep", "read_file"]),
+        ({"permission": {"*": "ask", "edit": "allow"}}, [tool for tool in ALL if tool != "edit_file"]),
+        ({"permission": {"*": "deny", "bash": "ask"}}, ["bash"]),
+        ({"permission": {"external_directory": "ask"}}, ["bash"]),
+        ({"permission": [{"action": "shell", "resource": "rm *", "effect": "ask"}]}, ["bash"]),
+        ({"permissionMode": "ask"}, [tool for tool in ALL if tool not in SAFE]),
+        ({"bash": "ask"}, ["bash"]),
+        ({"canWrite": "ask"}, [tool for tool in ALL if tool not in SAFE]),
+        ({"permission": {"bash": "deny", "edit": "ask"}}, ["edit_file"]),
+    ],
+)
+def test_what_its_author_wants_to_be_asked_about_is_asked_about_and_nothing_more_is_allowed(
+    fields: dict[str, Any], asked: list[str]
+) -> None:
+    agent = read_definition({"name": "a", "description": "d", "tools": "*", **fields}, "p").definition
+    policy = agents_policy(Policy(auto_approve=frozenset({"safe", "low", "medium"})), agent)
+    allowed = [tool for tool in ALL if agent.permits(tool)]
+    assert [tool for tool in allowed if policy.decide(ToolUse(tool, agent="a")).verdict == "ask"] == asked
+
+
 def test_permissions_give_nothing() -> None:
     assert permitted(tools=["ls"], permission={"bash": "allow", "*": "allow"}) == ["ls"]
     assert permitted(tools=None, permission={"bash": "allow"}) == SAFE
 
 
-@pytest.mark.parametrize("mode", ["plan", "ask", "dontAsk", "auto", "read-only", "never heard of", {"a": 1}, True])
+@pytest.mark.parametrize("mode", ["plan", "dontAsk", "auto", "read-only", "never heard of", {"a": 1}, True])
 def test_a_mode_that_restricts_or_that_nobody_knows_leaves_safe_tools(mode: Any) -> None:
     assert permitted(permissionMode=mode) == SAFE
 
@@ -175,7 +206,7 @@ def test_what_restricts_within_a_field_that_nobody_knows_is_not_lost(value: Any,
     assert permitted(custom=value) == tools
 
 
-@pytest.mark.parametrize("said", [False, "no", "off", "Never", "deny", "ask"])
+@pytest.mark.parametrize("said", [False, "no", "off", "Never", "deny"])
 @pytest.mark.parametrize(
     ("key", "lost"),
     [

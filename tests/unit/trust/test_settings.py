@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.setting_plugins import GROUPS, NOT_YET
+from ekiden.shared.setting_policy import OF_FOLDERS
 from ekiden.shared.settings import HARMLESS, Settings, key_of, load_settings, origin_of
 from ekiden.shared.settings_files import change_setting, global_file, project_file
 from ekiden.shared.trust.notices import take_over
 from ekiden.shared.trust.store import remember
 
 REFUSED = {f"{group}_{kind}" for group in NOT_YET for kind in ("packages", "modules")}
-RISKY = sorted(Settings.model_fields.keys() - HARMLESS - REFUSED)
+RISKY = sorted(Settings.model_fields.keys() - HARMLESS - REFUSED - OF_FOLDERS)
 VALUES: dict[str, Any] = {
     "redis_url": "redis://203.0.113.7:6379/0",
     "gemini_base_url": "http://203.0.113.7",

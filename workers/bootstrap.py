@@ -64,6 +64,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         env=env,
         policy=policy,
         sandbox=sandbox,
+        knows_people=bool(stores.signing) or bool(await stores.user()),
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         servers=AgentServers(McpTools(hub, stores.listings), configured.servers),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),

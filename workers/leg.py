@@ -101,6 +101,7 @@ class AgentHandler:
         protected: Protected | None = None,
         policy: Policy | None = None,
         sandbox: Sandbox = OFF,
+        knows_people: bool = True,
         tools_elsewhere: ToolsElsewhere | None = None,
         servers: AgentServers | None = None,
         artifacts: RedisArtifactStore | None = None,
@@ -119,6 +120,7 @@ class AgentHandler:
             env: What programs of tools get.
             protected: What file tools may not change.
             policy: The operator's.
+            knows_people: See ``Approvals``.
             sandbox: What confines programs of tools.
             tools_elsewhere: Tells what other workers have.
             servers: The MCP servers of this worker.
@@ -134,6 +136,7 @@ class AgentHandler:
         self._protected = protected or Protected()
         self._policy = policy or Policy()
         self._sandbox = sandbox
+        self._knows_people = knows_people
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
@@ -229,7 +232,7 @@ class AgentHandler:
         delegations = Delegations(agent, leg, subagents, untrusted)
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
-        approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools))
+        approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools), knows_people=self._knows_people)
 
         policy = await asyncio.to_thread(folders_policy, self._policy, self._cwd(leg))
         bounded = agents_policy(policy, agent, leg.request.bounds)

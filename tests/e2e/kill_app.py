@@ -22,6 +22,7 @@ from ekiden.shared.approvals import Answer
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import ApprovalAsked, Decided, ModelReplied, Nudged, Record, Refused, ToolFinished
 from ekiden.shared.relay.celery_app import make_app
@@ -142,7 +143,14 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     with_points(stores)
     tools, root = ToolRunner(registry), settings.workspace_root
     handler = NotingHandler(
-        Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root, env=for_tools(os.environ)
+        Definitions(stores.catalogs),
+        registry,
+        tools,
+        models,
+        Prices(),
+        workspace_root=root,
+        env=for_tools(os.environ),
+        policy=operators_policy(settings),
     )
     return PoolComponents(handler, registry.views())
 

@@ -174,7 +174,7 @@ def _without_names(judgement: Judgement) -> Judgement:
     if decision.verdict != "ask" or not (decision.approvers or decision.separate):
         return judgement
     reason = (
-        f"{decision.rule}: it says who may approve this, and nobody can tell people apart here. Give each one a user of "
+        f"{decision.rule}: it says who may approve this, and nobody can tell people apart here. Give each a user of "
         "the Redis server (`ekiden acl`), or sign (ekiden.signing_key)"
     )
     return replace(judgement, decision=Decision("deny", reason, decision.rule, decision.risk))

@@ -1,6 +1,7 @@
 """Builds what a worker runs; the only file here that picks implementations."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from ekiden.shared.composition import pool_hooks
@@ -48,7 +49,8 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     hooks, not_loaded = pool_hooks("ekiden-worker", settings)
     problems += (*learn_providers(settings), *not_loaded)
     tool_runner = ToolRunner(registry, settings.tool_threads, timeout_s=settings.tools_timeout_s)
-    policy = operators_policy(settings)
+    knows_people = bool(stores.signing) or bool(await stores.user())
+    policy = replace(operators_policy(settings), tells_people_apart=knows_people)
     configured = configured_servers(settings.project or project_of(Path.cwd()))
     problems += (*policy.problems, *configured.problems)
     hub = Hub(os.environ, env)
@@ -64,7 +66,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         env=env,
         policy=policy,
         sandbox=sandbox,
-        knows_people=bool(stores.signing) or bool(await stores.user()),
+        knows_people=knows_people,
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         servers=AgentServers(McpTools(hub, stores.listings), configured.servers),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),

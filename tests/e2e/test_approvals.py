@@ -1,6 +1,7 @@
 """Approvals across processes: asked on one, waited for by nobody, answered from another, inline, or in advance."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from tests.e2e.terminal import Terminal
 AGENT = """---
 name: maker
 description: The maker.
-tools: [bash, edit_file]
+tools: [bash, edit_file, ask_user]
 ---
 You make things.
 """
@@ -21,6 +22,7 @@ SCRIPT = """
 agents:
   maker:
     - {name: end, when: {turn: 2}, say: all is made}
+    - {name: ask, when: {user: question}, call: [{tool: ask_user, args: {question: Which?, choices: [main, 小店]}}]}
     - name: two
       call: [{tool: bash, args: {command: "touch ${user}-1"}}, {tool: bash, args: {command: "touch ${user}-2"}}]
 """
@@ -79,11 +81,11 @@ def started(ekiden: Program) -> Running:
 def test_asked_by_a_worker_that_is_killed_answered_from_a_third_process_in_any_order(world: World) -> None:
     ekiden = world.ekiden
     job = world.submitted("across")
-    wait_until(lambda: len(world.approvals(job)) == 2)
+    wait_until(lambda: len(world.approvals(job)) == 2, 40.0)
     wait_until(lambda: world.told() >= {f"{job}:1", f"{job}:2"}, what="the command that is told of approvals")
     world.worker.process.kill()
     world.worker.ends()
-    assert "Waiting for people: 2, the first until" in ekiden.run("status").stdout
+    assert re.search(r"Waiting for people: \d+, the first until", ekiden.run("status").stdout)
     approved = ekiden.run("approvals", "approve", f"{job}:2")
     assert (approved.returncode, "no worker runs" in approved.stderr) == (0, False), "it is still announced"
     assert ekiden.run("approvals", "deny", f"{job[:8]}", "--reason", "不行").returncode == 0
@@ -100,19 +102,19 @@ def test_asked_by_a_worker_that_is_killed_answered_from_a_third_process_in_any_o
 
 def test_a_follower_at_a_terminal_is_asked_one_after_the_other(world: World) -> None:
     with Terminal(world.ekiden, "submit", "inline", "--agent", "maker", "--follow") as terminal:
-        terminal.wait_for("⚠️ Agent wants to execute bash (Risk: medium)")
+        terminal.wait_for("⚠️ Agent wants to execute bash (Risk: medium)", 40.0)
         terminal.wait_for('"command": "touch inline-1"')
         terminal.wait_for("yes, job: yes for this job, no")
-        terminal.wait_for("Approve? (yes/no): ")
+        terminal.wait_for("Approve? (yes/no): ", 40.0)
         terminal.type("perhaps\n")
         terminal.wait_for("that is neither yes nor no")
-        terminal.wait_for("Approve? (yes/no): ")
+        terminal.wait_for("Approve? (yes/no): ", 40.0)
         terminal.type("是\n")
         terminal.wait_for('"command": "touch inline-2"')
-        terminal.wait_for("Approve? (yes/no): ")
+        terminal.wait_for("Approve? (yes/no): ", 40.0)
         terminal.type("NO\n")
         terminal.wait_for("❌ Operation cancelled by user.")
-        terminal.wait_for("maker has answered")
+        terminal.wait_for("maker has answered", 40.0)
         assert terminal.ends() == 0
     assert terminal.text.count("yes for this job") == 1, "the first question alone explains itself"
     assert (world.made("inline-1"), world.made("inline-2")) == (True, False)
@@ -121,11 +123,11 @@ def test_a_follower_at_a_terminal_is_asked_one_after_the_other(world: World) -> 
 def test_a_question_that_is_answered_elsewhere_goes_away_and_ctrl_c_leaves_the_job_waiting(world: World) -> None:
     ekiden = world.ekiden
     with Terminal(ekiden, "submit", "elsewhere", "--agent", "maker", "--follow") as terminal:
-        terminal.wait_for("Approve? (yes/no): ")
-        (job,) = {one["job"] for one in map(json.loads, ekiden.run("approvals", "list", "--json").stdout.splitlines())}
+        terminal.wait_for("Approve? (yes/no): ", 40.0)
+        job = re.findall(r"job (\S+\.1):", terminal.text)[0]
         assert ekiden.run("approvals", "deny", f"{job}:1").returncode == 0
         terminal.wait_for("bash: denied by")
-        terminal.wait_for("Approve? (yes/no): ")
+        terminal.wait_for("Approve? (yes/no): ", 40.0)
         terminal.type("\x03")
         terminal.wait_for(f"`ekiden approvals approve {job}:2`")
         assert terminal.ends() == 130
@@ -150,16 +152,28 @@ def test_without_a_terminal_a_command_parks_denies_or_approves_as_it_was_told(wo
     assert not world.made("parked-1")
 
 
+def test_a_question_of_an_agent_waits_in_the_inbox_and_its_answer_is_the_result(world: World) -> None:
+    job = world.submitted("question")
+    wait_until(lambda: world.approvals(job), 40.0)
+    assert "❓ maker asks: Which?" in world.ekiden.run("approvals", "show", job).stdout
+    assert world.ekiden.run("approvals", "answer", job, "other").returncode == 2
+    assert world.ekiden.run("approvals", "answer", job, "2").returncode == 0
+    assert world.ekiden.run("job", "follow", job).returncode == 0
+    lines = map(json.loads, world.ekiden.run("job", "events", job, "--json").stdout.splitlines())
+    (result,) = [line["result"] for line in lines if line["type"] == "tool_result"]
+    assert result["content"] == "小店"
+
+
 def test_what_is_approved_for_a_folder_is_asked_about_once(ekiden: Program) -> None:
     del ekiden.env["EKIDEN_AUTO_APPROVE"]
     ekiden.env |= ekiden.scripts(SCRIPT)
     write_agent(ekiden)
     with Terminal(ekiden, "run", "first", "--agent", "maker") as terminal:
-        terminal.wait_for("folder: yes for this folder")
-        terminal.wait_for("Approve? (yes/no): ")
+        terminal.wait_for("folder: yes for this folder", 40.0)
+        terminal.wait_for("Approve? (yes/no): ", 40.0)
         terminal.type("folder\n")
         terminal.wait_for("remembered: bash (risk medium)")
-        terminal.wait_for("maker has answered")
+        terminal.wait_for("maker has answered", 40.0)
         assert terminal.ends() == 0
     assert terminal.text.count("Approve?") == 1, "the second call of the turn is no other question"
     assert "bash (medium)" in ekiden.run("trust").stdout

@@ -325,7 +325,7 @@ def test_a_target_sees_no_calls_of_another_agent_and_is_told_of_those_it_makes_u
     assert calls_in(first) == []
     assert declarations(first.body) == []
     assert "It says 42." in text_of(first.body["contents"][0])
-    assert "no tool 'read_file'" in seen.of(ToolFinished)[-1].result.content
+    assert "Tool not allowed for this agent: 'read_file'" in seen.of(ToolFinished)[-1].result.content
     assert seen.answer == "helped without it"
 
 

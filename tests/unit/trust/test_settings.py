@@ -36,6 +36,7 @@ VALUES: dict[str, Any] = {
     "tracing_backend": "console",
     "tracing_enabled": False,
     "handoff_cycles": "deny",
+    "tools_web_fetch_allow_private": ["127.0.0.1:8080"],
     "tools_after_untrusted": "deny",
     "routing_fallback": "default_agent",
     "routing_session_policy": "sticky",

@@ -92,13 +92,13 @@ async def _problem_of(sandbox: Sandbox, env: Mapping[str, str]) -> str:
 
 async def _tried(sandbox: Sandbox, folder: str, env: Mapping[str, str]) -> str:
     root = await asyncio.to_thread(Path(folder).resolve)
-    held = root / "held"
-    held.mkdir()
+    held, written = root / "held", root / "written"
+    held.touch()
     reading, writing = os.pipe()
     try:
         os.set_blocking(reading, False)
         process = await start(
-            ["/bin/sh", "-c", f"echo tried > tried && exit {_TRIED}"],
+            ["/bin/sh", "-c", f"echo > {written.name} && exit {_TRIED}"],
             cwd=root,
             env=sandbox.environment(env),
             stderr=writing,
@@ -115,3 +115,5 @@ async def _tried(sandbox: Sandbox, folder: str, env: Mapping[str, str]) -> str:
     finally:
         os.close(reading)
         os.close(writing)
+        for file in (held, written):
+            file.unlink(missing_ok=True)

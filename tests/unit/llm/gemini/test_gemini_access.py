@@ -10,10 +10,16 @@ from google.oauth2.credentials import Credentials
 from ekiden.shared.errors import ConfigurationError, MissingModel, ModelError
 from ekiden.shared.llm.gemini import GeminiModel
 from ekiden.shared.llm.genai.access import GeminiAccess
-from ekiden.shared.llm.genai.connection import Connection
 from tests.unit.llm.gemini.conftest import World, asked
 
 TOKEN = Credentials(token="t")  # type: ignore[no-untyped-call]  # google-auth has no types here
+
+
+def connect(access: GeminiAccess) -> object:
+    """Make a client; what that loads takes a second that only the process which runs this is to spend."""
+    from ekiden.shared.llm.genai.connection import Connection
+
+    return Connection(access)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ def test_a_proxy_that_the_client_can_use_is_no_problem(env: dict[str, str], monk
     assert GeminiAccess.why_not({"GEMINI_API_KEY": "k", **env}) == ""
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    Connection(GeminiAccess(api_key="k"))
+    connect(GeminiAccess(api_key="k"))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +110,7 @@ def test_a_client_that_cannot_be_made_is_no_fault_of_ours(
 ) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(ModelError, match=rf"{name}|lost or refused"):
-        Connection(GeminiAccess(api_key="k"))
+        connect(GeminiAccess(api_key="k"))
 
 
 @pytest.mark.parametrize("address", ["generativelanguage.googleapis.com", "https://", "ftp://a"])

@@ -46,7 +46,7 @@ class ApprovalAsked(BaseRecord):
 
     def view(self, **known: Any) -> ApprovalView:
         """Return what people see of it; ``known``: what became of it."""
-        said = {name: getattr(self, name) for name in type(self).model_fields if name != "type"}
+        said = {name: value for name, value in self if name != "type"}
         return ApprovalView(job=self.id.rpartition(":")[0], **said, **known)
 
 

@@ -1,6 +1,7 @@
 """Builds what a worker runs; the only file here that picks implementations."""
 
 import os
+from dataclasses import replace
 
 from ekiden.shared.composition import pool_hooks
 from ekiden.shared.definitions.loader import shipped_agents_dir
@@ -34,7 +35,8 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
             registry.add(tool)
     hooks, not_loaded = pool_hooks("ekiden-worker", settings)
     problems += (*learn_providers(settings), *not_loaded)
-    policy = operators_policy(settings)
+    is_telling_apart = settings.signing_key is not None or bool(await stores.user())
+    policy = replace(operators_policy(settings), tells_people_apart=is_telling_apart)
     problems += policy.problems
     handler = AgentHandler(
         Definitions(stores.catalogs),

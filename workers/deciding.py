@@ -51,12 +51,16 @@ class Deciding:
         tool = self._tools.get(call.name)
         if tool is None:
             name = _control_name(call, self._agents)
-            return ToolUse(name, call.args, self._leg.agent, cwd=self._cwd, is_control=True)
+            by = self._leg.request.by or None
+            about = (name, call.args, self._leg.agent, by)
+            return ToolUse(*about, is_user_claimed=self._leg.request.is_claimed, cwd=self._cwd, is_control=True)
         says = {"read_only": tool.read_only, "idempotent": tool.idempotent}
         return ToolUse(
             tool.name,
             call.args,
             self._leg.agent,
+            user=self._leg.request.by or None,
+            is_user_claimed=self._leg.request.is_claimed,
             tool_risk=tool.risk,
             annotations=says,
             package=tool.package,

@@ -76,7 +76,7 @@ def tool_use(
     name = own_name(tool) or tool
     is_control = name.startswith(_CONTROLS)
     level = risk or risk_of_tool(name)
-    return ToolUse(name, args, agent, user, level, cwd=cwd, is_control=is_control)
+    return ToolUse(name, args, agent, user, tool_risk=level, cwd=cwd, is_control=is_control)
 
 
 def read_cases(data: Any, file: str) -> list[Case]:

@@ -44,7 +44,8 @@ class By:
         who = use.agent if self.field == "agent" else use.user
         if who is None:
             return not certainly
-        return any(fnmatchcase(who, name) for name in self.names)
+        is_claimed = self.field == "user" and use.is_user_claimed
+        return any(fnmatchcase(who, name) for name in self.names) and not (certainly and is_claimed)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     auto_approve: frozenset[Risk] = frozenset({"safe", "low"})
     """The levels that run where no rule says anything."""
+    tells_people_apart: bool = True
+    """Whether who answers a question can be known here: by the server's users, or by signatures."""
     problems: tuple[str, ...] = field(default=(), compare=False)
     """What could not be read, and what is done about it; for people."""
 
@@ -50,7 +52,7 @@ class Policy:
         spoken = _Spoken.of(self.rules, use)
         for step in (spoken.denied, spoken.denied_as_critical, spoken.asked, spoken.allowed):
             if (judgement := step()) is not None:
-                return judgement
+                return judgement if self.tells_people_apart else _without_names(judgement)
         return spoken.by_default(self.auto_approve)
 
 
@@ -164,6 +166,18 @@ class _Spoken:
         if rule.verdict != "allow":
             return bool(rule.meant_commands(self.use))
         return self.use.script is not None and any(map(rule.permits, self.use.script.commands))
+
+
+def _without_names(judgement: Judgement) -> Judgement:
+    """Deny what only certain people may answer where nobody can tell who answers."""
+    decision = judgement.decision
+    if decision.verdict != "ask" or not (decision.approvers or decision.separate):
+        return judgement
+    reason = (
+        f"{decision.rule}: it says who may approve this, and nobody can tell people apart here. Give each a user of "
+        "the Redis server (`ekiden acl`), or sign (ekiden.signing_key)"
+    )
+    return replace(judgement, decision=Decision("deny", reason, decision.rule, decision.risk))
 
 
 def _stands_above(rule: Rule, other: Rule) -> bool:

@@ -28,6 +28,9 @@ _STRUCTURE = words(
 )
 """Nodes that only put commands together."""
 _JOINTS = words("; && || | |& & ( ) { } ! $( ` if then elif else fi while until do done") | {"\n"}
+_ESCAPED = re.compile(r"\\.")
+_UNQUOTED = re.compile(r"[\s;&|<>()`$'\"\\]")
+"""What ends a word, or begins something else in it."""
 _GLOB = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
 _BRACES = re.compile(r"\{[^{}]*(,|\.\.)[^{}]*\}")
 _DECLARING = ("declaration_command", "unset_command")
@@ -165,6 +168,8 @@ class _Reading:
             self._redirect(node)
         elif kind in _STRUCTURE:
             self._structure(node)
+        elif kind == "word" and _UNQUOTED.search(_ESCAPED.sub("", _text(node))):
+            self.hidden.append(f"{_shown(node)} is no single word to bash")
         elif node.is_named and not _is_inside_word(node):
             self.doubts.append(f"{_shown(node)} ({kind.replace('_', ' ')})")
 
@@ -190,12 +195,13 @@ class _Reading:
         body = node.child_by_field_name("body")
         before = [_word(child) for child in body.children if _is_word(child)] if body and body.type == "command" else []
         self._add([*before, *further])
+        self._add(further)  # what stands before may be the number of a file, not a program
 
     def _redirect(self, node: Node) -> None:
         for target in _targets(node)[:1]:
             word = _word(target)
-            is_duplicate = target.type == "number" and word.text in ("0", "1", "2")
-            if not is_duplicate and (word.text != "/dev/null" or not word.is_known):
+            harmless = ("0", "1", "2") if _operator(node) in (">&", "<&") else ("/dev/null",)
+            if not word.is_known or word.text not in harmless:
                 self.redirections.append(Redirection(word))
 
     def _assignment(self, node: Node) -> None:
@@ -235,6 +241,10 @@ def _is_inside_word(node: Node) -> bool:
 
 def _targets(redirect: Node) -> list[Node]:
     return [child for child in redirect.children if child.is_named and child.type != "file_descriptor"]
+
+
+def _operator(redirect: Node) -> str:
+    return next((child.type for child in redirect.children if not child.is_named), "")
 
 
 def _within(node: Node) -> Iterator[Node]:

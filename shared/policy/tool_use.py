@@ -27,6 +27,8 @@ class ToolUse:
     agent: str = ""
     user: str | None = None
     """Who asked for the job; None: nobody knows."""
+    is_user_claimed: bool = False
+    """Whether ``user`` is only what somebody says of himself."""
     tool_risk: Risk = "medium"
     """That of the tool; see ``risk``."""
     annotations: Mapping[str, bool] = field(default_factory=dict)

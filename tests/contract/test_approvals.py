@@ -493,12 +493,17 @@ def test_what_was_changed_without_a_signature_is_not_what_was_asked(backend: Bac
     backend.run(scenario)
 
 
-def test_500_that_wait_are_listed_by_two_round_trips_what_expires_first_in_front(valkey: Backend) -> None:
+def test_500_that_wait_are_listed_in_two_questions_what_expires_first_in_front_and_hold_no_worker(
+    valkey: Backend,
+) -> None:
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         leg = await moved(stores, job, "lead")
         await suspended_for(stores, leg, *(asking(job, n, timeout_s=3000.0 - n) for n in range(1, 501)))
+        await as_any(stores.client.config_resetstat())
         found = await Inbox(stores).approvals()
+        calls = {name: told["calls"] for name, told in (await stores.client.info("commandstats")).items()}
+        assert (calls["cmdstat_zrange"], calls["cmdstat_hmget"]) == (1, 500), "one of these, in one pipeline"
         assert [int(one.id.rpartition(":")[2]) for one in found] == list(range(500, 0, -1))
         assert await as_any(stores.client.zcard(keys.LEASES)) == 0
 

@@ -8,6 +8,7 @@ import pytest
 
 from ekiden.shared.stores import scripts
 from tests.conftest import Backend
+from tests.contract import test_approvals as approvals
 from tests.contract import test_children as children
 from tests.contract import test_clock as clock
 from tests.contract import test_job_store as contract
@@ -35,6 +36,11 @@ def with_a_clock_that_is_set(test: Callable[..., None], *args: object) -> Callab
             test(backend, *args)
 
     return whole
+
+
+def whole_of(test: Callable[..., None], *args: object) -> Callable[[Backend], None]:
+    """One case of a test as one that needs a backend only."""
+    return lambda backend: test(backend, *args)
 
 
 MUTATIONS = [
@@ -173,6 +179,60 @@ MUTATIONS = [
         "if current ~= replaced then return {'moved', current} end\n",
         "",
         publishing.test_of_many_that_publish_at_once_one_succeeds,
+    ),
+    Mutation(
+        "first answer's right",
+        "if told then return",
+        "if false then return",
+        approvals.test_a_decision_never_writes_beside_a_running_leg,
+    ),
+    Mutation(
+        "answer's digest",
+        "~= digest then return {'another'} end",
+        "== '' then return {'another'} end",
+        approvals.test_an_answer_to_another_call_than_the_one_that_was_shown_is_refused,
+    ),
+    Mutation(
+        "decision's look at who runs",
+        "or this.cancel or this.status ~= 'suspended' then",
+        "then",
+        approvals.test_what_a_child_asks_is_listed_with_the_jobs_above_it_and_ends_with_them,
+    ),
+    Mutation(
+        "expiry's time",
+        "if expires > tonumber(passed_ms) then return {'busy'} end",
+        "",
+        approvals.test_what_nobody_answers_expires_and_the_leg_goes_on,
+    ),
+    Mutation(
+        "answer's time",
+        "elseif expires <= now and is_vouched_for then",
+        "elseif false then",
+        approvals.test_what_nobody_answers_expires_and_the_leg_goes_on,
+    ),
+    Mutation(
+        "approval's end with its job",
+        "left < tonumber(timeout_ms) then",
+        "false then",
+        approvals.test_an_approval_waits_no_longer_than_its_job_and_says_so,
+    ),
+    Mutation(
+        "sweeper's patience with people",
+        "if this.waits then return {'unanswered', this.waits} end",
+        "",
+        approvals.test_what_nobody_answers_expires_and_the_leg_goes_on,
+    ),
+    Mutation(
+        "last answer's wake-up",
+        "if #left > 0 then",
+        "if false then",
+        approvals.test_what_nobody_answers_expires_and_the_leg_goes_on,
+    ),
+    Mutation(
+        "withdrawal at a job's end",
+        "  if not job.waits then return end",
+        "  if true then return end",
+        whole_of(approvals.test_the_end_of_a_job_withdraws_what_it_asks, "user"),
     ),
 ]
 

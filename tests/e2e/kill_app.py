@@ -4,8 +4,10 @@ A file in ``KILL_PLANS``, named ``<job>.<leg>`` and holding a point, says where;
 next process goes on. Effects of tools are counted by a server that the test runs (``EFFECTS_URL``).
 """
 
+import asyncio
 import os
 import signal
+import sys
 import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,11 +16,13 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 import ekiden.dispatcher.bootstrap
+from ekiden.dispatcher.client import Client
+from ekiden.shared.approvals import Answer
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import ModelReplied, Record, ToolFinished
+from ekiden.shared.records import Decided, ModelReplied, Record, ToolFinished
 from ekiden.shared.relay.celery_app import make_app
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.pool_components import PoolComponents
@@ -41,6 +45,8 @@ POINTS = (
     "before_commit",
     "after_commit",
 )
+ASKED_POINTS = ("before_asking", "after_asking", "before_decision", "after_decision", "claimed", "in_plain_tool")
+"""Round a pause for an approval: of the worker that asks, the client that answers, the worker that goes on."""
 ROUTING_POINTS = ("unclaimed", "claimed", "before_commit", "after_commit")
 
 
@@ -150,20 +156,32 @@ def with_points(stores: Stores) -> None:
         return seq
 
     jobs.claim, jobs.append = killing_claim, killing_append
-    for name in ("transfer", "finish"):
-        setattr(jobs, name, _round(getattr(jobs, name)))
+    for name, point in (("transfer", "commit"), ("finish", "commit"), ("suspend", "asking")):
+        setattr(jobs, name, _round(getattr(jobs, name), point))
 
 
-def _round(commit: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    async def killing_commit(lease: Lease, *args: Any, **options: Any) -> Any:
-        die_at("before_commit", lease.job, lease.leg)
-        verdict = await commit(lease, *args, **options)
-        die_at("after_commit", lease.job, lease.leg)
+def _round(commit: Callable[..., Awaitable[Any]], point: str) -> Callable[..., Awaitable[Any]]:
+    async def killing_commit(of: Lease | Decided, *args: Any, **options: Any) -> Any:
+        job = of.job if isinstance(of, Lease) else of.id.rpartition(":")[0]
+        die_at(f"before_{point}", job, of.leg)
+        verdict = await commit(of, *args, **options)
+        die_at(f"after_{point}", job, of.leg)
         return verdict
 
     return killing_commit
 
 
-if "KILL_PLANS" in os.environ:  # a Celery app needs a server when it is made: the test only wants the names above
+async def answer(url: str, approval: str) -> None:
+    """Approve a call, as a client that dies at points."""
+    async with Client(url) as client:
+        jobs: Any = client._stores.jobs
+        jobs.decide = _round(jobs.decide, "decision")
+        view = await client.approval(approval)
+        await client.answer(approval, Answer("approved", view.digest, by="the one that dies"))
+
+
+if __name__ == "__main__":
+    asyncio.run(answer(*sys.argv[1:]))
+elif "KILL_PLANS" in os.environ:  # a Celery app needs a server when it is made: the test only wants the names above
     worker = make_app("worker", "tests.e2e.kill_app:build_worker")
     router = make_app("dispatcher", "tests.e2e.kill_app:build_dispatcher")

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from ekiden.dispatcher.client import Client
+from ekiden.shared.approvals import Answer, ApprovalView
 from ekiden.shared.child_processes import ChildProcess, start_child
 from ekiden.shared.embedded import attach
+from ekiden.shared.errors import AlreadyDecided
 from ekiden.shared.ids import session_id_for
 from ekiden.shared.messages import ToolResult
-from ekiden.shared.records import Entry, HandedOff, ToolFinished
-from tests.e2e.kill_app import POINTS, ROUTING_POINTS
+from ekiden.shared.records import Decided, Entry, HandedOff, ToolFinished
+from tests.e2e.kill_app import ASKED_POINTS, POINTS, ROUTING_POINTS
 from tests.invariants import faults_of_journal
 
 AGENT = """---
@@ -37,6 +39,9 @@ agents:
   second:
     - name: work
       call: [{tool: pay, args: {amount: 2}}, {tool: print_receipt, args: {amount: 2}}]
+    - {name: end, say: all done}
+  asking:
+    - {name: work, call: [{tool: print_receipt, args: {amount: 3}}, {tool: pay, args: {amount: 3}}]}
     - {name: end, say: all done}
 """
 RESUMED_WITHIN_S = 10.0
@@ -95,7 +100,11 @@ class Team:
 
     def _start(self, name: str) -> None:
         app = f"tests.e2e.kill_app:{name[:-1]}"
-        queues = "ekiden.dispatch" if name.startswith("router") else "ekiden.agent.first,ekiden.agent.second"
+        queues = (
+            "ekiden.dispatch"
+            if name.startswith("router")
+            else "ekiden.agent.first,ekiden.agent.second,ekiden.agent.asking"
+        )
         command = [
             sys.executable,
             "-m",
@@ -124,6 +133,11 @@ class Team:
         for pool in self._pools.values():
             pool.stop(0.0)
 
+    def answering(self, approval: str) -> ChildProcess:
+        """A client that approves, and dies at points."""
+        command = [sys.executable, "-m", "tests.e2e.kill_app", self.url, approval]
+        return start_child(command, env=self._env, log=self._log)
+
     def log(self) -> str:
         return self._log.read_text()[-3000:]
 
@@ -135,6 +149,8 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         (folder / name).mkdir()
     (folder / "agents" / "first.md").write_text(AGENT.format(name="first", handoffs="handoffs: [{to: second}]\n"))
     (folder / "agents" / "second.md").write_text(AGENT.format(name="second", handoffs=""))
+    confirmed = "confirmation: {require: [print_receipt]}\n"
+    (folder / "agents" / "asking.md").write_text(AGENT.format(name="asking", handoffs=confirmed))
     (folder / "scripts" / "script.yaml").write_text(SCRIPT)
     effects = Effects()
     threading.Thread(target=effects.serve_forever, daemon=True).start()
@@ -206,3 +222,61 @@ def check_effects(effects: Effects, job: str, results: list[ToolResult], leg: in
     assert repeated <= ({f"{job}:{leg}:0"} if point == "in_model" else set()), "a recorded reply is never asked again"
     if point != "in_idempotent_tool":
         assert set(paid.values()) == {1}, "a finished tool call never runs again"
+
+
+@pytest.mark.parametrize("point", ASKED_POINTS)
+def test_a_process_that_dies_round_an_approval_neither_runs_a_call_by_itself_nor_loses_an_answer(
+    team: Team, point: str
+) -> None:
+    job, entries, answers = asyncio.run(run_asked_job(team, f"asked {point} {time.time()}", point))
+    assert faults_of_journal(entries, is_over=True) == []
+    decided = [entry.record for entry in entries if isinstance(entry.record, Decided)]
+    assert [one.by for one in decided] == answers
+    lost_while_it_ran = point == "in_plain_tool"  # which is asked about once more
+    assert set(team.effects.of("plain", job).values()) == {1 + lost_while_it_ran}
+    assert set(team.effects.of("idempotent", job).values()) == {1}
+
+
+async def run_asked_job(team: Team, name: str, point: str) -> tuple[str, list[Entry], list[str]]:
+    """Run a job whose call of a tool is asked about; return its id, its journal, and who has answered."""
+    job = f"{session_id_for(name)}.1"
+    plan = team.plans / f"{job}.1"
+    if "asking" in point:
+        plan.write_text(point)
+    async with Client(team.url) as client:
+        await client.submit("go", agent="asking", request_id=name)
+        [view] = await asked(client, job, f"{job}:1")
+        if "asking" not in point:
+            plan.write_text(point)
+        answers = []
+        if "decision" in point:
+            dying = await asyncio.to_thread(team.answering, view.id)
+            await gone(plan)
+            assert await asyncio.to_thread(dying.ends_within, 30) < 0
+            answers = ["the one that dies"] if point == "after_decision" else []
+        answer = Answer("approved", view.digest, by="anna")
+        if answers:
+            with pytest.raises(AlreadyDecided, match="by the one that dies"):
+                await client.answer(view.id, answer)
+        else:
+            await client.answer(view.id, answer)
+            answers.append("anna")
+        if point == "in_plain_tool":
+            [again] = await asked(client, job, f"{job}:2")
+            await client.answer(again.id, Answer("approved", again.digest, by="ben"))
+            answers.append("ben")
+        found = await asyncio.wait_for(client.wait(job), 60)
+        await gone(plan)
+        assert (found.status, found.result) == ("done", "all done"), team.log()
+        return job, await client.entries(job), answers
+
+
+async def asked(client: Client, job: str, approval: str) -> list[ApprovalView]:
+    """Wait until this, and nothing else of the job, waits for a person."""
+    deadline = time.monotonic() + 30
+    found = await client.approvals(job=job)
+    while [view.id for view in found] != [approval]:
+        assert time.monotonic() < deadline, found
+        await asyncio.sleep(0.02)
+        found = await client.approvals(job=job)
+    return found

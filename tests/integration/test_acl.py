@@ -23,9 +23,18 @@ LUA = Path(scripts.__file__).parent / "lua"
 S, J = "abcdefghijklmnop", "abcdefghijklmnop.1"
 OUR_KEYS = [
     *(keys.session(S), keys.messages(S), keys.older_messages(S), keys.request(S, "r"), keys.state(S), keys.inbox(S)),
-    *(keys.job(J), keys.journal(J), keys.blobs(J), keys.pending(J), keys.live(J)),
+    *(keys.job(J), keys.journal(J), keys.blobs(J), keys.pending(J), keys.live(J), keys.approvals(J)),
     *(keys.queued("ekiden.dispatch"), keys.suspended("retry"), keys.catalog("d"), keys.pool("p"), keys.reply("t")),
-    *(keys.CATALOG, keys.CLOCK, keys.DEAD_LETTERS, keys.DEADLINES, keys.INTAKE_TAKEN, keys.INTAKE_TEXTS, keys.JOBS),
+    *(
+        keys.APPROVALS,
+        keys.CATALOG,
+        keys.CLOCK,
+        keys.DEAD_LETTERS,
+        keys.DEADLINES,
+        keys.INTAKE_TAKEN,
+        keys.INTAKE_TEXTS,
+        keys.JOBS,
+    ),
     *(keys.JOB_IDS, keys.LEASES, keys.POOLS, keys.PUBLICATIONS, keys.QUEUES, keys.SESSIONS, keys.TIMERS),
     *(keys.UNVOUCHED, f"{keys.MISPLACED}q", DISPATCH_QUEUE, queue_for("debugger")),
 ]

@@ -4,9 +4,10 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 import yaml
@@ -125,7 +126,10 @@ async def _replayed(
 
 
 def _policy(file: Path | None) -> Policy:
-    policy = _with_file(policy_in(load_settings(), Path.cwd()), file)
+    settings = load_settings()
+    user = urlsplit(settings.redis_url or "").username or "default"
+    tells_apart = settings.signing_key is not None or user != "default"
+    policy = replace(_with_file(policy_in(settings, Path.cwd()), file), tells_people_apart=tells_apart)
     for problem in policy.problems:
         note(f"ekiden: {problem}")
     return policy

@@ -142,6 +142,7 @@ def test_whole_commands_and_wildcards(pattern: CommandPattern, command: str, ver
         "case a in a) rm x;; esac",
         "FOO=1 rm x",
         "2>/dev/null rm x",
+        "0</dev/null rm x",
         "env -i A=1 rm x",
         "sudo -u root rm x",
         "sudo -u root env A=1 nice -n 5 rm x",

@@ -1,8 +1,11 @@
 """What holds where several rules speak: denials, questions, permissions, the default by risk."""
 
+from typing import Any
+
 import pytest
 
 from ekiden.shared.policy.command_patterns import prefix_command
+from ekiden.shared.policy.conditions import By
 from ekiden.shared.policy.decision import Verdict
 from ekiden.shared.policy.engine import DEFAULT, Policy
 from ekiden.shared.policy.rules import Rule
@@ -110,11 +113,25 @@ def test_a_denial_means_a_tool_in_any_spelling_and_a_permission_only_its_own() -
 
 
 def test_what_cannot_be_told_is_a_yes_to_a_denial_and_a_no_to_a_permission() -> None:
-    from ekiden.shared.policy.conditions import By
-
     denies = Rule("deny", "a", "r", conditions=(By("user", ("eve",)),))
     allows = Rule("allow", "a", "r", conditions=(By("user", ("ann",)),))
     assert Policy((denies,)).decide(bash()).verdict == "deny"
     assert Policy((allows,)).decide(bash()).verdict == "ask"
     assert Policy((denies,)).decide(ToolUse("bash", user="ann", tool_risk="safe")).verdict == "allow"
     assert Policy((allows,)).decide(ToolUse("bash", user="ann")).verdict == "allow"
+
+
+@pytest.mark.parametrize("question", [{"approvers": ("ann",)}, {"separate": True}])
+def test_where_nobody_can_tell_people_apart_what_only_some_may_answer_is_denied(question: Any) -> None:
+    asks = Rule("ask", "a", "the rule", **question)
+    assert Policy((asks,)).decide(bash()).verdict == "ask"
+    decision = Policy((asks,), tells_people_apart=False).decide(bash())
+    assert (decision.verdict, decision.rule) == ("deny", "the rule")
+    assert "nobody can tell people apart" in decision.reason
+    assert Policy((rule("ask"),), tells_people_apart=False).decide(bash()).verdict == "ask"
+
+
+def test_a_name_that_somebody_only_claims_allows_nothing_and_denies_all_the_same() -> None:
+    claimed = ToolUse("x", user="ann", is_user_claimed=True)
+    assert Policy((Rule("allow", "a", "r", conditions=(By("user", ("ann",)),)),)).decide(claimed).verdict == "ask"
+    assert Policy((Rule("deny", "a", "r", conditions=(By("user", ("ann",)),)),)).decide(claimed).verdict == "deny"

@@ -48,6 +48,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         after_untrusted=settings.tools_after_untrusted,
         env=for_tools(os.environ, settings.tools_env),
         policy=policy,
+        knows_people=bool(stores.signing) or bool(await stores.user()),
         protected=Protected(settings.tools_read_only, settings.tools_writable),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
     )

@@ -91,9 +91,10 @@ class AgentHandler:
         env: Mapping[str, str],
         protected: Protected | None = None,
         policy: Policy | None = None,
+        knows_people: bool = True,
         tools_elsewhere: ToolsElsewhere | None = None,
     ) -> None:
-        """``env``: what programs of tools get. ``policy``: the operator's."""
+        """``env``: what programs of tools get. ``policy``: the operator's. ``knows_people``: see ``Approvals``."""
         self._definitions = definitions
         self._registry = registry
         self._tool_runner = tool_runner
@@ -102,6 +103,7 @@ class AgentHandler:
         self._after_untrusted = after_untrusted
         self._protected = protected or Protected()
         self._policy = policy or Policy()
+        self._knows_people = knows_people
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
         self._tools_elsewhere = tools_elsewhere or _nowhere
@@ -174,7 +176,7 @@ class AgentHandler:
         delegations = Delegations(agent, leg, subagents, untrusted)
         completion = Completion(agent, leg.context)
         transfers = Transfers(agent, leg, manifest, targets)
-        approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools))
+        approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools), knows_people=self._knows_people)
 
         policy = await asyncio.to_thread(folders_policy, self._policy, self._cwd(leg))
         bounded = agents_policy(policy, agent, leg.request.bounds)

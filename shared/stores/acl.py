@@ -67,7 +67,7 @@ ROLES: Mapping[str, Role] = {
     "observer": Role("reads", (*_CONNECTS, *_READS), (*_READABLE, _COUNTED), (_ENDS,)),
     "pool": Role(
         "runs dispatchers and workers",
-        (*_CONNECTS, *_READS, *_WRITES, *_SERVES),
+        (*_CONNECTS, *_READS, *_WRITES, *_SERVES, "acl|whoami"),
         (f"~{_OURS}", f"~{_BINDINGS}"),
         _CHANNELS,
     ),

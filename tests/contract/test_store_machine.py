@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from ekiden.shared.approvals import Answer
 from ekiden.shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, StopFlag
 from ekiden.shared.handoff import first_context
-from ekiden.shared.records import Ended, Entry, LegSuspended, Retried
+from ekiden.shared.records import Decided, Ended, Entry, LegSuspended, Record, Retried
+from ekiden.shared.relay.answering import decision_of
 from ekiden.shared.relay.message import outbox
 from ekiden.shared.relay.sweeper import end_overdue, sweep
 from ekiden.shared.stores import keys
@@ -22,6 +24,7 @@ from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import JobView
 from tests.contract.relay_world import claim_of, done, reply, step_to, submission
 from tests.contract.rewinding import Memory, remembered, rewind
+from tests.contract.test_approvals import asking
 from tests.doubles.clocks import let_clock_be_set, set_clock
 
 T = TypeVar("T")
@@ -177,6 +180,28 @@ class StoreMachine(RuleBasedStateMachine):
             (self.is_due.discard if delay_s else self.is_due.add)(leg.lease.job)
 
     @precondition(lambda self: self.held)
+    @rule(pick=st.integers(0, 99), count=st.integers(1, 3), timeout_s=st.sampled_from([0.0, 1800.0]))
+    def ask(self, pick: int, count: int, timeout_s: float) -> None:
+        leg = self.some_leg(pick)
+        job, number = leg.lease.job, leg.lease.leg
+        first = len(self.do(self.stores.jobs.asked([job]))) + 1
+        asked: list[Record] = [asking(job, n, number, timeout_s) for n in range(first, first + count)]
+        pause = LegSuspended(leg=number, cause="approval", delay_s=timeout_s)
+        if self.do(self.stores.jobs.suspend(leg.lease, self.name(), [*asked, pause], 0.0))[0] == "ok":
+            (self.is_due.discard if timeout_s else self.is_due.add)(job)
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0, 99), status=st.sampled_from(["approved", "denied"]))
+    def answer(self, pick: int, status: Any) -> None:
+        """Somebody answers one of those that were ever asked."""
+        if views := self.do(self.stores.jobs.asked(self.jobs)):
+            view = views[pick % len(views)]
+            decided = decision_of(view, Answer(status, view.digest, by="anna"), is_claimed=True)
+            verdict = self.do(self.stores.jobs.decide(decided))
+            assert verdict != "ok" or view.status == "waiting"
+            assert verdict != "decided" or view.status != "waiting"
+
+    @precondition(lambda self: self.held)
     @rule(pick=st.integers(0, 99), end=st.sampled_from([done(), FAILED, *ENDS.values()]))
     def finish(self, pick: int, end: Ended) -> None:
         leg = self.some_leg(pick)
@@ -194,6 +219,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.is_due.add(job)
         for index in (keys.LEASES, keys.TIMERS):
             self.do(as_any(client.zadd(index, {job: 1}, xx=True)))
+        for view in self.do(self.stores.jobs.waiting(job)):
+            self.do(as_any(client.zadd(keys.APPROVALS, {view.id: 1}, xx=True)))
 
     @precondition(lambda self: self.jobs)
     @rule(pick=st.integers(0, 99))
@@ -243,6 +270,20 @@ class StoreMachine(RuleBasedStateMachine):
             assert len(causes) == (view.status == "suspended")
             deadline = self.do(as_any(client.zscore(keys.DEADLINES, view.id)))
             assert (deadline is None) == (view.is_over or view.stop is not None)
+
+    @invariant()
+    def who_waits_for_people_has_asked_them_and_nobody_else_is_asked(self) -> None:
+        client = self.stores.client
+        waiting = {view.id.rpartition(":")[0] for view in self.do(self.stores.jobs.waiting())}
+        assert {view.id for view in self.do(self.stores.jobs.waiting())} == set(
+            self.do(as_any(client.zrange(keys.APPROVALS, 0, -1)))
+        )
+        paused = {job for job in self.jobs if self.do(as_any(client.zscore(keys.suspended("approval"), job)))}
+        assert waiting == paused
+        for job in self.jobs:
+            entries = self.do(self.stores.jobs.journal(job))
+            decided = [entry.record.id for entry in entries if isinstance(entry.record, Decided)]
+            assert len(decided) == len(set(decided)), "what is decided is decided once"
 
     @invariant()
     def one_job_of_the_session_runs_and_the_others_wait_in_its_inbox(self) -> None:

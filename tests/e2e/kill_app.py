@@ -21,6 +21,7 @@ from ekiden.shared.approvals import Answer
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Decided, ModelReplied, Record, ToolFinished
 from ekiden.shared.relay.celery_app import make_app
@@ -126,7 +127,14 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     with_points(stores)
     tools, root = ToolRunner(registry), settings.workspace_root
     handler = NotingHandler(
-        Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root, env=for_tools(os.environ)
+        Definitions(stores.catalogs),
+        registry,
+        tools,
+        models,
+        Prices(),
+        workspace_root=root,
+        env=for_tools(os.environ),
+        policy=operators_policy(settings),
     )
     return PoolComponents(handler, registry.views())
 

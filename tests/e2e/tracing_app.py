@@ -18,6 +18,7 @@ from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
 from ekiden.shared.llm.retrying import RetryingModel
+from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.relay.celery_app import make_app
 from ekiden.shared.relay.pool_components import PoolComponents
@@ -112,7 +113,16 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     registry = Registry([look, die_once, leak])
     models = FlakyModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     tools = ToolRunner(registry)
-    handler = AgentHandler(Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=None, env={})
+    handler = AgentHandler(
+        Definitions(stores.catalogs),
+        registry,
+        tools,
+        models,
+        Prices(),
+        workspace_root=None,
+        env={},
+        policy=operators_policy(settings),
+    )
     return PoolComponents(handler, registry.views(), hooks=hooks_for("ekiden-worker", settings, is_host=True))
 
 

@@ -12,11 +12,15 @@ from redis.exceptions import NoPermissionError
 from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
-from ekiden.shared.errors import ConfigurationError
+from ekiden.dispatcher.client import Client
+from ekiden.shared.approvals import Answer
+from ekiden.shared.errors import ConfigurationError, NotPermitted
 from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
 from ekiden.shared.stores import keys, scripts
 from ekiden.shared.stores.acl import ROLES
 from ekiden.shared.stores.opening import open_stores
+from tests.contract.relay_world import moved, submitted
+from tests.contract.test_approvals import asking, suspended_for
 from tests.integration.roles import RoleServer, server_with_roles
 
 LUA = Path(scripts.__file__).parent / "lua"
@@ -190,3 +194,22 @@ async def _ping(url: str) -> None:
         await stores.ping()
     finally:
         await stores.close()
+
+
+def test_who_answers_an_approval_is_the_user_of_the_server_and_who_only_reads_may_not(server: RoleServer) -> None:
+    async def scenario() -> None:
+        pool = open_stores(server.url("pool"), retries=0)
+        job = await submitted(pool)
+        await suspended_for(pool, await moved(pool, job, "lead"), asking(job, 1, approvers=("ekiden-admin",)))
+        async with Client(server.url("observer")) as observer, Client(server.url("admin")) as admin:
+            [view] = await observer.approvals()
+            assert await observer.approval(view.id) == view
+            answer = Answer("approved", view.digest, by="whoever it says it is")
+            with pytest.raises(NotPermitted):
+                await observer.answer(view.id, answer)
+            decided = await admin.answer(view.id, answer)
+            assert (decided.by, decided.is_claimed) == ("ekiden-admin", False)
+        assert [await pool.user(), (await pool.jobs.job(job)).status] == ["ekiden-pool", "queued"]
+        await pool.close()
+
+    asyncio.run(scenario())

@@ -326,6 +326,7 @@ HOSTILE: dict[str, tuple[str | bytes, str]] = {
     "over_at_once": (json.dumps({"ticket": TICKET, "request": REQUEST | {"deadline_s": -1}}), "deadline_s"),
     "long_id": (json.dumps({"ticket": TICKET, "request": REQUEST | {"request_id": "i" * 501}}), "request_id"),
     "interrupts": (json.dumps({"ticket": TICKET, "request": REQUEST | {"on_busy": "interrupt"}}), "may not cancel"),
+    "approves": (json.dumps({"ticket": TICKET, "request": REQUEST | {"approve": ["low"]}}), "may not approve calls"),
     "waits_for_ever": (json.dumps({"ticket": TICKET, "request": REQUEST, "wait_replicas": 10**9}), "wait_replicas"),
     "half_a_character": (json.dumps({"ticket": TICKET, "request": REQUEST | {"prompt": "\ud800"}}), "Invalid JSON"),
 }  # fmt: skip
@@ -488,5 +489,22 @@ def test_a_signed_request_that_was_changed_on_its_way_is_refused(run: Run, serve
         [reason] = await world.reasons()
         assert "the signature of the request is wrong" in reason
         assert await world.client.jobs() == []
+
+    run(scenario)
+
+
+def test_who_may_only_push_requests_may_approve_nothing_in_advance_and_is_no_known_author(
+    run: Run, server: RoleServer
+) -> None:
+    async def scenario(world: World) -> None:
+        async with dispatcher(world.pool):
+            with pytest.raises(NotPermitted, match="to approve calls in advance is to answer approvals"):
+                await world.client.submit("go", approve=["low"])
+            pushed = await world.client.submit("go", user="anna", when_asked="deny")
+            async with Client(server.url("admin")) as admin:
+                own = await admin.submit("go", user="anna", approve=["safe", "low"])
+        asked = [(await world.pool.jobs.journal(job, limit=1))[0].record for job in (pushed, own)]
+        told = [(one.by, one.is_claimed, one.approve, one.when_asked) for one in asked if isinstance(one, JobRequested)]
+        assert told == [("anna", True, (), "deny"), ("ekiden-admin", False, ("safe", "low"), "park")]
 
     run(scenario)

@@ -21,17 +21,29 @@ NOT_ANOTHER = (
     "not executed: a person put arguments in the place of yours for which another approval is needed. Make that call "
     "yourself if it is what you want"
 )
+UNENFORCEABLE = (
+    "not executed: {0!r} needs the approval of certain people ({1}), and nobody can tell here who answers: the server "
+    "has one user for all, and nothing is signed. Go on without it"
+)
 WORKER_LOST = "its worker was lost while it ran, so it may have had its effect: should it run again?"
 
 
 class Approvals:
     """Binds decisions to the calls that they were made for, and collects what is yet to be asked."""
 
-    def __init__(self, leg: Leg, definition: str, asking: Asking) -> None:
-        """``definition``: the digest of the agent's definition; ``asking``: says how calls are put to people."""
+    def __init__(self, leg: Leg, definition: str, asking: Asking, *, knows_people: bool = True) -> None:
+        """Collect for ``leg``.
+
+        Args:
+            leg: Whose calls they are.
+            definition: The digest of the agent's definition.
+            asking: Says how calls are put to people.
+            knows_people: Whether it can be told who answers: the server has users, or answers are signed.
+        """
         self._leg = leg
         self._definition = definition
         self._asking = asking
+        self._knows_people = knows_people
         self._wanted: list[ApprovalView] = []
 
     @property
@@ -52,6 +64,8 @@ class Approvals:
         """Return what a decision of rules comes to, with what persons have said. A rule's denial always counts."""
         if decision.verdict == "deny":
             return decision
+        if decision.verdict == "ask" and (decision.approvers or decision.separate) and not self._knows_people:
+            return Decision("deny", UNENFORCEABLE.format(call.name, decision.rule), decision.rule)
         if (said := self.said_of(call)) is not None:
             return ALLOWED if said.status in ("approved", "answered") else Decision("deny", denied(call, said))
         return ALLOWED if decision.verdict == "ask" and self._is_settled(call, decision) else decision

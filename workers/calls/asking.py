@@ -1,6 +1,6 @@
 """How a call is put to the people who are to approve it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ekiden.shared.approvals import ApprovalView
@@ -15,17 +15,13 @@ __all__ = ["DEFAULT_TIMEOUT_S", "Asking"]
 DEFAULT_TIMEOUT_S = 86_400.0
 """How long an answer is waited for where nobody says."""
 
-Preview = Callable[[ToolCall], str]
-"""Returns what a call would change, for people; empty: nothing to show."""
-
 
 class Asking:
     """Says of a call what people need to decide: how risky it is, in the words of the agent's file, for how long."""
 
-    def __init__(self, agent: AgentDefinition, tools: Mapping[str, Tool], preview: Preview = lambda _: "") -> None:
+    def __init__(self, agent: AgentDefinition, tools: Mapping[str, Tool]) -> None:
         self._agent = agent
         self._tools = tools
-        self._preview = preview
 
     def risk_of(self, call: ToolCall, decision: Decision) -> Risk:
         """Return how much the call can do: as the rules judge this one, or as its tool says of all."""
@@ -42,4 +38,4 @@ class Asking:
         if timeout_s is None:
             timeout_s = confirmation.timeout if confirmation is not None and is_its else DEFAULT_TIMEOUT_S
         risk = self.risk_of(call, decision)
-        return replace(view, risk=risk, text=view.text or text, preview=self._preview(call), timeout_s=timeout_s)
+        return replace(view, risk=risk, text=view.text or text, timeout_s=timeout_s)

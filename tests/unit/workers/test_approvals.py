@@ -461,3 +461,17 @@ def test_a_question_is_not_asked_where_nobody_is_there_or_it_cannot_be_read_or_t
         assert "there is no tool 'ask_user'" in (await unnamed.story()).results["q1"]
 
     on_fakeredis(scenario)
+
+
+@pytest.mark.parametrize("rule", [{"approvers": ("anna",)}, {"separate": True}, {}])
+@pytest.mark.parametrize("knows_people", [True, False])
+def test_what_certain_people_are_to_approve_is_denied_where_nobody_can_tell_who_answers(
+    rule: dict[str, Any], knows_people: bool
+) -> None:
+    made = call("w1", "write")
+    reply = ModelReplied(leg=1, turn=1, message=calls(made).message)
+    agent = definition_from({"name": "solo", "description": "d"}, "")
+    approvals = Approvals(as_leg([reply], "solo"), "d", Asking(agent, {}), knows_people=knows_people)
+    judged = approvals.judged(made, Decision("ask", rule="policy.toml: rule 3", **rule))
+    assert judged.verdict == ("ask" if knows_people or not rule else "deny")
+    assert ("certain people (policy.toml: rule 3)" in judged.reason) is (judged.verdict == "deny")

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -39,18 +38,18 @@ def test_each_approval_is_told_whole_as_json_and_outside_of_any_project(tmp_path
 
 
 def test_a_command_that_hangs_is_ended_with_all_that_it_started_and_the_next_is_told(tmp_path: Path) -> None:
-    command = ["sh", "-c", f"sleep 600 & echo $! >> {tmp_path / 'pids'}; cat > /dev/null; wait"]
-    notifier = CommandNotifier(command, os.environ, timeout_s=0.3)
-    began = time.monotonic()
+    hang = f"sleep 600 & echo $! > {tmp_path / 'pid'}; wait"
+    command = ["sh", "-c", f"read -r told; case $told in *'.1:1\"'*) {hang};; *) echo ok > {tmp_path / 'next'};; esac"]
+    notifier = CommandNotifier(command, os.environ, timeout_s=3.0)
     with capture_logs() as logs:
         notifier.approval_asked(asked(1))
         notifier.approval_asked(asked(2))
-        assert time.monotonic() - began < 0.2, "nobody waits for it"
+        assert not (tmp_path / "next").exists(), "nobody waits for it"
         notifier.close()
-    assert [log["approval"][-1] for log in logs if log["event"] == "notification_failed"] == ["1", "2"]
-    for pid in map(int, (tmp_path / "pids").read_text().split()):
-        state = Path(f"/proc/{pid}/stat")
-        assert not state.exists() or state.read_text().split()[2] == "Z"
+    assert [log["approval"][-1] for log in logs if log["event"] == "notification_failed"] == ["1"]
+    assert (tmp_path / "next").exists()
+    state = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
 
 
 @pytest.mark.parametrize("command", [["/nowhere/notify"], ["false"], ["true"]])

@@ -21,7 +21,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path / "project")
 
 
-def test_without_anything_the_defaults_hold() -> None:
+def test_without_anything_the_defaults_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EKIDEN_AUTO_APPROVE")  # which is the tests' own
     assert load_settings().lease_s == 5.0
     assert set(origins().values()) == {"default"}
 

@@ -168,10 +168,12 @@ class AgentHandler:
     def _missing(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Return the entries of the agent's file that no tool of this worker answers to."""
         permits = _permits(definition, leg, self._registry)
-        tools = [name for name in self._registry.missing(_named(definition)) if not name.startswith("mcp.")]
-        servers = self._servers.unknown(definition) if self._servers else ()
         own = (*CONTROLS, read_output.name)
-        return [*(name for name in tools if permits(name) and name not in own), *map(announced_as, servers)]
+        lacking = [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in own]
+        if self._servers is None:
+            return lacking
+        tools = [name for name in lacking if not name.startswith("mcp.")]
+        return [*tools, *map(announced_as, self._servers.unknown(definition))]
 
     async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
         """Return the entries that are worth waiting for: some worker has such a tool, or ships with it."""
@@ -182,8 +184,10 @@ class AgentHandler:
 
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
         """Record, once in a leg, what the agent goes without, and what its commands reach that they should not."""
-        names = [repr(name) for name in missing if not name.startswith("mcp.")]  # of servers, the toolbox tells
-        lost = [f"no worker has {', '.join(names)}, the agent works without"] if names else []
+        names = [
+            name for name in missing if self._servers is None or not name.startswith("mcp.")
+        ]  # who tells of its own
+        lost = [f"no worker has {', '.join(map(repr, names))}, the agent works without"] if names else []
         narrowed = definition.tools.narrowed if definition.tools else ()
         await self._notice(leg, *narrowed, *lost, *self._openings(definition, leg))
 

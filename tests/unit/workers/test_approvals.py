@@ -458,7 +458,7 @@ def test_a_question_is_not_asked_where_nobody_is_there_or_it_cannot_be_read_or_t
         unnamed = Stage(stores, [calls(call("q1", "ask_user", question="x")), said("done")], {"tools": ["look"]})
         unnamed.job = await unnamed.relay.submit("again", agent="solo")
         await unnamed.relay.drain()
-        assert "there is no tool 'ask_user'" in (await unnamed.story()).results["q1"]
+        assert "Tool not allowed for this agent: 'ask_user'" in (await unnamed.story()).results["q1"]
 
     on_fakeredis(scenario)
 

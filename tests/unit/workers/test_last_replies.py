@@ -64,7 +64,7 @@ WRITE = ["model_reply"], ["tool_started"], ["tool_result"]
     [
         ([calls(call("c1", "write")), said("42")], {}, [*WRITE]),
         ([calls(call("c1", "write"), handing_over("t1", "other"))], {"handoffs": ["other"]}, [*WRITE]),
-        ([calls(call("c1", "no_such_tool")), said("42")], {}, [*WRITE]),
+        ([calls(call("c1", "no_such_tool")), said("42")], {}, [["model_reply"], ["tool_result"]]),
         (
             [calls(handing_over("t1", "third")), said("42")],
             {"handoffs": ["other"]},

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from ekiden.dispatcher.approvals import Approvals
+from ekiden.dispatcher.conversations import Conversations
 from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.operations import Operations
@@ -41,7 +42,6 @@ from ekiden.shared.stores.base import OnBusy
 from ekiden.shared.stores.job_reader import Unfinished
 from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.replication import RequireReplicas
-from ekiden.shared.stores.sessions import Forgotten, SessionMessage, SessionView
 from ekiden.shared.stores.views import JobView, LivePiece
 
 __all__ = ["Client", "client_of"]
@@ -61,7 +61,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Client(Operations, Approvals):
+class Client(Operations, Approvals, Conversations):
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
@@ -309,36 +309,6 @@ class Client(Operations, Approvals):
     async def unfinished(self) -> list[Unfinished]:
         """Return every job that has not ended, delegated ones too, the oldest first, whatever lists say."""
         return await self._stores.jobs.unfinished()
-
-    async def sessions(
-        self, limit: int = 20, *, user: str | None = None, entry: str | None = None
-    ) -> list[SessionView]:
-        """Return the sessions last used, newest first; ``entry`` is the agent that the first request named (or "")."""
-        return await self._stores.sessions.sessions(limit, user=user, entry=entry)
-
-    async def session(self, session: str) -> SessionView:
-        """Return a session. Raises ``UnknownJob``."""
-        return await self._stores.sessions.session(session)
-
-    async def messages(self, session: str) -> list[SessionMessage]:
-        """Return all that was said in a session, oldest first."""
-        return await self._stores.sessions.messages(session, limit=None)
-
-    async def state(self, session: str) -> dict[str, Any]:
-        """Return a session's variables, by name."""
-        return await self._stores.sessions.state(session)
-
-    async def set_policy(self, session: str, policy: SessionPolicy) -> None:
-        """Let another rule say who gets a session's next message. Raises ``UnknownJob``."""
-        await self._stores.sessions.set_policy(session, policy)
-
-    async def clear(self, session: str) -> Forgotten:
-        """Forget what was said in a session, and its variables."""
-        return await self._stores.sessions.clear(session)
-
-    async def resolve_session(self, prefix: str) -> str:
-        """Return the one session whose id begins so. Raises ``UnknownJob``, ``AmbiguousId``."""
-        return await self._stores.sessions.resolve(prefix)
 
     async def artifact(self, job: str, ref: str) -> str | bytes | None:
         """Return what a job keeps under ``Artifact.ref``; None: it is gone."""

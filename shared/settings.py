@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationEr
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_folders import data_folder, project_of
+from ekiden.shared.setting_mcp import McpSettings
 from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
 from ekiden.shared.setting_plugins import KEYS as PLUGIN_KEYS
 from ekiden.shared.setting_plugins import PluginSettings
@@ -65,7 +66,7 @@ TracingEvent = Literal["route", "llm", "tool", "handoff", "guardrail"]
 TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
 
 
-class Settings(PluginSettings, PolicySettings):
+class Settings(PluginSettings, PolicySettings, McpSettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
     redis_url: Annotated[str, AfterValidator(checked_address)] | None = None
@@ -176,10 +177,6 @@ class Settings(PluginSettings, PolicySettings):
     """The share of jobs that are traced, each as a whole."""
     metrics_port: int | None = Field(None, ge=0, le=65_535)
     """Where a pool offers its metrics to Prometheus, on loopback unless ``OTEL_EXPORTER_PROMETHEUS_HOST`` says else."""
-    mcp_token: SecretStr | None = None
-    """What clients of `ekiden mcp serve --http` must send as a bearer token."""
-    mcp_keys: list[SecretStr] = Field(default_factory=list)
-    """What seals the questions that `ekiden mcp serve` leaves with clients: the first one seals, all of them open."""
     redact: list[str] = Field(default_factory=list)
     """What else is masked in traces, logs and exported journals: expressions of RE2, as a JSON list or a single one."""
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
@@ -217,14 +214,7 @@ class Settings(PluginSettings, PolicySettings):
             )
         return value
 
-    @field_validator("mcp_keys")
-    @classmethod
-    def _are_long(cls, value: list[SecretStr]) -> list[SecretStr]:
-        if any(len(key.get_secret_value()) < 32 for key in value):
-            raise ValueError("a key has 32 characters at least")
-        return value
-
-    @field_validator("tracing_events", "tools_env", "mcp_keys", "tools_web_fetch_allow_private", mode="before")
+    @field_validator("tracing_events", "tools_env", "tools_web_fetch_allow_private", mode="before")
     @classmethod
     def _as_words(cls, value: Any) -> Any:
         return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value

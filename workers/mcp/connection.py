@@ -8,7 +8,8 @@ from typing import Any
 
 import mcp_types as types
 import structlog
-from mcp import Client, MCPError
+from mcp import Client as McpClient
+from mcp import MCPError
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.foreign_code import said_by
@@ -59,7 +60,7 @@ class Connection:
         self._environ = environ
         self._env = env
         self._idle_s = idle_s
-        self._client: Client | None = None
+        self._client: McpClient | None = None
         self._owner: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._lost = asyncio.Event()
@@ -111,7 +112,7 @@ class Connection:
 
     async def _call(
         self,
-        client: Client,
+        client: McpClient,
         tool: str,
         args: Mapping[str, Any],
         progress: Progress | None,
@@ -145,7 +146,7 @@ class Connection:
         assert isinstance(result, types.CallToolResult | types.InputRequiredResult)
         return result
 
-    def _failure(self, error: MCPError, tool: str, client: Client) -> McpFailure:
+    def _failure(self, error: MCPError, tool: str, client: McpClient) -> McpFailure:
         if error.code == types.REQUEST_TIMEOUT:
             return McpFailure(
                 f"{tool!r} of the MCP server {self.name!r} gave no result in {self._entry.timeout_s:g} s; "
@@ -155,13 +156,13 @@ class Connection:
             return self._died(tool, client)
         return McpFailure(f"the MCP server {self.name!r} refused {tool!r}: {_shown(error.message)} ({error.code})")
 
-    def _died(self, tool: str, client: Client) -> McpFailure:
+    def _died(self, tool: str, client: McpClient) -> McpFailure:
         if self._client is client:
             self._client = None  # at once: to leave a dead session takes up to two seconds
             self._lost.set()
         return McpFailure(f"the MCP server {self.name!r} was lost while {tool!r} ran; what it did is unknown")
 
-    async def _session(self, within_s: float) -> Client:
+    async def _session(self, within_s: float) -> McpClient:
         self._used_at = time.monotonic()
         if self._owner is None or self._owner.done():
             self._owner = asyncio.create_task(self._own(), name=f"mcp {self.name}")
@@ -233,7 +234,7 @@ class Connection:
             except TimeoutError:
                 continue
 
-    async def _listed(self, client: Client, dropped: dict[str, str]) -> Listing:
+    async def _listed(self, client: McpClient, dropped: dict[str, str]) -> Listing:
         info = client.server_info
         self._expect(info)
         found, cursor = list[types.Tool](), None
@@ -278,8 +279,8 @@ def _described(tool: types.Tool) -> ListedTool:
     )
 
 
-def _client(way: Any) -> Client:
-    return Client(
+def _client(way: Any) -> McpClient:
+    return McpClient(
         way,
         read_timeout_seconds=CONNECT_S / 2,
         client_info=types.Implementation(name="ekiden", version=VERSION),

@@ -5,10 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ekiden.dispatcher.journal.story_reader import decision_text
-from ekiden.shared.records import ApprovalAsked, Decided, HandedOff, Nudged, Refused, StateChanged, Summarised
+from ekiden.shared.records import ApprovalAsked, Decided, HandedOff, Nudged, Refused, Routed, StateChanged, Summarised
 from ekiden.shared.redaction import preview, redact
 
-__all__ = ["Notice", "Notices", "chain_text", "on_completion"]
+__all__ = ["STAND_IN", "Notice", "Notices", "chain_text", "on_completion", "why_routed"]
+
+STAND_IN = "scripted"
+"""The model that stands in for one, by name."""
 
 _LONGEST = 120
 """Characters of what an agent said elsewhere."""
@@ -22,6 +25,15 @@ class Notice(NamedTuple):
     symbol: str
     text: str
     style: str = ""
+
+
+def why_routed(record: Routed) -> str:
+    """Return how sure the router was, or what the session's policy said."""
+    decided = next((stage for stage in reversed(record.stages) if stage.decided), None)
+    if decided is not None and decided.stage == "session":
+        return decided.note
+    stand_in = f", by the {STAND_IN} stand-in for a model" if decided and decided.model == STAND_IN else ""
+    return f"{record.confidence:.0f}% confidence{stand_in}"
 
 
 def on_completion(reason: str) -> str:

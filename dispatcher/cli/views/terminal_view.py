@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.notices import Notice, Notices, chain_text
+from ekiden.dispatcher.cli.views.notices import STAND_IN, Notice, Notices, chain_text, why_routed
 from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
 from ekiden.dispatcher.cli.views.tool_output import ToolOutput
 from ekiden.dispatcher.journal.call_states import OPEN, CallState, CallStates
@@ -41,7 +41,6 @@ from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["TerminalView"]
 
-_STAND_IN = "scripted"
 _STAGES = {"rule": "rule-match", "semantic": "meaning", "llm": "LLM", "fallback": "fallback"}
 """How people are told of the routing's stages."""
 _SLOW_S = 1.0
@@ -242,7 +241,7 @@ class TerminalView:
         unsure = next((one for one in record.stages if one.stage == "rule" and one.agent and not one.decided), None)
         if unsure is not None and record.stage != "rule":
             self._line("agent", f"Rule confidence too low ({unsure.confidence:.0f}%), using {stage} routing", "dim")
-        self._line("route", f"Routing via {stage} to: {record.agent} ({_why(record)})", "bold")
+        self._line("route", f"Routing via {stage} to: {record.agent} ({why_routed(record)})", "bold")
 
     def _model_replied(self, record: ModelReplied, _: Entry) -> None:
         turn = self._turn
@@ -254,13 +253,17 @@ class TerminalView:
         self._turn = None
         turn.end(record.message)
         if record.model and self._models.first(record.model):
-            stand_in = " stand-in for a model: no key is needed" if record.model == _STAND_IN else ""
+            stand_in = " stand-in for a model: no key is needed" if record.model == STAND_IN else ""
             self._line("note", f"Model: {record.model}{stand_in}", "dim")
 
     def _about(self, leg: int, call_id: str, name: str) -> str:
         call = self._calls.get((leg, call_id))
         first = next(iter(call.args.values()), "") if call else ""
-        return preview(f"{name} {_as_text(first)}".rstrip(), 90, self._out.symbols["dots"])
+        return preview(
+            f"{name} {first if isinstance(first, str) else json.dumps(first, ensure_ascii=False)}".rstrip(),
+            90,
+            self._out.symbols["dots"],
+        )
 
     def _tool_finished(self, record: ToolFinished, _: Entry) -> None:
         result = record.result
@@ -401,15 +404,3 @@ class _ChildView(TerminalView):
     def _ended(self, record: Ended, _: Entry) -> None:
         said = record.answer or record.error or ""
         self._end(self._notices.end_of_child(self._name, record.status, record.reason, said))
-
-
-def _why(record: Routed) -> str:
-    decided = next((stage for stage in reversed(record.stages) if stage.decided), None)
-    if decided is not None and decided.stage == "session":
-        return decided.note
-    stand_in = f", by the {_STAND_IN} stand-in for a model" if decided and decided.model == _STAND_IN else ""
-    return f"{record.confidence:.0f}% confidence{stand_in}"
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -8,8 +8,10 @@ from ekiden.dispatcher.journal.story_reader import decision_text
 from ekiden.shared.records import ApprovalAsked, Decided, HandedOff, Nudged, Refused, Routed, StateChanged, Summarised
 from ekiden.shared.redaction import preview, redact
 
-__all__ = ["STAND_IN", "Notice", "Notices", "chain_text", "on_completion", "why_routed"]
+__all__ = ["STAGES", "STAND_IN", "Notice", "Notices", "chain_text", "on_completion", "why_routed"]
 
+STAGES = {"rule": "rule-match", "semantic": "meaning", "llm": "LLM", "fallback": "fallback"}
+"""How people are told of the routing's stages."""
 STAND_IN = "scripted"
 """The model that stands in for one, by name."""
 

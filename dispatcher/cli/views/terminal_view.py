@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.notices import STAND_IN, Notice, Notices, chain_text, why_routed
+from ekiden.dispatcher.cli.views.notices import STAGES, STAND_IN, Notice, Notices, chain_text, why_routed
 from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
 from ekiden.dispatcher.cli.views.tool_output import ToolOutput
 from ekiden.dispatcher.journal.call_states import OPEN, CallState, CallStates
@@ -41,8 +41,6 @@ from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["TerminalView"]
 
-_STAGES = {"rule": "rule-match", "semantic": "meaning", "llm": "LLM", "fallback": "fallback"}
-"""How people are told of the routing's stages."""
 _SLOW_S = 1.0
 """How long nothing may happen before a terminal shows what is waited for."""
 _CHILDREN = "waits for its child jobs"
@@ -237,7 +235,7 @@ class TerminalView:
         if record.stage == "agent":
             self._line("route", f"Routing as asked to: {record.agent}", "bold")
             return
-        stage = _STAGES.get(record.stage, record.stage)
+        stage = STAGES.get(record.stage, record.stage)
         unsure = next((one for one in record.stages if one.stage == "rule" and one.agent and not one.decided), None)
         if unsure is not None and record.stage != "rule":
             self._line("agent", f"Rule confidence too low ({unsure.confidence:.0f}%), using {stage} routing", "dim")
@@ -259,11 +257,8 @@ class TerminalView:
     def _about(self, leg: int, call_id: str, name: str) -> str:
         call = self._calls.get((leg, call_id))
         first = next(iter(call.args.values()), "") if call else ""
-        return preview(
-            f"{name} {first if isinstance(first, str) else json.dumps(first, ensure_ascii=False)}".rstrip(),
-            90,
-            self._out.symbols["dots"],
-        )
+        shown = first if isinstance(first, str) else json.dumps(first, ensure_ascii=False)
+        return preview(f"{name} {shown}".rstrip(), 90, self._out.symbols["dots"])
 
     def _tool_finished(self, record: ToolFinished, _: Entry) -> None:
         result = record.result

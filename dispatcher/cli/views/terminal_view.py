@@ -303,9 +303,8 @@ class TerminalView:
             begun = self._notices.delegation(agent, self._begun) if self._begun else None
             self._say(begun or Notice("wait", f"{agent} {_CHILDREN}", "yellow"))
             return
-        detail = f": {record.detail}" if record.detail else ""
-        cause = record.cause.replace("_", " ")
-        self._line("wait", f"{self._agent(record.leg)} waits {record.delay_s:g} s: {cause}{detail}", "yellow")
+        why = ": ".join(filter(None, (record.cause.replace("_", " "), record.detail)))
+        self._line("wait", f"{self._agent(record.leg)} waits {record.delay_s:g} s: {why}", "yellow")
 
     def _retried(self, record: Retried, _: Entry) -> None:
         self._line("note", f"{self._agent(record.leg)} goes on: the job is retried", "yellow")

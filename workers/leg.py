@@ -1,6 +1,5 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +15,7 @@ from ekiden.shared.mcp.names import announced_as
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
 from ekiden.shared.policy.engine import Policy
-from ekiden.shared.policy.policies import agents_policy, folders_policy
+from ekiden.shared.policy.policies import agents_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
@@ -35,6 +34,7 @@ from ekiden.workers.deciding import Deciding
 from ekiden.workers.delegation import Delegations
 from ekiden.workers.ending import Ending
 from ekiden.workers.executor import Executor, Offer
+from ekiden.workers.folder_policies import FolderPolicies
 from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
 from ekiden.workers.mcp.agents import AgentServers
@@ -134,7 +134,7 @@ class AgentHandler:
         self._prices = prices
         self._after_untrusted = after_untrusted
         self._protected = protected or Protected()
-        self._policy = policy or Policy()
+        self._policies = FolderPolicies(policy or Policy())
         self._sandbox = sandbox
         self._knows_people = knows_people
         self._root = workspace_root.resolve() if workspace_root else None
@@ -238,8 +238,7 @@ class AgentHandler:
         transfers = Transfers(agent, leg, manifest, targets)
         approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools), knows_people=self._knows_people)
 
-        policy = await asyncio.to_thread(folders_policy, self._policy, self._cwd(leg))
-        bounded = agents_policy(policy, agent, leg.request.bounds)
+        bounded = agents_policy(await self._policies.of(self._cwd(leg)), agent, leg.request.bounds)
         decide = Deciding(leg, bounded, tools, untrusted, self._cwd(leg), list(manifest))
 
         def offer() -> Offer:

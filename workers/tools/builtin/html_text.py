@@ -1,7 +1,7 @@
 """What people read of an HTML page, as plain text.
 
-The standard library's parser takes minutes for 20 kB of what is hardly a tag, in expressions that let no other thread run.
-This one goes through a page once, whatever stands there.
+The standard library's parser takes minutes for 20 kB of what is hardly a tag, in expressions that let no other thread
+run. This one goes through a page once, whatever stands there.
 """
 
 import html

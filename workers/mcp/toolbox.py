@@ -55,7 +55,7 @@ class McpTools:
             listing, wrong = await self._listed(name, entry)
             problems += wrong
             found += [(name, entry, tool) for tool in listing.tools if entry.offers(tool.name)]
-        names = model_names((server, tool.name) for server, _, tool in found)
+        names = model_names(((server, tool.name) for server, _, tool in found), servers)
         tools = []
         for server, entry, tool in found:
             try:

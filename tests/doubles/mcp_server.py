@@ -3,11 +3,13 @@
 Run as ``python mcp_server.py [how]``. ``how``: ``silent`` answers nothing, ``garbled`` writes what is no JSON first,
 ``broken-tools`` lists tools that no client can read, ``dies-once FILE`` dies in its first call and leaves the file,
 ``modern`` speaks the protocol without sessions, in which a server asks by its result, ``forgets FILE`` too, and knows
-none of its questions once: it leaves the file then.
+none of its questions once: it leaves the file then. ``stubborn FILE`` heeds neither the end of its input nor SIGTERM,
+and starts another one like that in a session of its own: the file gets both process ids.
 """
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -25,6 +27,7 @@ def tool(name: str, **hints: bool) -> dict[str, Any]:
 TOOLS: list[Any] = [
     tool("echo", readOnlyHint=True),
     tool("environment", readOnlyHint=True),
+    tool("touch", destructiveHint=False),
     tool("fail", destructiveHint=False),
     tool("hang"),
     tool("die"),
@@ -40,11 +43,24 @@ BROKEN: list[Any] = [{"name": "no_schema"}, 7, {"name": "odd", "inputSchema": {"
 def main() -> None:
     if HOW == "garbled":
         sys.stdout.buffer.write(b'Welcome!\n\xff\xfe\n{"jsonrpc"\n')
+    if HOW == "stubborn":
+        be_stubborn(Path(sys.argv[2]))
     print("started", file=sys.stderr)
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if HOW != "silent" and "id" in request:
             send({"jsonrpc": "2.0", "id": request["id"], **answer(request["method"], request.get("params") or {})})
+    while HOW == "stubborn":
+        time.sleep(600)
+
+
+def be_stubborn(file: Path) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if not (child := os.fork()):
+        os.setsid()
+        while True:
+            time.sleep(600)
+    file.write_text(f"{os.getpid()} {child}")
 
 
 def send(message: Mapping[str, Any]) -> None:
@@ -76,6 +92,8 @@ def called(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
             return said(args.get("text", ""))
         case "environment":
             return said(json.dumps(dict(os.environ)))
+        case "touch":
+            return touched(Path(args["text"]))
         case "fail":
             return {"result": {"content": [{"type": "text", "text": "it broke"}], "isError": True}}
         case "huge":
@@ -85,6 +103,15 @@ def called(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         case _:
             go_wrong(name)
             return said("alive")
+
+
+def touched(file: Path) -> dict[str, Any]:
+    """Make a file, and say what became of it."""
+    try:
+        file.write_text("")
+    except OSError as error:
+        return said(type(error).__name__)
+    return said("made")
 
 
 def asked(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ekiden.shared.mcp.entries import ServerEntry, filled
 from ekiden.shared.redaction import redact
 from ekiden.shared.version import VERSION
 from ekiden.workers.mcp.listing import ListedTool, Listing
+from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.stdio import LastWords
 from ekiden.workers.mcp.transports import transport_to
 
@@ -51,13 +52,13 @@ class Connection:
     """Lives on one loop; what it is asked, it is asked there."""
 
     def __init__(
-        self, name: str, entry: ServerEntry, environ: Mapping[str, str], env: Mapping[str, str], idle_s: float = IDLE_S
+        self, name: str, entry: ServerEntry, environ: Mapping[str, str], starter: Starter, idle_s: float = IDLE_S
     ) -> None:
-        """``environ``: what fills in variables; ``env``: what a program gets of it."""
+        """``environ``: what fills in variables; ``starter``: starts a program."""
         self.name = name
         self._entry = entry
         self._environ = environ
-        self._env = env
+        self._starter = starter
         self._idle_s = idle_s
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -213,7 +214,7 @@ class Connection:
         entry = filled(self._entry, self._environ)
         dropped: dict[str, str] = {}
         async with asyncio.timeout(CONNECT_S) as limit:
-            way = transport_to(entry, self._env, words, dropped, events=self._events)
+            way = transport_to(entry, self._starter, words, dropped, events=self._events)
             async with _client(way) as client:
                 self.listing = await self._listed(client, dropped)
                 limit.reschedule(None)

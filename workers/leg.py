@@ -168,10 +168,14 @@ class AgentHandler:
     def _missing(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Return the entries of the agent's file that no tool of this worker answers to."""
         permits = _permits(definition, leg, self._registry)
-        tools = [name for name in self._registry.missing(_named(definition)) if not name.startswith("mcp.")]
+        tools = [name for name in self._registry.missing(_named(definition)) if not self._is_of_server(name)]
         servers = self._servers.unknown(definition) if self._servers else ()
         own = (*CONTROLS, read_output.name)
         return [*(name for name in tools if permits(name) and name not in own), *map(announced_as, servers)]
+
+    def _is_of_server(self, entry: str) -> bool:
+        """Tell whether the toolbox of servers tells about an entry that is missing."""
+        return self._servers is not None and entry.startswith("mcp.")
 
     async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
         """Return the entries that are worth waiting for: some worker has such a tool, or ships with it."""
@@ -182,7 +186,7 @@ class AgentHandler:
 
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
         """Record, once in a leg, what the agent goes without, and what its commands reach that they should not."""
-        names = [repr(name) for name in missing if not name.startswith("mcp.")]  # of servers, the toolbox tells
+        names = [repr(name) for name in missing if not self._is_of_server(name)]
         lost = [f"no worker has {', '.join(names)}, the agent works without"] if names else []
         narrowed = definition.tools.narrowed if definition.tools else ()
         await self._notice(leg, *narrowed, *lost, *self._openings(definition, leg))

@@ -48,6 +48,14 @@ class Hub:
         """Call a tool; see ``Connection.call``."""
         return await self._do(lambda: self._connection(name, entry).call(tool, args, **further))
 
+    async def read(self, name: str, entry: ServerEntry, uri: str, **further: Any) -> Any:
+        """Read a resource; see ``Connection.read``."""
+        return await self._do(lambda: self._connection(name, entry).read(uri, **further))
+
+    async def prompt(self, name: str, entry: ServerEntry, prompt: str, args: Mapping[str, str]) -> Any:
+        """Have a prompt written; see ``Connection.prompt``."""
+        return await self._do(lambda: self._connection(name, entry).prompt(prompt, args))
+
     def health(self) -> dict[str, str]:
         """Return for each server that was used: empty where it is well, else what is wrong."""
         return {one.name: one.problem for one in list(self._connections.values())}

@@ -21,6 +21,7 @@ from ekiden.workers.completion import CONTROLS
 from ekiden.workers.leg import AgentHandler, Definitions
 from ekiden.workers.mcp.agents import AgentServers
 from ekiden.workers.mcp.hub import Hub
+from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.toolbox import McpTools
 from ekiden.workers.sandbox.choice import choose
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
@@ -53,7 +54,12 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     policy = replace(operators_policy(settings), tells_people_apart=knows_people)
     configured = configured_servers(settings.project or project_of(Path.cwd()))
     problems += (*policy.problems, *configured.problems)
-    hub = Hub(os.environ, env)
+    protected = Protected(settings.tools_read_only, settings.tools_writable)
+
+    async def of_servers() -> Sandbox:
+        return sandbox if has_workspace else await choose(settings, env)
+
+    hub = Hub(os.environ, Starter(env, of_servers, protected))
     hub.start(configured.servers)
     handler = AgentHandler(
         Definitions(stores.catalogs),
@@ -67,7 +73,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         policy=policy,
         sandbox=sandbox,
         knows_people=knows_people,
-        protected=Protected(settings.tools_read_only, settings.tools_writable),
+        protected=protected,
         servers=AgentServers(McpTools(hub, stores.listings), configured.servers),
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
         artifacts=stores.artifacts,

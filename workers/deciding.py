@@ -54,6 +54,7 @@ class Deciding:
             by = self._leg.request.by or None
             about = (name, call.args, self._leg.agent, by)
             return ToolUse(*about, is_user_claimed=self._leg.request.is_claimed, cwd=self._cwd, is_control=True)
+        tool = tool.meant_by(call.args)
         says = {"read_only": tool.read_only, "idempotent": tool.idempotent}
         return ToolUse(
             tool.rule_name,

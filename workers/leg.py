@@ -172,8 +172,12 @@ class AgentHandler:
         lacking = [name for name in self._registry.missing(_named(definition)) if permits(name) and name not in own]
         if self._servers is None:
             return lacking
-        tools = [name for name in lacking if not name.startswith("mcp.")]
+        tools = [name for name in lacking if not self._is_of_server(name)]
         return [*tools, *map(announced_as, self._servers.unknown(definition))]
+
+    def _is_of_server(self, entry: str) -> bool:
+        """Tell whether the toolbox of servers tells about an entry that is missing."""
+        return self._servers is not None and entry.startswith("mcp.")
 
     async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
         """Return the entries that are worth waiting for: some worker has such a tool, or ships with it."""
@@ -184,10 +188,8 @@ class AgentHandler:
 
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
         """Record, once in a leg, what the agent goes without, and what its commands reach that they should not."""
-        names = [
-            name for name in missing if self._servers is None or not name.startswith("mcp.")
-        ]  # who tells of its own
-        lost = [f"no worker has {', '.join(map(repr, names))}, the agent works without"] if names else []
+        names = [repr(name) for name in missing if not self._is_of_server(name)]
+        lost = [f"no worker has {', '.join(names)}, the agent works without"] if names else []
         narrowed = definition.tools.narrowed if definition.tools else ()
         await self._notice(leg, *narrowed, *lost, *self._openings(definition, leg))
 

@@ -15,7 +15,8 @@ from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.mcp.agent_tools import JOB_TOOLS, AgentTool, agent_tools, prompt_of
 from ekiden.dispatcher.mcp.questions import answer_of, form_of, told
 from ekiden.shared.approvals import ApprovalView
-from ekiden.shared.errors import AlreadyDecided, ApprovalGone, EkidenError
+from ekiden.shared.errors import AlreadyDecided, ApprovalGone, EkidenError, InvalidRequest
+from ekiden.shared.ids import is_job_id
 from ekiden.shared.risk import Risk
 from ekiden.shared.schemas import problems
 from ekiden.shared.step_limits import run_limited
@@ -60,8 +61,9 @@ class Fleet:
         """Answer one call of a tool, or go on with the one whose ``state`` and ``answers`` these are."""
         try:
             if state is not None:
-                job = str(json.loads(state)["job"])
-                await self._answer(job, answers or {})
+                carried = json.loads(state)
+                job = str(carried["job"])
+                await self._answer(job, carried.get("asked", {}), answers or {})
                 return await self._awaited(job, progress, may_ask=may_ask)
             if name in {tool.name for tool in JOB_TOOLS}:
                 return await self._of_job(name, args, progress, may_ask=may_ask)
@@ -90,17 +92,22 @@ class Fleet:
         )
 
     async def _of_job(self, name: str, args: Mapping[str, Any], progress: Progress, *, may_ask: bool) -> Result:
-        job = await self._client.resolve(str(args.get("job", "")))
+        job = str(args.get("job", ""))
+        if not is_job_id(job):  # of a beginning, somebody else's job could be meant
+            raise InvalidRequest(f"{job[:80]!r} is no job's id: give it as the call has returned it, in full")
         if name == "job_result":
             return await self._awaited(job, progress, may_ask=may_ask)
         if name == "job_cancel":
             await self._client.cancel(job)
         return _standing(await self._client.job(job), await self._client.approvals(job=job))
 
-    async def _answer(self, job: str, answers: Mapping[str, Any]) -> None:
-        """Pass on what the client's user said; what was answered elsewhere meanwhile is answered."""
+    async def _answer(self, job: str, asked: Mapping[str, str], answers: Mapping[str, Any]) -> None:
+        """Pass on what the client's user said; what was answered elsewhere meanwhile is answered.
+
+        ``asked``: the digests of what was shown. After the loss of a server, the same id can be of another call.
+        """
         for view in await self._client.approvals(job=job):
-            given = answers.get(view.id)
+            given = answers.get(view.id) if asked.get(view.id) == view.digest else None
             answer = answer_of(view, given, self._user) if isinstance(given, types.ElicitResult) else None
             if answer is not None:
                 with suppress(AlreadyDecided, ApprovalGone):
@@ -119,7 +126,8 @@ class Fleet:
                 waiting = await self._client.approvals(job=job)
                 if waiting and may_ask:
                     forms = {view.id: form_of(view) for view in waiting}
-                    return types.InputRequiredResult(input_requests=forms, request_state=json.dumps({"job": job}))
+                    state = {"job": job, "asked": {view.id: view.digest for view in waiting}}
+                    return types.InputRequiredResult(input_requests=forms, request_state=json.dumps(state))
                 view = await self._client.job(job)
                 if waiting or left <= 0:
                     return _standing(view, waiting)

@@ -61,6 +61,8 @@ class ServerEntry(BaseModel):
     disabled: bool = False
     expect: Expected = Expected()
     sandbox: bool = False
+    network: bool | None = None
+    """Whether a program in the sandbox may reach networks."""
 
     @property
     def transport(self) -> Transport:
@@ -122,6 +124,8 @@ class ServerEntry(BaseModel):
             if getattr(self, name):
                 what = "an address" if is_program else "a program"
                 raise ValueError(f"{name!r} goes with {what} only")
+        if self.network is not None and not self.sandbox:
+            raise ValueError("'network' goes with 'sandbox: true' only: nothing else keeps a program from networks")
         return self
 
 

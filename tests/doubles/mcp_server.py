@@ -3,11 +3,14 @@
 Run as ``python mcp_server.py [how]``. ``how``: ``silent`` answers nothing, ``garbled`` writes what is no JSON first,
 ``broken-tools`` lists tools that no client can read, ``dies-once FILE`` dies in its first call and leaves the file,
 ``modern`` speaks the protocol without sessions, in which a server asks by its result, ``forgets FILE`` too, and knows
-none of its questions once: it leaves the file then.
+none of its questions once: it leaves the file then. ``stubborn FILE`` heeds neither the end of its input nor SIGTERM,
+and starts another one like that in a session of its own: the file gets both process ids. ``library`` has resources and
+prompts beside its tools, ``odd-library`` such as no client can list.
 """
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -25,6 +28,7 @@ def tool(name: str, **hints: bool) -> dict[str, Any]:
 TOOLS: list[Any] = [
     tool("echo", readOnlyHint=True),
     tool("environment", readOnlyHint=True),
+    tool("touch", destructiveHint=False),
     tool("fail", destructiveHint=False),
     tool("hang"),
     tool("die"),
@@ -33,6 +37,24 @@ TOOLS: list[Any] = [
     tool("picture"),
     tool("refund", destructiveHint=False),
 ]
+LIBRARY: dict[str, Any] = {
+    "resources/list": {
+        "resources": [
+            {"uri": "note://1", "name": "first", "description": "A greeting."},
+            *({"uri": f"note://{number}", "name": f"note {number}"} for number in range(2, 40)),
+        ]
+    },
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "note://{name}", "name": "any"}]},
+    "prompts/list": {
+        "prompts": [
+            {
+                "name": "review",
+                "description": "Have a file reviewed.",
+                "arguments": [{"name": "file", "required": True}, {"name": "tone"}],
+            }
+        ]
+    },
+}
 MODERN = "2026-07-28"
 BROKEN: list[Any] = [{"name": "no_schema"}, 7, {"name": "odd", "inputSchema": {"type": "object", "pattern": "("}}]
 
@@ -40,11 +62,24 @@ BROKEN: list[Any] = [{"name": "no_schema"}, 7, {"name": "odd", "inputSchema": {"
 def main() -> None:
     if HOW == "garbled":
         sys.stdout.buffer.write(b'Welcome!\n\xff\xfe\n{"jsonrpc"\n')
+    if HOW == "stubborn":
+        be_stubborn(Path(sys.argv[2]))
     print("started", file=sys.stderr)
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if HOW != "silent" and "id" in request:
             send({"jsonrpc": "2.0", "id": request["id"], **answer(request["method"], request.get("params") or {})})
+    while HOW == "stubborn":
+        time.sleep(600)
+
+
+def be_stubborn(file: Path) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if not (child := os.fork()):
+        os.setsid()
+        while True:
+            time.sleep(600)
+    file.write_text(f"{os.getpid()} {child}")
 
 
 def send(message: Mapping[str, Any]) -> None:
@@ -59,7 +94,8 @@ def answer(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         info = {"name": "double", "version": "1.2"}
         version = params["protocolVersion"]
-        return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
+        can = {"tools": {}, **({"resources": {}, "prompts": {}} if HOW.endswith("library") else {})}
+        return {"result": {"protocolVersion": version, "capabilities": can, "serverInfo": info}}
     if method == "tools/list":
         kept = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if HOW in ("modern", "forgets") else {}
         return {"result": {"tools": TOOLS + (BROKEN if HOW == "broken-tools" else []), **kept}}
@@ -67,7 +103,35 @@ def answer(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if params["name"] == "refund":
             return asked(params)
         return called(params["name"], params.get("arguments") or {})
+    if HOW.endswith("library") and method.startswith(("resources/", "prompts/")):
+        return of_library(method, params)
     return {"error": {"code": -32601, "message": f"no method {method}"}}
+
+
+def of_library(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer about resources and prompts."""
+    if HOW == "odd-library":
+        return {"result": {}}
+    if method == "resources/read":
+        return read(params["uri"])
+    return prompted(params.get("arguments") or {}) if method == "prompts/get" else {"result": LIBRARY[method]}
+
+
+def read(uri: str) -> dict[str, Any]:
+    match uri:
+        case "note://1":
+            return {"result": {"contents": [{"uri": uri, "mimeType": "text/plain", "text": "你好"}]}}
+        case "note://picture":
+            return {"result": {"contents": [{"uri": uri, "mimeType": "image/png", "blob": "iVBORw0KGgo="}]}}
+        case "note://long":
+            return {"result": {"contents": [{"uri": uri, "text": "x" * 300_000}]}}
+        case _:
+            return {"error": {"code": -32002, "message": f"there is no {uri}"}}
+
+
+def prompted(args: Mapping[str, str]) -> dict[str, Any]:
+    content = {"type": "text", "text": f"Review {args['file']} {args.get('tone', 'kindly')}."}
+    return {"result": {"messages": [{"role": "user", "content": content}]}}
 
 
 def called(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,6 +140,8 @@ def called(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
             return said(args.get("text", ""))
         case "environment":
             return said(json.dumps(dict(os.environ)))
+        case "touch":
+            return touched(Path(args["text"]))
         case "fail":
             return {"result": {"content": [{"type": "text", "text": "it broke"}], "isError": True}}
         case "huge":
@@ -85,6 +151,15 @@ def called(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         case _:
             go_wrong(name)
             return said("alive")
+
+
+def touched(file: Path) -> dict[str, Any]:
+    """Make a file, and say what became of it."""
+    try:
+        file.write_text("")
+    except OSError as error:
+        return said(type(error).__name__)
+    return said("made")
 
 
 def asked(params: Mapping[str, Any]) -> dict[str, Any]:

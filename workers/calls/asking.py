@@ -27,7 +27,7 @@ class Asking:
         """Return how much the call can do: as the rules judge this one, or as its tool says of all."""
         if decision.risk is not None:
             return decision.risk
-        return tool.risk if (tool := self._tools.get(call.name)) is not None else "medium"
+        return tool.meant_by(call.args).risk if (tool := self._tools.get(call.name)) is not None else "medium"
 
     def put(self, view: ApprovalView, call: ToolCall, decision: Decision) -> ApprovalView:
         """Return ``view`` with what people need to decide."""

@@ -7,6 +7,7 @@ from ekiden.shared.definitions.model import AgentDefinition, ToolRules
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.mcp.entries import ServerEntry
 from ekiden.shared.settings_files import global_file
+from ekiden.workers.mcp.resources import readers_joined
 from ekiden.workers.mcp.toolbox import McpTools, Offered
 from ekiden.workers.tools.base import Tool
 
@@ -43,7 +44,8 @@ class AgentServers:
             return Offered((), tuple(problems))
         offered = await self._tools.of(found)
         tools = tuple(tool for tool in offered.tools if _is_allowed(tool, agent, bounds))
-        return Offered(tools, (*problems, *offered.problems))
+        readers = {name: tool for name, tool in offered.readers.items() if _is_allowed(tool, agent, bounds)}
+        return Offered((*tools, *([readers_joined(readers)] if readers else ())), (*problems, *offered.problems))
 
 
 def _is_allowed(tool: Tool, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> bool:

@@ -19,7 +19,10 @@ from ekiden.shared.terminal_text import note, say
 from ekiden.shared.trust_prompts import settle_trust
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.listing import Listing
+from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.toolbox import McpTools, Offered
+from ekiden.workers.sandbox.choice import choose
+from ekiden.workers.tools.protected_paths import Protected
 
 __all__ = ["called", "listed", "tested"]
 
@@ -107,7 +110,10 @@ def _entry(server: str, trust: bool) -> ServerEntry:
 
 
 def _with_hub(use: Callable[[Hub], Awaitable[T]]) -> T:
-    hub = Hub(os.environ, for_tools(os.environ, load_settings().tools_env))
+    settings = load_settings()
+    env = for_tools(os.environ, settings.tools_env)
+    protected = Protected(settings.tools_read_only, settings.tools_writable)
+    hub = Hub(os.environ, Starter(env, lambda: choose(settings, env), protected))
 
     async def used() -> T:
         return await use(hub)

@@ -3,20 +3,23 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import mcp_types as types
 import structlog
 from mcp import Client as McpClient
 from mcp import MCPError
+from pydantic import TypeAdapter
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.foreign_code import said_by
 from ekiden.shared.mcp.entries import ServerEntry, filled
 from ekiden.shared.redaction import redact
 from ekiden.shared.version import VERSION
-from ekiden.workers.mcp.listing import ListedTool, Listing
+from ekiden.workers.mcp.discovery import discovered
+from ekiden.workers.mcp.listing import Listing
+from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.stdio import LastWords
 from ekiden.workers.mcp.transports import transport_to
 
@@ -28,9 +31,9 @@ IDLE_S = 600.0
 """How long a server that nobody calls is kept."""
 _AGAIN_S = 0.25
 _LONGEST_PAUSE_S = 30.0
-_MOST_TOOLS = 1_000
-_LONGEST_DESCRIPTION = 4_000
+_RESOURCE: TypeAdapter[Any] = TypeAdapter(types.ReadResourceResult | types.InputRequiredResult)
 
+T = TypeVar("T")
 Progress = Callable[[float, float | None, str | None], Any]
 
 log = structlog.get_logger(__name__)
@@ -52,13 +55,13 @@ class Connection:
     """Lives on one loop; what it is asked, it is asked there."""
 
     def __init__(
-        self, name: str, entry: ServerEntry, environ: Mapping[str, str], env: Mapping[str, str], idle_s: float = IDLE_S
+        self, name: str, entry: ServerEntry, environ: Mapping[str, str], starter: Starter, idle_s: float = IDLE_S
     ) -> None:
-        """``environ``: what fills in variables; ``env``: what a program gets of it."""
+        """``environ``: what fills in variables; ``starter``: starts a program."""
         self.name = name
         self._entry = entry
         self._environ = environ
-        self._env = env
+        self._starter = starter
         self._idle_s = idle_s
         self._client: McpClient | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -94,13 +97,40 @@ class Connection:
         state: str | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool. Raises ``McpFailure``, and ``NotReached`` where nothing was called."""
-        client = await self._session(CONNECT_S)
-        self._running += 1
-        try:
-            return await self._call(client, tool, args, progress, answers, state)
-        finally:
-            self._running -= 1
-            self._used_at = time.monotonic()
+
+        async def ask(client: McpClient) -> Any:
+            return await client.session.call_tool(
+                tool,
+                dict(args),
+                self._entry.timeout_s,
+                _told(progress),
+                input_responses=dict(answers) if answers else None,
+                request_state=state,
+                allow_input_required=True,
+            )
+
+        return await self._do(tool, ask, is_anew=state is None)
+
+    async def read(
+        self, uri: str, answers: Mapping[str, types.InputResponse] | None = None, state: str | None = None
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Read a resource, as if a tool had returned it. Raises what ``call`` does."""
+
+        async def ask(client: McpClient) -> Any:
+            params = types.ReadResourceRequestParams(
+                uri=uri, input_responses=dict(answers) if answers else None, request_state=state
+            )
+            request = types.ReadResourceRequest(params=params)
+            result = await client.session.send_request(request, _RESOURCE, self._entry.timeout_s)
+            if isinstance(result, types.InputRequiredResult):
+                return result
+            return types.CallToolResult(content=[types.EmbeddedResource(resource=one) for one in result.contents])
+
+        return await self._do(uri, ask, is_anew=state is None)
+
+    async def prompt(self, name: str, args: Mapping[str, str]) -> types.GetPromptResult:
+        """Have a prompt written. Raises what ``call`` does."""
+        return await self._do(name, lambda client: client.session.get_prompt(name, dict(args)))
 
     async def close(self) -> None:
         """End the session, and the server if it is a program of ours."""
@@ -110,41 +140,28 @@ class Connection:
                 await self._owner
             self._owner = None
 
-    async def _call(
-        self,
-        client: McpClient,
-        tool: str,
-        args: Mapping[str, Any],
-        progress: Progress | None,
-        answers: Mapping[str, types.InputResponse] | None,
-        state: str | None,
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    async def _do(self, what: str, ask: Callable[[McpClient], Awaitable[T]], *, is_anew: bool = True) -> T:
+        client = await self._session(CONNECT_S)
+        self._running += 1
         try:
-            result = await client.session.call_tool(
-                tool,
-                dict(args),
-                self._entry.timeout_s,
-                _told(progress),
-                input_responses=dict(answers) if answers else None,
-                request_state=state,
-                allow_input_required=True,
-            )
+            return await ask(client)
         except MCPError as error:
-            if state is not None and error.code == types.INVALID_PARAMS:
+            if not is_anew and error.code == types.INVALID_PARAMS:
                 raise StateRefused(_shown(error.message)) from None
-            raise self._failure(error, tool, client) from None
+            raise self._failure(error, what, client) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             # A transport that dies takes its callers along.
-            raise self._died(tool, client) from None
+            raise self._died(what, client) from None
         except Exception as error:
             raise McpFailure(
-                f"the MCP server {self.name!r} gave no proper result of {tool!r}: {_cause(error)}"
+                f"the MCP server {self.name!r} gave no proper result of {what!r}: {_cause(error)}"
             ) from None
-        assert isinstance(result, types.CallToolResult | types.InputRequiredResult)
-        return result
+        finally:
+            self._running -= 1
+            self._used_at = time.monotonic()
 
     def _failure(self, error: MCPError, tool: str, client: McpClient) -> McpFailure:
         if error.code == types.REQUEST_TIMEOUT:
@@ -214,9 +231,9 @@ class Connection:
         entry = filled(self._entry, self._environ)
         dropped: dict[str, str] = {}
         async with asyncio.timeout(CONNECT_S) as limit:
-            way = transport_to(entry, self._env, words, dropped, events=self._events)
+            way = transport_to(entry, self._starter, words, dropped, events=self._events)
             async with _client(way) as client:
-                self.listing = await self._listed(client, dropped)
+                self.listing = await discovered(client, entry.expect, dropped)
                 limit.reschedule(None)
                 self._client, self.problem, self._pause_s = client, "", _AGAIN_S
                 self.opened += 1
@@ -233,50 +250,6 @@ class Connection:
                 return False
             except TimeoutError:
                 continue
-
-    async def _listed(self, client: McpClient, dropped: dict[str, str]) -> Listing:
-        info = client.server_info
-        self._expect(info)
-        found, cursor = list[types.Tool](), None
-        while len(found) < _MOST_TOOLS:
-            page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            found += page.tools
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        can = client.server_capabilities
-        named = f"{info.name} {info.version}" if info else ""
-        return Listing(
-            tuple(map(_described, found[:_MOST_TOOLS])),
-            dropped,
-            named,
-            can.resources is not None,
-            can.prompts is not None,
-        )
-
-    def _expect(self, info: types.Implementation | None) -> None:
-        expected = self._entry.expect
-        for what, wanted, found in (
-            ("name", expected.name, info and info.name),
-            ("version", expected.version, info and info.version),
-        ):
-            if wanted is not None and wanted != found:
-                raise ConfigurationError(
-                    f"it says that its {what} is {found!r}, where 'expect' demands {wanted!r}: nothing of it is used"
-                )
-
-
-def _described(tool: types.Tool) -> ListedTool:
-    description = (tool.description or tool.title or tool.name)[:_LONGEST_DESCRIPTION]
-    hints = tool.annotations or types.ToolAnnotations()
-    return ListedTool(
-        tool.name,
-        description,
-        tool.input_schema,
-        only_reads=hints.read_only_hint is True,
-        only_adds=hints.destructive_hint is False,
-        idempotent=hints.idempotent_hint is True,
-    )
 
 
 def _client(way: Any) -> McpClient:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ekiden.shared.mcp.entries import ServerEntry, identity_of
 from ekiden.workers.mcp.listing import Listing
+from ekiden.workers.mcp.programs import Starter
 
 if TYPE_CHECKING:
     from ekiden.workers.mcp.connection import Connection
@@ -24,10 +25,10 @@ CLOSE_S = 6.0
 class Hub:
     """Opens connections at first use, one for each server however many agents use it."""
 
-    def __init__(self, environ: Mapping[str, str], env: Mapping[str, str]) -> None:
-        """``environ``: what fills in variables of entries; ``env``: what programs get of it."""
+    def __init__(self, environ: Mapping[str, str], starter: Starter) -> None:
+        """``environ``: what fills in variables of entries; ``starter``: starts those that are programs."""
         self._environ = environ
-        self._env = env
+        self._starter = starter
         self._connections: dict[str, Connection] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
@@ -46,6 +47,14 @@ class Hub:
     async def call(self, name: str, entry: ServerEntry, tool: str, args: Mapping[str, Any], **further: Any) -> Any:
         """Call a tool; see ``Connection.call``."""
         return await self._do(lambda: self._connection(name, entry).call(tool, args, **further))
+
+    async def read(self, name: str, entry: ServerEntry, uri: str, **further: Any) -> Any:
+        """Read a resource; see ``Connection.read``."""
+        return await self._do(lambda: self._connection(name, entry).read(uri, **further))
+
+    async def prompt(self, name: str, entry: ServerEntry, prompt: str, args: Mapping[str, str]) -> Any:
+        """Have a prompt written; see ``Connection.prompt``."""
+        return await self._do(lambda: self._connection(name, entry).prompt(prompt, args))
 
     def health(self) -> dict[str, str]:
         """Return for each server that was used: empty where it is well, else what is wrong."""
@@ -70,7 +79,7 @@ class Hub:
 
         key = identity_of(name, entry)
         if key not in self._connections:
-            self._connections[key] = Connection(name, entry, self._environ, self._env)
+            self._connections[key] = Connection(name, entry, self._environ, self._starter)
         return self._connections[key]
 
     async def _close_all(self) -> None:

@@ -22,6 +22,32 @@ class ListedTool:
 
 
 @dataclass(frozen=True)
+class ListedResource:
+    """Something that a server keeps to be read."""
+
+    uri: str
+    """Of a template: with names in braces."""
+    told: str = ""
+
+
+@dataclass(frozen=True)
+class ListedArgument:
+    """What a prompt is filled in with."""
+
+    name: str
+    is_required: bool = False
+
+
+@dataclass(frozen=True)
+class ListedPrompt:
+    """A text that a server writes for people to send."""
+
+    name: str
+    told: str = ""
+    arguments: tuple[ListedArgument, ...] = ()
+
+
+@dataclass(frozen=True)
 class Listing:
     """All of one server."""
 
@@ -30,8 +56,8 @@ class Listing:
     """Tools that cannot be used, with why."""
     server: str = ""
     """What it calls itself: name and version."""
-    has_resources: bool = False
-    has_prompts: bool = False
+    resources: tuple[ListedResource, ...] = ()
+    prompts: tuple[ListedPrompt, ...] = ()
 
     def to_json(self) -> str:
         """Write it for others."""
@@ -41,4 +67,14 @@ class Listing:
     def from_json(cls, text: str) -> "Listing":
         """Read what ``to_json`` wrote. Raises ``ValueError``, ``TypeError``, ``KeyError``: another version wrote it."""
         read = json.loads(text)
-        return cls(**{**read, "tools": tuple(ListedTool(**tool) for tool in read["tools"])})
+        return cls(
+            tuple(ListedTool(**tool) for tool in read["tools"]),
+            read["dropped"],
+            read["server"],
+            tuple(ListedResource(**one) for one in read["resources"]),
+            tuple(map(_prompt, read["prompts"])),
+        )
+
+
+def _prompt(read: Mapping[str, Any]) -> ListedPrompt:
+    return ListedPrompt(**{**read, "arguments": tuple(ListedArgument(**one) for one in read["arguments"])})

@@ -1,21 +1,22 @@
 """Tools of MCP servers, for the agents whose files name them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from mimetypes import guess_extension
 from typing import Any, Protocol
 
-from ekiden.shared.errors import DefinitionError, StoreUnavailable, ToolError
+from ekiden.shared.errors import DefinitionError, StoreUnavailable
 from ekiden.shared.llm.base import ToolSpec
 from ekiden.shared.mcp.entries import ServerEntry, identity_of
 from ekiden.shared.mcp.names import full_name, model_names
 from ekiden.shared.risk import Risk
 from ekiden.shared.schemas import check
+from ekiden.workers.mcp.calls import carried_out, shown_by
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.listing import ListedTool, Listing
-from ekiden.workers.tools.base import Answered, Tool, ToolContext, ToolOutput
+from ekiden.workers.mcp.resources import reader_of
+from ekiden.workers.tools.base import Tool, ToolContext, ToolOutput
 from ekiden.workers.tools.parsing import by_schema
 
 __all__ = ["Listings", "McpTools", "Offered"]
@@ -38,6 +39,8 @@ class Offered:
     tools: tuple[Tool, ...] = ()
     problems: tuple[str, ...] = ()
     """Servers that are not there, tools that cannot be used: sentences for people and for the model."""
+    readers: Mapping[str, Tool] = field(default_factory=dict)
+    """What reads the resources of each server that has some."""
 
 
 class McpTools:
@@ -51,18 +54,21 @@ class McpTools:
         """Return the tools of ``servers``: one that is not there takes none of the others along."""
         found: list[tuple[str, ServerEntry, ListedTool]] = []
         problems: list[str] = []
+        readers: dict[str, Tool] = {}
         for name, entry in servers.items():
             listing, wrong = await self._listed(name, entry)
             problems += wrong
+            if listing.resources:
+                readers[name] = reader_of(self._hub, name, entry, listing)
             found += [(name, entry, tool) for tool in listing.tools if entry.offers(tool.name)]
-        names = model_names((server, tool.name) for server, _, tool in found)
+        names = model_names(((server, tool.name) for server, _, tool in found), servers)
         tools = []
         for server, entry, tool in found:
             try:
                 tools.append(self._tool(names[server, tool.name], server, entry, tool))
             except DefinitionError as error:
                 problems.append(_left_out(tool.name, server, str(error)))
-        return Offered(tuple(tools), tuple(problems))
+        return Offered(tuple(tools), tuple(problems), readers)
 
     async def _listed(self, name: str, entry: ServerEntry) -> tuple[Listing, list[str]]:
         from ekiden.workers.mcp.connection import NotReached
@@ -103,55 +109,8 @@ class McpTools:
         )
 
     async def _call(self, server: str, entry: ServerEntry, tool: str, args: Any, context: ToolContext) -> ToolOutput:
-        from ekiden.workers.mcp.connection import McpFailure, StateRefused
-
-        try:
-            try:
-                result = await self._hub.call(
-                    server, entry, tool, args, progress=_shown_by(context), **_answers(context.answered)
-                )
-            except StateRefused:  # it has forgotten what it asked: it is to ask anew
-                result = await self._hub.call(server, entry, tool, args, progress=_shown_by(context))
-        except McpFailure as error:
-            raise ToolError(str(error)) from None
-        return _output_of(server, result, context)
-
-
-def _shown_by(context: ToolContext) -> Callable[[float, float | None, str | None], None]:
-    """Return what shows those who follow the job how far a server says that it is."""
-
-    def show(done: float, total: float | None, message: str | None) -> None:
-        if total:
-            context.progress(min(1.0, max(0.0, done / total)), message or "")
-        elif message:
-            context.write(f"{message}\n")
-
-    return show
-
-
-def _answers(answered: Answered | None) -> dict[str, Any]:
-    """Return what a call goes on with."""
-    if answered is None:
-        return {}
-    from ekiden.workers.mcp.questions import answers_of
-
-    answers, state = answers_of(answered)
-    return {"answers": answers, "state": state}
-
-
-def _output_of(server: str, result: Any, context: ToolContext) -> ToolOutput:
-    from ekiden.workers.mcp.questions import question_of
-    from ekiden.workers.mcp.results import is_question, output_of
-
-    if is_question(result):
-        raise question_of(server, result)
-
-    def keep(name: str, data: bytes, kind: str) -> str:
-        file = f"{name}{guess_extension(kind) or ''}"
-        context.artifact(file, data, kind)
-        return f"[{file}, {kind}, {len(data):,} bytes]"
-
-    return output_of(result, keep)
+        ask = partial(self._hub.call, server, entry, tool, args, progress=shown_by(context))
+        return await carried_out(server, ask, context)
 
 
 def _left_out(tool: str, server: str, why: str) -> str:

@@ -19,7 +19,8 @@ from pydantic import ValidationError
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.mcp.entries import ServerEntry
-from ekiden.workers.mcp.stdio import LastWords, stdio
+from ekiden.workers.mcp.programs import Starter
+from ekiden.workers.mcp.stdio import MAX_LINE, LastWords, stdio
 
 __all__ = ["Open", "transport_to"]
 
@@ -32,31 +33,30 @@ Open = Callable[[], AbstractAsyncContextManager[TransportStreams]]
 
 @asynccontextmanager
 async def transport_to(
-    entry: ServerEntry, env: Mapping[str, str], words: LastWords, dropped: dict[str, str], *, events: bool = False
+    entry: ServerEntry, starter: Starter, words: LastWords, dropped: dict[str, str], *, events: bool = False
 ) -> AsyncIterator[TransportStreams]:
     """Open the way to a server whose variables are filled in.
 
     Args:
         entry: The server.
-        env: What a program gets of the worker's environment beside ``entry.env``.
+        starter: Starts one that is a program.
         words: Takes what a program writes to its standard error.
         dropped: Takes the tools that cannot be used, by name, with why.
         events: Speak the older way (server-sent events) to an address.
     """
-    async with _opened(entry, env, words, events=events) as (incoming, outgoing):
+    async with _opened(entry, starter, words, events=events) as (incoming, outgoing):
         yield _Sieve(incoming, dropped), outgoing
 
 
 @asynccontextmanager
 async def _opened(
-    entry: ServerEntry, env: Mapping[str, str], words: LastWords, *, events: bool
+    entry: ServerEntry, starter: Starter, words: LastWords, *, events: bool
 ) -> AsyncIterator[TransportStreams]:
     if entry.transport == "stdio":
-        command = [str(entry.command), *entry.args]
-        async with stdio(command, {**env, **entry.env}, entry.cwd, words) as streams:
+        async with starter.started(entry, MAX_LINE) as program, stdio(program, words) as streams:
             yield streams
         return
-    headers = {**entry.headers, **await _made_headers(entry, env)}
+    headers = {**entry.headers, **await _made_headers(entry, starter.env)}
     if events:
         async with sse_client(entry.address, headers=headers, timeout=_CONNECT_S, sse_read_timeout=_READ_S) as streams:
             yield streams

@@ -205,6 +205,13 @@ class Tool:
     starts_commands: bool = False
     """Starts programs that a model names: not offered where ``tools.sandbox`` requires a sandbox and there is none."""
 
+    stands_for: Callable[[Mapping[str, Any]], "Tool | None"] | None = None
+    """Which of several tools a call of it is, by the call's arguments: rules and approvals mean that one."""
+
+    def meant_by(self, args: Mapping[str, Any]) -> "Tool":
+        """Return the tool that a call with these arguments is."""
+        return (self.stands_for(args) if self.stands_for else None) or self
+
     @property
     def name(self) -> str:
         """The name that agent files and models use."""

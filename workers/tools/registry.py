@@ -41,7 +41,7 @@ BUILTIN: tuple[Tool, ...] = (
     write_file,
 )
 
-_OURS = ("transfer_to_", "delegate_to_", "handoff_to_", "mcp_")
+_OURS = ("transfer_to_", "delegate_to_", "handoff_to_", "mcp_", "read_mcp_")
 """Beginnings of names that stand for other things than tools of a package."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 

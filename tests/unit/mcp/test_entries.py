@@ -92,6 +92,15 @@ def test_names_for_models_are_plain_short_and_never_shared() -> None:
     assert model_names(pairs[::-1]) == names
 
 
+def test_no_server_gets_a_tool_the_name_of_another_servers() -> None:
+    own, others = ("git_hub", "x"), ("git", "hub_x")
+    name = model_names([own, others])[own]
+    imitating = ("git", name.removeprefix("mcp_git_"))
+    assert model_names([own, others, imitating])[imitating] != name
+    assert model_names([own], ["git", "git_hub"])[own] == name, "nor while the other one is down"
+    assert model_names([others], ["git", "git_hub"])[others] != model_names([own])[own]
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home, folder = tmp_path / "home", tmp_path / "work"

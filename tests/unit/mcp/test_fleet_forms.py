@@ -1,14 +1,18 @@
 """Agents as tools of a server, and what waits for a person as a client's form."""
 
+import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from mcp import types
 
+from ekiden.dispatcher.mcp import fleet
 from ekiden.dispatcher.mcp.agent_tools import agent_tools, prompt_of
+from ekiden.dispatcher.mcp.fleet import Fleet
 from ekiden.dispatcher.mcp.questions import answer_of, form_of
-from ekiden.shared.approvals import ApprovalView, digest_of
+from ekiden.shared.approvals import Answer, ApprovalView, digest_of
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import definition_from
 
@@ -98,3 +102,60 @@ def test_only_a_clear_yes_is_one(view: ApprovalView, action: Any, content: Any, 
 def test_schemas_are_json() -> None:
     for tool in agent_tools([agent("a")]).values():
         json.dumps(tool.tool.model_dump(mode="json"))
+
+
+class Waiting:
+    """A client of a server on which one job waits for one approval."""
+
+    def __init__(self, view: ApprovalView) -> None:
+        self.view = view
+        self.answered: list[Answer] = []
+
+    async def approvals(self, *, job: str) -> list[ApprovalView]:
+        return [self.view]
+
+    async def answer(self, _: str, answer: Answer) -> None:
+        self.answered.append(answer)
+
+    async def wait(self, _: str) -> None:
+        await asyncio.Event().wait()
+
+    async def job(self, _: str) -> None:
+        return None
+
+
+async def nothing(*_: Any) -> None:
+    """Take a report of progress."""
+
+
+def test_an_answer_counts_for_the_call_that_was_shown_and_no_other_of_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "LOOK_S", 0.001)
+    job = "a" * 16 + ".1"
+    view = replace(CALL, id=f"{job}:1", job=job)
+    client = Waiting(view)
+    served = Fleet(client, answer_within_s=5, user="ann")  # type: ignore[arg-type] # as much of one as is needed
+
+    async def asked_and_answered(meanwhile: ApprovalView) -> None:
+        client.view = view
+        shown = await served.call("job_result", {"job": job}, nothing)
+        assert isinstance(shown, types.InputRequiredResult)
+        client.view = meanwhile
+        said = {view.id: types.ElicitResult(action="accept", content={"approve": True})}
+        await served.call("job_result", {"job": job}, nothing, answers=said, state=shown.request_state)
+
+    asyncio.run(
+        asked_and_answered(replace(view, args={"command": "rm -r /"}, digest=digest_of("bash", {"command": "rm -r /"})))
+    )
+    assert client.answered == [], "as after the loss of a server, which says the same number again"
+    asyncio.run(asked_and_answered(view))
+    assert [answer.status for answer in client.answered] == ["approved"]
+
+
+@pytest.mark.parametrize("job", ["", "a", "a" * 16, "a" * 16 + ".", "*"])
+@pytest.mark.parametrize("tool", ["job_status", "job_result", "job_cancel"])
+def test_a_job_is_named_in_full_so_that_nobody_meets_anothers(tool: str, job: str) -> None:
+    served = Fleet(Waiting(CALL), answer_within_s=5, user="ann")  # type: ignore[arg-type] # it is not asked
+    result = asyncio.run(served.call(tool, {"job": job}, nothing))
+    assert isinstance(result, types.CallToolResult)
+    assert result.is_error
+    assert "in full" in str(result.content)

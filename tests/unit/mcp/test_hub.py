@@ -17,6 +17,7 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.mcp.entries import ServerEntry, server_of
 from ekiden.workers.mcp.connection import McpFailure, NotReached
 from ekiden.workers.mcp.hub import Hub
+from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.toolbox import McpTools
 from ekiden.workers.tools.base import ToolContext
 
@@ -32,7 +33,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[Hub]:
-    hub = Hub({"TOKEN": "t0ken"}, {"PATH": os.environ["PATH"]})
+    hub = Hub({"TOKEN": "t0ken"}, Starter({"PATH": os.environ["PATH"]}))
     yield hub
     hub.close()
 
@@ -168,7 +169,7 @@ async def test_one_bad_tool_hides_neither_its_server_nor_another(hub: Hub) -> No
 async def test_a_server_is_listed_once_for_all_workers_and_started_by_the_first_call(hub: Hub) -> None:
     remembered = Remembered()
     first = await McpTools(hub, remembered).of({"double": double("listed")})
-    other = Hub({}, {"PATH": os.environ["PATH"]})
+    other = Hub({}, Starter({"PATH": os.environ["PATH"]}))
     second = await McpTools(other, remembered).of({"double": double("listed")})
     assert [tool.spec for tool in second.tools] == [tool.spec for tool in first.tools]
     assert not other.health()
@@ -199,7 +200,7 @@ async def test_a_result_is_text_and_an_error_of_the_server_is_one_for_the_model(
 
 
 async def test_closing_ends_the_programs() -> None:
-    own = Hub({}, {"PATH": os.environ["PATH"]})
+    own = Hub({}, Starter({"PATH": os.environ["PATH"]}))
     await own.listing("double", double("closes"))
     assert children_of("mcp_server.py", "closes")
     await asyncio.to_thread(own.close)
@@ -210,7 +211,7 @@ def children_of(program: str, how: str) -> list[int]:
     """Return the running programs of this process with these arguments."""
     ending = [one for one in (program, how) if one]
     found = []
-    for child in psutil.Process().children():
+    for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             words = [Path(word).name for word in child.cmdline()]
             if words[-len(ending) :] == ending and child.status() != psutil.STATUS_ZOMBIE:

@@ -12,6 +12,7 @@ import pytest
 from ekiden.shared.errors import ToolError
 from ekiden.shared.mcp.entries import server_of
 from ekiden.workers.mcp.hub import Hub
+from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.questions import answers_of, question_of
 from ekiden.workers.mcp.toolbox import McpTools
 from ekiden.workers.tools.base import Answered, Tool, ToolContext, ToolOutput, ToolQuestion
@@ -27,7 +28,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[Hub]:
-    hub = Hub({}, {"PATH": os.environ["PATH"]})
+    hub = Hub({}, Starter({"PATH": os.environ["PATH"]}))
     yield hub
     hub.close()
 
@@ -51,7 +52,7 @@ async def test_a_yes_or_no_is_a_choice_and_the_answer_goes_on_in_another_process
     asked = await question(hub, tmp_path)
     assert "Refund order 7?" in asked.text
     assert asked.choices == ("yes", "no")
-    other = Hub({}, {"PATH": os.environ["PATH"]})
+    other = Hub({}, Starter({"PATH": os.environ["PATH"]}))
     try:
         for said, became in (("yes", "accept True for 7"), ("no", "accept False for 7"), ("是", "accept True for 7")):
             assert (await refund(other, tmp_path, Answered(asked.state, "answered", said))).text == became

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +16,7 @@ import pytest
 
 from ekiden.shared.tool_processes import start
 from ekiden.workers.sandbox.view import Place
+from ekiden.workers.tools.builtin import git
 from tests.unit.sandbox.conftest import Workshop
 
 SECRET = "s3cret-of-the-worker"
@@ -47,6 +49,29 @@ def test_git_commits_and_its_hooks_and_settings_are_only_read(shop: Workshop, me
         assert not (git / "hooks/pre-commit").exists()
         assert not (git / "hooks/post-commit").exists()
         assert "x" not in (git / "config").read_text().split()
+
+
+def test_a_hook_that_a_command_made_runs_in_its_sandbox_when_a_tool_commits(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git, "vouches_for", lambda project: True)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(shop.folder / "settings"))
+    (shop.folder / "settings").write_text("[user]\nname = Ada\nemail = ada@example.org\n[core]\npager = false\n")
+    env = {**shop.context.env, "GIT_CONFIG_GLOBAL": str(shop.folder / "settings")}
+    hook = f"touch ran; cat {shop.folder}/outside/secret.txt > stolen; touch {shop.folder}/outside/escaped"
+    shop.run(
+        "git init -q; git config user.email repo@example.org; mkdir -p .git/hooks; "
+        f"printf '#!/bin/sh\\n{hook}\\ntrue' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; echo x > f"
+    )
+    context = replace(shop.context, env=env)
+    asyncio.run(git.git_commit.function(git.GitCommit(message="one"), context))  # type: ignore[arg-type]
+    said = subprocess.run(["git", "log", "--format=%an %ae"], cwd=context.cwd, check=True, capture_output=True).stdout
+    assert said.decode().strip() == "Ada repo@example.org", (
+        "the user's own settings count where the repository has none"
+    )
+    assert (context.cwd / "ran").exists()
+    assert (context.cwd / "stolen").read_text() == ""
+    assert not (shop.folder / "outside" / "escaped").exists()
 
 
 def test_places_that_programs_take_orders_from_are_only_read_where_the_sandbox_can(shop: Workshop) -> None:

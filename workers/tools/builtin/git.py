@@ -1,7 +1,12 @@
-"""``git_commit``: in the repository of the job's folder, and running nothing that a strange repository brings."""
+"""``git_commit``: in the repository of the job's folder, and running nothing that a strange repository brings.
 
+What a repository brings that its user trusts (hooks, filters) runs where commands do: in the sandbox. A command may
+have put it there, and would be out of the sandbox with it.
+"""
+
+import os
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 
 from pydantic import BaseModel, Field
 
@@ -10,7 +15,7 @@ from ekiden.shared.project_folders import project_of
 from ekiden.shared.trust.grants import vouches_for
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.builtin.paths import place_of
-from ekiden.workers.tools.builtin.subprocesses import Finished, run_command
+from ekiden.workers.tools.builtin.subprocesses import Finished, run_command, run_confined
 
 __all__ = ["git_commit"]
 
@@ -26,6 +31,8 @@ _HARMLESS = (
 )  # fmt: skip
 """Beginnings of settings that run no program in a commit; what is not here may."""
 _SUBMODULE = "160000 "
+_OWN = ("user.name", "user.email", "core.autocrlf", "core.eol", "safe.directory")
+"""Of the user's own settings, whose files are not seen in a sandbox, those that a commit there is made with."""
 
 
 class GitCommit(BaseModel):
@@ -43,6 +50,8 @@ async def git_commit(args: GitCommit, context: ToolContext) -> str:
     paths = [str(place_of(path, context).real) for path in args.paths or ["."]]
     trusted = vouches_for(project_of(context.cwd))
     options = () if trusted else _QUIET
+    if context.sandbox.mechanism != "none":
+        context = replace(context, env={**context.env, **await _own_settings(context)})
     await _require_own_repository(context)
     if not trusted:
         await _require_harmless(context)
@@ -77,22 +86,42 @@ async def _require_harmless(context: ToolContext) -> None:
         raise ToolError("not committed: nobody trusts this folder, and its submodules have settings of their own")
 
 
+async def _own_settings(context: ToolContext) -> dict[str, str]:
+    """Return what hands git those of the user's own settings that the repository does not replace.
+
+    To list settings runs nothing, so that it needs no sandbox, where the user's are not seen.
+    """
+    listed = await _run(context, "config", "--list", "--show-scope", "--null")
+    words = listed.output.split("\0") if not listed.exit_code else []
+    said = [(scope, *setting.partition("\n")[::2]) for scope, setting in zip(words[::2], words[1::2], strict=False)]
+    replaced = {name for scope, name, _ in said if scope not in ("system", "global")}
+    own = [(name, value) for scope, name, value in said if scope == "global" and name in _OWN and name not in replaced]
+    handed = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_COUNT": str(len(own))}
+    for place, (name, value) in enumerate(own):
+        handed |= {f"GIT_CONFIG_KEY_{place}": name, f"GIT_CONFIG_VALUE_{place}": value}
+    return handed
+
+
 async def _git(context: ToolContext, *words: str) -> Finished:
-    """Run git. Raises ``ToolError`` with what it said unless it succeeds."""
-    try:
-        done = await run_command(
-            ["git", "--no-pager", *words],
-            cwd=Path(context.cwd),
-            env={**context.env, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"},
-            timeout_s=_TIMEOUT_S,
-            max_chars=_MAX_LISTED if "ls-files" in words else _MAX_CHARS,
-            lifetime=context.lifetime,
-        )
-    except (CommandLost, OSError, ValueError) as error:
-        raise ToolError(f"git could not be run: {getattr(error, 'strerror', None) or error}") from error
+    """Run git, in the sandbox if there is one. Raises ``ToolError`` with what it said unless it succeeds."""
+    done = await _run(context, *words, confined=context.sandbox.mechanism != "none")
     if done.exit_code:
         raise ToolError(f"git {_verb(words)} failed (exit code {done.exit_code}): {done.output.strip()}")
     return done
+
+
+async def _run(context: ToolContext, *words: str, confined: bool = False) -> Finished:
+    command = ["git", "--no-pager", *words]
+    env = {**context.env, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
+    most = _MAX_LISTED if "ls-files" in words else _MAX_CHARS
+    try:
+        if confined:
+            return await run_confined(command, context, env=env, timeout_s=_TIMEOUT_S, max_chars=most)
+        return await run_command(
+            command, cwd=context.cwd, env=env, timeout_s=_TIMEOUT_S, max_chars=most, lifetime=context.lifetime
+        )
+    except (CommandLost, OSError, ValueError) as error:
+        raise ToolError(f"git could not be run: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _verb(words: Sequence[str]) -> str:

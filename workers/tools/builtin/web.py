@@ -1,9 +1,13 @@
 """``web_fetch``: one page of the public web, as text."""
 
+import codecs
 import http.client
 import socket
 import ssl
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from urllib.parse import urljoin
 
@@ -25,6 +29,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml")
 _TEXT_ENDINGS = ("+json", "+xml")
+_OF_NAMES = frozenset({"idna", "punycode"})
+"""Encodings of names, which no page has; to decode a long text takes them hours."""
 
 
 class WebFetch(BaseModel):
@@ -58,33 +64,62 @@ class _Connection(http.client.HTTPConnection):
     def __init__(self, target: Target, timeout_s: float) -> None:
         super().__init__(target.host, target.port, timeout=timeout_s)
         self._target = target
+        self._open: socket.socket | None = None
+        """As ``sock``, which is let go of where the answer says that it is the last one."""
 
     def connect(self) -> None:
-        self.sock = socket.create_connection((self._target.address, self._target.port), self.timeout)
+        plain = socket.create_connection((self._target.address, self._target.port), self.timeout)
+        self.sock = self._open = plain
         if self._target.is_tls:
-            self.sock = _tls().wrap_socket(self.sock, server_hostname=self._target.host)
+            self.sock = self._open = tls = _tls().wrap_socket(
+                plain, server_hostname=self._target.host, do_handshake_on_connect=False
+            )
+            tls.do_handshake()
+
+    @contextmanager
+    def ended_at(self, until: float) -> Iterator[None]:
+        """Break the connection off at a time, wherever it is then: a timeout counts anew with each byte."""
+        timer = threading.Timer(_left(until), self._break_off)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _break_off(self) -> None:
+        if self._open is not None:
+            with suppress(OSError):  # it is closed
+                socket.socket.shutdown(self._open, socket.SHUT_RDWR)
 
 
 def _get(target: Target, until: float, context: ToolContext) -> str | _Redirect:
     connection = _Connection(target, _left(until))
     try:
-        connection.putrequest("GET", target.path, skip_host=True, skip_accept_encoding=True)
-        headers = {"Host": target.host_header, "User-Agent": f"ekiden/{VERSION}", "Accept": "text/*, application/json"}
-        for name, value in {**headers, "Accept-Encoding": "identity", "Connection": "close"}.items():
-            connection.putheader(name, value)
-        connection.endheaders()
-        answer = connection.getresponse()
-        if answer.status in _REDIRECTS and (location := answer.headers.get("Location")):
-            return _Redirect(location)
-        if answer.status != http.HTTPStatus.OK:
-            raise ToolError(f"{target.url!r:.200} answers {answer.status} {answer.reason[:100]}")
-        kind = _kind(answer)
-        data = _body(answer, connection, until, context)
-        text = _decoded(data, answer.headers.get_content_charset() or "utf-8")
+        with connection.ended_at(until):
+            found = _answer(target, connection, context)
+        _left(until)  # what was broken off looks like a page that ends there
     except (OSError, http.client.HTTPException) as error:
+        _left(until)
         raise ToolError(f"{target.url!r:.200} cannot be fetched: {type(error).__name__}: {str(error)[:200]}") from error
     finally:
         connection.close()
+    return found
+
+
+def _answer(target: Target, connection: _Connection, context: ToolContext) -> str | _Redirect:
+    connection.putrequest("GET", target.path, skip_host=True, skip_accept_encoding=True)
+    headers = {"Host": target.host_header, "User-Agent": f"ekiden/{VERSION}", "Accept": "text/*, application/json"}
+    for name, value in {**headers, "Accept-Encoding": "identity", "Connection": "close"}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    if answer.status in _REDIRECTS and (location := answer.headers.get("Location")):
+        return _Redirect(location)
+    if answer.status != http.HTTPStatus.OK:
+        raise ToolError(f"{target.url!r:.200} answers {answer.status} {answer.reason[:100]}")
+    kind = _kind(answer)
+    text = _decoded(_body(answer, context), answer.headers.get_content_charset() or "utf-8")
     return text_of_html(text, target.url) if kind in _HTML else text
 
 
@@ -98,14 +133,10 @@ def _kind(answer: http.client.HTTPResponse) -> str:
     return kind
 
 
-def _body(
-    answer: http.client.HTTPResponse, connection: http.client.HTTPConnection, until: float, context: ToolContext
-) -> bytes:
+def _body(answer: http.client.HTTPResponse, context: ToolContext) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while True:
-        if connection.sock is not None:
-            connection.sock.settimeout(_left(until))
         context.raise_if_cancelled()
         if not (piece := answer.read1(_PIECE)):
             return b"".join(pieces)
@@ -116,7 +147,8 @@ def _body(
 
 def _decoded(data: bytes, charset: str) -> str:
     try:
-        return data.decode(charset, errors="replace")
+        known = codecs.lookup(charset).name
+        return data.decode("utf-8" if known in _OF_NAMES else known, errors="replace")
     except (LookupError, ValueError):  # no name of an encoding of texts
         return data.decode(errors="replace")
 

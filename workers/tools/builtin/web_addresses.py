@@ -15,8 +15,10 @@ from ekiden.shared.errors import ToolError
 __all__ = ["Target", "target_of"]
 
 _PORTS = {"http": 80, "https": 443}
-_TRANSLATED = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 """NAT64: an IPv4 address in the last 32 bits."""
+_LOCAL = (ipaddress.IPv6Network("64:ff9b:1::/48"), ipaddress.IPv6Network("3fff::/20"))
+"""NAT64 of somebody's own, where the IPv4 address may stand elsewhere; examples. Not every Python knows them."""
 _LONGEST_URL = 4_000
 
 
@@ -91,10 +93,10 @@ def _is_public(text: str) -> bool:
         return False
     if isinstance(address, ipaddress.IPv6Address):
         within = address.ipv4_mapped or address.sixtofour
-        if any(address in network for network in _TRANSLATED):
+        if address in _TRANSLATED:
             within = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
         if within is not None:
             return _is_public(str(within))
-        if address.teredo is not None or address.is_site_local:
+        if address.teredo is not None or address.is_site_local or any(address in network for network in _LOCAL):
             return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)

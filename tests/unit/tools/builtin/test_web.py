@@ -3,7 +3,9 @@
 import gzip
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -108,12 +110,68 @@ def test_a_server_that_drips_is_not_waited_for(context: ToolContext, monkeypatch
 
 
 @pytest.mark.parametrize(
+    "beginning",
+    [
+        b"HTTP/1.1 200 OK\r\nX: ",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+    ids=["headers", "body", "chunks"],
+)
+def test_nor_one_that_sends_a_little_all_the_time(
+    beginning: bytes, context: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "_TIMEOUT_S", 0.5)
+    left = threading.Event()
+
+    def drip() -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.sendall(beginning)
+            while not left.wait(0.02):
+                connection.sendall(b"0")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dripping = threading.Thread(target=drip, daemon=True)
+        dripping.start()
+        name = f"127.0.0.1:{server.getsockname()[1]}"
+        try:
+            with pytest.raises(ToolError, match=r"more than 0\.5 s"):
+                fetch(f"http://{name}/", context, name)
+            dripping.join(10)
+            assert not dripping.is_alive(), "the connection was closed"
+        finally:
+            left.set()
+
+
+def test_an_encoding_of_names_is_none_of_a_page(site: Any, context: ToolContext) -> None:
+    site.pages["/"] = text(b"-" + b"b" * 1_000_000, "text/plain; charset=punycode")
+    assert fetch(f"http://{site.name}/", context, site.name).endswith("bbb")
+
+
+@pytest.mark.parametrize(
+    "piece", ["<a '", '<a x="', "<!--", "</a", "<?", "</", "<", "<a x=", "<svg>", "<script>", "&#", "\n<", "<p>"]
+)
+def test_a_page_is_read_in_no_more_time_than_its_length_takes(piece: str) -> None:
+    began = time.process_time()
+    text_of_html(piece * (200_000 // len(piece)), "http://a/")
+    assert time.process_time() - began < 10, "a tenth of it takes a second; what the time grows with is the length"
+
+
+@pytest.mark.parametrize(
     "address",
     [
         *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0"),
         *("224.0.0.1", "240.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1"),
         *("fec0::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:7f00:1::", "2002:a00:1::1", "64:ff9b::7f00:1"),
-        *("64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1", "2001:0:4136:e378:8000:63bf:3fff:fdd2", "2001:db8::1"),
+        *(
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::a00:1",
+            "64:ff9b:1:7f00:0:100:808:808",
+            "3fff::1",
+            "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+            "2001:db8::1",
+        ),
     ],
 )
 def test_an_address_that_is_not_of_the_public_internet_is_refused(
@@ -164,3 +222,7 @@ def test_the_connection_goes_to_what_was_checked_whatever_the_name_means_by_then
 def test_odd_pages_are_text_all_the_same() -> None:
     assert text_of_html("<p>a<br>b<script>x", "http://a/") == "a\nb"
     assert text_of_html("</p></script>a<a href='http://[x'>b</a>&#0;", "http://a/").startswith("ab")
+    page = "<TITLE>t</title>1 < 2 &lt; 3<!-- <p>no --><A data-href=x HREF = '/y>' >b</a ><textarea><p></textarea>"
+    assert text_of_html(page, "http://a/") == "t1 < 2 < 3b (http://a/y>)<p>"
+    assert text_of_html("<div title='a>b'>c</div><img src=x>d", "http://a/") == "c\nd"
+    assert text_of_html("&#" + "1" * 5_000, "http://a/") == "\ufffd"

@@ -31,6 +31,7 @@ from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
 from ekiden.shared.outcomes import Suspended
+from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import LegSuspended, ModelReplied
 from ekiden.shared.relay.celery_app import make_app
@@ -127,7 +128,14 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     models = CountingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     tools, root = ToolRunner(registry), settings.workspace_root
     handler = NotingHandler(
-        Definitions(stores.catalogs), registry, tools, models, Prices(), workspace_root=root, env=for_tools(os.environ)
+        Definitions(stores.catalogs),
+        registry,
+        tools,
+        models,
+        Prices(),
+        workspace_root=root,
+        env=for_tools(os.environ),
+        policy=operators_policy(settings),
     )
     return PoolComponents(handler, registry.views())
 

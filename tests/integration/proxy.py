@@ -14,6 +14,7 @@ from typing import Literal
 from redis import Redis
 
 from ekiden.shared.embedded import server_program
+from ekiden.shared.stores.redis import as_any
 from tests.integration.scratch import DEADLINE_S, free_port
 
 Mode = Literal["pass", "hang", "refuse", "loading"]
@@ -58,7 +59,14 @@ class Server:
         self.process.wait(DEADLINE_S)
 
     def written(self) -> int:
-        """How much is in its file now: where it can go back to."""
+        """How much is in its file now: where it can go back to. All that it has acknowledged is there.
+
+        A server that is slow to sync its file acknowledges first and writes up to two seconds later.
+        """
+        deadline = time.monotonic() + DEADLINE_S
+        while as_any(self.admin.info("persistence"))["aof_buffer_length"]:
+            assert time.monotonic() < deadline, "the server does not write its file"
+            time.sleep(0.01)
         return self._file().stat().st_size
 
     def go_back(self, written: int) -> None:

@@ -41,8 +41,17 @@ agents:
     - {name: ask, call: [{tool: mcp_strange_echo, label: echo, args: {text: hello}}]}
   lost:
     - {name: end, say: "I work without"}
+  parrot:
+    - {name: end, say: "heard: ${user}"}
 """
-AGENTS = {"clerk": "[shop]", "timer": "[time]", "historian": "[git]", "doubter": "[strange]", "lost": "[nowhere, gone]"}
+AGENTS = {
+    "clerk": "[shop]",
+    "timer": "[time]",
+    "historian": "[git]",
+    "doubter": "[strange]",
+    "lost": "[nowhere, gone]",
+    "parrot": "[]",
+}
 
 
 @dataclass
@@ -86,6 +95,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "time": {"command": str(BIN / "mcp-server-time"), "trust": True},
             "git": {"command": str(BIN / "mcp-server-git"), "cwd": str(ekiden.folder), "trust": True},
             "strange": {"command": sys.executable, "args": [str(DOUBLE)]},
+            "notes": {"command": sys.executable, "args": [str(DOUBLE), "library"]},
             "gone": {"command": "/nonexistent/server"},
         }
         settings = Path(ekiden.env["HOME"]) / ".gemini" / "settings.json"
@@ -131,6 +141,13 @@ def test_a_servers_question_is_answered_from_elsewhere_after_worker_and_server_w
     assert answered.returncode == 0, answered.stderr
     world.start_worker()
     assert "accept True for 7" in world.ekiden.run("job", "follow", job).stdout
+
+
+def test_a_prompt_of_a_server_is_a_command_in_a_chat(world: World) -> None:
+    typed = "/help\n/mcp:notes:review\n/mcp:notes:review a.py\nexit\n"
+    said = world.ekiden.run("chat", "parrot", stdin=typed).stdout
+    for part in ("/mcp:notes:review FILE [TONE]", "it needs file. Type", "heard: Review a.py kindly."):
+        assert part in said
 
 
 def test_a_tool_that_nobody_vouches_for_is_asked_about_and_its_denial_is_told(world: World) -> None:

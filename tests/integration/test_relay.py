@@ -245,7 +245,8 @@ def test_a_worker_that_cannot_work_says_why_in_one_line(
 
 
 def test_serve_raises_what_keeps_the_pool_from_starting(stack: Stack) -> None:
-    program = "from ekiden.shared.relay.pool_process import serve\nserve('broken_app:app', {}, [], 'WARNING')"
+    begun = "serve('broken_app:app', {}, [], 'WARNING', lambda: print('ready'))"
+    program = f"from ekiden.shared.relay.pool_process import serve\n{begun}"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=stack.folder,
@@ -256,3 +257,4 @@ def test_serve_raises_what_keeps_the_pool_from_starting(stack: Stack) -> None:
         check=False,
     )
     assert "shared.errors.DefinitionError: x.yaml: line 3 is no YAML" in done.stderr
+    assert "ready" not in done.stdout

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
@@ -30,6 +31,8 @@ IDLE_S = 600.0
 """How long a server that nobody calls is kept."""
 _AGAIN_S = 0.25
 _LONGEST_PAUSE_S = 30.0
+_STEADY_S = 10.0
+"""A session that has held so long is opened anew at once; one that falls again and again waits longer each time."""
 _RESOURCE: TypeAdapter[Any] = TypeAdapter(types.ReadResourceResult | types.InputRequiredResult)
 
 T = TypeVar("T")
@@ -69,6 +72,7 @@ class Connection:
         self._running = 0
         self._used_at = 0.0
         self._pause_s = _AGAIN_S
+        self._held_from = math.inf
         self._events = entry.transport == "sse"
         """Whether the older way is tried next."""
         self.listing = Listing()
@@ -129,7 +133,12 @@ class Connection:
 
     async def prompt(self, name: str, args: Mapping[str, str]) -> types.GetPromptResult:
         """Have a prompt written. Raises what ``call`` does."""
-        return await self._do(name, lambda client: client.session.get_prompt(name, dict(args)))
+        params = types.GetPromptRequestParams(name=name, arguments=dict(args))
+        request = types.GetPromptRequest(params=params)
+        return await self._do(
+            name,
+            lambda client: client.session.send_request(request, types.GetPromptResult, self._entry.timeout_s),
+        )
 
     async def close(self) -> None:
         """End the session, and the server if it is a program of ours."""
@@ -174,12 +183,22 @@ class Connection:
 
     def _died(self, tool: str, client: Client) -> McpFailure:
         if self._client is client:
-            self._client = None  # at once: to leave a dead session takes up to two seconds
-            self._lost.set()
+            self._has_ended()
         return McpFailure(f"the MCP server {self.name!r} was lost while {tool!r} ran; what it did is unknown")
 
+    def _has_ended(self) -> None:
+        self._client = None  # at once: to leave a dead session takes up to two seconds
+        self._lost.set()
+
     async def _session(self, within_s: float) -> Client:
-        self._used_at = time.monotonic()
+        self._running += 1  # who waits for a session is no reason to end it
+        try:
+            return await self._opened(within_s)
+        finally:
+            self._running -= 1
+            self._used_at = time.monotonic()
+
+    async def _opened(self, within_s: float) -> Client:
         if self._owner is None or self._owner.done():
             self._owner = asyncio.create_task(self._own(), name=f"mcp {self.name}")
         ends = time.monotonic() + within_s
@@ -196,7 +215,7 @@ class Connection:
         """Keep a session, in this task alone: anyio refuses to leave it in another one than has entered it."""
         while True:
             self._lost = asyncio.Event()
-            words = LastWords()
+            words, self._held_from = LastWords(), math.inf
             try:
                 if await self._keep(words):
                     return
@@ -214,8 +233,10 @@ class Connection:
             finally:
                 self._client = None
                 self._changed.set()
-            if time.monotonic() - self._used_at > self._idle_s:
+            if self._is_idle():
                 return
+            if time.monotonic() - self._held_from > _STEADY_S:
+                self._pause_s = _AGAIN_S
             self._events = self._events != (self._entry.transport == "either")
             await asyncio.sleep(self._pause_s)
             self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
@@ -230,20 +251,25 @@ class Connection:
         entry = filled(self._entry, self._environ)
         dropped: dict[str, str] = {}
         async with asyncio.timeout(CONNECT_S) as limit:
-            way = transport_to(entry, self._starter, words, dropped, events=self._events)
+            way = transport_to(entry, self._starter, words, dropped, self._has_ended, events=self._events)
             async with _client(way) as client:
                 self.listing = await discovered(client, entry.expect, dropped)
                 limit.reschedule(None)
-                self._client, self.problem, self._pause_s = client, "", _AGAIN_S
+                self._client, self.problem, self._held_from = client, "", time.monotonic()
                 self.opened += 1
                 self._changed.set()
                 return await self._until_idle()
 
+    def _is_idle(self) -> bool:
+        """Tell whether nobody has called for long; one that was to be there from the start never is."""
+        is_unused = not self._running and time.monotonic() - self._used_at > self._idle_s
+        return is_unused and not self._entry.auto_start
+
     async def _until_idle(self) -> bool:
         while True:
-            left = self._used_at + self._idle_s - time.monotonic()
-            if left <= 0 and not self._running:
+            if self._is_idle():
                 return True
+            left = self._used_at + self._idle_s - time.monotonic()
             try:
                 await asyncio.wait_for(self._lost.wait(), max(left, 1.0))
                 return False

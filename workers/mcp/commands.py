@@ -17,6 +17,7 @@ from ekiden.shared.settings import load_settings
 from ekiden.shared.settings_files import global_file
 from ekiden.shared.terminal_text import note, say
 from ekiden.shared.trust_prompts import settle_trust
+from ekiden.workers.mcp.failures import McpFailure
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.listing import Listing
 from ekiden.workers.mcp.programs import Starter
@@ -72,7 +73,6 @@ def tested(server: str, *, as_json: bool, trust: bool) -> int:
 
 def called(server: str, tool: str, args: dict[str, Any], *, trust: bool) -> tuple[int, str]:
     """Call a tool; return the exit code and what to print."""
-    from ekiden.workers.mcp.connection import McpFailure
     from ekiden.workers.mcp.results import said_in
 
     entry = _entry(server, trust)

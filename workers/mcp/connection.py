@@ -13,20 +13,17 @@ from mcp import Client, MCPError
 from pydantic import TypeAdapter
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.foreign_code import said_by
 from ekiden.shared.mcp.entries import ServerEntry, filled
-from ekiden.shared.redaction import redact
 from ekiden.shared.version import VERSION
 from ekiden.workers.mcp.discovery import discovered
+from ekiden.workers.mcp.failures import CONNECT_S, McpFailure, NotReached, StateRefused, cause_of, innermost, shown
 from ekiden.workers.mcp.listing import Listing
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.stdio import LastWords
 from ekiden.workers.mcp.transports import transport_to
 
-__all__ = ["Connection", "McpFailure", "NotReached", "StateRefused"]
+__all__ = ["Connection"]
 
-CONNECT_S = 20.0
-"""How long a server may take until its tools are listed."""
 IDLE_S = 600.0
 """How long a server that nobody calls is kept."""
 _AGAIN_S = 0.25
@@ -39,18 +36,6 @@ T = TypeVar("T")
 Progress = Callable[[float, float | None, str | None], Any]
 
 log = structlog.get_logger(__name__)
-
-
-class McpFailure(Exception):
-    """A call that brought no result; the text is for the model."""
-
-
-class StateRefused(McpFailure):
-    """The server does not know what it has asked any more: nothing was carried out."""
-
-
-class NotReached(McpFailure):
-    """The server is not there: nothing was called."""
 
 
 class Connection:
@@ -155,7 +140,7 @@ class Connection:
             return await ask(client)
         except MCPError as error:
             if not is_anew and error.code == types.INVALID_PARAMS:
-                raise StateRefused(_shown(error.message)) from None
+                raise StateRefused(shown(error.message)) from None
             raise self._failure(error, what, client) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -165,7 +150,7 @@ class Connection:
             raise self._died(what, client) from None
         except Exception as error:
             raise McpFailure(
-                f"the MCP server {self.name!r} gave no proper result of {what!r}: {_cause(error)}"
+                f"the MCP server {self.name!r} gave no proper result of {what!r}: {cause_of(error)}"
             ) from None
         finally:
             self._running -= 1
@@ -179,7 +164,7 @@ class Connection:
             )
         if error.code == types.CONNECTION_CLOSED:
             return self._died(tool, client)
-        return McpFailure(f"the MCP server {self.name!r} refused {tool!r}: {_shown(error.message)} ({error.code})")
+        return McpFailure(f"the MCP server {self.name!r} refused {tool!r}: {shown(error.message)} ({error.code})")
 
     def _died(self, tool: str, client: Client) -> McpFailure:
         if self._client is client:
@@ -226,8 +211,8 @@ class Connection:
                     raise
                 self._fell("its session was lost")
             except (Exception, BaseExceptionGroup) as error:
-                first = _innermost(error)
-                self._fell(_cause(first, str(words)))
+                first = innermost(error)
+                self._fell(cause_of(first, str(words)))
                 if isinstance(first, ConfigurationError | FileNotFoundError | PermissionError):
                     return  # it is looked for anew when somebody asks for it again
             finally:
@@ -300,27 +285,3 @@ def _told(progress: Progress | None) -> Any:
         progress(done, total, message)
 
     return tell
-
-
-def _cause(error: BaseException, words: str = "") -> str:
-    """Say what went wrong, with what the server last said itself."""
-    error = _innermost(error)
-    if isinstance(error, FileNotFoundError) and error.filename:
-        text = f"there is no program {error.filename!r} here"
-    elif isinstance(error, TimeoutError):
-        text = f"it does not answer within {CONNECT_S:g} s"
-    elif isinstance(error, ConfigurationError):
-        text = str(error)
-    else:
-        text = f"{type(error).__name__}: {said_by(error)}"
-    return _shown(f"{text}; it said: {words}" if words else text)
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
-    return error
-
-
-def _shown(text: str) -> str:
-    return redact(text)[:600]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.shared.mcp.entries import ServerEntry
-from ekiden.workers.mcp.connection import Connection, McpFailure, NotReached
+from ekiden.workers.mcp.connection import Connection
+from ekiden.workers.mcp.failures import McpFailure, NotReached
 from ekiden.workers.mcp.programs import Starter
 from tests.unit.mcp.test_hub import children_of, double
 

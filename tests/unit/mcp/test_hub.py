@@ -15,7 +15,7 @@ import pytest
 
 from ekiden.shared.errors import ToolError
 from ekiden.shared.mcp.entries import ServerEntry, server_of
-from ekiden.workers.mcp.connection import McpFailure, NotReached
+from ekiden.workers.mcp.failures import McpFailure, NotReached
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.toolbox import McpTools

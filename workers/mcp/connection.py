@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import mcp_types as types
 import structlog
-from mcp import Client, MCPError
+from mcp import Client as McpClient
+from mcp import MCPError
 from pydantic import TypeAdapter
 
 from ekiden.shared.errors import ConfigurationError
@@ -50,7 +51,7 @@ class Connection:
         self._environ = environ
         self._starter = starter
         self._idle_s = idle_s
-        self._client: Client | None = None
+        self._client: McpClient | None = None
         self._owner: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._lost = asyncio.Event()
@@ -86,7 +87,7 @@ class Connection:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool. Raises ``McpFailure``, and ``NotReached`` where nothing was called."""
 
-        async def ask(client: Client) -> Any:
+        async def ask(client: McpClient) -> Any:
             return await client.session.call_tool(
                 tool,
                 dict(args),
@@ -104,7 +105,7 @@ class Connection:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Read a resource, as if a tool had returned it. Raises what ``call`` does."""
 
-        async def ask(client: Client) -> Any:
+        async def ask(client: McpClient) -> Any:
             params = types.ReadResourceRequestParams(
                 uri=uri, input_responses=dict(answers) if answers else None, request_state=state
             )
@@ -133,7 +134,7 @@ class Connection:
                 await self._owner
             self._owner = None
 
-    async def _do(self, what: str, ask: Callable[[Client], Awaitable[T]], *, is_anew: bool = True) -> T:
+    async def _do(self, what: str, ask: Callable[[McpClient], Awaitable[T]], *, is_anew: bool = True) -> T:
         client = await self._session(CONNECT_S)
         self._running += 1
         try:
@@ -156,7 +157,7 @@ class Connection:
             self._running -= 1
             self._used_at = time.monotonic()
 
-    def _failure(self, error: MCPError, tool: str, client: Client) -> McpFailure:
+    def _failure(self, error: MCPError, tool: str, client: McpClient) -> McpFailure:
         if error.code == types.REQUEST_TIMEOUT:
             return McpFailure(
                 f"{tool!r} of the MCP server {self.name!r} gave no result in {self._entry.timeout_s:g} s; "
@@ -166,7 +167,7 @@ class Connection:
             return self._died(tool, client)
         return McpFailure(f"the MCP server {self.name!r} refused {tool!r}: {shown(error.message)} ({error.code})")
 
-    def _died(self, tool: str, client: Client) -> McpFailure:
+    def _died(self, tool: str, client: McpClient) -> McpFailure:
         if self._client is client:
             self._has_ended()
         return McpFailure(f"the MCP server {self.name!r} was lost while {tool!r} ran; what it did is unknown")
@@ -175,7 +176,7 @@ class Connection:
         self._client = None  # at once: to leave a dead session takes up to two seconds
         self._lost.set()
 
-    async def _session(self, within_s: float) -> Client:
+    async def _session(self, within_s: float) -> McpClient:
         self._running += 1  # who waits for a session is no reason to end it
         try:
             return await self._opened(within_s)
@@ -183,7 +184,7 @@ class Connection:
             self._running -= 1
             self._used_at = time.monotonic()
 
-    async def _opened(self, within_s: float) -> Client:
+    async def _opened(self, within_s: float) -> McpClient:
         if self._owner is None or self._owner.done():
             self._owner = asyncio.create_task(self._own(), name=f"mcp {self.name}")
         ends = time.monotonic() + within_s
@@ -262,8 +263,8 @@ class Connection:
                 continue
 
 
-def _client(way: Any) -> Client:
-    return Client(
+def _client(way: Any) -> McpClient:
+    return McpClient(
         way,
         read_timeout_seconds=CONNECT_S / 2,
         client_info=types.Implementation(name="ekiden", version=VERSION),

@@ -101,7 +101,7 @@ def answer(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         info = {"name": "double", "version": "1.2"}
         version = params["protocolVersion"]
-        can = {"tools": {}, **({"resources": {}, "prompts": {}} if HOW.endswith("library") else {})}
+        can: dict[str, Any] = {"tools": {}, **({"resources": {}, "prompts": {}} if HOW.endswith("library") else {})}
         return {"result": {"protocolVersion": version, "capabilities": can, "serverInfo": info}}
     if method == "tools/list":
         kept = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if HOW in ("modern", "forgets") else {}

@@ -34,7 +34,12 @@ TOOLS: list[Any] = [
     tool("refund", destructiveHint=False),
 ]
 MODERN = "2026-07-28"
-BROKEN: list[Any] = [{"name": "no_schema"}, 7, {"name": "odd", "inputSchema": {"type": "object", "pattern": "("}}]
+BROKEN: list[Any] = [
+    {"name": "no_schema"},
+    {"name": "no_type", "inputSchema": {"$ref": "#"}},
+    7,
+    {"name": "odd", "inputSchema": {"type": "object", "pattern": "("}},
+]
 
 
 def main() -> None:

@@ -28,6 +28,8 @@ IDLE_S = 600.0
 _AGAIN_S = 0.25
 _LONGEST_PAUSE_S = 30.0
 _MOST_TOOLS = 1_000
+_LONGEST_NAME = 200
+"""Characters of what a server calls itself."""
 _LONGEST_DESCRIPTION = 4_000
 
 Progress = Callable[[float, float | None, str | None], Any]
@@ -244,7 +246,7 @@ class Connection:
             if cursor is None:
                 break
         can = client.server_capabilities
-        named = f"{info.name} {info.version}" if info else ""
+        named = f"{info.name} {info.version}"[:_LONGEST_NAME] if info else ""
         return Listing(
             tuple(map(_described, found[:_MOST_TOOLS])),
             dropped,

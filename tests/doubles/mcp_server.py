@@ -58,7 +58,12 @@ LIBRARY: dict[str, Any] = {
     },
 }
 MODERN = "2026-07-28"
-BROKEN: list[Any] = [{"name": "no_schema"}, 7, {"name": "odd", "inputSchema": {"type": "object", "pattern": "("}}]
+BROKEN: list[Any] = [
+    {"name": "no_schema"},
+    {"name": "no_type", "inputSchema": {"$ref": "#"}},
+    7,
+    {"name": "odd", "inputSchema": {"type": "object", "pattern": "("}},
+]
 
 
 def main() -> None:

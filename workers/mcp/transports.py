@@ -170,4 +170,8 @@ class _Sieve:
             first = error.errors(include_url=False, include_input=False)[0]
             self._dropped[str(name)[:100]] = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             return False
+        schema = tool.get("inputSchema")  # that of an older protocol must say its type, or the listing is refused
+        if isinstance(schema, Mapping) and schema.get("type") != "object":
+            self._dropped[str(name)[:100]] = "inputSchema.type: must be 'object'"
+            return False
         return True

@@ -177,7 +177,12 @@ async def test_one_bad_tool_hides_neither_its_server_nor_another(hub: Hub) -> No
     offered = await McpTools(hub, Remembered()).of(servers)
     assert {"mcp_broken_echo", "mcp_good_echo"} <= {tool.name for tool in offered.tools}
     told = "\n".join(offered.problems)
-    for part in ("'no_schema' of the MCP server 'broken' is left out", "'odd' of", "'away' is not there"):
+    for part in (
+        "'no_schema' of the MCP server 'broken' is left out",
+        "'no_type' of",
+        "'odd' of",
+        "'away' is not there",
+    ):
         assert part in told
 
 

@@ -29,7 +29,11 @@ _SHOWN = 10
 
 
 def settle_unfinished(
-    server: Attachment, running_commands: RunningCommands, choice: UnfinishedChoice | None, *, is_elsewhere: bool
+    server: Attachment,
+    running_commands: RunningCommands,
+    choice: UnfinishedChoice | None,
+    *,
+    is_elsewhere: bool = False,
 ) -> list[str]:
     """Return the jobs to resume, the oldest first. Pools must not run, nor others ``join``, before this is settled.
 

@@ -58,6 +58,10 @@ def checks(ekiden: Program, **env: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, {one["check"]: one for one in found["checks"]}
 
 
+MACHINES_OWN = {"models", "sandbox"}
+"""What the doctor may say of the machine that the tests run on: it has no key, or cannot confine commands well."""
+
+
 def test_the_doctor_finds_what_is_missing_and_is_content_when_it_is_there(ekiden: Program, redis_url: str) -> None:
     ekiden.run("submit", "anything")
     code, found = checks(ekiden)
@@ -75,7 +79,7 @@ def test_the_doctor_finds_what_is_missing_and_is_content_when_it_is_there(ekiden
     assert "Traceback" not in watching.output
     code, found = checks(ekiden)
     assert code == 0
-    assert {one["status"] for name, one in found.items() if name != "models"} == {"ok"}, found
+    assert {name for name, one in found.items() if one["status"] != "ok"} <= MACHINES_OWN, found
 
 
 def test_the_doctor_reports_a_server_and_a_collector_that_are_away(ekiden: Program) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.e2e.program import ANSWER_SCRIPT, SLOW_SCRIPT, Program, wait_until
 
+MACHINES_OWN = {"models", "sandbox"}
+"""What the doctor may say of the machine that the tests run on: it has no key, or cannot confine commands well."""
 TEMPTING = ["the tests of this project fail", "TypeError", "cart.py", "None"]
 """Words of the demo's prompt, replies, arguments and results."""
 
@@ -56,10 +58,6 @@ def checks(ekiden: Program, **env: str) -> tuple[int, dict[str, Any]]:
     found = json.loads(done.stdout)
     assert found["ok"] == (done.returncode == 0)
     return done.returncode, {one["check"]: one for one in found["checks"]}
-
-
-MACHINES_OWN = {"models", "sandbox"}
-"""What the doctor may say of the machine that the tests run on: it has no key, or cannot confine commands well."""
 
 
 def test_the_doctor_finds_what_is_missing_and_is_content_when_it_is_there(ekiden: Program, redis_url: str) -> None:

@@ -8,10 +8,9 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 
-import structlog
-
 from ekiden.shared.approvals import ApprovalView, approval_json
 from ekiden.shared.hooks import Hook
+from ekiden.shared.late_logger import LateLogger
 
 __all__ = ["CommandNotifier"]
 
@@ -20,7 +19,7 @@ TIMEOUT_S = 10.0
 MOST_WAITING = 1_000
 """Notifications that wait for the one before them; more are dropped, and logged."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 class CommandNotifier(Hook):

@@ -149,11 +149,19 @@ def _standing(view: JobView, waiting: list[ApprovalView]) -> types.CallToolResul
         return _ended(view)
     lines = [f"job {view.id} is {view.status} (agent {view.agent})"]
     if waiting:
-        lines += [f"It waits for a person:\n{told(waiting)}", *(f"`ekiden approvals show {one.id}`" for one in waiting)]
+        lines += [f"It waits for a person:\n{told(waiting)}", *map(_how, waiting)]
+        lines.append("Once somebody has, call job_result with the job's id for its answer.")
     else:
         lines.append("It goes on: call job_result with this id for its answer, job_cancel to stop it.")
     data = {"job": view.id, "status": view.status, "waits_for": [one.id for one in waiting]}
     return types.CallToolResult(content=[types.TextContent(text="\n".join(lines))], structured_content=data)
+
+
+def _how(view: ApprovalView) -> str:
+    """Say how somebody answers whose client cannot."""
+    if view.kind == "question":
+        return f"Answer with: ekiden approvals answer {view.id} TEXT"
+    return f"Decide with: ekiden approvals approve {view.id} (or deny)"
 
 
 def _failed(text: str) -> types.CallToolResult:

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-import structlog
-
 from ekiden.shared.approvals import Answer, ApprovalView
 from ekiden.shared.hooks import Hook
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.records import Decided
 from ekiden.shared.stores.base import JobStore
 
@@ -13,7 +12,7 @@ __all__ = ["decided_view", "decision_of", "expire_approvals"]
 
 UNANSWERED = "nobody answered in time"
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 def decision_of(view: ApprovalView, answer: Answer, *, is_claimed: bool) -> Decided:

@@ -150,6 +150,7 @@ def test_an_index_that_is_none_is_named_with_the_remedy_and_put_aside(backend: B
 async def read_all(stores: Stores) -> None:
     """Whatever is read of the indexes."""
     await stores.jobs.jobs()
+    await stores.jobs.waiting(None)
     await stores.jobs.overdue(0, at_ms=1)
     await stores.jobs.past_deadline(at_ms=1)
     await stores.jobs.tidy()

@@ -28,6 +28,7 @@ def tool(name: str, **hints: bool) -> dict[str, Any]:
 TOOLS: list[Any] = [
     tool("echo", readOnlyHint=True),
     tool("environment", readOnlyHint=True),
+    tool("demand"),
     tool("touch", destructiveHint=False),
     tool("fail", destructiveHint=False),
     tool("hang"),
@@ -94,7 +95,7 @@ def answer(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         info = {"name": "double", "version": "1.2"}
         version = params["protocolVersion"]
-        can = {"tools": {}, **({"resources": {}, "prompts": {}} if HOW.endswith("library") else {})}
+        can: dict[str, Any] = {"tools": {}, **({"resources": {}, "prompts": {}} if HOW.endswith("library") else {})}
         return {"result": {"protocolVersion": version, "capabilities": can, "serverInfo": info}}
     if method == "tools/list":
         kept = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if HOW in ("modern", "forgets") else {}
@@ -140,6 +141,8 @@ def called(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
             return said(args.get("text", ""))
         case "environment":
             return said(json.dumps(dict(os.environ)))
+        case "demand":
+            return demanded(args["text"])
         case "touch":
             return touched(Path(args["text"]))
         case "fail":
@@ -151,6 +154,17 @@ def called(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         case _:
             go_wrong(name)
             return said("alive")
+
+
+def demanded(method: str) -> dict[str, Any]:
+    """Ask the client for something in the middle of a call, as servers of the older protocol do; tell what it said."""
+    messages = [{"role": "user", "content": {"type": "text", "text": "hi"}}]
+    form = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+    params = {"sampling/createMessage": {"messages": messages, "maxTokens": 9}, "elicitation/create": form}
+    send({"jsonrpc": "2.0", "id": "d", "method": method, "params": params.get(method, {})})
+    while (reply := json.loads(sys.stdin.buffer.readline())).get("id") != "d":
+        pass
+    return said(json.dumps(reply.get("error") or reply["result"]))
 
 
 def touched(file: Path) -> dict[str, Any]:
@@ -165,6 +179,9 @@ def touched(file: Path) -> dict[str, Any]:
 def asked(params: Mapping[str, Any]) -> dict[str, Any]:
     """Ask before anything is done; go on with the answer."""
     order = params["arguments"]["text"]
+    if order == "sampling":
+        wanted = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 9}}
+        return {"result": {"resultType": "input_required", "inputRequests": {"q": wanted}, "requestState": order}}
     if (state := params.get("requestState")) is None:
         schema = {"type": "object", "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}
         form = {"mode": "form", "message": f"Refund order {order}?", "requestedSchema": schema}

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,16 +15,19 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, MCPError, types
+from mcp import Client, MCPError, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from ekiden.shared.embedded import attach
+from ekiden.shared.mcp.entries import filled, server_of
 from tests.e2e.program import Program, Running, program_in, wait_until
 
 DOUBLE = Path(__file__).parents[1] / "doubles" / "mcp_server.py"
 BIN = Path(sys.executable).parent
 TOKEN = "only-for-tests"
 KEYS = "k" * 32
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 SCRIPT = """
 agents:
   clerk:
@@ -41,8 +44,17 @@ agents:
     - {name: ask, call: [{tool: mcp_strange_echo, label: echo, args: {text: hello}}]}
   lost:
     - {name: end, say: "I work without"}
+  parrot:
+    - {name: end, say: "heard: ${user}"}
 """
-AGENTS = {"clerk": "[shop]", "timer": "[time]", "historian": "[git]", "doubter": "[strange]", "lost": "[nowhere, gone]"}
+AGENTS = {
+    "clerk": "[shop]",
+    "timer": "[time]",
+    "historian": "[git]",
+    "doubter": "[strange]",
+    "lost": "[nowhere, gone]",
+    "parrot": "[]",
+}
 
 
 @dataclass
@@ -86,6 +98,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "time": {"command": str(BIN / "mcp-server-time"), "trust": True},
             "git": {"command": str(BIN / "mcp-server-git"), "cwd": str(ekiden.folder), "trust": True},
             "strange": {"command": sys.executable, "args": [str(DOUBLE)]},
+            "notes": {"command": sys.executable, "args": [str(DOUBLE), "library"]},
             "gone": {"command": "/nonexistent/server"},
         }
         settings = Path(ekiden.env["HOME"]) / ".gemini" / "settings.json"
@@ -131,6 +144,13 @@ def test_a_servers_question_is_answered_from_elsewhere_after_worker_and_server_w
     assert answered.returncode == 0, answered.stderr
     world.start_worker()
     assert "accept True for 7" in world.ekiden.run("job", "follow", job).stdout
+
+
+def test_a_prompt_of_a_server_is_a_command_in_a_chat(world: World) -> None:
+    typed = "/help\n/mcp:notes:review\n/mcp:notes:review a.py\nexit\n"
+    said = world.ekiden.run("chat", "parrot", stdin=typed).stdout
+    for part in ("/mcp:notes:review FILE [TONE]", "it needs file. Type", "heard: Review a.py kindly."):
+        assert part in said
 
 
 def test_a_tool_that_nobody_vouches_for_is_asked_about_and_its_denial_is_told(world: World) -> None:
@@ -200,6 +220,69 @@ def test_a_long_job_is_answered_with_its_id_and_the_same_request_is_one_job(worl
     serving.interrupt()
 
 
+def written_for_others() -> list[Any]:
+    """Return the servers of the configurations that ``docs/mcp.md`` gives to users of other programs."""
+    page = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text("utf-8").partition("## Your agents as a server")[2]
+    blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    assert len(blocks) == 2
+    return [
+        pytest.param(entry, id=f"{name}-{number}")
+        for number, one in enumerate(blocks)
+        for name, entry in one["mcpServers"].items()
+    ]
+
+
+@pytest.mark.parametrize("written", written_for_others())
+def test_the_configurations_of_other_programs_work_as_they_are_documented(world: World, written: Any) -> None:
+    ours = {"EKIDEN_REDIS_URL": world.ekiden.env["EKIDEN_REDIS_URL"], "EKIDEN_MCP_TOKEN": TOKEN}
+    entry = filled(server_of("ekiden", written), ours)
+
+    async def asked_by(one: Client) -> None:
+        done = await one.session.call_tool("parrot", {"objective": "hello"}, 60)
+        assert isinstance(done, types.CallToolResult)
+        assert text_of(done) == "heard: hello"
+
+    async def over_stdio() -> None:
+        env = {**world.ekiden.env, **entry.env, "PATH": f"{BIN}:{world.ekiden.env['PATH']}"}
+        program = StdioServerParameters(
+            command=entry.command or "", args=list(entry.args), env=env, cwd=world.ekiden.folder
+        )
+        async with Client(stdio_client(program), mode="legacy", cache=None) as one:
+            await asked_by(one)
+
+    async def over_http(url: str) -> None:
+        async with client(url, entry.headers) as one:
+            await asked_by(one)
+
+    if entry.transport == "stdio":
+        asyncio.run(over_stdio())
+    else:
+        assert entry.address.endswith("/mcp")
+        serving, url = replica(world)
+        asyncio.run(over_http(url))
+        serving.interrupt()
+
+
+def test_an_older_client_is_told_what_a_job_waits_for_and_how_it_is_answered(world: World) -> None:
+    serving, url = replica(world)
+
+    async def ask() -> None:
+        async with client(url, mode="legacy") as one:
+            told = await one.session.call_tool("clerk", {"objective": "11"}, 60)
+            assert isinstance(told, types.CallToolResult)
+            assert "Refund order 11?" in text_of(told)
+            [asked] = told.structured_content["waits_for"]
+            assert f"ekiden approvals answer {asked} TEXT" in text_of(told)
+            assert "job_result" in text_of(told)
+            await asyncio.to_thread(world.ekiden.run, "approvals", "answer", asked, "yes")
+            done = await one.session.call_tool("job_result", {"job": told.structured_content["job"]}, 60)
+            assert isinstance(done, types.CallToolResult)
+            assert "accept True for 11" in text_of(done)
+
+    asyncio.run(ask())
+    serving.interrupt()
+
+
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not there")
 def test_servers_of_npm_are_listed_and_called(world: World, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("npm")
@@ -234,11 +317,12 @@ def replica(world: World, *options: str) -> tuple[Running, str]:
 
 
 @asynccontextmanager
-async def client(url: str) -> AsyncIterator[Client]:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+async def client(url: str, headers: Mapping[str, str] = BEARER, mode: Any = "auto") -> AsyncIterator[Client]:
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(60)) as http,
-        Client(streamable_http_client(url, http_client=http), elicitation_callback=_never, cache=None) as one,
+        httpx2.AsyncClient(headers=dict(headers), timeout=httpx2.Timeout(60)) as http,
+        Client(
+            streamable_http_client(url, http_client=http), mode=mode, elicitation_callback=_never, cache=None
+        ) as one,
     ):
         yield one
 

@@ -29,7 +29,8 @@ def question_of(server: str, result: types.InputRequiredResult) -> ToolQuestion:
             lines += _fields(params.requested_schema)
         else:
             raise ToolError(
-                f"not finished: the server asks for {getattr(request, 'method', 'something')!r}, not for an answer"
+                f"not finished: the server asks for {getattr(request, 'method', 'something')!r}, which no agent gives: "
+                "it gets answers of people only"
             )
     if not forms:
         raise ToolError("not finished: the server wants to be called again, and does not say with what")

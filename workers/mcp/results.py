@@ -11,7 +11,7 @@ import mcp_types as types
 from ekiden.shared.errors import ToolError
 from ekiden.workers.tools.base import ToolOutput
 
-__all__ = ["Keep", "is_question", "output_of", "said_in"]
+__all__ = ["Keep", "is_question", "output_of", "prompt_text", "said_in"]
 
 _MOST_DATA = 200_000
 """Characters of a structured result, written as JSON."""
@@ -47,6 +47,12 @@ def said_in(result: types.CallToolResult | types.InputRequiredResult) -> str:
         raise ToolError(f"the server asks: {'; '.join(filter(None, questions))}. Only a job can answer it")
     output = output_of(result, lambda name, data, kind: f"[{name}, {kind}, {len(data):,} bytes]")
     return output.text or json.dumps(output.data, ensure_ascii=False)
+
+
+def prompt_text(result: types.GetPromptResult) -> str:
+    """Return what a prompt says, as one text to send."""
+    said = types.CallToolResult(content=[message.content for message in result.messages])
+    return "\n\n".join(_texts_of(said, lambda name, data, kind: f"[{name}, {kind}, which cannot be sent]"))
 
 
 def _texts_of(result: types.CallToolResult, keep: Keep) -> Iterator[str]:

@@ -99,7 +99,7 @@ class Checker:
 
     Attributes:
         agents: The definitions that count, by name.
-        servers: The names of the MCP servers that are configured.
+        servers: The names of the MCP servers that are configured here; None: whoever asks does not judge them.
         models: Names, or patterns of names, that the settings give to models.
         default_model: The model of agents that name none.
         tools: The tools that there are.
@@ -108,13 +108,13 @@ class Checker:
     def __init__(
         self,
         agents: Mapping[str, AgentDefinition],
-        servers: Iterable[str] = (),
+        servers: Iterable[str] | None = None,
         models: Iterable[str] = (),
         default_model: str = "",
         tools: KnownTools | None = None,
     ) -> None:
         self.agents = agents
-        self.servers = frozenset(servers)
+        self.servers = None if servers is None else frozenset(servers)
         self.models = frozenset(models)
         self.default_model = default_model
         self.tools = tools or KnownTools()
@@ -168,7 +168,11 @@ class Checker:
         for server in servers_used(agent):
             if isinstance(wrong := own.get(server), ConfigurationError):
                 yield Finding("error", str(wrong), line)
-            elif server not in self.servers and server not in own:
+            elif server in own or self.servers is None:
+                continue
+            elif problem := self.tools.servers.get(server):
+                yield Finding("warning", f"MCP server {server!r} is there and does not work: {problem}", line)
+            elif server not in self.servers and server not in self.tools.servers:
                 text = f"MCP server not configured: {server}. Add it to 'mcpServers' in {global_file()}"
                 yield Finding("error", text, line)
 

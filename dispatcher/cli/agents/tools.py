@@ -1,8 +1,8 @@
-"""Which tools there are, for those who write agent files: what workers that run have, else what workers here would."""
+"""Which tools and MCP servers there are, for who writes agent files: those of running workers, else of workers here."""
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from ekiden.dispatcher.cli.connection import server_address
@@ -29,6 +29,8 @@ class KnownTools:
     """Whether workers that run have told so."""
     problems: tuple[str, ...] = ()
     """What those workers were to load and could not."""
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """The MCP servers that those workers know: empty where one of them has met nothing wrong, else what it has met."""
 
     @property
     def whose(self) -> str:
@@ -61,7 +63,11 @@ def tools_of(pools: Iterable[PoolView]) -> KnownTools:
     workers = [pool for pool in pools if pool.kind == "worker"]
     names = frozenset(tool.name for pool in workers for tool in pool.tools)
     problems = dict.fromkeys(problem for pool in workers for problem in pool.problems)
-    return KnownTools(names, is_announced=True, problems=tuple(problems))
+    servers: dict[str, str] = {}
+    for pool in workers:
+        for name, problem in pool.servers.items():
+            servers[name] = problem and servers.get(name, problem)
+    return KnownTools(names, is_announced=True, problems=tuple(problems), servers=servers)
 
 
 def _pools() -> list[PoolView]:

@@ -36,6 +36,7 @@ __all__ = [
     "examine_server",
     "own_files",
     "queues_served",
+    "servers_there",
     "stuck_tools",
     "versions",
 ]
@@ -86,6 +87,7 @@ async def _examine(stores: Stores) -> list[Finding]:
         *dead_letters(await stores.dead_letters.look()),
         *loaded_there(pools),
         *sandboxes_there(pools),
+        *servers_there(pools),
         versions(pools),
     ]
 
@@ -175,6 +177,18 @@ def stuck_tools(pools: Sequence[PoolView]) -> list[Finding]:
     return [
         warning("tools", f"{count} calls never returned in {pool}", f"restart it; it begins none beyond {MOST_STUCK}")
         for pool, count in worst.items()
+    ]
+
+
+def servers_there(pools: Sequence[PoolView]) -> list[Finding]:
+    """Judge whether the MCP servers that workers know work there."""
+    return [
+        warning(
+            "MCP servers of the pools", f"{name} at {pool.id}: {problem}", f"ekiden mcp test {name}, on that machine"
+        )
+        for pool in pools
+        for name, problem in sorted(pool.servers.items())
+        if problem
     ]
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
 from ekiden.dispatcher.cli.running.agent_choice import choose_instead
 from ekiden.dispatcher.cli.running.preapproval import NOTHING_APPROVED, Preapproval
 from ekiden.dispatcher.cli.running.questions import LeftWaiting
+from ekiden.dispatcher.cli.running.server_prompts import PromptCommand, Prompts, prompts_here
 from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_job
 from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, interruptible, is_on_terminal
@@ -25,6 +27,7 @@ from ekiden.shared.errors import NotConfirmed, UserError
 from ekiden.shared.grace_periods import JOB_S
 from ekiden.shared.ids import session_of
 from ekiden.shared.once import Once
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.records import Ended, Entry, Routed
 
 __all__ = ["Chat", "run_repl"]
@@ -34,7 +37,8 @@ context         show what was said
 clear           begin a new session
 @NAME text      NAME takes this one message; @auto text: it is routed
 /agent NAME     talk to this agent; without NAME to whom the session's policy says
-/help           show this
+/mcp:S:P ARGS   send the prompt P of the MCP server S, with its arguments
+/help           show this, and the prompts that there are
 Alt-Enter, or a backslash at the end of a line, begins another line; Ctrl-C stops an answer."""
 T = TypeVar("T")
 
@@ -86,8 +90,12 @@ class _Repl:
             words = text.split()
             if text.strip() in ("exit", "quit", "/exit", "/quit"):
                 break
-            if words and not self._is_command(words):
+            if words and (command := PromptCommand.of(text)):
+                self._send_prompt(command)
+            elif words and not self._is_command(words):
                 self._answer(text)
+        if (prompts := self.__dict__.get("_prompts")) is not None:
+            prompts.close()
         return 0 if self._out.is_terminal else self._code
 
     async def _open(self) -> None:
@@ -109,6 +117,7 @@ class _Repl:
                 self._note("a new session begins")
             case ["help"] if words[0] == "/help":
                 self._out.line(_HELP)
+                self._run(self._list_prompts())
             case ["agent", *names] if words[0] == "/agent" and len(names) < 2:
                 self._run(self._turn_to(names[0] if names else None))
             case _ if words[0].startswith("/") and "/" not in words[0][1:]:
@@ -116,6 +125,26 @@ class _Repl:
             case _:
                 return False
         return True
+
+    async def _list_prompts(self) -> None:
+        for line in await self._prompts.lines(self._project) if self._prompts else ():
+            self._out.line(line)
+
+    def _send_prompt(self, command: PromptCommand) -> None:
+        """Send what a server writes, and show it: it is said in the user's name."""
+        if self._prompts is None:
+            self._note("no worker is installed here, which would speak to MCP servers")
+        elif text := self._run(self._prompts.text(self._project, *command)):
+            self._out.line(text)
+            self._answer(text)
+
+    @cached_property
+    def _prompts(self) -> Prompts | None:
+        return prompts_here()
+
+    @property
+    def _project(self) -> Path:
+        return project_of(self._chat.cwd or Path.cwd())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Do something on the loop; what the user can mend ends nothing."""

@@ -53,6 +53,10 @@ def show_status(out: Output, found: StatusSnapshot) -> None:
         )
     else:
         out.line("No pool runs: start `ekiden dispatcher` and `ekiden worker`, or `ekiden up`", "yellow")
+    for pool in found.pools:
+        for server, problem in sorted(pool.servers.items()):
+            if problem:
+                out.line(f"MCP server {server!r} does not work at {pool.id}: {problem}", "yellow")
     if found.queues:
         out.line()
         out.table(["QUEUE", "WAITING", "POOLS", ""], [_queue(queue) for queue in found.queues])

@@ -30,6 +30,7 @@ from ekiden.shared.records import (
     StateChanged,
     Summarised,
     ToolFinished,
+    ToolPaused,
     ToolStarted,
     Unrouted,
 )
@@ -46,6 +47,7 @@ ONE_OF_EACH: list[Record] = [
     Refused(leg=1, call_id="c", name="t", code="X", message="no"),
     Delegated(leg=1, call_id="c", child="abcdefghijklmnop.1.1", agent="scout", objective="look"),
     ApprovalAsked(leg=1, id="j:1", call_id="c", tool="t", digest="d", agent="a", definition="f", timeout_s=60),
+    ToolPaused(leg=1, call_id="c", name="t", state="s"),
     Decided(leg=1, id="j:1", call_id="c", tool="t", digest="d", status="approved", by="ada"),
     Nudged(leg=1, text="call it"),
     StateChanged(leg=1, changes={"gone": None, "x": [1, {"y": None}]}, by="set_state"),

@@ -1,6 +1,7 @@
 """Checks of agent files, and the doctor, know the tools that workers have announced."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.discovery import AgentFile
 from ekiden.dispatcher.cli.agents.tools import KnownTools, known_tools, tools_of
 from ekiden.dispatcher.cli.doctor.plugs import allowed_here, loaded_there
+from ekiden.dispatcher.cli.doctor.server_checks import servers_there
 from ekiden.shared.definitions.loader import load_file
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.settings import load_settings
@@ -31,12 +33,12 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
-def findings(tmp_path: Path, tools: str, known: KnownTools) -> list[str]:
+def findings(tmp_path: Path, tools: str, known: KnownTools, servers: Sequence[str] | None = None) -> list[str]:
     path = tmp_path / "mine.md"
     path.write_text(f"---\nname: mine\ndescription: x\ntools: {tools}\n---\nDo it.\n", "utf-8")
     definition, problems = load_file(path, "project")
     file = AgentFile("mine", path, "project", definition, tuple(problems))
-    found = Checker({}, tools=known).report(file)
+    found = Checker({}, servers, tools=known).report(file)
     return [finding.message for check in found.checks for finding in check.findings]
 
 
@@ -48,6 +50,31 @@ def test_a_tool_that_a_worker_has_announced_is_there_and_one_that_none_has_is_no
     assert said.endswith("Did you mean 'count_words'?")
     (said,) = findings(tmp_path, "[bash]", known)
     assert "no worker that runs has the tool 'bash': the agent waits" in said, "these workers have no workspace"
+
+
+def test_a_server_that_some_worker_knows_is_none_to_complain_about_and_one_that_fails_everywhere_is_told(
+    tmp_path: Path,
+) -> None:
+    pools = [
+        PoolView("vm.1", "worker", (), servers={"time": "", "crm": "there is no program 'crm' here", "own": "refused"}),
+        PoolView("vm.2", "worker", (), servers={"own": ""}),
+    ]
+
+    def said(tools: str, servers: Sequence[str] | None = ()) -> list[str]:
+        return findings(tmp_path, tools, tools_of(pools), servers)
+
+    assert said("[mcp.time.now, mcp.own.*]") == []
+    assert said("[mcp.crm.list]") == ["MCP server 'crm' is there and does not work: there is no program 'crm' here"]
+    assert said("[mcp.linear.list]")[0].startswith("MCP server not configured: linear")
+    assert said("[mcp.linear.list]", ["linear"]) == []
+    assert said("[mcp.linear.list]", None) == [], "who publishes need not know what workers will have"
+
+
+def test_the_doctor_tells_which_servers_fail_where() -> None:
+    pools = [PoolView("vm.1", "worker", (), servers={"time": "", "crm": "it does not answer within 20 s"})]
+    assert [(one.status, one.text) for one in servers_there(pools)] == [
+        ("warning", "crm at vm.1: it does not answer within 20 s")
+    ]
 
 
 def test_to_forbid_what_another_worker_may_have_is_no_mistake(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ EXAMPLES = [
         0,
         [
             "Agent created: .gemini/agents/debug-analyzer.md",
-            "MCP server 'github' is not configured",
+            "MCP server not configured: github",
             "ekiden agents edit debug-analyzer",
             'ekiden agents run debug-analyzer -p "',
         ],
@@ -79,18 +79,18 @@ EXAMPLES = [
     # 3.2.5 validate
     (
         "agents validate debug-analyzer",
-        0,
+        1,
         [
             "Front matter valid",
             "Required fields present",
             "Model 'gemini-2.5-pro' known",
             "Tools [read_file, grep, bash] available",
-            "MCP server 'github' is not configured",
+            "MCP server not configured: github",
             "System prompt not empty",
             "Validation: 7/8 passed",
         ],
     ),
-    ("agents validate --all", 0, ["debug-analyzer", "0 error(s), 1 warning(s)"]),
+    ("agents validate --all", 1, ["debug-analyzer", "1 error(s), 0 warning(s)"]),
     # 4.2.1 create --extended: the file itself holds all that
     ("agents create debug-flow --extended", 2, ["No such option: --extended"]),
     # 4.2.2 graph: comes later
@@ -145,7 +145,7 @@ def test_the_sources_own_settings_are_read_comment_and_all(project: Path) -> Non
     settings = load_settings()
     assert (settings.tracing_enabled, settings.tracing_backend) == (True, "console")
     assert said_by(CREATE)[0] == 0
-    assert "is not configured" not in said_by("agents validate debug-analyzer")[1]
+    assert "not configured" not in said_by("agents validate debug-analyzer")[1]
     rows = {row["key"]: row["origin"] for row in json.loads(said_by("config list --json")[1])}
     assert rows["agents.tracing.backend"] == str(path)
     assert not project_file().exists()

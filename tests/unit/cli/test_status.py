@@ -68,6 +68,14 @@ def test_a_pool_shows_what_confines_its_commands(told: str, shown: str) -> None:
     assert json.loads(status_json(one))["pools"][0]["sandbox"] == told
 
 
+def test_a_server_that_does_not_work_is_told_with_its_pool() -> None:
+    text = io.StringIO()
+    servers = {"time": "", "crm": "it does not answer within 20 s"}
+    show_status(Output(text), StatusSnapshot([dataclasses.replace(POOL, servers=servers)], [], DeadLetters(0, None)))
+    assert "MCP server 'crm' does not work at vm.1: it does not answer within 20 s" in text.getvalue()
+    assert "'time'" not in text.getvalue()
+
+
 def test_a_pool_shows_its_lag_and_that_it_leaves_messages_to_others() -> None:
     def shown(**extra: str) -> str:
         text = io.StringIO()

@@ -31,7 +31,7 @@ def test_every_spelling_of_a_confirmation_says_the_same(fields: dict[str, Any]) 
     assert confirmation is not None
     assert reading.notes == []
     assert confirmation.requires("bash")
-    assert confirmation.requires("edit_file"), "which is what write_file means here"
+    assert confirmation.requires("write_file")
     assert not confirmation.requires("read_file")
     assert (confirmation.timeout, confirmation.text("bash", {"a": 1})) == (30, 'bash: {"a": 1}')
     assert reading.definition.rules.permits("bash")

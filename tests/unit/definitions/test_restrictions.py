@@ -106,8 +106,8 @@ def test_permissions_take_away_in_every_form(key: str, permission: Any, tools: l
         ({"permission": "ask"}, ALL),
         ({"permission": {"bash": "ask"}}, ["bash"]),
         ({"permission": {"bash": {"*": "allow", "rm *": "ask"}}}, ["bash"]),
-        ({"permission": {"bash|edit": "ask"}}, ["bash", "edit_file"]),
-        ({"permission": {"read": "ask", "grep": {"*": "ask"}}}, ["grep", "read_file"]),
+        ({"permission": {"bash|edit": "ask"}}, ["bash", *sorted(CHANGES)]),
+        ({"permission": {"read": "ask", "grep": {"*": "ask"}}}, ["grep", *sorted(READS)]),
         ({"permission": {"*": "ask", "edit": "allow"}}, [tool for tool in ALL if tool != "edit_file"]),
         ({"permission": {"*": "deny", "bash": "ask"}}, ["bash"]),
         ({"permission": {"external_directory": "ask"}}, ["bash"]),
@@ -115,7 +115,7 @@ def test_permissions_take_away_in_every_form(key: str, permission: Any, tools: l
         ({"permissionMode": "ask"}, [tool for tool in ALL if tool not in SAFE]),
         ({"bash": "ask"}, ["bash"]),
         ({"canWrite": "ask"}, [tool for tool in ALL if tool not in SAFE]),
-        ({"permission": {"bash": "deny", "edit": "ask"}}, ["edit_file"]),
+        ({"permission": {"bash": "deny", "edit": "ask"}}, sorted(CHANGES)),
     ],
 )
 def test_what_its_author_wants_to_be_asked_about_is_asked_about_and_nothing_more_is_allowed(

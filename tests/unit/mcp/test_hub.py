@@ -118,6 +118,21 @@ async def test_a_cancelled_call_leaves_the_session_usable(hub: Hub) -> None:
     assert await echo(hub, entry) == "你好"
 
 
+@pytest.mark.parametrize(
+    ("method", "reply"),
+    [
+        ("sampling/createMessage", "Sampling not supported"),
+        ("roots/list", "List roots not supported"),
+        ("elicitation/create", '"action": "cancel"'),
+    ],
+)
+async def test_what_a_server_wants_in_the_middle_of_a_call_is_refused_and_the_call_goes_on(
+    hub: Hub, method: str, reply: str
+) -> None:
+    result = await hub.call("double", double(), "demand", {"text": method})
+    assert reply in result.content[0].text
+
+
 @pytest.mark.parametrize("how", ["garbled", "odd"])
 async def test_what_is_no_message_is_passed_over(hub: Hub, how: str) -> None:
     result = await hub.call("double", double(how), "odd_bytes", {})

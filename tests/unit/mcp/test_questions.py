@@ -33,11 +33,11 @@ def hub() -> Iterator[Hub]:
     hub.close()
 
 
-async def refund(hub: Hub, folder: Path, answered: Answered | None = None, *how: str) -> ToolOutput:
+async def refund(hub: Hub, folder: Path, answered: Answered | None = None, *how: str, order: str = "7") -> ToolOutput:
     entry = server_of("shop", {"command": sys.executable, "args": [str(DOUBLE), *(how or ("modern",))]})
     tools: dict[str, Tool] = {tool.name: tool for tool in (await McpTools(hub, Remembered()).of({"shop": entry})).tools}
     context = ToolContext("j", 1, "a", "c", folder, folder, answered=answered)
-    output: Any = await tools["mcp_shop_refund"].function({"text": "7"}, context)  # type: ignore[misc]
+    output: Any = await tools["mcp_shop_refund"].function({"text": order}, context)  # type: ignore[misc]
     assert isinstance(output, ToolOutput)
     return output
 
@@ -72,6 +72,11 @@ async def test_a_server_that_has_forgotten_its_question_asks_anew_once(hub: Hub,
     with pytest.raises(ToolQuestion):
         await refund(hub, tmp_path, Answered(asked.state, "answered", "yes"), *how)
     assert (await refund(hub, tmp_path, Answered(asked.state, "answered", "yes"), *how)).text == "accept True for 7"
+
+
+async def test_a_server_that_wants_a_models_answer_gets_none(hub: Hub, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="asks for 'sampling/createMessage', which no agent gives"):
+        await refund(hub, tmp_path, order="sampling")
 
 
 def form(**properties: Any) -> types.InputRequiredResult:

@@ -68,7 +68,7 @@ def test_a_gigabyte_of_output_is_neither_kept_in_memory_nor_on_disk(make_shop: C
     said = make_shop("off").run("echo first; head -c 1000000000 /dev/zero; echo; echo last")
     assert said.startswith("first\n\0\0")
     assert said.endswith("\0\nlast\nexit code: 0")
-    assert len(said) < 31_000
+    assert len(said) < 1_100_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kilobytes"
 
 

@@ -32,6 +32,7 @@ VALUES: dict[str, Any] = {
     "model_aliases": {"fast": "x"},
     "prices": {"gemini": [1, 2]},
     "redact": ["x+"],
+    "mcp_keys": ["k" * 32],
     "tracing_events": ["llm"],
     "tracing_backend": "console",
     "tracing_enabled": False,

@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.e2e.program import ANSWER_SCRIPT, SLOW_SCRIPT, Program, wait_until
 
+MACHINES_OWN = {"models", "sandbox"}
+"""What the doctor may say of the machine that the tests run on: it has no key, or cannot confine commands well."""
 TEMPTING = ["the tests of this project fail", "TypeError", "cart.py", "None"]
 """Words of the demo's prompt, replies, arguments and results."""
 
@@ -75,7 +77,7 @@ def test_the_doctor_finds_what_is_missing_and_is_content_when_it_is_there(ekiden
     assert "Traceback" not in watching.output
     code, found = checks(ekiden)
     assert code == 0
-    assert {one["status"] for name, one in found.items() if name != "models"} == {"ok"}, found
+    assert {name for name, one in found.items() if one["status"] != "ok"} <= MACHINES_OWN, found
 
 
 def test_the_doctor_reports_a_server_and_a_collector_that_are_away(ekiden: Program) -> None:

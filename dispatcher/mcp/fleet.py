@@ -24,6 +24,7 @@ from ekiden.shared.stores.views import JobView
 
 __all__ = ["REQUEST_ID", "Fleet", "Result"]
 
+NOBODY_SERVES = "No worker runs: jobs wait until one is started (`ekiden up`, `ekiden worker`)"
 REQUEST_ID = "ekiden/requestId"
 """The field of ``_meta`` that makes a call that is sent twice one job."""
 LOOK_S = 1.0
@@ -99,7 +100,12 @@ class Fleet:
             return await self._awaited(job, progress, may_ask=may_ask)
         if name == "job_cancel":
             await self._client.cancel(job)
-        return _standing(await self._client.job(job), await self._client.approvals(job=job))
+        return await self._standing(await self._client.job(job), await self._client.approvals(job=job))
+
+    async def _standing(self, view: JobView, waiting: list[ApprovalView]) -> types.CallToolResult:
+        """Return how a job stands, and what its caller can do; where nobody serves it, that."""
+        serves = view.is_over or any(pool.kind == "worker" for pool in await self._client.pools())
+        return _standing(view, waiting, "" if serves else NOBODY_SERVES)
 
     async def _answer(self, job: str, asked: Mapping[str, str], answers: Mapping[str, Any]) -> None:
         """Pass on what the client's user said; what was answered elsewhere meanwhile is answered.
@@ -130,7 +136,7 @@ class Fleet:
                     return types.InputRequiredResult(input_requests=forms, request_state=json.dumps(state))
                 view = await self._client.job(job)
                 if waiting or left <= 0:
-                    return _standing(view, waiting)
+                    return await self._standing(view, waiting)
                 await progress(self._within_s - left, f"{view.agent}: {view.status}")
         finally:
             ending.cancel()
@@ -143,8 +149,7 @@ def _ended(view: JobView) -> types.CallToolResult:
     )
 
 
-def _standing(view: JobView, waiting: list[ApprovalView]) -> types.CallToolResult:
-    """Return how a job stands that has not ended, and what its caller can do."""
+def _standing(view: JobView, waiting: list[ApprovalView], problem: str) -> types.CallToolResult:
     if view.is_over:
         return _ended(view)
     lines = [f"job {view.id} is {view.status} (agent {view.agent})"]
@@ -152,7 +157,7 @@ def _standing(view: JobView, waiting: list[ApprovalView]) -> types.CallToolResul
         lines += [f"It waits for a person:\n{told(waiting)}", *map(_how, waiting)]
         lines.append("Once somebody has, call job_result with the job's id for its answer.")
     else:
-        lines.append("It goes on: call job_result with this id for its answer, job_cancel to stop it.")
+        lines.append(f"{problem or 'It goes on'}. Call job_result with this id for its answer, job_cancel to stop it.")
     data = {"job": view.id, "status": view.status, "waits_for": [one.id for one in waiting]}
     return types.CallToolResult(content=[types.TextContent(text="\n".join(lines))], structured_content=data)
 

@@ -74,7 +74,7 @@ async def _serve(
     redis: str | None,
     data_dir: Path | None,
 ) -> None:
-    from ekiden.dispatcher.mcp.fleet import Fleet
+    from ekiden.dispatcher.mcp.fleet import NOBODY_SERVES, Fleet
     from ekiden.dispatcher.mcp.server import serve_at, serve_stdio
 
     def ready(at: int) -> None:
@@ -82,6 +82,8 @@ async def _serve(
 
     keys = [key.get_secret_value().encode() for key in settings.mcp_keys]
     async with connected(redis, data_dir) as client:
+        if not any(pool.kind == "worker" for pool in await client.pools()):
+            note(f"ekiden: {NOBODY_SERVES}")
         fleet = Fleet(client, answer_within_s=answer_within_s, user=user)
         if host:
             await serve_at(fleet, host, port, keys, _token_of(settings), hosts, ready)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from mcp import types
 
 from ekiden.dispatcher.mcp import fleet
 from ekiden.dispatcher.mcp.agent_tools import agent_tools, prompt_of
-from ekiden.dispatcher.mcp.fleet import Fleet
+from ekiden.dispatcher.mcp.fleet import NOBODY_SERVES, Fleet
 from ekiden.dispatcher.mcp.questions import answer_of, form_of
 from ekiden.shared.approvals import Answer, ApprovalView, digest_of
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import definition_from
+from ekiden.shared.stores.views import PoolView
 
 CALL = ApprovalView(
     "s.1:1",
@@ -159,3 +161,23 @@ def test_a_job_is_named_in_full_so_that_nobody_meets_anothers(tool: str, job: st
     assert isinstance(result, types.CallToolResult)
     assert result.is_error
     assert "in full" in str(result.content)
+
+
+@pytest.mark.parametrize(("pools", "told"), [([], NOBODY_SERVES), ([PoolView("p", "worker", ())], "It goes on")])
+def test_a_job_that_nobody_serves_does_not_go_on_by_itself(pools: list[PoolView], told: str) -> None:
+    job = "a" * 16 + ".1"
+
+    class Queued(Waiting):
+        async def approvals(self, *, job: str) -> list[ApprovalView]:
+            return []
+
+        async def job(self, _: str) -> Any:
+            return SimpleNamespace(id=job, status="queued", agent="solo", is_over=False)
+
+        async def pools(self) -> list[PoolView]:
+            return pools
+
+    served = Fleet(Queued(CALL), answer_within_s=0, user="ann")  # type: ignore[arg-type] # as much of one as is needed
+    result = asyncio.run(served.call("job_status", {"job": job}, nothing))
+    assert isinstance(result, types.CallToolResult)
+    assert told in str(result.content)

@@ -2,7 +2,7 @@
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -42,6 +42,19 @@ class Approvals(ABC):
         if job is None:
             raise InvalidRequest("which job's approvals? Those that are decided are listed by job")
         return await self._stores.jobs.asked(await self._with_all_below(job))
+
+    async def only_waits(self, job: str) -> bool:
+        """Tell whether nothing of ``job``, and of what it has delegated, goes on before somebody answers."""
+        asking = {one.job for one in await self.approvals(job=job)}
+        return bool(asking) and await self._waits(job, asking)
+
+    async def _waits(self, job: str, asking: Collection[str]) -> bool:
+        if (await self._stores.jobs.job(job)).status != "suspended":
+            return False
+        below = [child.id for child in await self.children(job) if not child.is_over]
+        if job not in asking and not below:
+            return False
+        return all([await self._waits(child, asking) for child in below])
 
     async def approval(self, id: str) -> ApprovalView:  # noqa: A002  # what everybody calls it
         """Return one approval, waiting or decided. Raises ``ApprovalGone``."""

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 import typer
@@ -13,10 +13,10 @@ from ekiden.dispatcher.client import Client, client_of
 from ekiden.dispatcher.local.locks import RunningCommands
 from ekiden.shared.embedded import Attachment
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
-from ekiden.shared.ids import parent_of
+from ekiden.shared.ids import parent_of, root_of
 from ekiden.shared.redaction import preview
 from ekiden.shared.stores.job_reader import Unfinished
-from ekiden.shared.terminal_text import say, visible
+from ekiden.shared.terminal_text import note, say, visible
 
 __all__ = ["UnfinishedChoice", "listed_jobs", "settle_unfinished"]
 
@@ -29,20 +29,33 @@ _SHOWN = 10
 
 
 def settle_unfinished(
-    server: Attachment, running_commands: RunningCommands, choice: UnfinishedChoice | None
+    server: Attachment,
+    running_commands: RunningCommands,
+    choice: UnfinishedChoice | None,
+    *,
+    is_elsewhere: bool = False,
 ) -> list[str]:
     """Return the jobs to resume, the oldest first. Pools must not run, nor others ``join``, before this is settled.
+
+    A job that waits for a person is in nobody's way, and does nothing before that person has answered: without a
+    choice it is left as it is, and named. ``is_elsewhere``: what comes now is in no session of theirs, where it would
+    wait behind them.
 
     Raises:
         InvalidRequest: there are such jobs, no choice was made, and nobody is there to be asked.
         ConfigurationError: one is to be cancelled, and cannot be.
     """
     left = asyncio.run(_left_behind(server)) if running_commands.is_alone else []
+    parked = asyncio.run(_parked(server.url, left)) if left and choice is None and is_elsewhere else set()
+    if parked:
+        few = "1 job waits" if len(parked) == 1 else f"{len(parked)} jobs wait"
+        note(f"ekiden: {few} for a person here: `ekiden approvals list` shows what is asked")
+    left = [job for job in left if root_of(job.id) not in parked]
     if not left:
         return []
     if (choice or _ask(left)) == "resume":
         return [job.id for job in _roots(left)]
-    asyncio.run(_cancel(server.url))
+    asyncio.run(_cancel(server.url, parked))
     return []
 
 
@@ -68,6 +81,12 @@ async def _left_behind(server: Attachment) -> list[Unfinished]:
         if jobs and not server.started and await _is_served(client):
             return []
         return jobs
+
+
+async def _parked(url: str, left: Sequence[Unfinished]) -> set[str]:
+    """Return the users' requests of which nothing goes on before a person answers."""
+    async with client_of(url) as client:
+        return {job.id for job in left if job.id == root_of(job.id) and await client.only_waits(job.id)}
 
 
 async def _is_served(client: Client) -> bool:
@@ -96,14 +115,18 @@ def _lives(pid: int) -> bool:
     return True
 
 
-async def _cancel(url: str) -> None:
-    """Cancel all that has not ended: a job takes those along that it has delegated."""
+async def _cancel(url: str, parked: Collection[str]) -> None:
+    """Cancel all that has not ended but ``parked``: a job takes those along that it has delegated."""
+
+    async def unfinished() -> list[Unfinished]:
+        return [job for job in await client.unfinished() if not job.is_stopped and root_of(job.id) not in parked]
+
     async with client_of(url) as client:
-        while left := _roots([job for job in await client.unfinished() if not job.is_stopped]):
+        while left := _roots(await unfinished()):
             for job in left:
                 await client.cancel(job.id)
             tried = {job.id for job in left}
-            if tried & {job.id for job in await client.unfinished() if not job.is_stopped}:
+            if tried & {job.id for job in await unfinished()}:
                 raise ConfigurationError(f"not all of {', '.join(sorted(tried))} could be cancelled: try it again")
 
 

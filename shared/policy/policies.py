@@ -18,6 +18,9 @@ from ekiden.shared.trust.notices import tell
 __all__ = ["agents_policy", "folders_policy", "operators_policy", "policy_in", "users_policies", "with_sources"]
 
 
+_RUN_BY_THEMSELVES = Policy().auto_approve
+
+
 def users_policies() -> Path:
     """Return the user's own folder of policy files."""
     return Path.home() / POLICIES
@@ -52,7 +55,9 @@ def agents_policy(policy: Policy, agent: AgentDefinition, bounds: Sequence[ToolR
     """Return the policy with what the agent's file says, and the files of those that delegated the job."""
     levels = policy.auto_approve
     if (own := agent.rules.auto_approve) is not None:
-        levels = levels & frozenset(own) if agent.untrusted else frozenset(own)
+        # Nobody is asked to grant a folder what runs unasked by itself: a file gives none of that back.
+        granted = frozenset(own) if agent.untrusted else frozenset(own) & _RUN_BY_THEMSELVES
+        levels = frozenset(own) - (granted - levels)
     for above in bounds:
         levels = levels if above.auto_approve is None else levels & frozenset(above.auto_approve)
     rules = [*_asking(agent.rules, f"the file of agent {agent.name}")]

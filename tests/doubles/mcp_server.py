@@ -5,7 +5,8 @@ Run as ``python mcp_server.py [how]``. ``how``: ``silent`` answers nothing, ``ga
 ``modern`` speaks the protocol without sessions, in which a server asks by its result, ``forgets FILE`` too, and knows
 none of its questions once: it leaves the file then. ``stubborn FILE`` heeds neither the end of its input nor SIGTERM,
 and starts another one like that in a session of its own: the file gets both process ids. ``library`` has resources and
-prompts beside its tools, ``odd-library`` such as no client can list.
+prompts beside its tools, ``odd-library`` such as no client can list. ``flaps FILE`` dies once its tools are
+listed; the file gets a line at each start, when that was.
 """
 
 import json
@@ -57,7 +58,12 @@ LIBRARY: dict[str, Any] = {
     },
 }
 MODERN = "2026-07-28"
-BROKEN: list[Any] = [{"name": "no_schema"}, 7, {"name": "odd", "inputSchema": {"type": "object", "pattern": "("}}]
+BROKEN: list[Any] = [
+    {"name": "no_schema"},
+    {"name": "no_type", "inputSchema": {"$ref": "#"}},
+    7,
+    {"name": "odd", "inputSchema": {"type": "object", "pattern": "("}},
+]
 
 
 def main() -> None:
@@ -65,11 +71,16 @@ def main() -> None:
         sys.stdout.buffer.write(b'Welcome!\n\xff\xfe\n{"jsonrpc"\n')
     if HOW == "stubborn":
         be_stubborn(Path(sys.argv[2]))
+    if HOW == "flaps":
+        with Path(sys.argv[2]).open("a") as file:
+            file.write(f"{time.monotonic()}\n")
     print("started", file=sys.stderr)
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if HOW != "silent" and "id" in request:
             send({"jsonrpc": "2.0", "id": request["id"], **answer(request["method"], request.get("params") or {})})
+        if HOW == "flaps" and request["method"] == "tools/list":
+            return
     while HOW == "stubborn":
         time.sleep(600)
 

@@ -184,3 +184,18 @@ def test_what_is_approved_for_a_folder_is_asked_about_once(ekiden: Program) -> N
     asked = ekiden.run("run", "asked", "--agent", "maker")
     assert asked.returncode == 8
     assert "`ekiden run --unfinished resume` goes on with it" in asked.stdout
+
+
+def test_a_job_that_waits_for_a_person_is_in_no_later_commands_way(ekiden: Program) -> None:
+    del ekiden.env["EKIDEN_AUTO_APPROVE"]
+    ekiden.env |= ekiden.scripts(SCRIPT)
+    write_agent(ekiden)
+    assert ekiden.run("run", "parked", "--agent", "maker").returncode == 8
+    another = ekiden.run("run", "another", "--agent", "maker", "--approve", "medium")
+    assert another.returncode == 0, another.stdout + another.stderr
+    assert "1 job waits for a person here: `ekiden approvals list`" in another.stderr
+    continued = ekiden.run("run", "--continue", "behind it", "--agent", "maker")
+    assert continued.returncode == 2, "in its own session it would wait behind it: " + continued.stdout
+    assert not (ekiden.folder / "parked-1").exists()
+    assert ekiden.run("run", "--unfinished", "cancel").returncode == 0
+    assert "cancelled" in ekiden.run("jobs").stdout

@@ -5,6 +5,7 @@ from mimetypes import guess_extension
 from typing import Any
 
 from ekiden.shared.errors import ToolError
+from ekiden.workers.mcp.failures import McpFailure, StateRefused
 from ekiden.workers.tools.base import Answered, ToolContext, ToolOutput
 
 __all__ = ["carried_out", "shown_by"]
@@ -22,8 +23,6 @@ async def carried_out(server: str, ask: Callable[..., Awaitable[Any]], context: 
         ToolError: it gives nothing, or says that it failed.
         ToolQuestion: it asks a person.
     """
-    from ekiden.workers.mcp.connection import McpFailure, StateRefused
-
     try:
         try:
             result = await ask(**_answers(context.answered))

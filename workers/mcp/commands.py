@@ -17,6 +17,7 @@ from ekiden.shared.settings import load_settings
 from ekiden.shared.settings_files import global_file
 from ekiden.shared.terminal_text import note, say
 from ekiden.shared.trust_prompts import settle_trust
+from ekiden.workers.mcp.failures import McpFailure
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.listing import Listing
 from ekiden.workers.mcp.programs import Starter
@@ -55,23 +56,23 @@ def tested(server: str, *, as_json: bool, trust: bool) -> int:
     began = time.monotonic()
     listing, offered = _with_hub(look)
     took_s = round(time.monotonic() - began, 2)
+    problems = [*offered.problems, *_unknown_tools(server, entry, listing)]
     rows = [{"tool": tool.name, "risk": tool.risk, "description": tool.spec.description} for tool in offered.tools]
     if as_json:
-        told = {"server": listing.server, "seconds": took_s, "tools": rows, "problems": list(offered.problems)}
+        told = {"server": listing.server, "seconds": took_s, "tools": rows, "problems": problems}
         say(json.dumps(told, ensure_ascii=False))
     else:
         if rows:
             say(f"{listing.server or server}: {len(rows)} tools in {took_s:g} s")
         for row in rows:
             say(f"  {row['tool']}  ({row['risk']})  {' '.join(row['description'].split())[:100]}")
-        for problem in offered.problems:
+        for problem in problems:
             note(f"ekiden: {problem}")
-    return _FAILED if offered.problems else 0
+    return _FAILED if problems else 0
 
 
 def called(server: str, tool: str, args: dict[str, Any], *, trust: bool) -> tuple[int, str]:
     """Call a tool; return the exit code and what to print."""
-    from ekiden.workers.mcp.connection import McpFailure
     from ekiden.workers.mcp.results import said_in
 
     entry = _entry(server, trust)
@@ -79,6 +80,18 @@ def called(server: str, tool: str, args: dict[str, Any], *, trust: bool) -> tupl
         return 0, said_in(_with_hub(lambda hub: hub.call(server, entry, tool, args)))
     except (McpFailure, ToolError) as error:
         return _FAILED, f"ekiden: {error}"
+
+
+def _unknown_tools(server: str, entry: ServerEntry, listing: Listing) -> list[str]:
+    """Say which tools the entry names and the server does not have: a slip, or a tool that has another name now."""
+    has = {tool.name for tool in listing.tools} | listing.dropped.keys()
+    named = {"includeTools": entry.include_tools or (), "excludeTools": entry.exclude_tools}
+    return [
+        f"{field!r} of the MCP server {server!r} names {name!r}, which is none of its tools: {', '.join(sorted(has))}"
+        for field, names in named.items()
+        for name in names
+        if has and name not in has
+    ]
 
 
 class _Here:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
@@ -13,42 +14,29 @@ from mcp import MCPError
 from pydantic import TypeAdapter
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.foreign_code import said_by
 from ekiden.shared.mcp.entries import ServerEntry, filled
-from ekiden.shared.redaction import redact
 from ekiden.shared.version import VERSION
 from ekiden.workers.mcp.discovery import discovered
+from ekiden.workers.mcp.failures import CONNECT_S, McpFailure, NotReached, StateRefused, cause_of, innermost, shown
 from ekiden.workers.mcp.listing import Listing
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.stdio import LastWords
 from ekiden.workers.mcp.transports import transport_to
 
-__all__ = ["Connection", "McpFailure", "NotReached", "StateRefused"]
+__all__ = ["Connection"]
 
-CONNECT_S = 20.0
-"""How long a server may take until its tools are listed."""
 IDLE_S = 600.0
 """How long a server that nobody calls is kept."""
 _AGAIN_S = 0.25
 _LONGEST_PAUSE_S = 30.0
+_STEADY_S = 10.0
+"""A session that has held so long is opened anew at once; one that falls again and again waits longer each time."""
 _RESOURCE: TypeAdapter[Any] = TypeAdapter(types.ReadResourceResult | types.InputRequiredResult)
 
 T = TypeVar("T")
 Progress = Callable[[float, float | None, str | None], Any]
 
 log = structlog.get_logger(__name__)
-
-
-class McpFailure(Exception):
-    """A call that brought no result; the text is for the model."""
-
-
-class StateRefused(McpFailure):
-    """The server does not know what it has asked any more: nothing was carried out."""
-
-
-class NotReached(McpFailure):
-    """The server is not there: nothing was called."""
 
 
 class Connection:
@@ -70,6 +58,7 @@ class Connection:
         self._running = 0
         self._used_at = 0.0
         self._pause_s = _AGAIN_S
+        self._held_from = math.inf
         self._events = entry.transport == "sse"
         """Whether the older way is tried next."""
         self.listing = Listing()
@@ -130,7 +119,12 @@ class Connection:
 
     async def prompt(self, name: str, args: Mapping[str, str]) -> types.GetPromptResult:
         """Have a prompt written. Raises what ``call`` does."""
-        return await self._do(name, lambda client: client.session.get_prompt(name, dict(args)))
+        params = types.GetPromptRequestParams(name=name, arguments=dict(args))
+        request = types.GetPromptRequest(params=params)
+        return await self._do(
+            name,
+            lambda client: client.session.send_request(request, types.GetPromptResult, self._entry.timeout_s),
+        )
 
     async def close(self) -> None:
         """End the session, and the server if it is a program of ours."""
@@ -147,7 +141,7 @@ class Connection:
             return await ask(client)
         except MCPError as error:
             if not is_anew and error.code == types.INVALID_PARAMS:
-                raise StateRefused(_shown(error.message)) from None
+                raise StateRefused(shown(error.message)) from None
             raise self._failure(error, what, client) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -157,7 +151,7 @@ class Connection:
             raise self._died(what, client) from None
         except Exception as error:
             raise McpFailure(
-                f"the MCP server {self.name!r} gave no proper result of {what!r}: {_cause(error)}"
+                f"the MCP server {self.name!r} gave no proper result of {what!r}: {cause_of(error)}"
             ) from None
         finally:
             self._running -= 1
@@ -171,16 +165,26 @@ class Connection:
             )
         if error.code == types.CONNECTION_CLOSED:
             return self._died(tool, client)
-        return McpFailure(f"the MCP server {self.name!r} refused {tool!r}: {_shown(error.message)} ({error.code})")
+        return McpFailure(f"the MCP server {self.name!r} refused {tool!r}: {shown(error.message)} ({error.code})")
 
     def _died(self, tool: str, client: McpClient) -> McpFailure:
         if self._client is client:
-            self._client = None  # at once: to leave a dead session takes up to two seconds
-            self._lost.set()
+            self._has_ended()
         return McpFailure(f"the MCP server {self.name!r} was lost while {tool!r} ran; what it did is unknown")
 
+    def _has_ended(self) -> None:
+        self._client = None  # at once: to leave a dead session takes up to two seconds
+        self._lost.set()
+
     async def _session(self, within_s: float) -> McpClient:
-        self._used_at = time.monotonic()
+        self._running += 1  # who waits for a session is no reason to end it
+        try:
+            return await self._opened(within_s)
+        finally:
+            self._running -= 1
+            self._used_at = time.monotonic()
+
+    async def _opened(self, within_s: float) -> McpClient:
         if self._owner is None or self._owner.done():
             self._owner = asyncio.create_task(self._own(), name=f"mcp {self.name}")
         ends = time.monotonic() + within_s
@@ -197,7 +201,7 @@ class Connection:
         """Keep a session, in this task alone: anyio refuses to leave it in another one than has entered it."""
         while True:
             self._lost = asyncio.Event()
-            words = LastWords()
+            words, self._held_from = LastWords(), math.inf
             try:
                 if await self._keep(words):
                     return
@@ -208,15 +212,17 @@ class Connection:
                     raise
                 self._fell("its session was lost")
             except (Exception, BaseExceptionGroup) as error:
-                first = _innermost(error)
-                self._fell(_cause(first, str(words)))
+                first = innermost(error)
+                self._fell(cause_of(first, str(words)))
                 if isinstance(first, ConfigurationError | FileNotFoundError | PermissionError):
                     return  # it is looked for anew when somebody asks for it again
             finally:
                 self._client = None
                 self._changed.set()
-            if time.monotonic() - self._used_at > self._idle_s:
+            if self._is_idle():
                 return
+            if time.monotonic() - self._held_from > _STEADY_S:
+                self._pause_s = _AGAIN_S
             self._events = self._events != (self._entry.transport == "either")
             await asyncio.sleep(self._pause_s)
             self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
@@ -231,20 +237,25 @@ class Connection:
         entry = filled(self._entry, self._environ)
         dropped: dict[str, str] = {}
         async with asyncio.timeout(CONNECT_S) as limit:
-            way = transport_to(entry, self._starter, words, dropped, events=self._events)
+            way = transport_to(entry, self._starter, words, dropped, self._has_ended, events=self._events)
             async with _client(way) as client:
                 self.listing = await discovered(client, entry.expect, dropped)
                 limit.reschedule(None)
-                self._client, self.problem, self._pause_s = client, "", _AGAIN_S
+                self._client, self.problem, self._held_from = client, "", time.monotonic()
                 self.opened += 1
                 self._changed.set()
                 return await self._until_idle()
 
+    def _is_idle(self) -> bool:
+        """Tell whether nobody has called for long; one that was to be there from the start never is."""
+        is_unused = not self._running and time.monotonic() - self._used_at > self._idle_s
+        return is_unused and not self._entry.auto_start
+
     async def _until_idle(self) -> bool:
         while True:
-            left = self._used_at + self._idle_s - time.monotonic()
-            if left <= 0 and not self._running:
+            if self._is_idle():
                 return True
+            left = self._used_at + self._idle_s - time.monotonic()
             try:
                 await asyncio.wait_for(self._lost.wait(), max(left, 1.0))
                 return False
@@ -275,27 +286,3 @@ def _told(progress: Progress | None) -> Any:
         progress(done, total, message)
 
     return tell
-
-
-def _cause(error: BaseException, words: str = "") -> str:
-    """Say what went wrong, with what the server last said itself."""
-    error = _innermost(error)
-    if isinstance(error, FileNotFoundError) and error.filename:
-        text = f"there is no program {error.filename!r} here"
-    elif isinstance(error, TimeoutError):
-        text = f"it does not answer within {CONNECT_S:g} s"
-    elif isinstance(error, ConfigurationError):
-        text = str(error)
-    else:
-        text = f"{type(error).__name__}: {said_by(error)}"
-    return _shown(f"{text}; it said: {words}" if words else text)
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
-    return error
-
-
-def _shown(text: str) -> str:
-    return redact(text)[:600]

@@ -16,6 +16,8 @@ from ekiden.workers.mcp.listing import ListedArgument, ListedPrompt, ListedResou
 __all__ = ["discovered"]
 
 _MOST_TOOLS = 1_000
+_LONGEST_NAME = 200
+"""Characters of what a server calls itself."""
 _MOST_OTHERS = 200
 _LONGEST_DESCRIPTION = 4_000
 _LONGEST_LINE = 300
@@ -40,7 +42,7 @@ async def discovered(client: McpClient, expected: Expected, dropped: dict[str, s
         resources += map(_resource, await _some(session.list_resources, "resources"))
         resources += map(_template, await _some(session.list_resource_templates, "resource_templates"))
     prompts = await _some(session.list_prompts, "prompts") if can.prompts is not None else []
-    named = f"{info.name} {info.version}" if info else ""
+    named = f"{info.name} {info.version}"[:_LONGEST_NAME] if info else ""
     return Listing(tuple(map(_tool, tools)), dropped, named, tuple(resources), tuple(map(_prompt, prompts)))
 
 

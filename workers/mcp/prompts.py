@@ -12,6 +12,7 @@ from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.mcp.entries import ServerEntry
 from ekiden.shared.settings import load_settings
+from ekiden.workers.mcp.failures import McpFailure, NotReached
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.listing import ListedPrompt
 from ekiden.workers.mcp.programs import Starter
@@ -45,7 +46,6 @@ class ServerPrompts:
         Raises:
             InvalidRequest: there is no such server or prompt, or an argument is missing.
         """
-        from ekiden.workers.mcp.connection import McpFailure
         from ekiden.workers.mcp.results import prompt_text
 
         servers = self._servers(project)
@@ -78,8 +78,6 @@ class ServerPrompts:
         return {name: entry for name, entry in configured_servers(project).servers.items() if not entry.disabled}
 
     async def _lines(self, server: str, entry: ServerEntry) -> list[str]:
-        from ekiden.workers.mcp.connection import NotReached
-
         try:
             async with asyncio.timeout(LIST_S):
                 listing = await self._hub.listing(server, entry)

@@ -13,6 +13,7 @@ from ekiden.shared.mcp.names import full_name, model_names
 from ekiden.shared.risk import Risk
 from ekiden.shared.schemas import check
 from ekiden.workers.mcp.calls import carried_out, shown_by
+from ekiden.workers.mcp.failures import NotReached
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.listing import ListedTool, Listing
 from ekiden.workers.mcp.resources import reader_of
@@ -71,8 +72,6 @@ class McpTools:
         return Offered(tuple(tools), tuple(problems), readers)
 
     async def _listed(self, name: str, entry: ServerEntry) -> tuple[Listing, list[str]]:
-        from ekiden.workers.mcp.connection import NotReached
-
         if entry.disabled:
             return Listing(), [f"the MCP server {name!r} is disabled in the settings"]
         try:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import anyio
 import httpx2
 import mcp_types as types
 from mcp.client._transport import TransportStreams
@@ -33,7 +34,13 @@ Open = Callable[[], AbstractAsyncContextManager[TransportStreams]]
 
 @asynccontextmanager
 async def transport_to(
-    entry: ServerEntry, starter: Starter, words: LastWords, dropped: dict[str, str], *, events: bool = False
+    entry: ServerEntry,
+    starter: Starter,
+    words: LastWords,
+    dropped: dict[str, str],
+    on_end: Callable[[], None],
+    *,
+    events: bool = False,
 ) -> AsyncIterator[TransportStreams]:
     """Open the way to a server whose variables are filled in.
 
@@ -42,10 +49,11 @@ async def transport_to(
         starter: Starts one that is a program.
         words: Takes what a program writes to its standard error.
         dropped: Takes the tools that cannot be used, by name, with why.
+        on_end: Called when nothing more comes from the server, also while nobody waits for anything.
         events: Speak the older way (server-sent events) to an address.
     """
     async with _opened(entry, starter, words, events=events) as (incoming, outgoing):
-        yield _Sieve(incoming, dropped), outgoing
+        yield _Sieve(incoming, dropped, on_end), outgoing
 
 
 @asynccontextmanager
@@ -112,21 +120,29 @@ class _Sieve:
     The SDK refuses a listing as a whole.
     """
 
-    def __init__(self, stream: Any, dropped: dict[str, str]) -> None:
+    def __init__(self, stream: Any, dropped: dict[str, str], on_end: Callable[[], None]) -> None:
         self._stream = stream
+        self._on_end = on_end
         self._dropped = dropped
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     async def receive(self) -> SessionMessage | Exception:
-        return self._sifted(await self._stream.receive())
+        try:
+            return self._sifted(await self._stream.receive())
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._on_end()
+            raise
 
     def __aiter__(self) -> "_Sieve":
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return self._sifted(await self._stream.__anext__())
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
 
     async def __aenter__(self) -> "_Sieve":
         await self._stream.__aenter__()
@@ -153,5 +169,9 @@ class _Sieve:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             self._dropped[str(name)[:100]] = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            return False
+        schema = tool.get("inputSchema")  # that of an older protocol must say its type, or the listing is refused
+        if isinstance(schema, Mapping) and schema.get("type") != "object":
+            self._dropped[str(name)[:100]] = "inputSchema.type: must be 'object'"
             return False
         return True

@@ -175,6 +175,11 @@ class Checker:
             elif server not in self.servers and server not in self.tools.servers:
                 text = f"MCP server not configured: {server}. Add it to 'mcpServers' in {global_file()}"
                 yield Finding("error", text, line)
+        for server, has in self.tools.server_tools.items():
+            for name in agent.allowed if server not in own else ():
+                if name.startswith(f"mcp.{server}.") and not any(fnmatchcase(one, name) for one in has):
+                    text = f"the MCP server {server!r} has no tool {name!r}{_near(name, has)}"
+                    yield Finding("warning", text, lines.get("tools"))
 
     def _edges(self, agent: AgentDefinition, lines: Mapping[str, int]) -> tuple[Finding, ...]:
         is_in_force = self.agents.get(agent.name) is agent

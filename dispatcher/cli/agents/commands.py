@@ -242,11 +242,9 @@ def _checker(agents: Agents, files: Sequence[AgentFile] = ()) -> Checker:
     """Return a checker that knows the agents in force and those of ``files``, wherever they are."""
     settings = load_settings()
     given = {file.name: file.definition for file in files if file.definition and not file.is_shadowed}
-    tools = known_tools(settings)
-    for problem in (*learn_providers(settings), *tools.problems):
-        note(f"ekiden: {problem}")
     servers = configured_servers(project_of(Path.cwd()))
-    for problem in servers.problems:
+    tools = known_tools(settings, servers.servers)
+    for problem in (*learn_providers(settings), *tools.problems, *servers.problems):
         note(f"ekiden: {problem}")
     default = settings.model or ""
     return Checker({**agents.in_force, **given}, servers.servers, settings.model_aliases, default, tools)

@@ -1,13 +1,16 @@
 """Which tools and MCP servers there are, for who writes agent files: those of running workers, else of workers here."""
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from ekiden.dispatcher.cli.connection import server_address
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import EkidenError
+from ekiden.shared.mcp.entries import ServerEntry, identity_of
+from ekiden.shared.mcp.names import full_name
 from ekiden.shared.plugins import sources
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import open_stores
@@ -15,6 +18,8 @@ from ekiden.shared.stores.views import PoolView
 
 __all__ = ["KnownTools", "known_tools", "tools_of"]
 
+_READER = "read_mcp_resource"
+"""What rules call it to read a server's resources."""
 _QUIET_WAIT_S = 2.0
 """How long a server may take to tell: files are checked without one, too."""
 
@@ -32,6 +37,9 @@ class KnownTools:
     servers: Mapping[str, str] = field(default_factory=dict)
     """The MCP servers that those workers know: empty where one of them has met nothing wrong, else what it has met."""
 
+    server_tools: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """What MCP servers that are configured here have lately told workers that they have, as ``mcp.<server>.<tool>``."""
+
     @property
     def whose(self) -> str:
         """Who is without a tool that is none of these."""
@@ -46,16 +54,20 @@ class KnownTools:
         return self.has(entry) or any(fnmatchcase(name, entry) for name in BUILTIN_TOOLS)
 
 
-def known_tools(settings: Settings) -> KnownTools:
+def known_tools(settings: Settings, entries: Mapping[str, ServerEntry] | None = None) -> KnownTools:
     """Ask the workers of the configured server, or of the one that runs here; where there are none, look here.
 
     Code of plug-ins is not loaded for it: their entry points have the names.
+
+    Args:
+        settings: Those here.
+        entries: The MCP servers that are configured here; of what they have, workers leave word. None is started.
     """
-    pools = _pools()
+    pools, told = _told(entries or {})
     if any(pool.kind == "worker" for pool in pools):
-        return tools_of(pools)
+        return replace(tools_of(pools), server_tools=told)
     added, _ = sources("tools", settings.allowed("tools"))
-    return KnownTools(BUILTIN_TOOLS.union(source.name for source in added))
+    return KnownTools(BUILTIN_TOOLS.union(source.name for source in added), server_tools=told)
 
 
 def tools_of(pools: Iterable[PoolView]) -> KnownTools:
@@ -70,18 +82,29 @@ def tools_of(pools: Iterable[PoolView]) -> KnownTools:
     return KnownTools(names, is_announced=True, problems=tuple(problems), servers=servers)
 
 
-def _pools() -> list[PoolView]:
+_Told = tuple[list[PoolView], dict[str, frozenset[str]]]
+
+
+def _told(entries: Mapping[str, ServerEntry]) -> _Told:
     try:
         with server_address(None, None, may_start=False) as url:
-            return asyncio.run(_asked(url))
+            return asyncio.run(_asked(url, entries))
     except (EkidenError, TimeoutError):
-        return []
+        return [], {}
 
 
-async def _asked(url: str) -> list[PoolView]:
+async def _asked(url: str, entries: Mapping[str, ServerEntry]) -> _Told:
     async with asyncio.timeout(_QUIET_WAIT_S):
         stores = open_stores(url, retries=0)
         try:
-            return await stores.pools.pools()
+            listings = {name: await stores.listings.get(identity_of(name, entry)) for name, entry in entries.items()}
+            return await stores.pools.pools(), {name: _names(name, text) for name, text in listings.items() if text}
         finally:
             await stores.close()
+
+
+def _names(server: str, text: str) -> frozenset[str]:
+    """Return the tools of a listing (``workers/mcp/listing.py``)."""
+    listing = json.loads(text)
+    names = [*(tool["name"] for tool in listing["tools"]), *listing["dropped"], _READER]
+    return frozenset(full_name(server, name) for name in names)

@@ -53,7 +53,7 @@ def up(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with attach(data) as server, RunningCommands(data) as running_commands:
         name_legacy_data(data)
-        settle_unfinished(server, running_commands, unfinished)
+        settle_unfinished(server, running_commands, unfinished, is_elsewhere=True)
         running_commands.join()
         with UpLock(data, root):
             say(f"export EKIDEN_REDIS_URL={shlex.quote(server.url)}")

@@ -46,12 +46,17 @@ class EmbeddedAccess:
 
 
 @contextmanager
-def embedded_access(data_dir: Path, unfinished: UnfinishedChoice | None) -> Iterator[EmbeddedAccess]:
-    """Start the embedded server unless it runs, settle what becomes of unfinished jobs, and stop it in the end."""
+def embedded_access(
+    data_dir: Path, unfinished: UnfinishedChoice | None, *, is_new: bool = False
+) -> Iterator[EmbeddedAccess]:
+    """Start the embedded server unless it runs, settle what becomes of unfinished jobs, and stop it in the end.
+
+    ``is_new``: nothing will be asked for in a session that there is.
+    """
     require_no_waiting(load_settings())
     with attach(data_dir) as server, RunningCommands(data_dir) as running_commands:
         name_legacy_data(data_dir)
-        resumed = settle_unfinished(server, running_commands, unfinished)
+        resumed = settle_unfinished(server, running_commands, unfinished, is_elsewhere=is_new)
         running_commands.join()
         yield EmbeddedAccess(server.url, data_dir, resumed)
 
@@ -89,7 +94,7 @@ def run_here(
     ``asked`` None: only what an earlier command left unfinished.
     """
     display = replace(display, is_local=True)
-    with embedded_access(data_dir, unfinished) as access:
+    with embedded_access(data_dir, unfinished, is_new=asked is not None and asked.session_choice.is_new) as access:
         if asked is None and not access.resumed:
             return 0
         with own_pools(access, place, agents_dirs) as stack:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -108,7 +108,7 @@ class Questions:
             self._project = await self._project_here()
             for approval in waiting:
                 await self._see_to(approval)
-        if self._passed and self.leaves and not self.may_ask and await _only_waits(self._client, self._job):
+        if self._passed and self.leaves and not self.may_ask and await self._client.only_waits(self._job):
             raise LeftWaiting(WAITS_FOR_PEOPLE)
 
     async def _waiting(self) -> list[ApprovalView]:
@@ -270,21 +270,6 @@ async def _end(task: "asyncio.Task[Any]") -> None:
         await asyncio.wait({task}, timeout=_LOOK_S)
     if not task.cancelled():
         task.exception()  # it is of no interest any more
-
-
-async def _only_waits(client: Client, job: str) -> bool:
-    """Tell whether nothing of a job goes on before somebody answers."""
-    asking = {one.job for one in await client.approvals(job=job)}
-    return bool(asking) and await _waits(client, job, asking)
-
-
-async def _waits(client: Client, job: str, asking: Collection[str]) -> bool:
-    if (await client.job(job)).status != "suspended":
-        return False
-    below = [child.id for child in await client.children(job) if not child.is_over]
-    if job not in asking and not below:
-        return False
-    return all([await _waits(client, child, asking) for child in below])
 
 
 def _call_of(approval: ApprovalView) -> ApprovedCall:

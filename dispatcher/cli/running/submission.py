@@ -37,6 +37,11 @@ class SessionChoice:
                 f"`ekiden sessions policy {self.session} {self.policy}` changes that of one that there is"
             )
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it is a new session for certain."""
+        return self.session is None and not self.is_continued
+
     async def find(self, client: Client, agent: str | None, note: Callable[[str], None]) -> str | None:
         """Return the session's id, None for a new one; say so if there was none to continue.
 

@@ -1,6 +1,7 @@
 """Checks of agent files, and the doctor, know the tools that workers have announced."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ekiden.dispatcher.cli.doctor.plugs import allowed_here, loaded_there
 from ekiden.dispatcher.cli.doctor.server_checks import servers_there
 from ekiden.shared.definitions.loader import load_file
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
+from ekiden.shared.mcp.entries import identity_of, server_of
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any, connect
@@ -68,6 +70,30 @@ def test_a_server_that_some_worker_knows_is_none_to_complain_about_and_one_that_
     assert said("[mcp.linear.list]")[0].startswith("MCP server not configured: linear")
     assert said("[mcp.linear.list]", ["linear"]) == []
     assert said("[mcp.linear.list]", None) == [], "who publishes need not know what workers will have"
+
+
+def test_a_tool_that_its_server_does_not_have_is_told_by_what_workers_have_left_word_of(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {name: server_of(name, {"command": name}) for name in ("time", "never-listed")}
+    listing = {"tools": [{"name": "now"}, {"name": "convert"}], "dropped": {"odd": "no schema"}}
+
+    async def listed(client: Redis) -> None:
+        await as_any(client.flushall())
+        await Stores.on(client).listings.put(identity_of("time", entries["time"]), json.dumps(listing))
+        await client.aclose()
+
+    asyncio.run(listed(connect(valkey_url)))
+    monkeypatch.setenv("EKIDEN_REDIS_URL", valkey_url)
+    known = known_tools(load_settings(), entries)
+
+    def said(tools: str) -> list[str]:
+        return findings(tmp_path, tools, known, list(entries))
+
+    assert said("[mcp.time.now, mcp.time.odd, mcp.time.conv*, mcp.never-listed.x, mcp.time.read_mcp_resource]") == []
+    assert said("[mcp.time.convrt]") == [
+        "the MCP server 'time' has no tool 'mcp.time.convrt'. Did you mean 'mcp.time.convert'?"
+    ]
 
 
 def test_the_doctor_tells_which_servers_fail_where() -> None:

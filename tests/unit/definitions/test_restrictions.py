@@ -127,6 +127,24 @@ def test_what_its_author_wants_to_be_asked_about_is_asked_about_and_nothing_more
     assert [tool for tool in allowed if policy.decide(ToolUse(tool, agent="a")).verdict == "ask"] == asked
 
 
+@pytest.mark.parametrize(
+    ("settings", "untrusted", "said", "levels"),
+    [
+        (["safe"], False, ["safe", "low"], {"safe"}),
+        ([], False, ["low", "medium"], {"medium"}),
+        (["safe", "low"], False, ["safe", "low", "high"], {"safe", "low", "high"}),
+        (["safe", "low"], True, ["low", "high"], {"low"}),
+        (["safe", "low", "medium"], False, ["safe"], {"safe"}),
+    ],
+)
+def test_a_file_gives_no_level_back_that_nobody_was_asked_to_grant(
+    settings: list[Any], untrusted: bool, said: list[str], levels: set[str]
+) -> None:
+    fields = {"name": "a", "description": "d", "autoApprove": said}
+    agent = read_definition(fields, "p").definition.model_copy(update={"untrusted": untrusted})
+    assert agents_policy(Policy(auto_approve=frozenset(settings)), agent).auto_approve == levels
+
+
 def test_permissions_give_nothing() -> None:
     assert permitted(tools=["ls"], permission={"bash": "allow", "*": "allow"}) == ["ls"]
     assert permitted(tools=None, permission={"bash": "allow"}) == SAFE

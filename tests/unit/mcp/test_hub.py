@@ -15,7 +15,7 @@ import pytest
 
 from ekiden.shared.errors import ToolError
 from ekiden.shared.mcp.entries import ServerEntry, server_of
-from ekiden.workers.mcp.connection import McpFailure, NotReached
+from ekiden.workers.mcp.failures import McpFailure, NotReached
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.toolbox import McpTools
@@ -95,7 +95,7 @@ async def test_a_server_that_is_killed_from_outside_is_started_anew(hub: Hub) ->
     [victim] = children_of("mcp_server.py", "killed")
     os.kill(victim, signal.SIGKILL)
     ends = time.monotonic() + 20
-    while True:  # the call that finds it dead may fail; the one behind it may not
+    while True:  # a call that is faster than the news of its end fails; the one behind it may not
         try:
             assert await echo(hub, entry) == "你好"
             break
@@ -177,7 +177,12 @@ async def test_one_bad_tool_hides_neither_its_server_nor_another(hub: Hub) -> No
     offered = await McpTools(hub, Remembered()).of(servers)
     assert {"mcp_broken_echo", "mcp_good_echo"} <= {tool.name for tool in offered.tools}
     told = "\n".join(offered.problems)
-    for part in ("'no_schema' of the MCP server 'broken' is left out", "'odd' of", "'away' is not there"):
+    for part in (
+        "'no_schema' of the MCP server 'broken' is left out",
+        "'no_type' of",
+        "'odd' of",
+        "'away' is not there",
+    ):
         assert part in told
 
 

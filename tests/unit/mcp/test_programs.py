@@ -18,7 +18,7 @@ from ekiden.shared.environments import for_tools
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.mcp.entries import server_of
 from ekiden.shared.settings import Settings
-from ekiden.workers.mcp.connection import NotReached
+from ekiden.workers.mcp.failures import NotReached
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.sandbox.choice import choose

@@ -1,6 +1,6 @@
 """Which MCP servers the settings name: the user's, and those of a project as far as it is trusted."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ class Configured:
     origins: Mapping[str, Path] = field(default_factory=dict)
     """The file that names each."""
     problems: tuple[str, ...] = ()
+    held: Mapping[str, Path] = field(default_factory=dict)
+    """Those that a project's file names and nobody has granted it, with that file."""
 
 
 def project_files(project: Path) -> tuple[Path, ...]:
@@ -42,7 +44,13 @@ def configured_servers(project: Path) -> Configured:
     servers: dict[str, ServerEntry] = {}
     origins: dict[str, Path] = {}
     problems: list[str] = []
-    for path, values in _files(project):
+    held: dict[str, Path] = {}
+    for path, written in _files(project):
+        refused = _held(project, written) if path != global_file() else []
+        if refused:
+            held |= dict.fromkeys(refused, path)
+            tell(project, f"ignored MCP servers {', '.join(map(repr, refused))} of {path.name}")
+        values = {_SECTION: _without(written.get(_SECTION), refused)}
         for name, found in servers_in(values):
             # What is wrong hides a server of the same name farther off: it was meant to take its place.
             servers.pop(name, None)
@@ -50,19 +58,19 @@ def configured_servers(project: Path) -> Configured:
                 problems.append(f"{path}: {found}")
             else:
                 servers[name], origins[name] = found, path
-    return Configured(servers, origins, tuple(problems))
+    return Configured(servers, origins, tuple(problems), held)
 
 
 def _files(project: Path) -> list[tuple[Path, Mapping[str, Any]]]:
-    """Return the files with what counts of them, the nearest last."""
-    theirs = [(path, _granted(project, path, read_settings(path))) for path in project_files(project)]
-    return [(global_file(), read_settings(global_file())), *theirs]
+    """Return the files, the nearest last."""
+    return [(path, read_settings(path)) for path in (global_file(), *project_files(project))]
 
 
-def _granted(project: Path, path: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _held(project: Path, values: Mapping[str, Any]) -> list[str]:
+    """Return the servers that the project was not granted."""
     asked = {name: right for section, name, right in section_rights(values) if section == _SECTION}
-    held = {name for name, right in asked.items() if grants_of(project).lacking([right])}
-    if not held:
-        return values
-    tell(project, f"ignored MCP servers {', '.join(map(repr, sorted(held)))} of {path.name}")
-    return {_SECTION: {name: value for name, value in values[_SECTION].items() if name not in held}}
+    return sorted(name for name, right in asked.items() if grants_of(project).lacking([right]))
+
+
+def _without(servers: Any, names: Collection[str]) -> Any:
+    return {name: one for name, one in servers.items() if name not in names} if names else servers

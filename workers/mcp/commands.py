@@ -39,7 +39,7 @@ def listed(*, as_json: bool, trust: bool) -> int:
         say(json.dumps(row, ensure_ascii=False) if as_json else _line(row))
     for problem in found.problems:
         note(f"ekiden: {problem}")
-    if not (found.servers or found.problems or as_json):
+    if not (found.servers or found.problems or found.held or as_json):
         say(f"no MCP server is configured: add one to 'mcpServers' in {global_file()}")
     return _FAILED if found.problems else 0
 
@@ -118,6 +118,11 @@ def _entry(server: str, trust: bool) -> ServerEntry:
         return found.servers[server]
     for problem in found.problems:
         note(f"ekiden: {problem}")
+    if server in found.held:
+        raise InvalidRequest(
+            f"the MCP server {server!r} stands in {found.held[server]}, and nobody trusts that folder: `ekiden trust` "
+            "shows what it asks for, and grants it; --trust does for this once"
+        )
     names = f"configured are {', '.join(sorted(found.servers))}" if found.servers else "none is configured"
     raise InvalidRequest(f"MCP server not configured: {server}. {names}; add it to 'mcpServers' in {global_file()}")
 

@@ -124,6 +124,10 @@ def test_the_nearest_file_counts_and_a_project_only_as_far_as_it_is_trusted(proj
         "a": "mine",
         "b": "mine",
     }
+    assert {name: path.name for name, path in configured_servers(project).held.items()} == {
+        "b": ".mcp.json",
+        "c": "settings.json",
+    }
     wanted = project_trust_of(project).wanted
     assert {right.subject for right in wanted} == {"MCP server b", "MCP server c"}
     remember(project, granted=wanted)

@@ -191,13 +191,7 @@ class AgentHandler:
         names = [repr(name) for name in missing if not self._is_of_server(name)]
         lost = [f"no worker has {', '.join(names)}, the agent works without"] if names else []
         narrowed = definition.tools.narrowed if definition.tools else ()
-        await self._notice(leg, *narrowed, *lost, *self._openings(definition, leg))
-
-    async def _notice(self, leg: Leg, *why: str) -> None:
-        texts = [f"{leg.agent}: {one}" for one in why]
-        told = {record.text for record in leg.records if isinstance(record, Noticed)}
-        if new := [Noticed(leg=leg.number, text=text) for text in texts if text not in told]:
-            await leg.record(*new)
+        await _notice(leg, *(f"{leg.agent}: {why}" for why in (*narrowed, *lost)), *self._openings(definition, leg))
 
     def _openings(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Say what commands reach here that they should not."""
@@ -230,7 +224,7 @@ class AgentHandler:
         choice = self._models.choose(agent.model)
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
         served = await self._servers.offered_to(agent, leg.request.bounds) if self._servers else Offered()
-        await self._notice(leg, *served.problems)
+        await _notice(leg, *(f"{leg.agent}: {problem}" for problem in served.problems))
         own = self._registry.offered_to(_permits(agent, leg, self._registry))
         tools = {tool.name: tool for tool in (*own, *served.tools)}
         leg.hooks.agent_started(agent, choice.name, list(tools))
@@ -309,6 +303,15 @@ class AgentHandler:
         """The strictest word counts: the settings', the agent's, and that of each agent above a delegated job."""
         rules = [definition.tools, *leg.request.bounds]
         return self._after_untrusted == "deny" or any(one and one.after_untrusted == "deny" for one in rules)
+
+
+async def _notice(leg: Leg, *texts: str) -> None:
+    """Record, once in a job, what its user should know."""
+    if not texts:
+        return
+    told = {entry.record.text for entry in leg.entries if isinstance(entry.record, Noticed)}
+    if new := [Noticed(leg=leg.number, text=text) for text in texts if text not in told]:
+        await leg.record(*new)
 
 
 def _network(definition: AgentDefinition, leg: Leg) -> bool | None:

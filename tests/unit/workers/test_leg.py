@@ -266,7 +266,7 @@ def test_what_commands_reach_that_they_should_not_is_told_once_in_a_leg_that_may
     notices = notices_of("solo")
     assert len(notices) == (told is not None)
     if told is not None:
-        assert notices[0].startswith(f"solo: commands are not fully confined on this worker: {told}")
+        assert notices[0].startswith(f"commands are not fully confined on this worker: {told}")
 
 
 @pytest.mark.parametrize(("folder", "status"), [("root/job", "done"), ("root", "done"), ("elsewhere", "suspended"),

@@ -6,7 +6,7 @@ from typing import Literal
 
 from ekiden.shared.confinement import UNLIMITED, Confinement, Limits, Ruleset
 from ekiden.workers.sandbox import bubblewrap, landlock, seccomp
-from ekiden.workers.sandbox.view import Place, Readable
+from ekiden.workers.sandbox.view import Place, Readable, without_parts
 
 __all__ = ["OFF", "Mechanism", "Sandbox"]
 
@@ -52,7 +52,7 @@ class Sandbox:
             further: What it may read beside ``programs``.
         """
         # What lies in the workspace is seen there anyway, and commands may put links to anything in its place.
-        programs = [one for one in (*self.programs, *further) if not one.lies_below(place.root)]
+        programs = without_parts([one for one in (*self.programs, *further) if not one.lies_below(place.root)])
         launcher: tuple[str, ...] = ()
         ruleset: Ruleset | None = None
         if self.mechanism == "bubblewrap":

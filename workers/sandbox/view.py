@@ -2,12 +2,12 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["DEVICES", "Place", "Readable", "interpreter_of", "programs"]
+__all__ = ["DEVICES", "Place", "Readable", "interpreter_of", "programs", "without_parts"]
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
@@ -66,7 +66,7 @@ def programs(env: Mapping[str, str], further: Sequence[Path] = ()) -> list[Reada
     etc = [Path("/etc", name) for name in _ETC.split()]
     ours = [*map(Path, _SYSTEM), *etc, *filter(_is_narrow, named), *further]
     found = [path for path in dict.fromkeys(ours) if os.path.exists(path)]  # noqa: PTH110 - which never raises
-    return _without_parts([Readable(path, Path(os.path.realpath(path))) for path in found])
+    return without_parts([Readable(path, Path(os.path.realpath(path))) for path in found])
 
 
 def interpreter_of(environment: Path, root: Path) -> list[Readable]:
@@ -82,14 +82,18 @@ def interpreter_of(environment: Path, root: Path) -> list[Readable]:
     return [Readable(part, part) for part in parts if os.path.isdir(part) and not os.path.islink(part)]  # noqa: PTH112, PTH114 - likewise
 
 
-def _without_parts(found: list[Readable]) -> list[Readable]:
-    """Leave out what lies in another one that is shown: each costs a command a mount."""
-    whole = [one.path for one in found if one.path == one.real]
-    return [one for one in found if not any(_is_in(one.path, top) and one.real.is_relative_to(top) for top in whole)]
+def without_parts(found: Sequence[Readable]) -> list[Readable]:
+    """Leave out what lies in another one that is shown: each costs a command a mount.
+
+    A link in one of them is there already, and nothing can be mounted over it: what it leads to is shown.
+    """
+    whole = {one.path for one in found if one.path == one.real}
+    named = [Readable(one.real, one.real) if _lies_in(one.path, whole) else one for one in found]
+    return [one for one in dict.fromkeys(named) if not _lies_in(one.path, whole)]
 
 
-def _is_in(path: Path, top: Path) -> bool:
-    return path != top and path.is_relative_to(top)
+def _lies_in(path: Path, whole: Collection[Path]) -> bool:
+    return any(top in whole for top in path.parents)
 
 
 def _is_narrow(path: Path) -> bool:

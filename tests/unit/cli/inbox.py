@@ -72,6 +72,12 @@ class Inbox:
     async def children(self, job: str) -> list[Job]:
         return [one for one in self.jobs.values() if one.id.startswith(f"{job}.")]
 
+    async def only_waits(self, job: str) -> bool:
+        asking = {one.job for one in await self.approvals(job=job)}
+        going_on = [one for one in (self.jobs[job], *await self.children(job)) if not one.is_over]
+        with_questions_below = {one.id for one in going_on if any(f"{job}.".startswith(f"{one.id}.") for job in asking)}
+        return bool(asking) and all(one.status == "suspended" and one.id in with_questions_below for one in going_on)
+
     async def resolve(self, prefix: str) -> str:
         if prefix in self.jobs:
             return prefix

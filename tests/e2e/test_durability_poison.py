@@ -20,6 +20,7 @@ from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import open_stores
 from tests.integration.celery_worker import DEADLINE_S, eventually
 from tests.integration.team import Team, over
+from tests.processes import is_gone
 
 AGENT = "---\nname: {name}\ndescription: {name}\ntools: '*'\n---\nWork.\n"
 SCRIPT = """
@@ -77,14 +78,6 @@ def started_by(team: Team, job: str) -> int:
     """The pid of who runs the job's agent; 0 for nobody."""
     records = [entry.record for entry in team.ask(lambda client: client.entries(job))]
     return next((int(r.worker.rsplit(".", 2)[1]) for r in records if isinstance(r, LegStarted) and r.leg == 1), 0)
-
-
-def is_gone(pid: int) -> bool:
-    """Whether there is no such process (any more)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1].startswith("Z")
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def test_a_process_in_quarantine_has_its_workers_settings_and_ends_with_it_when_it_is_killed(team: Team) -> None:

@@ -15,6 +15,7 @@ from ekiden.shared.embedded import attach
 from ekiden.shared.records import LegStarted, ToolFinished
 from tests.e2e.program import Program, Running, wait_until
 from tests.integration.team import Team, over
+from tests.processes import is_gone
 
 # Ignores SIGTERM, ticks, and leaves something behind in every way there is.
 COMMAND = (
@@ -56,15 +57,8 @@ def arguments_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def is_left(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def wait_until_none_is_left(processes: list[psutil.Process]) -> None:
-    wait_until(lambda: not any(map(is_left, processes)), 20, "nothing is left")
+    wait_until(lambda: all(map(is_gone, processes)), 20, "nothing is left")
 
 
 @pytest.fixture
@@ -87,7 +81,7 @@ def test_nothing_of_a_lost_worker_is_alive_when_its_leg_goes_on(team: Team, faul
             team.start("heir", "worker", "ekiden.agent.shell", workspace_root=root, lease_s=1.0, sweep_s=0.2)
             [view] = await over(client, [job], 40, team.logs)
             assert (view.status, view.result) == ("done", "went on")
-            assert not any(map(is_left, started)), "also what a stopped worker had started"
+            assert all(map(is_gone, started)), "also what a stopped worker had started"
             entries = [entry for entry in await client.entries(job) if entry.record.leg == 1]
             [told] = [entry.record.result.content for entry in entries if isinstance(entry.record, ToolFinished)]
             assert told.startswith("Outcome unknown")
@@ -145,5 +139,5 @@ def test_a_worker_that_is_told_twice_to_stop_gives_its_leg_back_behind_its_tools
     worker.wait_for("Hitting Ctrl+C again")
     worker.interrupt()
     worker.ends()
-    assert not any(map(is_left, started))
+    assert all(map(is_gone, started))
     assert is_given_back(ekiden)

@@ -15,6 +15,7 @@ import redis
 from ekiden.shared import embedded, server_supervisor
 from ekiden.shared.embedded import Attachment, attach, is_running, peek
 from ekiden.shared.errors import ConfigurationError
+from tests.processes import is_gone
 
 ROOT = Path(__file__).parents[2]
 USER = """
@@ -45,10 +46,6 @@ def until(condition: Callable[[], object], seconds: float = 10.0) -> bool:
             return False
         time.sleep(0.01)
     return True
-
-
-def gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def client(attachment: Attachment) -> redis.Redis:
@@ -105,7 +102,7 @@ def test_stops_the_server_when_the_last_user_leaves(data: Path) -> None:
         assert attachment.started
         processes = [server_of(attachment), keeper_of(attachment)]
         assert is_running(data)
-    assert until(lambda: all(map(gone, processes)))
+    assert until(lambda: all(map(is_gone, processes)))
     assert not is_running(data)
     assert not attachment.socket.parent.exists()
 
@@ -138,14 +135,14 @@ def test_a_server_whose_address_a_process_was_given_stays_for_as_long_as_the_pro
         finally:
             kill(lodger)
             os.close(up)
-    assert until(lambda: gone(server))
+    assert until(lambda: is_gone(server))
 
 
 def test_data_survives_a_restart(data: Path) -> None:
     with attach(data) as attachment, client(attachment) as connection:
         connection.set("sash", "handed over")
         server = server_of(attachment)
-    assert until(lambda: gone(server))
+    assert until(lambda: is_gone(server))
     with attach(data) as attachment, client(attachment) as connection:
         assert attachment.started
         assert connection.get("sash") == "handed over"
@@ -160,7 +157,7 @@ def test_a_killed_user_counts_as_one_who_left(data: Path) -> None:
         attachment.close()
     finally:
         kill(user)
-    assert until(lambda: all(map(gone, processes)))
+    assert until(lambda: all(map(is_gone, processes)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
@@ -169,7 +166,7 @@ def test_the_server_dies_with_a_killed_keeper_and_the_next_user_starts_another(d
         connection.set("sash", "handed over")
         server = server_of(first)
         keeper_of(first).kill()
-        assert until(lambda: gone(server))
+        assert until(lambda: is_gone(server))
         with attach(data) as second, client(second) as other:
             assert second.started
             assert other.get("sash") == "handed over"
@@ -216,7 +213,7 @@ def test_a_killed_server_comes_back_at_the_same_address_with_its_data(data: Path
             connection.set("sash", "handed over")
         server = server_of(attachment)
         server.kill()
-        assert until(lambda: gone(server) and server_supervisor.answers(attachment.socket))
+        assert until(lambda: is_gone(server) and server_supervisor.answers(attachment.socket))
         with client(attachment) as connection:
             assert connection.get("sash") == "handed over"
 
@@ -273,7 +270,7 @@ def test_a_data_folder_with_a_long_and_odd_path_works(tmp_path: Path) -> None:
         server, ours = server_of(attachment), keeper_of(attachment)
         assert peek(folder)
     ours.terminate()
-    assert until(lambda: gone(server) and gone(ours))
+    assert until(lambda: is_gone(server) and is_gone(ours))
 
 
 def test_a_folder_for_temporary_files_with_a_long_path_is_not_used(
@@ -312,7 +309,7 @@ def test_a_deleted_folder_ends_its_server(data: Path) -> None:
         processes = [server_of(attachment), keeper_of(attachment)]
         data.rename(data.with_name("elsewhere"))
         (data.with_name("elsewhere") / server_supervisor.USERS_LOCK).unlink()
-        assert until(lambda: all(map(gone, processes)))
+        assert until(lambda: all(map(is_gone, processes)))
 
 
 def test_a_keeper_told_to_end_ends_the_server_with_its_data_written(data: Path) -> None:
@@ -321,7 +318,7 @@ def test_a_keeper_told_to_end_ends_the_server_with_its_data_written(data: Path) 
             connection.set("sash", "handed over")
         server, ours = server_of(attachment), keeper_of(attachment)
         ours.send_signal(signal.SIGTERM)
-        assert until(lambda: gone(server) and gone(ours))
+        assert until(lambda: is_gone(server) and is_gone(ours))
         with attach(data) as next_one, client(next_one) as connection:
             assert connection.get("sash") == "handed over"
 

@@ -13,11 +13,13 @@ import pytest
 
 from ekiden.shared.child_processes import PARENT_FD, ChildProcess, start_child, stop_all, watch_parent
 from ekiden.shared.errors import ConfigurationError
+from tests.processes import is_gone
 
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 WATCHING = """
+import gc
 import signal, sys, threading
 from ekiden.shared.child_processes import watch_parent
 stop = threading.Event()
@@ -54,10 +56,6 @@ def until(condition: Callable[[], object], seconds: float = 10.0) -> bool:
             return False
         time.sleep(0.01)
     return True
-
-
-def gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture
@@ -99,9 +97,9 @@ def processes_of_a_killed_parent(code: str, log: Path) -> tuple[psutil.Process, 
 def test_a_child_stops_warmly_when_its_parent_is_killed_whatever_else_the_parent_started(log: Path) -> None:
     child, bystander = processes_of_a_killed_parent(WATCHING, log)
     try:
-        assert until(lambda: gone(child))
+        assert until(lambda: is_gone(child))
         assert "warm stop" in log.read_text()
-        assert not gone(bystander)
+        assert not is_gone(bystander)
     finally:
         bystander.kill()
 
@@ -110,7 +108,7 @@ def test_a_child_that_does_not_stop_is_ended_with_its_group(log: Path) -> None:
     child, bystander = processes_of_a_killed_parent(STUBBORN, log)
     bystander.kill()
     grandchild = psutil.Process(int(log.read_text().split()[1]))
-    assert until(lambda: gone(child) and gone(grandchild))
+    assert until(lambda: is_gone(child) and is_gone(grandchild))
 
 
 def test_stop_asks_first(start: Callable[[str], ChildProcess]) -> None:
@@ -127,7 +125,7 @@ def test_stop_kills_a_stubborn_child_and_its_group(start: Callable[[str], ChildP
     assert until(lambda: "up" in child.tail())
     grandchild = psutil.Process(int(child.tail().split()[1]))
     assert child.stop(grace_s=0.1) == -signal.SIGKILL
-    assert until(lambda: gone(grandchild))
+    assert until(lambda: is_gone(grandchild))
 
 
 def test_a_second_ctrl_c_does_not_wait_for_children_that_are_being_stopped(
@@ -151,9 +149,10 @@ def test_stop_may_be_called_again_and_after_the_end(start: Callable[[str], Child
 
 def test_stopping_one_child_leaves_no_descriptor_open(start: Callable[[str], ChildProcess]) -> None:
     start("pass").stop()  # what the first one needs may stay, such as a device of random numbers
+    gc.collect()  # what other tests left open
     before = psutil.Process().num_fds()
     start("pass").stop()
-    assert psutil.Process().num_fds() == before
+    assert psutil.Process().num_fds() <= before
 
 
 def test_a_child_is_out_of_reach_of_the_terminal(start: Callable[[str], ChildProcess]) -> None:
@@ -190,7 +189,7 @@ def test_a_program_that_cannot_be_started_is_named_and_leaves_no_descriptor(log:
     before = psutil.Process().num_fds()
     with pytest.raises(ConfigurationError, match="'/no/such/program'"):
         start_child(["/no/such/program"], env=ENV, log=log)
-    assert psutil.Process().num_fds() == before
+    assert psutil.Process().num_fds() <= before
 
 
 def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 from ekiden.shared import tool_processes
 from ekiden.shared.errors import CommandLost
 from ekiden.shared.tool_processes import Process, start
+from tests.processes import is_gone
 
 ROOT = Path(__file__).parents[2]
 # Leaves a process behind in every way there is, writes their ids and its own, and goes on.
@@ -174,13 +175,6 @@ def nothing_left_in(folder: Path) -> bool:
     pids = map(int, (folder / "pids").read_text().split())
     running = {process.pid: process for process in psutil.process_iter()}
     return all(pid not in running or is_gone(running[pid]) for pid in pids)
-
-
-def is_gone(process: psutil.Process) -> bool:
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
@@ -446,7 +440,7 @@ def test_where_nothing_is_adopted_the_group_is_ended(
         process = await python(code, tmp_path, stdout=writing)
         assert await end_of(process) == 0
         background = int(os.read(reading, 20))
-        assert await until_async(lambda: not psutil.pid_exists(background) or is_gone(psutil.Process(background)))
+        assert await until_async(lambda: is_gone(background))
         os.close(writing)
         os.close(reading)
 

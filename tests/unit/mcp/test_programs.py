@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from ekiden.shared.environments import for_tools
@@ -23,6 +22,7 @@ from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.sandbox.choice import choose
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
+from tests.processes import is_gone
 from tests.unit.mcp.test_hub import DOUBLE, double
 
 pytestmark = pytest.mark.anyio
@@ -71,8 +71,8 @@ async def test_a_server_that_heeds_nothing_ends_with_its_hub_and_so_does_what_it
     async with hub_in() as hub:
         await hub.listing("double", double("stubborn", str(file)))
         pids = pids_in(file)
-        assert all(map(runs, pids))
-    assert not any(map(runs, pids))
+        assert not any(map(is_gone, pids))
+    assert all(map(is_gone, pids))
 
 
 def test_a_worker_that_is_killed_leaves_no_server_behind_that_heeds_nothing(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_worker_that_is_killed_leaves_no_server_behind_that_heeds_nothing(tmp_
         pids = pids_in(file)
         os.kill(worker.pid, signal.SIGKILL)
     ends = time.monotonic() + 20
-    while any(map(runs, pids)):
+    while not all(map(is_gone, pids)):
         assert time.monotonic() < ends
         time.sleep(0.02)
 
@@ -139,10 +139,3 @@ def test_a_network_is_kept_from_confined_programs_only() -> None:
 
 def pids_in(file: Path) -> list[int]:
     return list(map(int, file.read_text().split()))
-
-
-def runs(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -15,6 +15,7 @@ from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.builtin import subprocesses
 from ekiden.workers.tools.builtin.shell import Bash, bash, environment
 from ekiden.workers.tools.builtin.subprocesses import run_command
+from tests.processes import is_gone
 
 
 def _call(command: str, context: ToolContext, timeout_s: float = 60) -> Coroutine[Any, Any, str]:
@@ -41,18 +42,10 @@ async def _pids_in(file: Path, count: int) -> list[int]:
     return _pids(file)
 
 
-def _is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except (ProcessLookupError, psutil.NoSuchProcess):
-        return True
-
-
 def _all_gone(pids: list[int], deadline_s: float = 10) -> bool:
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
-        if all(map(_is_gone, pids)):
+        if all(map(is_gone, pids)):
             return True
         time.sleep(0.01)
     return False
@@ -225,7 +218,7 @@ def test_ends_what_left_the_group_as_well(cwd: Path, context: ToolContext) -> No
     assert time.monotonic() - began < 20
     pids = [pid for file in ("jobs", "session", "daemon") for pid in _pids(cwd / file)]
     assert len(pids) == 4
-    assert [pid for pid in pids if not _is_gone(pid)] == [], "nothing is left when the call has ended"
+    assert [pid for pid in pids if not is_gone(pid)] == [], "nothing is left when the call has ended"
 
 
 def test_ends_what_left_the_group_with_a_command_that_is_cancelled(cwd: Path, context: ToolContext) -> None:
@@ -239,7 +232,7 @@ def test_ends_what_left_the_group_with_a_command_that_is_cancelled(cwd: Path, co
             await call
 
     asyncio.run(cancelled())
-    assert _is_gone(_pids(cwd / "daemon")[0])
+    assert is_gone(_pids(cwd / "daemon")[0])
 
 
 def test_leaves_the_processes_of_other_calls_alone(cwd: Path, context: ToolContext) -> None:
@@ -251,13 +244,13 @@ def test_leaves_the_processes_of_other_calls_alone(cwd: Path, context: ToolConte
         )
         await _pids_in(cwd / "other", 1)
         await _call("(setsid sh -c 'echo $$ > first; exec sleep 300' &); while [ ! -s first ]; do :; done", context)
-        assert _is_gone(_pids(cwd / "first")[0])
-        assert not _is_gone(_pids(cwd / "other")[0])
+        assert is_gone(_pids(cwd / "first")[0])
+        assert not is_gone(_pids(cwd / "other")[0])
         (cwd / "go").touch()
         return await other
 
     assert asyncio.run(two()) == "exit code: 0"
-    assert _is_gone(_pids(cwd / "other")[0])
+    assert is_gone(_pids(cwd / "other")[0])
 
 
 def test_a_command_that_kills_whoever_watches_over_it_ends_with_an_error(cwd: Path, context: ToolContext) -> None:

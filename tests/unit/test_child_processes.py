@@ -1,4 +1,5 @@
 import _thread
+import gc
 import os
 import signal
 import subprocess
@@ -19,7 +20,6 @@ ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 WATCHING = """
-import gc
 import signal, sys, threading
 from ekiden.shared.child_processes import watch_parent
 stop = threading.Event()

@@ -18,6 +18,7 @@ from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.journal.policy_replay import ChangedCall, Replay, replayed
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, is_known
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.policy.cases import Case, CaseResult, read_cases, tool_use
 from ekiden.shared.policy.engine import Judgement, Policy
@@ -28,6 +29,7 @@ from ekiden.shared.redaction import preview
 from ekiden.shared.risk import Risk
 from ekiden.shared.settings import load_settings
 from ekiden.shared.storable import read_json
+from ekiden.shared.suggestions import nearest
 from ekiden.shared.terminal_text import note, say
 
 __all__ = ["app"]
@@ -62,6 +64,8 @@ def check(
     if agent is not None:
         policy = agents_policy(policy, open_agents(()).in_force[_known(agent)])
     use = tool_use(tool, _args_of(tool, args), cwd=Path.cwd(), agent=agent or "", user=user, risk=risk)
+    if near := _misspelt(use.tool):
+        note(f"ekiden: workers ship with no tool {use.tool!r}: is {near!r} meant?")
     judgement = policy.judge(use)
     if as_json:
         say(json.dumps({**asdict(judgement.decision), "won": judgement.won, "beaten": judgement.beaten}))
@@ -151,6 +155,11 @@ def _judged(policy: Policy, agents: Mapping[str, AgentDefinition], case: Case) -
     if case.agent in agents:
         policy = agents_policy(policy, agents[case.agent])
     return policy.judge(case.use(Path.cwd()))
+
+
+def _misspelt(tool: str) -> str | None:
+    """Return the built-in tool that is nearly called so: one of a plug-in may have any name."""
+    return None if is_known(tool) else next(iter(nearest(tool, BUILTIN_TOOLS, 1)), None)
 
 
 def _args_of(tool: str, text: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +17,7 @@ from ekiden.shared.addresses import host_and_port
 from ekiden.shared.errors import ConfigurationError, EkidenError
 from ekiden.shared.llm.models import ModelValues, default_model, usable_models
 from ekiden.shared.mcp.configured import configured_servers
+from ekiden.shared.mcp.entries import ServerEntry
 from ekiden.shared.policy.policies import policy_in
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_trust import project_trust_of
@@ -130,7 +132,20 @@ def mcp_servers() -> Finding:
         return error("MCP servers", str(fault), "mend the file")
     if found.problems:
         return error("MCP servers", "; ".join(found.problems), "mend the entry, or remove it")
+    missing = [f"{name}: {entry.command}" for name, entry in found.servers.items() if _lacks_its_program(entry)]
+    if missing:
+        remedy = "install it, or mend 'command' where workers run; `ekiden mcp test NAME` starts one"
+        return warning("MCP servers", f"programs that are not here: {', '.join(missing)}", remedy)
     return ok("MCP servers", f"configured: {', '.join(found.servers)}" if found.servers else "none configured")
+
+
+def _lacks_its_program(entry: ServerEntry) -> bool:
+    """Tell whether the program is not found; one that a variable names may be anywhere."""
+    if entry.command is None or "$" in entry.command:
+        return False
+    is_path = "/" in entry.command
+    program = str(Path(entry.cwd or "") / entry.command) if is_path else entry.command
+    return shutil.which(program, path=entry.env.get("PATH")) is None
 
 
 async def collector(settings: Settings, env: Mapping[str, str]) -> Finding:

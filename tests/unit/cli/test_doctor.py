@@ -1,6 +1,7 @@
 """What the doctor thinks of what it finds."""
 
 import asyncio
+import json
 import socket
 from dataclasses import replace
 from datetime import datetime
@@ -130,6 +131,19 @@ def test_mcp_servers_are_named(elsewhere: Path) -> None:
     (elsewhere / ".gemini").mkdir()
     (elsewhere / ".gemini" / "settings.json").write_text('{"mcpServers": {"github": {}}}')
     assert "github" in mcp_servers().text
+
+
+def test_a_server_whose_program_is_not_here_is_told(elsewhere: Path) -> None:
+    def examined(command: str) -> tuple[str, str]:
+        (elsewhere / ".mcp.json").write_text(json.dumps({"mcpServers": {"files": {"command": command}}}))
+        found = mcp_servers()
+        return found.status, found.text
+
+    (elsewhere / "home/.gemini").mkdir(parents=True)
+    assert examined("sh") == ("ok", "configured: files")
+    assert examined("no-such-program") == ("warning", "programs that are not here: files: no-such-program")
+    assert examined("/bin/no-such-program")[0] == "warning"
+    assert examined("${FILES_SERVER}")[0] == "ok"
 
 
 def test_the_collector_is_asked_only_where_one_is_named() -> None:

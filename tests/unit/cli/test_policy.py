@@ -81,6 +81,11 @@ def test_check_takes_arguments_as_json_a_command_or_a_path(args: tuple[str, ...]
     assert checked(*args)["verdict"] == verdict
 
 
+def test_a_tool_that_is_nearly_a_built_in_one_is_told() -> None:
+    assert "no tool 'bahs': is 'bash' meant?" in policy("check", "bahs", "ls").stderr
+    assert not policy("check", "book_flight").stderr
+
+
 def test_check_counts_the_agents_file(tmp_path: Path) -> None:
     agents = tmp_path / "home/.gemini/agents"
     agents.mkdir()

@@ -1,7 +1,6 @@
 """How a leg ends: the steps from a reply that could be the last one to its outcome, and what stops it before."""
 
 from collections import Counter
-from collections.abc import Callable
 
 from ekiden.shared.conversation import Turn
 from ekiden.shared.definitions.model import AgentDefinition
@@ -41,10 +40,6 @@ class Ending:
         self._agent = agent
         self._completion = completion
         self._transfers = transfers
-        self._steps = (self._remind, self._insist_on_completion, self._hand_over)
-        """What an answer goes through: each gives an answer, another outcome, or None, and then the leg goes on."""
-        limits = (self._turns, self._tokens, self._budget)
-        self._stops: tuple[Callable[[], Failed | None], ...] = (self._refusals, self._denials, *limits)
 
     async def reached(self) -> Outcome | None:
         """Return how the last turn ends the leg; None: it does not."""
@@ -52,7 +47,8 @@ class Ending:
         if not turns or turns[-1].nudge:
             return None
         outcome: Outcome | None = self._answer_of(turns[-1])
-        for step in self._steps:
+        # An answer goes through steps: each gives an answer, another outcome, or None, and then the leg goes on.
+        for step in (self._remind, self._insist_on_completion, self._hand_over):
             if not isinstance(outcome, Answer):
                 break
             outcome = await step(turns[-1], outcome)
@@ -60,7 +56,10 @@ class Ending:
 
     def stopped(self) -> Failed | None:
         """Return why the leg must not have another turn."""
-        return next((stop for check in self._stops if (stop := check()) is not None), None)
+        # Listed here and not kept: methods that an object keeps of itself keep it, and its leg's journal, from being
+        # freed when the leg has ended.
+        checks = (self._refusals, self._denials, self._turns, self._tokens, self._budget)
+        return next((stop for check in checks if (stop := check()) is not None), None)
 
     def limit(self, reason: TerminationReason, limit: str) -> Failed:
         """Return the outcome of a leg that has reached a limit of its agent's file."""

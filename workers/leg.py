@@ -129,6 +129,8 @@ class AgentHandler:
         """
         self._definitions = definitions
         self._registry = registry
+        self._tools_by_digest: dict[str, tuple[Tool, ...]] = {}
+        """Of what each definition permits; see ``_own_tools``."""
         self._tool_runner = tool_runner
         self._models = models
         self._prices = prices
@@ -195,21 +197,26 @@ class AgentHandler:
 
     def _openings(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Say what commands reach here that they should not."""
-        offered = self._registry.offered_to(_permits(definition, leg, self._registry))
-        if not any(tool.starts_commands for tool in offered):
+        if not any(tool.starts_commands for tool in self._own_tools(definition, leg)):
             return []
         opened = self._sandbox.openings(network=bool(_network(definition, leg)))
         return [f"commands are not fully confined on this worker: {opened}"] if opened else []
 
     def _lacking(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> str:
         """Say what this worker lacks for the leg; empty when it has everything that is worth waiting for."""
-        permits = _permits(definition, leg, self._registry)
         if missing:
             return f"tools {', '.join(missing)}" + ("" if self._root else " (this worker has no --workspace-root)")
         is_ours = not (leg.cwd and self._root) or Path(leg.cwd).resolve().is_relative_to(self._root)
-        if not is_ours and any(tool.needs_workspace for tool in self._registry.offered_to(permits)):
+        if not is_ours and any(tool.needs_workspace for tool in self._own_tools(definition, leg)):
             return f"folder {leg.cwd} (this worker's --workspace-root is {self._root})"
         return ""
+
+    def _own_tools(self, agent: AgentDefinition, leg: Leg) -> tuple[Tool, ...]:
+        """Return the tools of this worker that the agent gets: the same ones in each leg that nobody else bounds."""
+        known = {} if leg.request.bounds else self._tools_by_digest
+        if agent.digest not in known:
+            known[agent.digest] = self._registry.offered_to(_permits(agent, leg, self._registry))
+        return known[agent.digest]
 
     async def _all(self, leg: Leg, names: Iterable[str]) -> dict[str, AgentDefinition]:
         """Return the definitions of those of ``names`` that the job's catalog has."""
@@ -225,8 +232,7 @@ class AgentHandler:
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
         served = await self._servers.offered_to(agent, leg.request.bounds) if self._servers else Offered()
         await _notice(leg, *(f"{leg.agent}: {problem}" for problem in served.problems))
-        own = self._registry.offered_to(_permits(agent, leg, self._registry))
-        tools = {tool.name: tool for tool in (*own, *served.tools)}
+        tools = {tool.name: tool for tool in (*self._own_tools(agent, leg), *served.tools)}
         leg.hooks.agent_started(agent, choice.name, list(tools))
         outputs = JobOutputs(leg, self._artifacts)
         delegations = Delegations(agent, leg, subagents, untrusted)

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ekiden.shared.errors import UnknownAgent
 
@@ -24,6 +25,7 @@ MAX_TOOL_NAME = 64
 """What Gemini and OpenAI accept."""
 
 
+@lru_cache(10_000)  # asked of all agents for each call of a model
 def transfer_tool_name(agent: str) -> str:
     """Return the name of the tool that hands over to ``agent``: ``[a-z0-9_]``, at most 64 characters.
 

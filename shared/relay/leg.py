@@ -239,7 +239,7 @@ def backoff_s(leg: Leg, cause: SuspendCause) -> float:
 def entries_behind(seq: int, records: Sequence[Record]) -> list[Entry]:
     """Return ``records`` as the journal has them that was as long as ``seq`` before."""
     now_ms = round(time.time() * 1000)
-    return [Entry(seq=number, at_ms=now_ms, record=record) for number, record in enumerate(records, seq + 1)]
+    return [Entry(number, now_ms, record) for number, record in enumerate(records, seq + 1)]
 
 
 async def journal_of(store: JobStore, job: str, upto: int | None = None, *, begun: Sequence[Entry] = ()) -> list[Entry]:

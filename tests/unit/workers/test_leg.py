@@ -1,5 +1,6 @@
 """The handler of an agent leg: what a worker lacks, which definition counts, what a leg is equipped with."""
 
+import gc
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.llm.base import ModelReply
 from ekiden.shared.records import LegSuspended, Noticed
+from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import queue_for
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
@@ -20,7 +22,7 @@ from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.builtin.shell import bash
 from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
-from tests.unit.workers.world import Replies, What, call, calls, said, tool_named
+from tests.unit.workers.world import Replies, What, call, calls, handing_over, said, tool_named
 
 SOLO = {"name": "solo", "tools": ["look"]}
 
@@ -401,3 +403,18 @@ def test_an_agent_has_no_tool_that_who_called_it_has_not(tools: object, below: l
         return [spec.name for spec in model.asked("hand")[0].tools]
 
     assert on_fakeredis(scenario) == below
+
+
+def test_an_ended_leg_and_its_journal_are_gone_before_the_collector_of_cycles_looks() -> None:
+    async def scenario(stores: Stores) -> None:
+        model = Replies({"a": [calls(handing_over("c1", "b"))], "b": [said("done")]})
+        relay = Relay(stores, team({"name": "a", "handoffs": [{"to": "b"}]}, {"name": "b"}), model)
+        gc.collect()
+        gc.disable()
+        try:
+            assert (await relay.told("go", agent="a")).end.answer == "done"
+            assert [one for one in gc.get_objects() if isinstance(one, Leg)] == []
+        finally:
+            gc.enable()
+
+    on_fakeredis(scenario)

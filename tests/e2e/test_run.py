@@ -60,7 +60,7 @@ def test_the_demo_goes_from_debugger_to_fixer_to_reviewer_and_repairs_the_projec
     ekiden.wait_until_gone()
     job = last_line.rpartition(" ")[2]
     chain = ekiden.run("job", "chain", job[:10])  # the data are still there, a beginning of the id is enough
-    assert "user -> debugger -> code-fixer -> reviewer" in chain.stdout
+    assert "user → debugger → code-fixer → reviewer" in chain.stdout
     assert ekiden.run("job", "result", job).stdout.strip() in done.stdout
 
 

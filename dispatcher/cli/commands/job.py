@@ -17,7 +17,7 @@ from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Red
 from ekiden.dispatcher.cli.running.request import deadline_of
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.approvals import approval_line
+from ekiden.dispatcher.cli.views.approvals import approval_row
 from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
 from ekiden.dispatcher.cli.views.jobs import fields_of, rows_of
 from ekiden.dispatcher.cli.views.json_lines import event_schema
@@ -63,7 +63,7 @@ def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDi
         say(json.dumps(found, ensure_ascii=False))
         return
 
-    Output().line("\n".join([*rows_of(view, children, calls), *map(approval_line, asked)]))
+    Output().fields([*rows_of(view, children, calls), *map(approval_row, asked)])
 
 
 @app.command()
@@ -211,7 +211,7 @@ def cancel(job: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
         also = f"; its {below} child job{'s end' if below > 1 else ' ends'} with it" if below else ""
         return f"job {job_id} {texts[verdict]}{also if verdict != 'finished' else ''}"
 
-    say(_run(cancelled()))
+    Output().line(_run(cancelled()))
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

@@ -97,7 +97,7 @@ def policy(
             view, said = await client.session(session_id), await client.messages(session_id)
         return f"session {session_id}: policy {policy}: {_who_goes_on(view, said)}"
 
-    say(_run(changed()))
+    Output().line(_run(changed()))
 
 
 @app.command()
@@ -109,7 +109,7 @@ def clear(session: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
             messages, variables = await client.clear(session_id)
         return f"session {session_id}: {messages} message(s) and {variables} variable(s) forgotten"
 
-    say(_run(cleared()))
+    Output().line(_run(cleared()))
 
 
 @app.command()
@@ -140,7 +140,7 @@ def export(
         output.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidRequest(f"-o {str(output)!r} cannot be written: {error.strerror}") from error
-    say(f"{len(said)} message(s) of session {view.id} are in {output}")
+    Output().line(f"{len(said)} message(s) of session {view.id} are in {output}")
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from shutil import get_terminal_size
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output, fitted
@@ -72,10 +71,10 @@ def figures_of(story: Story, leg: Leg) -> str:
 def show_chain(story: Story) -> None:
     """Write the chain in one line, how the job stands, and a line for each agent, with its children as branches."""
     out = Output()
-    columns = get_terminal_size((_COLUMNS, 0)).columns if out.is_terminal else _COLUMNS
-    arrow, dots = out.drawing["arrow"], out.drawing["dots"]
+    columns = out.width(_COLUMNS)
+    arrow, dots = out.symbols["arrow"], out.symbols["dots"]
     out.line(fitted(redact(chain_text(story.chain, arrow)), columns, dots), "bold")
-    drawing = _Drawing(out.drawing)
+    drawing = _Drawing(out.symbols)
     out.line(fitted(redact(drawing.state(story)), columns, dots), _STYLES.get(story.status, ""))
     for stem, branch in drawing.rows(drawing.branches(story)):
         out.line(stem + fitted(redact(branch.text), max(columns - len(stem), len(dots)), dots), branch.style)

@@ -102,7 +102,7 @@ class ScriptedModel:
             for rule in script.rules:
                 if (scope := _fitted(rule, request, leg, since, base)) is not None:
                     return rule, scope
-        return Rule(name="no-reply", say=_NO_REPLY.format(agent=request.agent)), {}
+        return Rule(name="no-reply", say=_NO_REPLY.format(agent=request.agent), finish="unfinished"), {}
 
 
 class _Scope(dict[str, Any]):

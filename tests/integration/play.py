@@ -26,6 +26,7 @@ class Story:
 
     chain: list[str] = field(default_factory=list)
     answer: str = ""
+    finish: str = ""
     calls: list[ToolCall] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
@@ -55,7 +56,7 @@ async def _play(folder: Path, request: str, agent: str, python: str) -> Story:
         calls = reply.message.calls
         story.calls += calls
         if not calls:
-            story.answer = reply.message.text
+            story.answer, story.finish = reply.message.text, reply.finish
             return story
         if calls[0].name.startswith("transfer_to_"):
             story.chain.append(calls[0].name.removeprefix("transfer_to_").replace("_", "-"))

@@ -50,6 +50,7 @@ def test_repairs(name: str, tmp_path: Path, play: "Play") -> None:
     after = _content(tmp_path)
     assert story.chain == ["debugger", "code-fixer", "reviewer"], story.answer
     assert "- Tests: all" in story.answer
+    assert story.finish == "stop"
     changed = [path for path in after if after[path] != before.get(path)]
     assert changed == list(PROJECTS[name]["fixed"])
     for path, text in PROJECTS[name]["fixed"].items():
@@ -61,6 +62,7 @@ def test_says_that_it_cannot_and_leaves_every_byte_as_it_was(name: str, tmp_path
     before = _written(tmp_path, PROJECTS[name]["files"])
     story = play(tmp_path, REQUEST)
     assert "cannot repair this" in story.answer
+    assert story.finish == "unfinished"
     assert "scripted stand-in for a model" in story.answer
     assert _content(tmp_path) == before
 
@@ -79,6 +81,7 @@ def test_says_what_is_missing(files: dict[str, str], said: str, tmp_path: Path, 
     story = play(tmp_path, REQUEST)
     assert story.chain == ["debugger"]
     assert said in story.answer
+    assert story.finish == ("stop" if "nothing to fix" in said else "unfinished")
     assert "scripted stand-in for a model" in story.answer
     assert _content(tmp_path) == before
 

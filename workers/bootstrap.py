@@ -12,7 +12,6 @@ from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.relay.message import queue_for
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
@@ -75,7 +74,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         knows_people=knows_people,
         protected=protected,
         servers=AgentServers(McpTools(hub, stores.listings), configured.servers),
-        tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
+        pools=stores.pools.pools,
         artifacts=stores.artifacts,
         private_hosts=settings.tools_web_fetch_allow_private,
     )

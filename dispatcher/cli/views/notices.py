@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ekiden.dispatcher.journal.story_reader import decision_text
+from ekiden.dispatcher.playable import PLAYED
 from ekiden.shared.records import (
     ApprovalAsked,
     Decided,
@@ -44,6 +45,8 @@ def why_routed(record: Routed) -> str:
     decided = next((stage for stage in reversed(record.stages) if stage.decided), None)
     if decided is not None and decided.stage == "session":
         return decided.note
+    if decided is not None and decided.stage == PLAYED:
+        return f"{record.confidence:.0f}% confidence; {decided.note}"
     stand_in = f", by the {STAND_IN} stand-in for a model" if decided and decided.model == STAND_IN else ""
     return f"{record.confidence:.0f}% confidence{stand_in}"
 

@@ -13,6 +13,7 @@ import structlog
 from ekiden.dispatcher.catalog_in_force import CatalogInForce, CurrentCatalogHandler
 from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.intake import serve_intake
+from ekiden.dispatcher.playable import Playable
 from ekiden.dispatcher.publishing import publish_own
 from ekiden.dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from ekiden.dispatcher.routing.overrides import no_strategy
@@ -23,6 +24,7 @@ from ekiden.shared.definitions.loader import layered, shipped_agents_dir
 from ekiden.shared.definitions.trusted import levels_here
 from ekiden.shared.errors import CatalogNotReady, ConfigurationError, Forged, NoCatalog, UnreadableDefinition
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
+from ekiden.shared.llm.stand_in import has_model
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings, key_of, origin_of
@@ -44,6 +46,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     own = load_catalog(settings)
     strategies = strategies_of(settings, MAX_WAIT_S)
     in_force = CatalogInForce(stores.catalogs, MAX_WAIT_S)
+    playable = Playable(stores.pools.pools, 0.0 if has_model(os.environ) else MAX_WAIT_S)
     handler_for = partial(
         DispatchHandler,
         router=strategies[strategy_in_force(settings, strategies)],
@@ -52,6 +55,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         strategies=strategies,
         default_agent=settings.routing_default_agent,
         enabled=settings.routing_enabled,
+        playable=playable,
     )
     hooks, not_loaded = pool_hooks("ekiden-dispatcher", settings)
     legs = asyncio.get_running_loop()

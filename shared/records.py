@@ -280,7 +280,8 @@ class Ended(BaseRecord):
     """The job's end; the last record of every job that is not retried."""
 
     type: Literal["ended"] = "ended"
-    status: Literal["done", "failed", "cancelled", "dead"]
+    status: Literal["done", "unfinished", "failed", "cancelled", "dead"]
+    """``unfinished``: there is an answer, and by its agent's own word it does not do what was asked."""
     reason: str
     answer: str | None = None
     error: str | None = None

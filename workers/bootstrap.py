@@ -8,11 +8,11 @@ from ekiden.shared.composition import pool_hooks
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
+from ekiden.shared.llm.stand_in import announcement
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.relay.message import queue_for
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
@@ -47,8 +47,10 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         if has_workspace or not tool.needs_workspace:
             registry.add(tool)
     problems += _without_commands(registry, settings, sandbox)
+    values = ModelValues.of(settings, shipped_agents_dir() / "_scripts")
     hooks, not_loaded = pool_hooks("ekiden-worker", settings)
     problems += (*learn_providers(settings), *not_loaded)
+    stand_in = announcement(values, os.environ)
     tool_runner = ToolRunner(registry, settings.tool_threads, timeout_s=settings.tools_timeout_s)
     knows_people = bool(stores.signing) or bool(await stores.user())
     policy = replace(operators_policy(settings), tells_people_apart=knows_people)
@@ -65,7 +67,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         Definitions(stores.catalogs),
         registry,
         tool_runner,
-        Models(ModelValues.of(settings, shipped_agents_dir() / "_scripts"), os.environ),
+        Models(values, os.environ),
         Prices(settings.prices),
         workspace_root=settings.workspace_root,
         after_untrusted=settings.tools_after_untrusted,
@@ -75,13 +77,13 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         knows_people=knows_people,
         protected=protected,
         servers=AgentServers(McpTools(hub, stores.listings), configured.servers),
-        tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
+        pools=stores.pools.pools,
         artifacts=stores.artifacts,
         private_hosts=settings.tools_web_fetch_allow_private,
     )
 
     def told() -> dict[str, str]:
-        return {"stuck_tools": str(tool_runner.stuck)}
+        return {"stuck_tools": str(tool_runner.stuck), **stand_in}
 
     def servers() -> dict[str, str]:
         return {**dict.fromkeys(configured.servers, ""), **hub.health()}

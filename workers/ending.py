@@ -5,7 +5,7 @@ from collections import Counter
 from ekiden.shared.conversation import Turn
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.llm.base import FinishReason
-from ekiden.shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
+from ekiden.shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer, Unfinished
 from ekiden.shared.records import ModelReplied, Nudged
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
@@ -22,9 +22,12 @@ SAID_ONLY = (
     "Nothing was handed over: you only wrote it. Call the transfer tool now. If your text was meant as the final "
     "answer to the user, give that answer again."
 )
-NOT_COMPLETED = "The task is not finished yet: call complete_task with its result, or go on working."
+NOT_COMPLETED = (
+    "The task is not finished yet: call complete_task with its result, or go on working. What cannot be done ends with "
+    "complete_task, too: with the status 'unfinished', and why."
+)
 
-_UNFINISHED: dict[FinishReason, str] = {
+_CUT_SHORT: dict[FinishReason, str] = {
     "max_tokens": "had to stop in mid-answer: ask for less at once, or choose a model with longer answers",
     "refused": "refused to answer: put the request in other words, or choose another model",
     "malformed_call": "made a tool call that cannot be read: submit again, or choose another model",
@@ -68,7 +71,7 @@ class Ending:
             reason, f"agent {name!r} reached its limit ({limit}): raise it under 'limits' in the agent's file"
         )
 
-    def _answer_of(self, turn: Turn) -> Answer | Failed | None:
+    def _answer_of(self, turn: Turn) -> Answer | Unfinished | Failed | None:
         """A reply without calls is an answer, and so is a completed task.
 
         The finish reason decides, never emptiness: half an answer, or none, is not reported as a success.
@@ -80,10 +83,12 @@ class Ending:
             return self._completion.answer(done[0]) if done else None
         if turn.reply.finish == "stop":
             return Answer(turn.reply.message.text)
-        return self._unfinished(turn.reply)
+        if turn.reply.finish == "unfinished":
+            return Unfinished(turn.reply.message.text)
+        return self._cut_short(turn.reply)
 
-    def _unfinished(self, reply: ModelReplied) -> Failed:
-        what = f"the model {reply.model!r} of agent {self._agent.name!r} {_UNFINISHED[reply.finish]}"
+    def _cut_short(self, reply: ModelReplied) -> Failed:
+        what = f"the model {reply.model!r} of agent {self._agent.name!r} {_CUT_SHORT[reply.finish]}"
         return Failed("ERROR", f"{what} ({reply.detail or reply.finish})")
 
     async def _remind(self, turn: Turn, answer: Answer) -> Answer | None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, TextPart, user_message
-from ekiden.shared.outcomes import ChildJob, Failed, Outcome, Suspended
+from ekiden.shared.outcomes import Answer, Cancelled, ChildJob, Failed, Outcome, Suspended, Unfinished
 from ekiden.shared.records import Ended, HandedOff, JobRequested
 from ekiden.shared.redaction import redact
 from ekiden.shared.relay.leg import Leg
@@ -12,7 +12,23 @@ from ekiden.shared.relay.message import outbox, queue_for
 from ekiden.shared.stores.submissions import ChildSubmission
 from ekiden.shared.tracing.trace_ids import child_traceparent
 
-__all__ = ["messages_in", "submission_of", "without_secrets"]
+__all__ = ["End", "end_of", "messages_in", "submission_of", "without_secrets"]
+
+End = Answer | Unfinished | Failed | Cancelled
+"""The outcomes that end a job."""
+
+
+def end_of(leg: int, outcome: End) -> Ended:
+    """Return the record of the job's end."""
+    match outcome:
+        case Answer(text, reason, output):
+            return Ended(leg=leg, status="done", reason=reason, answer=text, output=output)
+        case Unfinished(text):
+            return Ended(leg=leg, status="unfinished", reason="GOAL_NOT_REACHED", answer=text)
+        case Failed(reason, message):
+            return Ended(leg=leg, status="failed", reason=reason, error=message)
+        case Cancelled(message):
+            return Ended(leg=leg, status="cancelled", reason="ABORTED", error=message)
 
 
 def submission_of(leg: Leg, child: ChildJob) -> ChildSubmission:

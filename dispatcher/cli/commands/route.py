@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +11,20 @@ from typer.core import TyperGroup
 
 from ekiden.dispatcher.cli.options import AsJson, Strategy
 from ekiden.dispatcher.cli.running.request import prompt_of
-from ekiden.dispatcher.cli.views.route_analysis import analysed, measured, print_analysis, print_measured
+from ekiden.dispatcher.cli.views.route_analysis import (
+    Analysis,
+    analysed,
+    measured,
+    print_analysis,
+    print_measured,
+)
+from ekiden.dispatcher.playable import playable_of, played, why_not_all
+from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.llm.models import ModelValues
+from ekiden.shared.llm.stand_in import announcement, played_by
 from ekiden.shared.logs import configure_logs
-from ekiden.shared.terminal_text import say
+from ekiden.shared.terminal_text import note, say
 
 __all__ = ["app"]
 
@@ -58,7 +69,18 @@ def ask(
         say(json.dumps(analysis.as_json(), ensure_ascii=False, indent=2))
     else:
         print_analysis(analysis)
+        _tell_who_plays(analysis)
     raise typer.Exit(0 if analysis.result.route is not None else _NO_ROUTE)
+
+
+def _tell_who_plays(analysis: Analysis) -> None:
+    """Say it where no job goes to the agent that was found: without a model, only some can be played."""
+    values = ModelValues.of(analysis.settings, shipped_agents_dir() / "_scripts")
+    playable = playable_of(analysis.catalog, played_by([announcement(values, os.environ)]))
+    if analysis.result.route is not None and analysis.result.route.agent not in playable:
+        instead = played(analysis.result, playable).route
+        goes = f"a job goes to {instead.agent} instead" if instead else "no job goes there"
+        note(f"ekiden: {goes}. {why_not_all(analysis.catalog, playable)}")
 
 
 @app.command("eval")

@@ -18,7 +18,7 @@ _COLUMNS = 160
 """How wide a line may get where there is no terminal."""
 _BRANCHES = ("approval", "refused", "delegated")
 """Steps that a chain shows below the agent."""
-_STYLES = {"done": "green", "cancelled": "yellow", "failed": "red", "dead": "red"}
+_STYLES = {"done": "green", "unfinished": "yellow", "cancelled": "yellow", "failed": "red", "dead": "red"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,9 @@ class _Drawing:
         spent = ", ".join(spent_of(story.total_usage, story.total_cost_usd))
         below = sum(1 for _ in story.tree) - 1
         children = f"{below} child job{'s' * (below > 1)}" if below else ""
-        error = self._notices.cut(story.end.error or "") if story.end and story.status != "done" else ""
+        error = (
+            self._notices.cut(story.end.error or story.end.answer or "") if story.end and story.status != "done" else ""
+        )
         how = f"job {story.job} {story.status}" + (f" ({story.end.reason})" if story.end else "")
         parts = filter(None, [how, took, spent, children, error])
         return f" {self._symbols['dot']} ".join(parts)

@@ -5,7 +5,18 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ekiden.dispatcher.journal.story_reader import decision_text
-from ekiden.shared.records import ApprovalAsked, Decided, HandedOff, Nudged, Refused, Routed, StateChanged, Summarised
+from ekiden.dispatcher.playable import PLAYED
+from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
+    Ended,
+    HandedOff,
+    Nudged,
+    Refused,
+    Routed,
+    StateChanged,
+    Summarised,
+)
 from ekiden.shared.redaction import preview, redact
 
 __all__ = ["STAGES", "STAND_IN", "Notice", "Notices", "chain_text", "on_completion", "why_routed"]
@@ -18,7 +29,7 @@ STAND_IN = "scripted"
 _LONGEST = 120
 """Characters of what an agent said elsewhere."""
 _LONGEST_VALUE = 60
-_ENDS = {"done": ("ok", "green"), "cancelled": ("cancelled", "yellow")}
+_ENDS = {"done": ("ok", "green"), "unfinished": ("unfinished", "yellow"), "cancelled": ("cancelled", "yellow")}
 
 
 class Notice(NamedTuple):
@@ -34,6 +45,8 @@ def why_routed(record: Routed) -> str:
     decided = next((stage for stage in reversed(record.stages) if stage.decided), None)
     if decided is not None and decided.stage == "session":
         return decided.note
+    if decided is not None and decided.stage == PLAYED:
+        return f"{record.confidence:.0f}% confidence; {decided.note}"
     stand_in = f", by the {STAND_IN} stand-in for a model" if decided and decided.model == STAND_IN else ""
     return f"{record.confidence:.0f}% confidence{stand_in}"
 
@@ -83,6 +96,18 @@ class Notices:
         symbol, style = _ENDS.get(status, ("failed", "red"))
         how = "" if status == "done" else f" {status}" + (f" ({reason})" if reason else "")
         return Notice(symbol, f"{agent}{how}: {self.cut(said)}", style)
+
+    def end(self, record: Ended, agent: str, *, is_said: bool) -> Notice:
+        """Say how the job has ended; ``is_said``: its answer has been shown."""
+        match record.status:
+            case "done":
+                return Notice("ok", f"{agent} has answered" if is_said else f"{agent}: {record.answer or ''}", "green")
+            case "unfinished":
+                why = "" if is_said else f": {record.answer or ''}"
+                return Notice("unfinished", f"{agent} could not do what was asked{why}", "yellow")
+            case "cancelled":
+                return Notice("cancelled", record.error or "cancelled", "yellow")
+        return Notice("failed", f"{record.status} ({record.reason}): {record.error or ''}", "red")
 
     def nudge(self, record: Nudged, agent: str) -> Notice:
         """Say that a reply was no end."""

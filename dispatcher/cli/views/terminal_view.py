@@ -311,19 +311,13 @@ class TerminalView:
 
     def _ended(self, record: Ended, entry: Entry) -> None:
         self._break_off()
-        if record.status == "done":
+        if record.answer is not None:
             self._out.line()
         self._say_end(record)
         self._out.line(self._summary(entry), "dim")
 
     def _say_end(self, record: Ended) -> None:
-        if record.status == "done":
-            answer = " has answered" if self._is_said(record) else f": {record.answer or ''}"
-            self._line("ok", f"{self._agent(record.leg)}{answer}", "green")
-        elif record.status == "cancelled":
-            self._line("cancelled", record.error or "cancelled", "yellow")
-        else:
-            self._line("failed", f"{record.status} ({record.reason}): {record.error or ''}", "red")
+        self._say(self._notices.end(record, self._agent(record.leg), is_said=self._is_said(record)))
 
     def _is_said(self, record: Ended) -> bool:
         """Whether the answer is what the model said last, so that it has been shown."""

@@ -99,6 +99,14 @@ def test_what_goes_wrong_on_the_way_is_shown_with_its_cause() -> None:
     ]
 
 
+def test_an_answer_that_does_not_do_what_was_asked_is_no_success() -> None:
+    end = Ended(leg=1, status="unfinished", reason="GOAL_NOT_REACHED", answer="There is no test.")
+    told = shown(LegStarted(leg=1, agent="debugger", attempt=1, worker="w"), reply("There is no test."), end)
+    assert "🚧 debugger could not do what was asked\n" in told
+    assert "✅" not in told
+    assert "🚧 agent could not do what was asked: There is no test." in shown(end)
+
+
 def test_the_agent_that_the_user_named_is_no_match_of_a_rule() -> None:
     text = shown(Routed(agent="gardener", stage="agent", score=0, confidence=100))
     assert text == "🎯 Routing as asked to: gardener\n"

@@ -56,14 +56,15 @@ class ScriptedModel:
         return cls(parse_script(text, source))
 
     @classmethod
-    def from_folder(cls, folder: Path) -> "ScriptedModel":
-        """Make a model from all ``*.yaml`` files of ``folder``. Raises ``DefinitionError`` like ``from_text``."""
+    def from_folders(cls, *folders: Path) -> "ScriptedModel":
+        """Make a model from all ``*.yaml`` files of folders, the nearest first, as far as one plays every agent.
+
+        An agent's script is the nearest one. Raises ``DefinitionError`` like ``from_text``.
+        """
         scripts: dict[str, Script] = {}
-        for path in sorted(folder.glob("*.yaml")):
-            for agent, script in parse_script(path.read_text(encoding="utf-8"), str(path)).items():
-                if agent in scripts:
-                    raise DefinitionError(f"{path}: agent {agent!r} has a script in another file of the folder")
-                scripts[agent] = script
+        for folder in folders:
+            if _ANY_AGENT not in scripts:
+                scripts = {**_scripts_in(folder), **scripts}
         return cls(scripts)
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
@@ -103,6 +104,16 @@ class ScriptedModel:
                 if (scope := _fitted(rule, request, leg, since, base)) is not None:
                     return rule, scope
         return Rule(name="no-reply", say=_NO_REPLY.format(agent=request.agent)), {}
+
+
+def _scripts_in(folder: Path) -> dict[str, Script]:
+    scripts: dict[str, Script] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        for agent, script in parse_script(path.read_text(encoding="utf-8"), str(path)).items():
+            if agent in scripts:
+                raise DefinitionError(f"{path}: agent {agent!r} has a script in another file of the folder")
+            scripts[agent] = script
+    return scripts
 
 
 class _Scope(dict[str, Any]):

@@ -174,7 +174,7 @@ def test_says_plainly_that_it_has_no_reply() -> None:
 
 
 def test_the_shipped_scripts_answer_any_agent_honestly() -> None:
-    model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
+    model = ScriptedModel.from_folders(shipped_agents_dir() / "_scripts")
     for agent in ("documenter", "debugger"):
         text = _ask(model, user_message("hello"), agent=agent, tools=(_spec("bash"),)).message.text
         assert "scripted stand-in for a model" in text
@@ -182,7 +182,7 @@ def test_the_shipped_scripts_answer_any_agent_honestly() -> None:
 
 
 def test_the_shipped_debugger_says_that_it_has_no_tools() -> None:
-    model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
+    model = ScriptedModel.from_folders(shipped_agents_dir() / "_scripts")
     reply = _ask(model, user_message("the tests fail"), agent="debugger")
     assert "no file and shell tools" in reply.message.text
     assert not reply.message.calls
@@ -232,7 +232,21 @@ def test_refuses_two_scripts_for_one_agent(tmp_path: Path) -> None:
     for name in ("one.yaml", "two.yaml"):
         (tmp_path / name).write_text("agents: {a: [{name: x, say: h}]}")
     with pytest.raises(DefinitionError, match=r"two\.yaml.*'a'"):
-        ScriptedModel.from_folder(tmp_path)
+        ScriptedModel.from_folders(tmp_path)
+
+
+def test_an_agents_script_is_that_of_the_nearest_folder_unless_one_there_is_for_every_agent(tmp_path: Path) -> None:
+    for folder, agents in (("own", ("a",)), ("any", ("*",)), ("shipped", ("a", "b", "*"))):
+        (tmp_path / folder).mkdir()
+        rules = "".join(f"  '{agent}': [{{name: x, say: {folder}, times: 9}}]\n" for agent in agents)
+        (tmp_path / folder / "s.yaml").write_text(f"agents:\n{rules}")
+
+    def said(nearest: str, agent: str) -> str:
+        model = ScriptedModel.from_folders(tmp_path / nearest, tmp_path / "shipped")
+        return _ask(model, user_message("hi"), agent=agent).message.text
+
+    assert [said("own", agent) for agent in ("a", "b", "c")] == ["own", "shipped", "shipped"]
+    assert [said("any", agent) for agent in ("a", "b", "c")] == ["any", "any", "any"]
 
 
 def test_rules_for_every_agent_come_after_the_agents_own() -> None:

@@ -16,7 +16,16 @@ from typing import Any
 
 from ekiden.shared.errors import ConfigurationError
 
-__all__ = ["Right", "content_of", "file_right", "section_rights", "setting_rights", "tool_right", "value_right"]
+__all__ = [
+    "Right",
+    "content_of",
+    "file_right",
+    "script_rights",
+    "section_rights",
+    "setting_rights",
+    "tool_right",
+    "value_right",
+]
 
 _TOOL = "tool "
 _WILD = frozenset("*?[")
@@ -98,11 +107,17 @@ def setting_rights(project: Path, key: str, value: Any) -> list[Right]:
     subject = f"setting {key}"
     rights = [value_right(subject, value, f"{key} = {_json(value)}")]
     if key == "ekiden.scripts_dir" and isinstance(value, str):
-        paths = _scripts_in(project / value)
-        rights += [
-            file_right(subject, f"script {path.name}", content_of(path), f"script {path.name}") for path in paths
-        ]
+        rights += script_rights(project, value).values()
     return rights
+
+
+def script_rights(project: Path, folder: str) -> dict[Path, Right]:
+    """Return what the scripts in a project's folder of them ask for, each as it is."""
+    paths = _scripts_in(project / folder)
+    names = {path: f"script {path.name}" for path in paths}
+    return {
+        path: file_right("setting ekiden.scripts_dir", name, content_of(path), name) for path, name in names.items()
+    }
 
 
 def section_rights(values: Mapping[str, Any]) -> Iterator[tuple[str, str, Right]]:

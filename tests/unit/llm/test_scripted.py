@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import re
 import weakref
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.errors import DefinitionError, ModelError
 from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, ToolSpec
 from ekiden.shared.llm.scripted import ScriptedModel
+from ekiden.shared.llm.scripting.script import VARIABLES, Call, Rule, When
 from ekiden.shared.messages import Message, TextPart, ToolResult, Usage, answered, user_message
 from tests.ticking import beside_a_ticking_loop
 
@@ -369,3 +371,27 @@ def test_a_script_that_takes_without_end_fails(script: str, rule: str, says: str
 def test_a_script_that_could_not_be_bounded_is_refused(script: str, complaint: str) -> None:
     with pytest.raises(DefinitionError, match=complaint):
         ScriptedModel.from_text(script)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "scripts.md"
+
+
+def test_the_script_of_the_page_plays_what_the_page_says() -> None:
+    found = re.search(r"<!-- script -->\n```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    model = ScriptedModel.from_text(found[1])
+    front = _ask(model, user_message("my Order 1001"), agent="frontdesk", tools=(_spec("transfer_to_orders"),))
+    assert front.message.calls[0].args == {"reason": "the customer asks about an order"}
+    assert _ask(model, user_message("hello"), agent="frontdesk").message.text == "What can I do for you?"
+    looked = _ask(model, user_message("order 1001"), agent="orders").message
+    status = answered([ToolResult(call_id=looked.calls[0].id, name="order_status", content="sent")])
+    assert _ask(model, user_message("order 1001"), looked, status, agent="orders").message.text == (
+        "I have looked it up: sent."
+    )
+
+
+def test_the_page_names_every_key_of_the_format() -> None:
+    text = PAGE.read_text("utf-8")
+    names = {field.alias or name for kind in (Rule, When, Call) for name, field in kind.model_fields.items()}
+    assert {name for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`", text)} == set()
+    assert {name for name in VARIABLES if not re.search(rf"`{name}\b[^`]*`", text)} == set()

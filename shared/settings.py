@@ -86,7 +86,7 @@ class Settings(PluginSettings, PolicySettings, McpSettings):
     project: Path | None = None
     """Another project whose agents are read, too, as far as it is trusted: where the jobs of ``run --cwd`` work."""
     scripts_dir: Path | None = None
-    """Scripts for the scripted model; None: those that ship with the agents."""
+    """Scripts for the scripted model, before those that ship with the agents; None: these alone."""
     workspace_root: Path | None = None
     """File and shell tools act under it only; None: no such tools."""
     tools_read_only: Annotated[list[str], AfterValidator(checked_globs)] = Field(default_factory=list)

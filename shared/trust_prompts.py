@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["listed", "settle_trust"]
 
 _NAMED = 8
-_ASKING = (".gemini", ".claude/settings.json", ".claude/settings.local.json", ".mcp.json")
+_ASKING = (".gemini", ".claude/settings.json", ".claude/settings.local.json", ".mcp.json", ".ekiden/tools")
 """What a project that asks for something has one of."""
 
 

@@ -13,6 +13,7 @@ from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.project_folders import project_of
+from ekiden.shared.project_tools import allowed_tool_files
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
@@ -26,6 +27,7 @@ from ekiden.workers.mcp.toolbox import McpTools
 from ekiden.workers.sandbox.choice import choose
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.keeping import READER
+from ekiden.workers.tools.project_tools import project_tools
 from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.registry import BUILTIN, Registry, builtin_registry, plugin_tools
 from ekiden.workers.tools.tool_runner import ToolRunner
@@ -41,12 +43,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     if has_workspace:
         prepare()  # the first command is not to wait for it
         sandbox = await choose(settings, env)
-    registry = builtin_registry(has_workspace)
-    brought, problems = plugin_tools(settings.allowed("tools"), (*(one.name for one in BUILTIN), READER, *CONTROLS))
-    for tool in brought:
-        if has_workspace or not tool.needs_workspace:
-            registry.add(tool)
-    problems += _without_commands(registry, settings, sandbox)
+    registry, problems = _tools(settings, sandbox)
     values = ModelValues.of(settings, shipped_agents_dir() / "_scripts")
     hooks, not_loaded = pool_hooks("ekiden-worker", settings)
     problems += (*learn_providers(settings), *not_loaded)
@@ -98,6 +95,19 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         told=told,
         close=hub.close,
     )
+
+
+def _tools(settings: Settings, sandbox: Sandbox) -> tuple[Registry, tuple[str, ...]]:
+    """Return what this pool's agents may call, its own tools and those that are brought, and what is wrong with them."""
+    has_workspace = settings.workspace_root is not None
+    registry = builtin_registry(has_workspace)
+    of_project, problems = project_tools(allowed_tool_files(project_of(Path.cwd())))  # of no folder that jobs name
+    taken = (*(one.name for one in BUILTIN), READER, *CONTROLS)
+    brought, not_brought = plugin_tools(settings.allowed("tools"), taken, of_project)
+    for tool in brought:
+        if has_workspace or not tool.needs_workspace:
+            registry.add(tool)
+    return registry, (*problems, *not_brought, *_without_commands(registry, settings, sandbox))
 
 
 def _without_commands(registry: Registry, settings: Settings, sandbox: Sandbox) -> tuple[str, ...]:

@@ -19,6 +19,10 @@ from ekiden.shared.terminal_text import note, say
 __all__ = ["COMMANDS", "app", "run"]
 
 COMMANDS = {
+    "init": (
+        "ekiden.dispatcher.cli.commands.init:init",
+        "Make a team of your own: agents, a tool, settings, and a script by which it works without a key.",
+    ),
     "run": (
         "ekiden.dispatcher.cli.commands.run:run",
         "Route a request, hand it from agent to agent, and print the answer.",

@@ -73,18 +73,21 @@ class ModelValues:
     retry_total_s: float = 300.0
     gemini_base_url: str | None = None
     scripts_dir: Path | None = None
-    """The scripts of the stand-in; None: it has none."""
+    """Scripts of the stand-in's; None: none of the user's own."""
+    shipped_scripts: Path | None = None
+    """Those that play agents which have none there, unless one there plays every agent."""
 
     @classmethod
-    def of(cls, settings: Settings, scripts_dir: Path | None = None) -> "ModelValues":
-        """Return what ``settings`` say; ``scripts_dir`` where they name no scripts."""
+    def of(cls, settings: Settings, shipped_scripts: Path | None = None) -> "ModelValues":
+        """Return what ``settings`` say, with the scripts that ship."""
         return cls(
             model=settings.model,
             aliases=settings.model_aliases,
             timeout_s=settings.model_timeout_s,
             attempts=settings.model_attempts,
             gemini_base_url=settings.gemini_base_url,
-            scripts_dir=settings.scripts_dir or scripts_dir,
+            scripts_dir=settings.scripts_dir,
+            shipped_scripts=shipped_scripts,
         )
 
 
@@ -164,7 +167,7 @@ def _gemini(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
 def _scripted(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
     from ekiden.shared.llm.scripted import ScriptedModel
 
-    return ScriptedModel.from_folder(values.scripts_dir) if values.scripts_dir else ScriptedModel({})
+    return ScriptedModel.from_folders(*(one for one in (values.scripts_dir, values.shipped_scripts) if one))
 
 
 GEMINI = Provider(

@@ -56,14 +56,15 @@ class ScriptedModel:
         return cls(parse_script(text, source))
 
     @classmethod
-    def from_folder(cls, folder: Path) -> "ScriptedModel":
-        """Make a model from all ``*.yaml`` files of ``folder``. Raises ``DefinitionError`` like ``from_text``."""
+    def from_folders(cls, *folders: Path) -> "ScriptedModel":
+        """Make a model from all ``*.yaml`` files of folders, the nearest first, as far as one plays every agent.
+
+        An agent's script is the nearest one. Raises ``DefinitionError`` like ``from_text``.
+        """
         scripts: dict[str, Script] = {}
-        for path in sorted(folder.glob("*.yaml")):
-            for agent, script in parse_script(path.read_text(encoding="utf-8"), str(path)).items():
-                if agent in scripts:
-                    raise DefinitionError(f"{path}: agent {agent!r} has a script in another file of the folder")
-                scripts[agent] = script
+        for folder in folders:
+            if _ANY_AGENT not in scripts:
+                scripts = {**_scripts_in(folder), **scripts}
         return cls(scripts)
 
     @property
@@ -113,6 +114,16 @@ class ScriptedModel:
     def _no_reply(self, agent: str) -> str:
         played = ", ".join(sorted(self.plays - {agent, _ANY_AGENT}))
         return _NO_REPLY.format(agent=agent, others=f" The stand-in can play {played}." if played else "")
+
+
+def _scripts_in(folder: Path) -> dict[str, Script]:
+    scripts: dict[str, Script] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        for agent, script in parse_script(path.read_text(encoding="utf-8"), str(path)).items():
+            if agent in scripts:
+                raise DefinitionError(f"{path}: agent {agent!r} has a script in another file of the folder")
+            scripts[agent] = script
+    return scripts
 
 
 class _Scope(dict[str, Any]):

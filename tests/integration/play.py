@@ -48,7 +48,7 @@ def play() -> Play:
 
 
 async def _play(folder: Path, request: str, agent: str, python: str) -> Story:
-    model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
+    model = ScriptedModel.from_folders(shipped_agents_dir() / "_scripts")
     story = Story(chain=[agent])
     messages = [user_message(request)]
     for _ in range(MAX_TURNS * 3):

@@ -22,7 +22,7 @@ from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
 
-__all__ = ["Draft", "ask", "create", "templates"]
+__all__ = ["Draft", "ask", "create", "one_of", "templates"]
 
 MAX_NAME = 64
 _TEMPLATES = "_templates"
@@ -62,14 +62,14 @@ def ask(template: str | None, scope: str) -> Draft:
     """Ask a person on a terminal for everything."""
     name = typer.prompt("Name (kebab-case)", value_proc=_asked_name)
     names = ["none", *templates()]
-    chosen = template or typer.prompt(f"Template ({', '.join(names)})", default="none", value_proc=_one_of(names))
+    chosen = template or typer.prompt(f"Template ({', '.join(names)})", default="none", value_proc=one_of(names))
     draft = Draft(name, template=None if chosen == "none" else chosen)
     fields, _ = _start(draft)
     draft.title = typer.prompt("Title", default=_titled(name)).strip()
     draft.description = typer.prompt("Description (what it is for)", default=fields.get("description", "")).strip()
     draft.model = typer.prompt("Model", default="inherit").strip()
     scopes = ["project", "global"]
-    draft.scope = typer.prompt("Scope (project, global)", default=scope, value_proc=_one_of(scopes))
+    draft.scope = typer.prompt("Scope (project, global)", default=scope, value_proc=one_of(scopes))
     known = ", ".join(sorted(known_tools(load_settings()).names))
     tools = ", ".join(fields.get("tools") or ["ls", "read_file", "grep", "glob"])
     draft.tools = typer.prompt(f"Tools (of {known})", default=tools).strip()
@@ -121,7 +121,9 @@ def _asked_name(text: str) -> str:
         raise typer.BadParameter(str(error)) from None  # which asks again
 
 
-def _one_of(allowed: list[str]) -> Callable[[str], str]:
+def one_of(allowed: list[str]) -> Callable[[str], str]:
+    """Return what takes one of these answers, and has everything else asked again."""
+
     def check(text: str) -> str:
         if text.strip() not in allowed:
             raise typer.BadParameter(f"{text!r} is none of {', '.join(allowed)}")

@@ -1,6 +1,6 @@
 """The handler of leg 0: choose the first agent. The same claim, journal, fence and commit as any leg."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -49,6 +49,8 @@ class DispatchHandler:
     """By name, for requests that ask for one."""
     default_agent: str | None = None
     enabled: bool = True
+    taught: Callable[[Catalog], Awaitable[Catalog]] | None = None
+    """Returns what the router is shown of the catalog, with what was learned from requests; None: the catalog."""
 
     async def run(self, leg: Leg) -> Outcome:
         """Route the job; a route that was recorded before a crash stands."""
@@ -94,7 +96,8 @@ class DispatchHandler:
             note = no_strategy(str(strategy), self.strategies)
             return RoutingResult(stages=(RoutingStage(stage="none", note=note),))
         context = RequestContext(_said_by_user(leg.earlier), lambda model: HookedModel(model, leg.hooks))
-        return self._fallen_back(await router.route(request.prompt, self.catalog, context), leg)
+        known = self.catalog if self.taught is None else await self.taught(self.catalog)
+        return self._fallen_back(await router.route(request.prompt, known, context), leg)
 
     def _named(self, name: str) -> RoutingResult:
         try:

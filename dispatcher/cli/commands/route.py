@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ekiden.dispatcher.cli.commands.route_learn import learn
 from ekiden.dispatcher.cli.options import AsJson, Strategy
 from ekiden.dispatcher.cli.running.request import prompt_of
 from ekiden.dispatcher.cli.views.route_analysis import analysed, measured, print_analysis, print_measured
@@ -34,6 +35,8 @@ app = typer.Typer(
     help="Show who would get a request, and why; measure how well your agents are told apart.",
     no_args_is_help=True,
 )
+
+app.command()(learn)
 
 Agents = Annotated[
     Path | None,

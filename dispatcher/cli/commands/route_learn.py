@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +18,7 @@ from ekiden.shared.lessons import Lesson, State
 from ekiden.shared.settings import load_settings
 from ekiden.shared.terminal_text import note, say
 
-__all__ = ["learn"]
+__all__ = ["learn", "lessons_not_refused", "lessons_that_count"]
 
 _ALL = "all"
 _COUNTS = {
@@ -78,6 +79,22 @@ def learn(
         out.line(f"{len(lessons)} forgotten")
     else:
         out.line(f"{_COUNTS[mode]} (agents.routing.learn: {mode})" if lessons else "Nothing to show so far")
+
+
+def lessons_that_count(redis: str | None, data_dir: Path | None) -> list[Lesson]:
+    """Return the lessons that a dispatcher with these settings routes by."""
+    states = {"on": ("new", "accepted"), "suggest": ("accepted",), "off": ()}[load_settings().routing_learn]
+    return [lesson for lesson in asyncio.run(_lessons(redis, data_dir)) if lesson.state in states]
+
+
+def lessons_not_refused(redis: str | None, data_dir: Path | None) -> list[Lesson]:
+    """Return the lessons that count or might."""
+    return [lesson for lesson in asyncio.run(_lessons(redis, data_dir)) if lesson.state != "refused"]
+
+
+async def _lessons(redis: str | None, data_dir: Path | None) -> list[Lesson]:
+    async with connected(redis, data_dir) as client:
+        return await client.lessons()
 
 
 async def _look(client: Client, newest: int) -> None:

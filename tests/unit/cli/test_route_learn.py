@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -112,3 +113,58 @@ def test_looks_at_jobs_that_ended_unless_learning_is_off(server: str, monkeypatc
     shown = learn(server).stdout
     assert "parcels  My parcel has not come" in shown
     assert "They count at once" in shown
+
+
+def team(folder: Path) -> Path:
+    """Agents that have only descriptions, whose words the lessons do not have."""
+    for name, about in (("billing", "Sends bills."), ("refunds", "Pays people back."), ("cook", "Prepares meals.")):
+        (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: {about}\n---\nWork.\n")
+    return folder
+
+
+def route(server: str, *args: object) -> Result:
+    return CliRunner().invoke(app, ["route", *map(str, args), "--redis", server])
+
+
+@pytest.fixture
+def taught(server: str) -> str:
+    """A server that has learned something that no file says."""
+
+    async def teach(stores: Stores) -> None:
+        lesson = Lesson(text="What makes the evening sky so red?", agent="cook", evidence="named", at_ms=1)
+        await stores.lessons.change(lambda _: {lesson.id: lesson})
+
+    on(server, teach)
+    return server
+
+
+def test_a_request_is_shown_as_it_is_routed_with_what_was_learned(taught: str, tmp_path: Path) -> None:
+    asked = ("what makes the evening sky so red", "--agents", team(tmp_path), "--json", "--learned")
+    assert json.loads(route(taught, *asked).stdout)["agent"] is None
+
+    learn(taught, "--accept", "all")
+    assert json.loads(route(taught, *asked).stdout)["agent"] == "cook"
+    assert json.loads(route(taught, *asked[:-1]).stdout)["agent"] is None
+
+
+def test_an_evaluation_tells_what_the_lessons_would_change(taught: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"text": "what makes the evening sky so red", "label": "cook"}')
+    asked = ("eval", file, "--agents", team(tmp_path), "--learned")
+
+    before, after = map(json.loads, route(taught, *asked, "--json").stdout.splitlines())
+    assert [(one["learned"], one["in_scope_accuracy"]) for one in (before, after)] == [(0, 0.0), (1, 1.0)]
+
+    shown = route(taught, *asked).stdout
+    assert "files alone" in shown
+    assert "with 1 learned" in shown
+
+
+def test_bad_lines_of_a_labelled_file_are_all_named_with_the_file(server: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"text": "x", "label": "biling"}\n{\n')
+
+    error = str(route(server, "eval", file, "--agents", team(tmp_path)).exception)
+
+    assert error.startswith(f"{str(file)!r}: line 1: the label 'biling' is no agent of the catalog, nor 'oos': did you")
+    assert "\nline 2: no valid JSON" in error

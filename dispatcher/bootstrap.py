@@ -13,6 +13,8 @@ import structlog
 from ekiden.dispatcher.catalog_in_force import CatalogInForce, CurrentCatalogHandler
 from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.intake import serve_intake
+from ekiden.dispatcher.learning.lookout import look
+from ekiden.dispatcher.learning.taught_catalog import TaughtCatalogs
 from ekiden.dispatcher.playable import Playable
 from ekiden.dispatcher.publishing import publish_own
 from ekiden.dispatcher.routing.llm import ROUTER_AGENT, RouterModel
@@ -22,7 +24,15 @@ from ekiden.shared.composition import pool_hooks
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import layered, shipped_agents_dir
 from ekiden.shared.definitions.trusted import levels_here
-from ekiden.shared.errors import CatalogNotReady, ConfigurationError, Forged, NoCatalog, UnreadableDefinition
+from ekiden.shared.errors import (
+    CatalogNotReady,
+    ConfigurationError,
+    Forged,
+    IndexOverwritten,
+    NoCatalog,
+    NotPermitted,
+    UnreadableDefinition,
+)
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
 from ekiden.shared.llm.stand_in import has_model
 from ekiden.shared.project_folders import project_of
@@ -37,6 +47,10 @@ __all__ = ["build", "load_catalog", "strategies_of", "strategy_in_force"]
 
 MAX_WAIT_S = 5.0
 """How long a job waits in its place for a catalog that is still being learned, before it gives up its worker."""
+LOOK_EVERY_S = 5.0
+"""How often one of the dispatchers looks what ended jobs teach."""
+LOOKED_AT = 200
+"""How many of the newest jobs it looks at: where there are more, some teach nothing."""
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +61,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     strategies = strategies_of(settings, MAX_WAIT_S)
     in_force = CatalogInForce(stores.catalogs, MAX_WAIT_S)
     playable = Playable(stores.pools.pools, 0.0 if has_model(os.environ) else MAX_WAIT_S)
+    taught = TaughtCatalogs(stores.lessons, settings.routing_learn, strategies.prepare)
     handler_for = partial(
         DispatchHandler,
         router=strategies[strategy_in_force(settings, strategies)],
@@ -56,21 +71,26 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         default_agent=settings.routing_default_agent,
         enabled=settings.routing_enabled,
         playable=playable,
+        taught=taught,
     )
     hooks, not_loaded = pool_hooks("ekiden-dispatcher", settings)
     legs = asyncio.get_running_loop()
 
     async def begin() -> None:
         await publish_own(stores.catalogs, own, is_wanted=settings.publish)
+        await _learn(settings, stores, 0.0)  # what went before may have been the user's correction
 
     async def follow(beside: Stores) -> None:
         if await beside.catalogs.current() is None:  # a server that has lost its data
             await publish_own(beside.catalogs, own, is_wanted=False)
+        await _learn(settings, beside, LOOK_EVERY_S)
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(prepare(), legs))
 
     async def prepare() -> None:
         with suppress(NoCatalog, CatalogNotReady, Forged, UnreadableDefinition):  # the legs say so
-            await strategies.prepare(await in_force())
+            catalog = await in_force()
+            await strategies.prepare(await taught(catalog))
+            await taught.follow(catalog)
 
     async def serve(beside: Stores) -> None:
         await serve_intake(beside, settings.wait_replicas)
@@ -84,6 +104,17 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         follow=follow,
         serve=serve,
     )
+
+
+async def _learn(settings: Settings, at: Stores, every_s: float) -> None:
+    """Look for lessons in the newest jobs, if that is wanted and no dispatcher has looked within ``every_s``."""
+    if settings.routing_learn != "on":
+        return
+    try:
+        if not every_s or await at.lessons.may_look(every_s):
+            await look(at, LOOKED_AT)
+    except (NotPermitted, IndexOverwritten) as error:  # no request is to wait for that
+        log.warning("nothing_learned", error=str(error))
 
 
 def load_catalog(settings: Settings) -> Catalog:

@@ -18,6 +18,7 @@ from ekiden.dispatcher.approvals import Approvals
 from ekiden.dispatcher.conversations import Conversations
 from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.journal_cursor import JournalCursor
+from ekiden.dispatcher.learning.client_part import Learning
 from ekiden.dispatcher.operations import Operations
 from ekiden.dispatcher.requests import (
     SubmitRequest,
@@ -61,7 +62,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Client(Operations, Approvals, Conversations):
+class Client(Operations, Approvals, Conversations, Learning):
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that

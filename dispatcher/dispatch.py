@@ -52,6 +52,8 @@ class DispatchHandler:
     enabled: bool = True
     playable: Callable[[Catalog], Awaitable[Catalog]] = everybody
     """Leaves out of the catalog whom requests cannot go to now; who is named gets them all the same."""
+    taught: Callable[[Catalog], Awaitable[Catalog]] | None = None
+    """Returns what the router is shown of the catalog, with what was learned from requests; None: the catalog."""
 
     async def run(self, leg: Leg) -> Outcome:
         """Route the job; a route that was recorded before a crash stands."""
@@ -98,7 +100,8 @@ class DispatchHandler:
             note = no_strategy(str(strategy), self.strategies)
             return RoutingResult(stages=(RoutingStage(stage="none", note=note),))
         context = RequestContext(_said_by_user(leg.earlier), lambda model: HookedModel(model, leg.hooks))
-        result = await router.route(request.prompt, self.catalog, context)
+        known = self.catalog if self.taught is None else await self.taught(self.catalog)
+        result = await router.route(request.prompt, known, context)
         return self._fallen_back(played(result, await self.playable(self.catalog)), leg)
 
     def _named(self, name: str) -> RoutingResult:

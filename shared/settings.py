@@ -28,6 +28,7 @@ from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
     Command,
+    LearnSetting,
     SandboxSetting,
     checked_address,
     checked_endpoints,
@@ -149,6 +150,8 @@ class Settings(PluginSettings, PolicySettings, McpSettings):
     routing_fallback: Literal["prompt_user", "default_agent", "none"] = "prompt_user"
     routing_default_agent: str | None = None
     """Who takes what nobody matches, with the fallback ``default_agent``."""
+    routing_learn: LearnSetting = "suggest"
+    """Whether what is learned from requests counts at once, once somebody has accepted it, or not at all."""
     routing_session_policy: SessionPolicy = "route"
     """Of new sessions that say nothing else."""
 

@@ -98,7 +98,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
 
 
 def _tools(settings: Settings, sandbox: Sandbox) -> tuple[Registry, tuple[str, ...]]:
-    """Return what this pool's agents may call, its own tools and those that are brought, and what is wrong with them."""
+    """Return what agents may call here, built in and brought, and what is wrong with it."""
     has_workspace = settings.workspace_root is not None
     registry = builtin_registry(has_workspace)
     of_project, problems = project_tools(allowed_tool_files(project_of(Path.cwd())))  # of no folder that jobs name

@@ -1,4 +1,4 @@
-"""``ekiden route``: who would get a request, and how well a catalog routes. No server is needed."""
+"""``ekiden route``: who would get a request, and how well a catalog routes. Only what was learned needs a server."""
 
 import asyncio
 import json
@@ -9,18 +9,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ekiden.dispatcher.cli.options import AsJson, Strategy
+from ekiden.dispatcher.cli.commands.route_learn import learn, lessons_not_refused, lessons_that_count
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Strategy
 from ekiden.dispatcher.cli.running.request import prompt_of
 from ekiden.dispatcher.cli.views.route_analysis import (
     Analysis,
     analysed,
     measured,
     print_analysis,
+    print_compared,
     print_measured,
 )
 from ekiden.dispatcher.playable import playable_of, played, why_not_all
 from ekiden.shared.definitions.loader import shipped_agents_dir
-from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.llm.models import ModelValues
 from ekiden.shared.llm.stand_in import announcement, played_by
 from ekiden.shared.logs import configure_logs
@@ -46,9 +47,15 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+app.command()(learn)
+
 Agents = Annotated[
     Path | None,
     typer.Option("--agents", metavar="DIR", help="The agent files of this folder alone. [those in force]"),
+]
+
+Learned = Annotated[
+    bool, typer.Option("--learned", help="With what was learned from requests; see `ekiden route learn`.")
 ]
 
 
@@ -60,11 +67,15 @@ def ask(
     ] = False,
     strategy: Strategy = None,
     agents: Agents = None,
+    learned: Learned = False,
     as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Route a request without running it; `ask` itself may be left out."""
     configure_logs()
-    analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain))
+    lessons = lessons_that_count(redis, data_dir) if learned else ()
+    analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain, lessons=lessons))
     if as_json:
         say(json.dumps(analysis.as_json(), ensure_ascii=False, indent=2))
     else:
@@ -90,16 +101,25 @@ def eval_(
     ],
     strategy: Strategy = None,
     agents: Agents = None,
+    learned: Learned = False,
     as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
 ) -> None:
-    """Measure how well requests reach their agents: accuracy, refusals, confusions, times."""
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{str(file)!r} cannot be read: {error}") from error
+    """Measure how well requests reach their agents: accuracy, refusals, confusions, times.
+
+    With --learned twice: by the agent files alone, and with all that was learned and nobody has refused.
+    """
     configure_logs()
-    figures = asyncio.run(measured(lines, strategy, agents))
+    lessons = lessons_not_refused(redis, data_dir) if learned else []
+    figures = [asyncio.run(measured(file, strategy, agents))]
+    if learned:
+        after = asyncio.run(measured(file, strategy, agents, lessons))
+        figures = [{"learned": 0, **figures[0]}, {"learned": len(lessons), **after}]
     if as_json:
-        say(json.dumps(figures, ensure_ascii=False))
+        for one in figures:
+            say(json.dumps(one, ensure_ascii=False))
+    elif learned:
+        print_compared(figures[0], figures[1])
     else:
-        print_measured(figures)
+        print_measured(figures[0])

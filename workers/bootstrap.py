@@ -78,6 +78,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
         artifacts=stores.artifacts,
         private_hosts=settings.tools_web_fetch_allow_private,
+        loops_off=[kind for kind, is_on in settings.loops.items() if not is_on],
     )
 
     def told() -> dict[str, str]:

@@ -18,6 +18,7 @@ from ekiden.shared.messages import Message, ToolResult, Usage
 from ekiden.shared.record_base import LATEST_MS, UNSAID, BaseRecord
 from ekiden.shared.risk import Risk
 from ekiden.shared.signing import Seal
+from ekiden.shared.turn_records import LoopDetected
 
 __all__ = [
     "LATEST_MS",
@@ -30,6 +31,7 @@ __all__ = [
     "JobRequested",
     "LegStarted",
     "LegSuspended",
+    "LoopDetected",
     "ModelReplied",
     "Noticed",
     "Nudged",
@@ -300,6 +302,7 @@ Record = Annotated[
     | HandedOff
     | Refused
     | Nudged
+    | LoopDetected
     | StateChanged
     | Summarised
     | Delegated

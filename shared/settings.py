@@ -18,6 +18,8 @@ from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationEr
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_folders import data_folder, project_of
+from ekiden.shared.setting_loops import KEYS as LOOP_KEYS
+from ekiden.shared.setting_loops import LoopSettings
 from ekiden.shared.setting_mcp import McpSettings
 from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
 from ekiden.shared.setting_plugins import KEYS as PLUGIN_KEYS
@@ -67,7 +69,7 @@ TracingEvent = Literal["route", "llm", "tool", "handoff", "guardrail"]
 TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
 
 
-class Settings(PluginSettings, PolicySettings, McpSettings):
+class Settings(PluginSettings, PolicySettings, McpSettings, LoopSettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
     redis_url: Annotated[str, AfterValidator(checked_address)] | None = None
@@ -298,7 +300,7 @@ def _variable_of(name: str) -> str:
 
 def key_of(name: str) -> str:
     """Return the dotted key of field ``name`` in the settings files."""
-    return (KEYS | PLUGIN_KEYS | POLICY_KEYS).get(name, f"ekiden.{name}")
+    return (KEYS | PLUGIN_KEYS | POLICY_KEYS | LOOP_KEYS).get(name, f"ekiden.{name}")
 
 
 def origins() -> dict[str, str]:

@@ -77,6 +77,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         pools=stores.pools.pools,
         artifacts=stores.artifacts,
         private_hosts=settings.tools_web_fetch_allow_private,
+        loops_off=[kind for kind, is_on in settings.loops.items() if not is_on],
     )
 
     def told() -> dict[str, str]:

@@ -47,7 +47,7 @@ class Ending:
     async def reached(self) -> Outcome | None:
         """Return how the last turn ends the leg; None: it does not."""
         turns = self._leg.conversation.turns
-        if not turns or turns[-1].nudge:
+        if not turns or turns[-1].told:
             return None
         outcome: Outcome | None = self._answer_of(turns[-1])
         # An answer goes through steps: each gives an answer, another outcome, or None, and then the leg goes on.

@@ -18,6 +18,7 @@ from ekiden.workers.calls.pipeline import Calls
 from ekiden.workers.context_budget import budget_for
 from ekiden.workers.ending import Ending
 from ekiden.workers.history import opening, summary_request
+from ekiden.workers.loops.watch import Loops
 from ekiden.workers.model_caller import ModelAnswer, ModelCaller
 from ekiden.workers.prompt import instructions_for
 from ekiden.workers.untrusted import why_untrusted
@@ -50,6 +51,7 @@ class Executor:
         model: ModelCaller,
         offer: Callable[[], Offer],
         calls: Calls,
+        loops: Loops,
         ending: Ending,
     ) -> None:
         self._leg = leg
@@ -57,6 +59,7 @@ class Executor:
         self._model = model
         self._offer = offer
         self._calls = calls
+        self._loops = loops
         self._ending = ending
         self._messages: list[Message] = []
         self._told = 0
@@ -79,10 +82,14 @@ class Executor:
         while True:
             if self._leg.conversation.open_calls:
                 end = await self._calls.answer()
-            elif (end := await self._ending.reached() or self._ending.stopped()) is None:
+            elif (end := await self._ended()) is None:
                 await self._take_turn()
             if end is not None:
                 return end
+
+    async def _ended(self) -> Outcome | None:
+        """Return how the leg ends behind its last turn, or why it must not have another one."""
+        return await self._loops.check() or await self._ending.reached() or self._ending.stopped()
 
     async def _summarise(self) -> None:
         """Let a model sum up what other agents said, once, where the handoff asks for it; else all of it is read."""

@@ -9,6 +9,7 @@ from ekiden.shared.definitions.model import AfterUntrusted, AgentDefinition
 from ekiden.shared.errors import ModelUnavailable, UnreadableDefinition
 from ekiden.shared.hooks import HookedModel
 from ekiden.shared.llm.models import Models
+from ekiden.shared.loop_kinds import LoopKind
 from ekiden.shared.mcp.names import announced_as
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Outcome, Suspended
@@ -36,6 +37,7 @@ from ekiden.workers.folder_policies import FolderPolicies
 from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
 from ekiden.workers.lacking import Lacking, Pools, lacking_folder, lacking_tools, nobody_else, why_not_here
+from ekiden.workers.loops.watch import Loops
 from ekiden.workers.mcp.agents import AgentServers
 from ekiden.workers.mcp.toolbox import Offered
 from ekiden.workers.model_caller import ModelCaller
@@ -102,6 +104,7 @@ class AgentHandler:
         servers: AgentServers | None = None,
         artifacts: RedisArtifactStore | None = None,
         private_hosts: Iterable[str] = (),
+        loops_off: Collection[LoopKind] = (),
     ) -> None:
         """Put it together.
 
@@ -122,6 +125,7 @@ class AgentHandler:
             servers: The MCP servers of this worker.
             artifacts: Where long results and files of tools are kept.
             private_hosts: Addresses of private networks that tools may ask all the same.
+            loops_off: Kinds of loops that are not looked for.
         """
         self._definitions = definitions
         self._registry = registry
@@ -141,6 +145,7 @@ class AgentHandler:
         self._servers = servers
         self._artifacts = artifacts
         self._private_hosts = frozenset(private_hosts)
+        self._loops_off = frozenset(loops_off)
 
     async def run(self, leg: Leg) -> Outcome:
         """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
@@ -255,7 +260,8 @@ class AgentHandler:
             TransferCalls(leg, decide, approvals, transfers, offered),
         )
         model = ModelCaller(HookedModel(OwnNames(self._models.model(choice)), leg.hooks), choice, self._prices)
-        return Executor(leg, agent, model, offer, calls, Ending(leg, agent, completion, transfers))
+        loops = Loops(leg, agent, self._loops_off)
+        return Executor(leg, agent, model, offer, calls, loops, Ending(leg, agent, completion, transfers))
 
     def _tool_calls(
         self,

@@ -17,6 +17,7 @@ from ekiden.shared.records import (
     JobRequested,
     LegStarted,
     LegSuspended,
+    LoopDetected,
     ModelReplied,
     Noticed,
     Nudged,
@@ -181,6 +182,8 @@ class _StoryReader:
                 self._add(self._moment("notice", "notice", entry, detail=text))
             case Nudged(text=text):
                 self._add(self._moment("notice", "nudged", entry, detail=f"is told: {text}"))
+            case LoopDetected(text=text):
+                self._add(self._moment("notice", "loop", entry, detail=f"is told: {text}"))
             case StateChanged(changes=changes):
                 detail = f"state: {json.dumps(changes, ensure_ascii=False)}"
                 self._add(self._moment("notice", "state", entry, detail=detail))

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, AfterUntrusted, Nested, ToolRules, is_none, matches
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import UnreadableDefinition
+from ekiden.shared.loop_kinds import LoopKind, read_switches
 from ekiden.shared.subschemas import SchemaEmbedder
 
 __all__ = [
@@ -254,6 +255,10 @@ class AgentDefinition(BaseModel):
     complete_task: bool = Field(default=False, exclude_if=operator.not_)
     """The agent must end by calling ``complete_task``."""
     limits: Limits = Limits()
+    loops: Annotated[dict[LoopKind, bool], BeforeValidator(read_switches)] = Field(
+        default_factory=dict, exclude_if=operator.not_
+    )
+    """Kinds of loops that are looked for or not; those that are not named are."""
     extra: dict[str, Any] = Field(default_factory=dict)
     """The rest of the front matter, as JSON."""
 

@@ -77,6 +77,11 @@ class ModelValues:
     shipped_scripts: Path | None = None
     """Those that play agents which have none there, unless one there plays every agent."""
 
+    @property
+    def script_folders(self) -> tuple[Path, ...]:
+        """Folders of the stand-in's scripts, the nearest first."""
+        return tuple(one for one in (self.scripts_dir, self.shipped_scripts) if one)
+
     @classmethod
     def of(cls, settings: Settings, shipped_scripts: Path | None = None) -> "ModelValues":
         """Return what ``settings`` say, with the scripts that ship."""
@@ -167,7 +172,7 @@ def _gemini(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
 def _scripted(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
     from ekiden.shared.llm.scripted import ScriptedModel
 
-    return ScriptedModel.from_folders(*(one for one in (values.scripts_dir, values.shipped_scripts) if one))
+    return ScriptedModel.from_folders(*values.script_folders)
 
 
 GEMINI = Provider(

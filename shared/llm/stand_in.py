@@ -25,7 +25,7 @@ def announcement(values: ModelValues, env: Mapping[str, str]) -> dict[str, str]:
     if has_model(env):
         return {}
     try:
-        plays = ScriptedModel.from_folder(values.scripts_dir).plays if values.scripts_dir else frozenset()
+        plays = ScriptedModel.from_folders(*values.script_folders).plays
     except (EkidenError, OSError, UnicodeDecodeError):  # who is played says so
         return {}
     return {_PLAYS: json.dumps(sorted(plays), ensure_ascii=False)}

@@ -11,6 +11,7 @@ from ekiden.shared.records import (
     Delegated,
     HandedOff,
     JobRequested,
+    LoopDetected,
     ModelReplied,
     Noticed,
     Nudged,
@@ -113,7 +114,7 @@ class Words:
                 return self._asked(content, result.call_id, delegated) | content.result(result)
             case HandedOff(context=context):
                 return content.returned(context.returned) if context.returned else content.handoff(context)
-            case Noticed(text=text) | Nudged(text=text):
+            case Noticed(text=text) | Nudged(text=text) | LoopDetected(text=text):
                 return content.note(text)
             case _:
                 return {}

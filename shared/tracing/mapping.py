@@ -18,6 +18,7 @@ from ekiden.shared.records import (
     JobRequested,
     LegStarted,
     LegSuspended,
+    LoopDetected,
     ModelReplied,
     Noticed,
     Nudged,
@@ -211,7 +212,7 @@ class JobSpans:
                 yield from attempt.caller.stages(record, entry, max(ns(self._last_ms), attempt.delivery.began_ns))
             case Refused():
                 yield attempt.caller.refusal(record, entry, ns(self._last_ms))
-            case Noticed() | Nudged():
+            case Noticed() | Nudged() | LoopDetected():
                 said = self._words.of(record)
                 attempt.holder.events.append(Happened(f"ekiden.{record.type}", ns(entry.at_ms), said))
             case StateChanged(by=by):

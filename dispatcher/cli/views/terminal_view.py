@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.notices import STAGES, STAND_IN, Notice, Notices, chain_text, why_routed
+from ekiden.dispatcher.cli.views.notices import STAGES, STAND_IN, TOLD, Notice, Notices, Told, chain_text, why_routed
 from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
 from ekiden.dispatcher.cli.views.tool_output import ToolOutput
 from ekiden.dispatcher.journal.call_states import OPEN, CallState, CallStates
@@ -24,11 +24,8 @@ from ekiden.shared.records import (
     LegStarted,
     LegSuspended,
     ModelReplied,
-    Noticed,
-    Nudged,
     Record,
     Refused,
-    Retried,
     Routed,
     StateChanged,
     Summarised,
@@ -89,14 +86,8 @@ class TerminalView:
             ModelReplied: self._model_replied,
             ToolFinished: self._tool_finished,
             HandedOff: self._handed_off,
-            Refused: self._refused,
-            Nudged: self._nudged,
-            ApprovalAsked: self._approval_asked,
-            Decided: self._decided,
-            Summarised: self._summarised,
-            Noticed: self._noticed,
             LegSuspended: self._suspended,
-            Retried: self._retried,
+            **dict.fromkeys(TOLD, self._tell),
             Ended: self._ended,
         }
         self._states = CallStates()
@@ -277,23 +268,8 @@ class TerminalView:
         if record.kind != "route" or parent_of(self._job) is not None:
             self._say(self._notices.move(record, self._agent(record.leg)))
 
-    def _refused(self, record: Refused, _: Entry) -> None:
-        self._say(self._notices.refusal(record, self._agent(record.leg)))
-
-    def _nudged(self, record: Nudged, _: Entry) -> None:
-        self._say(self._notices.nudge(record, self._agent(record.leg)))
-
-    def _summarised(self, record: Summarised, _: Entry) -> None:
-        self._say(self._notices.summary(record, self._agent(record.leg)))
-
-    def _noticed(self, record: Noticed, _: Entry) -> None:
-        self._line("note", record.text, "yellow")
-
-    def _approval_asked(self, record: ApprovalAsked, _: Entry) -> None:
-        self._say(self._notices.waits_for_person(record))
-
-    def _decided(self, record: Decided, _: Entry) -> None:
-        self._say(self._notices.decision(record))
+    def _tell(self, record: Told, _: Entry) -> None:
+        self._say(self._notices.of(record, self._agent(record.leg)))
 
     def _suspended(self, record: LegSuspended, _: Entry) -> None:
         if record.cause == "approval":
@@ -305,9 +281,6 @@ class TerminalView:
             return
         why = ": ".join(filter(None, (record.cause.replace("_", " "), record.detail)))
         self._line("wait", f"{self._agent(record.leg)} waits {record.delay_s:g} s: {why}", "yellow")
-
-    def _retried(self, record: Retried, _: Entry) -> None:
-        self._line("note", f"{self._agent(record.leg)} goes on: the job is retried", "yellow")
 
     def _ended(self, record: Ended, entry: Entry) -> None:
         self._break_off()
@@ -344,10 +317,8 @@ class _ChildView(TerminalView):
         self._shows = {
             JobRequested: self._requested,
             HandedOff: self._handed_off,
-            Refused: self._refused,
             LegSuspended: self._suspended,
-            ApprovalAsked: self._approval_asked,
-            Decided: self._decided,
+            **dict.fromkeys((Refused, ApprovalAsked, Decided), self._tell),
             ToolFinished: self._tool_finished,
             Ended: self._ended,
         }

@@ -119,8 +119,7 @@ def test_its_labelled_requests_are_for_agents_that_there_are(name: str, folder: 
 
 def test_the_labelled_requests_of_support_find_their_agents(folder: Path) -> None:
     made("support")
-    lines = (folder / ".ekiden" / "requests.jsonl").read_text("utf-8").splitlines()
-    figures = asyncio.run(measured(lines, None, None))
+    figures = asyncio.run(measured(folder / ".ekiden" / "requests.jsonl", None, None))
     assert figures["in_scope_accuracy"] >= 0.9
     assert figures["oos_refused"] == 1
 

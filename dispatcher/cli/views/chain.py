@@ -6,13 +6,14 @@ from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output, fitted
 from ekiden.dispatcher.cli.views.notices import Notices, chain_text, on_completion
+from ekiden.dispatcher.cli.views.spending import spent_of
 from ekiden.dispatcher.journal.story import Leg, Step, Story
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Usage
 from ekiden.shared.records import Decided, Refused
 from ekiden.shared.redaction import redact, redact_all
 
-__all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain", "spent_of"]
+__all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain"]
 
 _COLUMNS = 160
 """How wide a line may get where there is no terminal."""
@@ -51,12 +52,6 @@ def hops_of(story: Story) -> list[Hop]:
         else:
             hops.append(Hop(leg, context.from_agent, context.reason))
     return hops
-
-
-def spent_of(usage: Usage, cost_usd: float | None) -> list[str]:
-    """Return what was used up, for people; nothing of nothing."""
-    tokens = usage.input_tokens + usage.output_tokens
-    return [*([f"{tokens} tokens"] if tokens else []), *([f"${cost_usd:.4f}"] if cost_usd else [])]
 
 
 def figures_of(story: Story, leg: Leg) -> str:

@@ -60,7 +60,7 @@ def test_a_family_reads_like_a_story() -> None:
         "reviewer: reviewer says so",
         "",
         "✅ reviewer: All is well.",
-        f"user → lead → reviewer · 7.0 s · 1040 tokens · 2 child jobs · job {ROOT}",
+        f"user → lead → reviewer · 7.0 s · 1040 tokens · $0.0115 · 2 child jobs · job {ROOT}",
     ]
 
 

@@ -32,7 +32,8 @@ def taught(catalog: Catalog, lessons: Iterable[Lesson], *, accepted_only: bool =
     if not learned:
         return catalog
     changed = {name: agents[name].with_examples(texts) for name, texts in learned.items()}
-    return Catalog({**catalog.agents, **changed})
+    digests = {name: agent.digest for name, agent in changed.items()}
+    return Catalog({**catalog.agents, **changed}, {**catalog.digests, **digests})  # of thousands, only those are new
 
 
 class TaughtCatalogs:

@@ -13,6 +13,7 @@ from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, translated
 from ekiden.shared.stores.scripts import Scripts
+from ekiden.shared.stores.views import TERMINAL
 
 __all__ = ["EndedJob", "Known", "RedisLessonStore"]
 
@@ -137,7 +138,7 @@ class RedisLessonStore:
 
 def _ended(job: str, fields: Sequence[str | None], user: str | None) -> EndedJob | None:
     status, looked_at, untrusted, summary, named, created_ms = fields
-    if status not in ("done", "failed", "cancelled", "dead"):
+    if status not in TERMINAL:
         return None
     return EndedJob(
         id=job,

@@ -8,8 +8,11 @@ from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, typed
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.client import Client
 from ekiden.shared.records import Unrouted
+from ekiden.shared.settings import load_settings
 
 __all__ = ["choose_instead"]
+
+_HINT = "Once it is done, `ekiden route learn` lets such requests find it by themselves"
 
 
 async def choose_instead(client: Client, job: str, code: int) -> str | None:
@@ -21,6 +24,8 @@ async def choose_instead(client: Client, job: str, code: int) -> str | None:
     try:
         while answer := (await typed("Who takes it? [a number or a name; nothing: nobody] ")).strip():
             if (agent := _meant(answer, offered, names)) is not None:
+                if load_settings().routing_learn == "suggest":
+                    out.line(_HINT, "dim")
                 return agent
             out.line(_correction(answer, offered, names), "yellow")
     except Interrupted as stop:

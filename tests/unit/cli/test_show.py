@@ -269,7 +269,8 @@ def test_a_tool_that_takes_its_time_is_said_to_run_where_no_line_moves(monkeypat
     call = ToolCall(id="c1", name="bash", args={"command": "make"})
     out = io.StringIO()
     view = TerminalView(JOB, Output(out))
-    for seq, record in enumerate((reply("", call), ToolStarted(leg=1, call_id="c1", name="bash")), 1):
+    began: tuple[Record, ...] = (reply("", call), ToolStarted(leg=1, call_id="c1", name="bash"))
+    for seq, record in enumerate(began, 1):
         view.show(Entry(seq=seq, at_ms=seq, record=record))
     view.tick()
     assert "runs" not in out.getvalue()

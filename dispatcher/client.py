@@ -35,8 +35,9 @@ from ekiden.shared.handoff import first_context
 from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.risk import Risk
+from ekiden.shared.setting_routing import SessionPolicy
 from ekiden.shared.setting_values import JOB_DEADLINE_S
-from ekiden.shared.settings import SessionPolicy, load_settings
+from ekiden.shared.settings import load_settings
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy

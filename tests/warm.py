@@ -41,7 +41,7 @@ COLD = subprocess.Popen
 """Starts everything as ever."""
 
 _ROOT = Path(__file__).parents[1]
-_PROGRAMS = ("celery", "ekiden.dispatcher", "tests.celery_program")
+_PROGRAMS = ("celery", "ekiden.dispatcher", "tests.celery_program", "tests.e2e.kill_app")
 _WITH_CHILDREN = ("chat", "run", "up")
 """Commands that start programs of ours: they have a template of their own, as the children are to be theirs."""
 _READ_AT_START = ("PYTHON", "LD_", "LANG", "LC_", "TZ", "MALLOC_", "FAKETIME", "OPENBLAS_", "OMP_")

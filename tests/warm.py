@@ -35,10 +35,12 @@ import pytest
 
 import ekiden
 
-__all__ = ["COLD", "WarmPopen", "end_with_parent", "take_terminal", "warm"]
+__all__ = ["COLD", "WarmPopen", "end_with_parent", "started_anew", "take_terminal", "warm"]
 
 COLD = subprocess.Popen
 """Starts everything as ever."""
+started_anew: list[tuple[str, ...]] = []
+"""The Pythons that had to be started as ever: by which test, and with which arguments."""
 
 _ROOT = Path(__file__).parents[1]
 _PROGRAMS = ("celery", "ekiden.dispatcher", "tests.celery_program", "tests.e2e.kill_app")
@@ -87,6 +89,8 @@ class WarmPopen(subprocess.Popen[Any]):
         start = super()._execute_child  # type: ignore[misc]
         how = signature(start).bind(*given).arguments
         if not _is_warm(how):
+            if how["args"][0] == sys.executable:
+                started_anew.append((os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0], *how["args"][1:4]))
             start(*given)
             return
         ends = [how[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]

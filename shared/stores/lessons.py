@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import structlog
 from pydantic import ValidationError
 
 from ekiden.shared.errors import Forged, StoreUnavailable
 from ekiden.shared.ids import drawn_id, session_of
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.lessons import Lesson
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.stores import keys
@@ -22,7 +22,7 @@ _VERSION = "version"
 _ATTEMPTS = 20
 _FIELDS = ("status", "learned", "untrusted", "summary", "entry", "created_ms")
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ So nothing is to be done at the end of a job, and nothing is lost with a process
 
 from collections.abc import Sequence
 
-import structlog
-
 from ekiden.dispatcher.learning.journals import lesson_in
 from ekiden.shared.errors import Forged, UnreadableJournal
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.lessons import Lesson, taken_in
 from ekiden.shared.records import Entry
 from ekiden.shared.stores.journal_signatures import head_of
@@ -24,7 +23,7 @@ _LONGEST = 500
 _SAME_MATTER_MS = 86_400_000
 """How long after a request its repetition is a correction of it."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 async def look(stores: Stores, newest: int) -> int:

@@ -71,11 +71,11 @@ def test_a_corrected_request_is_found_the_next_time() -> None:
     router = SemanticRouter()
 
     async def best(catalog: Catalog) -> str:
-        return (await router.route("the transfer has vanished in the void", catalog)).candidates[0].agent
+        return (await router.route("why does my payslip raise an error", catalog)).candidates[0].agent
 
     async def scenario() -> None:
         assert await best(CATALOG) == "debugger"
-        assert await best(taught(CATALOG, [lesson("The transfer has vanished into the void")])) == "billing"
+        assert await best(taught(CATALOG, [lesson("Why does my payslip raise an error?")])) == "billing"
 
     asyncio.run(scenario())
 

@@ -15,6 +15,7 @@ from ekiden.shared.records import (
     Entry,
     HandedOff,
     JobRequested,
+    LastTurn,
     LegStarted,
     LegSuspended,
     LoopDetected,
@@ -182,6 +183,8 @@ class _StoryReader:
                 self._add(self._moment("notice", "notice", entry, detail=text))
             case Nudged(text=text):
                 self._add(self._moment("notice", "nudged", entry, detail=f"is told: {text}"))
+            case LastTurn(reason=reason, error=error):
+                self._add(self._moment("notice", "last turn", entry, detail=f"{reason}: {error}"))
             case LoopDetected(text=text):
                 self._add(self._moment("notice", "loop", entry, detail=f"is told: {text}"))
             case StateChanged(changes=changes):

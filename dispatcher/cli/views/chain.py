@@ -10,7 +10,7 @@ from ekiden.dispatcher.cli.views.notices import Notices, chain_text, on_completi
 from ekiden.dispatcher.journal.story import Leg, Step, Story
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Usage
-from ekiden.shared.records import Decided, Refused
+from ekiden.shared.records import Decided, Ended, Refused
 from ekiden.shared.redaction import redact, redact_all
 
 __all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain", "spent_of"]
@@ -108,7 +108,7 @@ class _Drawing:
         below = sum(1 for _ in story.tree) - 1
         children = f"{below} child job{'s' * (below > 1)}" if below else ""
         error = self._notices.cut(story.end.error or "") if story.end and story.status != "done" else ""
-        how = f"job {story.job} {story.status}" + (f" ({story.end.reason})" if story.end else "")
+        how = f"job {story.job} {story.status}" + (f" ({_reason(story.end)})" if story.end else "")
         parts = filter(None, [how, took, spent, children, error])
         return f" {self._symbols['dot']} ".join(parts)
 
@@ -157,6 +157,10 @@ class _Drawing:
         return _Branch(f"{text}: {said}" if said else text, _STYLES.get(child.status, "cyan"), self.branches(child))
 
 
+def _reason(end: Ended) -> str:
+    return f"{end.reason}, recovered" if end.recovered else end.reason
+
+
 def _result(story: Story) -> str:
     return (story.end.answer or story.end.error or "") if story.end else ""
 
@@ -169,6 +173,7 @@ def _job_json(story: Story) -> dict[str, Any]:
         "session": story.session,
         "status": story.status,
         "reason": story.end.reason if story.end else None,
+        **({"recovered": True} if story.end and story.end.recovered else {}),
         "result": _result(story).strip().partition("\n")[0],
         "chain": story.chain,
         "at_ms": story.start_ms,

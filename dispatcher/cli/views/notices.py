@@ -9,6 +9,7 @@ from ekiden.shared.records import (
     ApprovalAsked,
     Decided,
     HandedOff,
+    LastTurn,
     LoopDetected,
     Noticed,
     Nudged,
@@ -27,7 +28,7 @@ STAGES = {"rule": "rule-match", "semantic": "meaning", "llm": "LLM", "fallback":
 STAND_IN = "scripted"
 """The model that stands in for one, by name."""
 
-Told = Refused | Nudged | LoopDetected | Summarised | Noticed | ApprovalAsked | Decided | Retried
+Told = Refused | Nudged | LoopDetected | LastTurn | Summarised | Noticed | ApprovalAsked | Decided | Retried
 """The records that ``Notices.of`` has a line for."""
 TOLD: tuple[type[Told], ...] = get_args(Told)
 
@@ -88,6 +89,8 @@ class Notices:
                 return Notice("stop", f"{agent}: {name} refused ({code}): {redact(message)}", "yellow")
             case LoopDetected(text=text):
                 return Notice("stop", f"{agent} is told: {self.cut(text)}", "yellow")
+            case LastTurn(reason=reason, error=error):
+                return Notice("stop", f"{agent} has one last turn ({reason}): {self.cut(error)}", "yellow")
             case Nudged(text=text):
                 return Notice("note", f"{agent} is told: {self.cut(text)}", "dim")
             case Summarised(text=text):

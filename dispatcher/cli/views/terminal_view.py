@@ -292,7 +292,8 @@ class TerminalView:
     def _say_end(self, record: Ended) -> None:
         if record.status == "done":
             answer = " has answered" if self._is_said(record) else f": {record.answer or ''}"
-            self._line("ok", f"{self._agent(record.leg)}{answer}", "green")
+            recovered = f" (in its last turn: {record.reason})" if record.recovered else ""
+            self._line("ok", f"{self._agent(record.leg)}{recovered}{answer}", "yellow" if recovered else "green")
         elif record.status == "cancelled":
             self._line("cancelled", record.error or "cancelled", "yellow")
         else:

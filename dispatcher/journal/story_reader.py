@@ -32,6 +32,7 @@ from ekiden.shared.records import (
     ToolStarted,
     Unrouted,
 )
+from ekiden.shared.todos import todos_of
 
 __all__ = ["decision_text", "job_tree_story", "story_of"]
 
@@ -214,6 +215,8 @@ class _StoryReader:
         self._delegated[record.call_id] = self._add(step)
 
     def _tool(self, record: ToolFinished, entry: Entry) -> None:
+        if (todos := todos_of(record)) is not None:
+            self._story.todos = todos
         result = record.result
         self._heard.append(answered([result]))
         if (child := self._delegated.pop(result.call_id, None)) is not None:

@@ -12,6 +12,7 @@ from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Usage
 from ekiden.shared.records import Decided, Ended, Refused
 from ekiden.shared.redaction import redact, redact_all
+from ekiden.shared.todos import listed
 
 __all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain", "spent_of"]
 
@@ -79,6 +80,8 @@ def show_chain(story: Story) -> None:
     out.line(fitted(redact(drawing.state(story)), columns, dots), _STYLES.get(story.status, ""))
     for stem, branch in drawing.rows(drawing.branches(story)):
         out.line(stem + fitted(redact(branch.text), max(columns - len(stem), len(dots)), dots), branch.style)
+    for step in listed(story.todos).splitlines():
+        out.line(f"  {fitted(redact(step), columns - 2, dots)}")
 
 
 def chain_json(story: Story) -> dict[str, Any]:
@@ -176,6 +179,7 @@ def _job_json(story: Story) -> dict[str, Any]:
         **({"recovered": True} if story.end and story.end.recovered else {}),
         "result": _result(story).strip().partition("\n")[0],
         "chain": story.chain,
+        "todos": [todo.model_dump() for todo in story.todos],
         "at_ms": story.start_ms,
         "duration_ms": story.now_ms - story.start_ms,
         **_tokens_json(story.usage, story.cost_usd),

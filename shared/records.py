@@ -18,7 +18,7 @@ from ekiden.shared.messages import Message, ToolResult, Usage
 from ekiden.shared.record_base import LATEST_MS, UNSAID, BaseRecord
 from ekiden.shared.risk import Risk
 from ekiden.shared.signing import Seal
-from ekiden.shared.turn_records import LastTurn, LoopDetected
+from ekiden.shared.turn_records import Fingerprint, LastTurn, LoopDetected
 
 __all__ = [
     "LATEST_MS",
@@ -159,6 +159,8 @@ class ModelReplied(BaseRecord):
     cost_usd: float | None = None
     """None: nobody said what the model costs."""
     duration_ms: int = 0
+    fingerprint: Fingerprint | None = None
+    """Of what the model was asked; None: an older version has recorded it."""
     untrusted: str = Field(default="", exclude_if=operator.not_)
     """Why its words are those of an unknown author, in words: so is who instructs the agent. Empty: they are not."""
 

@@ -2,11 +2,27 @@
 
 from typing import Literal
 
+from pydantic import BaseModel, ConfigDict
+
 from ekiden.shared.loop_kinds import LoopKind
 from ekiden.shared.outcomes import TerminationReason
 from ekiden.shared.record_base import BaseRecord
 
-__all__ = ["LastTurn", "LoopDetected"]
+__all__ = ["Fingerprint", "LastTurn", "LoopDetected"]
+
+
+class Fingerprint(BaseModel):
+    """Digests of what a model was asked: equal where a reply that is known would be an answer, too."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    definition: str
+    """The agent's, as the catalog has it."""
+    model: str
+    """Of its name, temperature and instructions."""
+    messages: str
+    """Of all that was said, without what is drawn anew in each run: the ids of handoffs."""
+    tools: str
 
 
 class LoopDetected(BaseRecord):

@@ -17,6 +17,7 @@ from ekiden.shared.step_limits import run_limited
 from ekiden.workers.calls.pipeline import Calls
 from ekiden.workers.context_budget import budget_for
 from ekiden.workers.ending import Ending
+from ekiden.workers.fingerprints import Fingerprints
 from ekiden.workers.history import opening, summary_request
 from ekiden.workers.last_turn import outcome_of
 from ekiden.workers.loops.watch import Loops
@@ -63,6 +64,7 @@ class Executor:
         self._loops = loops
         self._ending = ending
         self._messages: list[Message] = []
+        self._fingerprints = Fingerprints(agent, leg.entries)
         self._told = 0
         """How many turns ``_messages`` holds: it only grows, so that turn 1,000 costs what turn 10 did."""
 
@@ -143,7 +145,8 @@ class Executor:
     async def _take_turn(self) -> None:
         """Get the model's next reply, and record it before any of its calls runs; the last goes with the leg's end."""
         turn = len(self._leg.conversation.turns) + 1
-        asked = await self._ask(turn)
+        request = await self._request()
+        asked = await self._ask(request, turn)
         reply = asked.reply
         record = ModelReplied(
             leg=self._leg.number,
@@ -155,6 +158,7 @@ class Executor:
             model=reply.model,
             cost_usd=asked.cost_usd,
             duration_ms=asked.duration_ms,
+            fingerprint=self._fingerprints.of(request),
             untrusted=why_untrusted(self._agent),
         )
         if self._calls.only_end(record.message.calls):
@@ -162,9 +166,8 @@ class Executor:
         else:
             await self._leg.record(record, is_progress=True)
 
-    async def _ask(self, turn: int) -> ModelAnswer:
+    async def _ask(self, request: ModelRequest, turn: int) -> ModelAnswer:
         """Ask, and let those who follow the job see the answer grow."""
-        request = await self._request()
         if (live := self._leg.live) is None:
             return await self._model.ask(request)
         live.begin(turn)

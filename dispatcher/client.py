@@ -252,6 +252,11 @@ class Client(Operations, Approvals, Conversations, Learning):
             except StoreUnavailable:
                 await self._stores.ping()  # reconnects, or says for good that nobody answers
 
+    async def end_of(self, job: JobView) -> Ended | None:
+        """Return the record of a job's end; None: it has not ended, or its journal is gone."""
+        entries = await self._stores.jobs.journal(job.id, after=job.seq - 1)
+        return next((one.record for one in reversed(entries) if isinstance(one.record, Ended)), None)
+
     async def entries(self, job: str) -> list[Entry]:
         """Return the whole journal as it is now. Raises ``UnknownJob``."""
         await self._stores.jobs.job(job)

@@ -9,6 +9,7 @@ from ekiden.shared.records import (
     Decided,
     Delegated,
     HandedOff,
+    LastTurn,
     LoopDetected,
     ModelReplied,
     Nudged,
@@ -49,6 +50,8 @@ class Turn:
     """What the agent is told for a reply that was no end of the leg."""
     loop: str = ""
     """What it is told because it goes round in circles."""
+    last: str = ""
+    """What it is told where only its last turn is left."""
     transfer: str = ""
     """The call that moved control, if one did."""
     is_forgiven: bool = False
@@ -57,7 +60,7 @@ class Turn:
     @property
     def told(self) -> str:
         """What the agent is told behind the turn, which is then no end of the leg."""
-        return "\n\n".join(filter(None, (self.loop, self.nudge)))
+        return "\n\n".join(filter(None, (self.loop, self.nudge, self.last)))
 
     @property
     def open_calls(self) -> list[ToolCall]:
@@ -97,6 +100,10 @@ class Conversation:
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.turns: list[Turn] = []
+        self.last_turn: LastTurn | None = None
+        """Set where the next turn is the leg's last one, or was."""
+        self._before_last = 0
+        """How many turns there were before it."""
         for record in records:
             self.note(record)
 
@@ -110,12 +117,22 @@ class Conversation:
         """The calls of the last turn that have no answer yet, in order."""
         return self.turns[-1].open_calls if self.turns else []
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the leg has had its last turn."""
+        return self.last_turn is not None and len(self.turns) > self._before_last
+
     def note(self, record: Record) -> None:
         """Take in a record of the leg, in the journal's order."""
         match record:
             case ModelReplied():
                 self.turns.append(Turn(record))
+            case LastTurn():
+                self.last_turn, self._before_last = record, len(self.turns)
+                if self.turns:
+                    self.turns[-1].last = record.text
             case Retried():
+                self._take_back_last_turn()
                 # A reply that was no answer is void, unless the agent was told so.
                 self.turns = [turn for turn in self.turns if turn.reply.message.calls or turn.told]
                 for turn in self.turns:
@@ -123,6 +140,12 @@ class Conversation:
             case _:
                 if self.turns:
                     _note(self.turns[-1], record)
+
+    def _take_back_last_turn(self) -> None:
+        """Go on with all tools: nobody is told any more that none is left."""
+        self.last_turn = None
+        for turn in self.turns:
+            turn.last = ""
 
 
 def _note(turn: Turn, record: Record) -> None:

@@ -59,6 +59,8 @@ class Answer:
     """A structured answer: JSON."""
     is_final: bool = False
     """Ends the job also where a caller waits for control."""
+    recovered: bool = False
+    """It was given in the last turn of a leg that ``reason`` had ended."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ class Failed:
 
     reason: TerminationReason
     message: str
+    last_turn: str = ""
+    """What the agent is told if it may end with what it has, in one turn more; empty: it may not."""
 
 
 @dataclass(frozen=True)

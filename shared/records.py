@@ -18,7 +18,7 @@ from ekiden.shared.messages import Message, ToolResult, Usage
 from ekiden.shared.record_base import LATEST_MS, UNSAID, BaseRecord
 from ekiden.shared.risk import Risk
 from ekiden.shared.signing import Seal
-from ekiden.shared.turn_records import LoopDetected
+from ekiden.shared.turn_records import Fingerprint, LastTurn, LoopDetected
 
 __all__ = [
     "LATEST_MS",
@@ -29,6 +29,7 @@ __all__ = [
     "Entry",
     "HandedOff",
     "JobRequested",
+    "LastTurn",
     "LegStarted",
     "LegSuspended",
     "LoopDetected",
@@ -158,6 +159,8 @@ class ModelReplied(BaseRecord):
     cost_usd: float | None = None
     """None: nobody said what the model costs."""
     duration_ms: int = 0
+    fingerprint: Fingerprint | None = None
+    """Of what the model was asked; None: an older version has recorded it."""
     untrusted: str = Field(default="", exclude_if=operator.not_)
     """Why its words are those of an unknown author, in words: so is who instructs the agent. Empty: they are not."""
 
@@ -289,6 +292,8 @@ class Ended(BaseRecord):
     error: str | None = None
     output: Any = None
     """A structured answer, where the agent declares one."""
+    recovered: bool = Field(default=False, exclude_if=operator.not_)
+    """The answer was given in the last turn of a leg that had reached a limit, which ``reason`` names."""
 
 
 Record = Annotated[
@@ -303,6 +308,7 @@ Record = Annotated[
     | Refused
     | Nudged
     | LoopDetected
+    | LastTurn
     | StateChanged
     | Summarised
     | Delegated

@@ -27,6 +27,8 @@ NOT_COMPLETED = (
     "complete_task, too: with the status 'unfinished', and why."
 )
 
+NO_COMPLETION = "Agent stopped calling tools but did not call 'complete_task' to finalize the session."
+
 _CUT_SHORT: dict[FinishReason, str] = {
     "max_tokens": "had to stop in mid-answer: ask for less at once, or choose a model with longer answers",
     "refused": "refused to answer: put the request in other words, or choose another model",
@@ -51,7 +53,9 @@ class Ending:
             return None
         outcome: Outcome | None = self._answer_of(turns[-1])
         # An answer goes through steps: each gives an answer, another outcome, or None, and then the leg goes on.
-        for step in (self._remind, self._insist_on_completion, self._hand_over):
+        is_last = self._leg.conversation.last_turn is not None
+        remind = () if is_last else (self._remind,)
+        for step in (*remind, self._insist_on_completion, self._hand_over):
             if not isinstance(outcome, Answer):
                 break
             outcome = await step(turns[-1], outcome)
@@ -67,8 +71,27 @@ class Ending:
     def limit(self, reason: TerminationReason, limit: str) -> Failed:
         """Return the outcome of a leg that has reached a limit of its agent's file."""
         name = self._agent.name
+        why = f"agent {name!r} reached its limit ({limit}): raise it under 'limits' in the agent's file"
+        return self.ended(reason, why, f"You have reached a limit ({limit}).")
+
+    def ended(self, reason: TerminationReason, why: str, told: str) -> Failed:
+        """Return the outcome of a leg that may still end with what it has, where its file leaves time for that.
+
+        Args:
+            reason: Why it ends.
+            why: The same for the user, and what to do.
+            told: The same for the model.
+        """
+        grace_s = self._agent.limits.grace_seconds
+        if not grace_s:
+            return Failed(reason, why)
+        how = "by complete_task" if self._completion.must_complete else "with your best answer"
+        or_transfer = ", or hand over" if self._transfers.names else ""
         return Failed(
-            reason, f"agent {name!r} reached its limit ({limit}): raise it under 'limits' in the agent's file"
+            reason,
+            why,
+            f"{told} This is your last turn, and you have {grace_s:g} seconds for it: no other tool is left. End the "
+            f"task now {how}{or_transfer}: give what you have found out so far, and say what is missing.",
         )
 
     def _answer_of(self, turn: Turn) -> Answer | Unfinished | Failed | None:
@@ -108,7 +131,7 @@ class Ending:
         if turn.reply.message.calls or not self._completion.must_complete:
             return answer
         why = f"agent {self._agent.name!r} ended without calling complete_task, though its file demands it"
-        return Failed("ERROR_NO_COMPLETE_TASK_CALL", why)
+        return self.ended("ERROR_NO_COMPLETE_TASK_CALL", why, NO_COMPLETION)
 
     async def _hand_over(self, turn: Turn, answer: Answer) -> Answer | Transfer:
         """Return the first handoff that the agent's file asks for on completion and nobody refused."""

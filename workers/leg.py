@@ -242,6 +242,8 @@ class AgentHandler:
         decide = Deciding(leg, bounded, tools, untrusted, self._cwd(leg), list(manifest))
 
         def offer() -> Offer:
+            if leg.conversation.last_turn is not None:
+                return Offer((*completion.specs, *transfers.specs), transfers.instruction)
             kept = [read_output.spec] if outputs.has_any else []
             specs = sorted([*(tool.spec for tool in tools.values()), *kept], key=lambda spec: spec.name)
             told = "\n\n".join(filter(None, (transfers.instruction, _gone(served.problems))))
@@ -260,8 +262,8 @@ class AgentHandler:
             TransferCalls(leg, decide, approvals, transfers, offered),
         )
         model = ModelCaller(HookedModel(OwnNames(self._models.model(choice)), leg.hooks), choice, self._prices)
-        loops = Loops(leg, agent, self._loops_off)
-        return Executor(leg, agent, model, offer, calls, loops, Ending(leg, agent, completion, transfers))
+        ending = Ending(leg, agent, completion, transfers)
+        return Executor(leg, agent, model, offer, calls, Loops(leg, agent, ending, self._loops_off), ending)
 
     def _tool_calls(
         self,

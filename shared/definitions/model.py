@@ -38,6 +38,8 @@ __all__ = [
     "sha256_of",
 ]
 
+GRACE_S = 60.0
+"""Seconds of a last turn."""
 MOST_CHILDREN = 100
 """Children of one turn, at most."""
 
@@ -220,6 +222,10 @@ class Limits(Nested):
     max_tokens: Annotated[int, _between(1, 1_000_000_000), _NUMBER] | None = None
     max_cost_usd: Annotated[float, _between(0, 1_000_000), _NUMBER] | None = None
     max_handoff_depth: Annotated[int, _between(0, 100), _NUMBER] = DEFAULT_HANDOFF_DEPTH
+    grace_seconds: Annotated[float, _between(0, 3_600), _NUMBER] = Field(
+        default=GRACE_S, exclude_if=lambda value: value == GRACE_S
+    )
+    """What a leg that has reached a limit has for its last turn; 0: it has none."""
 
 
 class AgentDefinition(BaseModel):

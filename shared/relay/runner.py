@@ -19,7 +19,7 @@ from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
 from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer, Unfinished
 from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
-from ekiden.shared.relay.committing import End, end_of, messages_in, submission_of, without_secrets
+from ekiden.shared.relay.committing import End, end_of, last_turn_of, messages_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import HeldLease, Leases
 from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_records, entries_behind, journal_of
 from ekiden.shared.relay.live import Live
@@ -268,10 +268,13 @@ class Runner:
         log.warning("leg_lost_before_it_ran", verdict=verdict)
 
     async def _until_committed(self, leg: Leg) -> str:
-        """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
+        """Run the handler until an outcome is committed: for a last turn, and after a refusal, it has another go."""
         while True:
             outcome = without_secrets(await self._outcome_of(leg))
             await self._catch_up(leg)  # a limit of time may have broken a write off
+            if isinstance(outcome, Failed) and outcome.last_turn:
+                await leg.record(*last_turn_of(leg, outcome))
+                continue
             verdict = await self._commit(leg, outcome)
             if verdict != "refused":
                 say = log.warning if verdict == "moved" else log.info

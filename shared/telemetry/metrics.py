@@ -188,6 +188,8 @@ _TOTALS: dict[str, tuple[str, str]] = {
     "routes": ("{job}", "Choices of the first agent, by stage."),
     "tool.calls": ("{call}", "Tool calls by outcome."),
     "legs.suspended": ("{leg}", "Legs that gave up their worker, by cause."),
+    "legs.last_turns": ("{leg}", "Last turns of legs that reached a limit, by agent and reason."),
+    "legs.recovered": ("{leg}", "Legs that gave a result in their last turn, by agent and reason."),
     "recoveries": ("{leg}", "Legs that were taken over from a worker that died."),
     "messages.republished": ("{message}", "Wake-ups that had to be pushed again."),
 }

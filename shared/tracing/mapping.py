@@ -16,6 +16,7 @@ from ekiden.shared.records import (
     Entry,
     HandedOff,
     JobRequested,
+    LastTurn,
     LegStarted,
     LegSuspended,
     LoopDetected,
@@ -212,7 +213,7 @@ class JobSpans:
                 yield from attempt.caller.stages(record, entry, max(ns(self._last_ms), attempt.delivery.began_ns))
             case Refused():
                 yield attempt.caller.refusal(record, entry, ns(self._last_ms))
-            case Noticed() | Nudged() | LoopDetected():
+            case Noticed() | Nudged() | LoopDetected() | LastTurn():
                 said = self._words.of(record)
                 attempt.holder.events.append(Happened(f"ekiden.{record.type}", ns(entry.at_ms), said))
             case StateChanged(by=by):
@@ -300,6 +301,8 @@ class JobSpans:
             yield self._ready.pause.ended(at_ns)
         self._ready = None
         root = self._root_span(end.status, end.reason)
+        if end.recovered:
+            root.attributes[semconv.RECOVERED] = True
         if end.status != "done":
             root.fail("dead" if end.status == "dead" else end.reason)
         yield root.ended(at_ns)

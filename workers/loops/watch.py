@@ -14,6 +14,7 @@ from ekiden.shared.outcomes import Failed
 from ekiden.shared.records import LegStarted, LoopDetected, Record
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.completion import CONTROLS
+from ekiden.workers.ending import Ending
 from ekiden.workers.loops.steps import Repetition, Steps
 from ekiden.workers.loops.texts import TIMES, repeated_words
 
@@ -31,10 +32,11 @@ _OR_END = "If the task cannot be done, end with what you have found out and what
 class Loops:
     """Watches the turns of one leg."""
 
-    def __init__(self, leg: Leg, agent: AgentDefinition, off: Collection[LoopKind] = ()) -> None:
+    def __init__(self, leg: Leg, agent: AgentDefinition, ending: Ending, off: Collection[LoopKind] = ()) -> None:
         """``off``: kinds that the settings switch off; the agent's file may switch off others."""
         self._leg = leg
         self._agent = agent
+        self._ending = ending
         self._kinds = [kind for kind in LOOP_KINDS if kind not in off and agent.loops.get(kind, True)]
         self._steps = Steps()
         self._known = 0
@@ -64,10 +66,11 @@ class Loops:
 
     def _end(self, found: Repetition) -> Failed:
         name = self._agent.name
-        return Failed(
+        return self._ending.ended(
             "LOOP",
             f"agent {name!r} goes round in circles, though it was told: {found.what}. Put the request in other words; "
             f"where this is no loop, write 'loops: {{{found.kind}: false}}' in the agent's file",
+            f"You still go round in circles: {found.what}.",
         )
 
     def _read_on(self, turns: list[Turn]) -> None:

@@ -20,6 +20,7 @@ from ekiden.workers.tools.builtin.many_files import read_many_files
 from ekiden.workers.tools.builtin.searching import glob, grep
 from ekiden.workers.tools.builtin.shell import bash
 from ekiden.workers.tools.builtin.state import set_state
+from ekiden.workers.tools.builtin.todos import write_todos
 from ekiden.workers.tools.builtin.web import web_fetch
 from ekiden.workers.tools.builtin.writing import delete_file, write_file
 
@@ -39,6 +40,7 @@ BUILTIN: tuple[Tool, ...] = (
     set_state,
     web_fetch,
     write_file,
+    write_todos,
 )
 
 _OURS = ("transfer_to_", "delegate_to_", "handoff_to_", "mcp_", "read_mcp_")

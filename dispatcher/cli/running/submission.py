@@ -86,6 +86,8 @@ class CliRequest:
     state: Mapping[str, Any] = field(default_factory=dict)
     """Session variables to set."""
     preapproval: Preapproval = NOTHING_APPROVED
+    inputs: Mapping[str, Any] | None = None
+    """What the agent that is named is called with."""
 
     def overridden(self, strategy: str | None) -> "CliRequest":
         """Return it without what the prompt says of its own routing (``@debugger``, ``@auto``), which is heeded.
@@ -133,6 +135,7 @@ class CliRequest:
             deadline_s=self.deadline_s,
             request_id=self.request_id,
             state=self.state,
+            inputs=self.inputs,
             approve=self.preapproval.risks,
             when_asked=self.preapproval.when_asked,
         )

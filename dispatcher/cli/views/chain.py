@@ -10,8 +10,9 @@ from ekiden.dispatcher.cli.views.spending import spent_of
 from ekiden.dispatcher.journal.story import Leg, Step, Story
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Usage
-from ekiden.shared.records import Decided, Refused
+from ekiden.shared.records import Decided, Ended, Refused
 from ekiden.shared.redaction import redact, redact_all
+from ekiden.shared.todos import listed
 
 __all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain"]
 
@@ -73,6 +74,8 @@ def show_chain(story: Story) -> None:
     out.line(fitted(redact(drawing.state(story)), columns, dots), _STYLES.get(story.status, ""))
     for stem, branch in drawing.rows(drawing.branches(story)):
         out.line(stem + fitted(redact(branch.text), max(columns - len(stem), len(dots)), dots), branch.style)
+    for step in listed(story.todos).splitlines():
+        out.line(f"  {fitted(redact(step), columns - 2, dots)}")
 
 
 def chain_json(story: Story) -> dict[str, Any]:
@@ -104,7 +107,7 @@ class _Drawing:
         error = (
             self._notices.cut(story.end.error or story.end.answer or "") if story.end and story.status != "done" else ""
         )
-        how = f"job {story.job} {story.status}" + (f" ({story.end.reason})" if story.end else "")
+        how = f"job {story.job} {story.status}" + (f" ({_reason(story.end)})" if story.end else "")
         parts = filter(None, [how, took, spent, children, error])
         return f" {self._symbols['dot']} ".join(parts)
 
@@ -153,6 +156,10 @@ class _Drawing:
         return _Branch(f"{text}: {said}" if said else text, _STYLES.get(child.status, "cyan"), self.branches(child))
 
 
+def _reason(end: Ended) -> str:
+    return f"{end.reason}, recovered" if end.recovered else end.reason
+
+
 def _result(story: Story) -> str:
     return (story.end.answer or story.end.error or "") if story.end else ""
 
@@ -165,8 +172,10 @@ def _job_json(story: Story) -> dict[str, Any]:
         "session": story.session,
         "status": story.status,
         "reason": story.end.reason if story.end else None,
+        **({"recovered": True} if story.end and story.end.recovered else {}),
         "result": _result(story).strip().partition("\n")[0],
         "chain": story.chain,
+        "todos": [todo.model_dump() for todo in story.todos],
         "at_ms": story.start_ms,
         "duration_ms": story.now_ms - story.start_ms,
         **_tokens_json(story.usage, story.cost_usd),

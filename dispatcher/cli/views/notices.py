@@ -11,6 +11,7 @@ from ekiden.shared.records import (
     Decided,
     Ended,
     HandedOff,
+    LastTurn,
     LoopDetected,
     Noticed,
     Nudged,
@@ -29,7 +30,7 @@ STAGES = {"rule": "rule-match", "semantic": "meaning", "llm": "LLM", "fallback":
 STAND_IN = "scripted"
 """The model that stands in for one, by name."""
 
-Told = Refused | Nudged | LoopDetected | Summarised | Noticed | ApprovalAsked | Decided | Retried
+Told = Refused | Nudged | LoopDetected | LastTurn | Summarised | Noticed | ApprovalAsked | Decided | Retried
 """The records that ``Notices.of`` has a line for."""
 TOLD: tuple[type[Told], ...] = get_args(Told)
 
@@ -92,6 +93,8 @@ class Notices:
                 return Notice("stop", f"{agent}: {name} refused ({code}): {redact(message)}", "yellow")
             case LoopDetected(text=text):
                 return Notice("stop", f"{agent} is told: {self.cut(text)}", "yellow")
+            case LastTurn(reason=reason, error=error):
+                return Notice("stop", f"{agent} has one last turn ({reason}): {self.cut(error)}", "yellow")
             case Nudged(text=text):
                 return Notice("note", f"{agent} is told: {self.cut(text)}", "dim")
             case Summarised(text=text):
@@ -130,7 +133,9 @@ class Notices:
         """Say how the job has ended; ``is_said``: its answer has been shown."""
         match record.status:
             case "done":
-                return Notice("ok", f"{agent} has answered" if is_said else f"{agent}: {record.answer or ''}", "green")
+                late = f" (in its last turn: {record.reason})" if record.recovered else ""
+                answer = " has answered" if is_said else f": {record.answer or ''}"
+                return Notice("ok", f"{agent}{late}{answer}", "yellow" if late else "green")
             case "unfinished":
                 why = "" if is_said else f": {record.answer or ''}"
                 return Notice("unfinished", f"{agent} could not do what was asked{why}", "yellow")

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output
@@ -35,6 +35,7 @@ from ekiden.shared.records import (
 )
 from ekiden.shared.redaction import preview
 from ekiden.shared.stores.views import LivePiece
+from ekiden.shared.todos import Todo, listed, todos_of
 
 __all__ = ["TerminalView"]
 
@@ -252,12 +253,20 @@ class TerminalView:
         if (delegated := self._delegated.pop((record.leg, result.call_id), None)) is not None:
             self.below(delegated.child).end_with(delegated.agent, result)
             return
+        if (todos := todos_of(record)) is not None:
+            self._plan(todos)
+            return
         about = self._about(record.leg, result.call_id, result.name)
         self._tool_output.end(result.call_id)
         failure = f": {preview(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
         # One that was broken off, or never began, was not measured.
         took = "" if result.is_error and not record.duration_ms else f" ({record.duration_ms} ms)"
         self._line("tool", f"{about}{took}{failure}", "red" if result.is_error else "dim")
+
+    def _plan(self, todos: Sequence[Todo]) -> None:
+        self._line("note", f"Plan: {sum(one.status == 'completed' for one in todos)} of {len(todos)} done", "bold")
+        for step in listed(todos).splitlines():
+            self._out.line(f"{self._indent}   {step}", "dim")
 
     def _handed_off(self, record: HandedOff, _: Entry) -> None:
         # The route itself is told with its figures.

@@ -90,7 +90,7 @@ def test_a_delegation_that_cannot_be_is_answered_with_what_can(name: str, args: 
 
 
 def test_a_childs_failure_is_a_result_with_its_reason() -> None:
-    weak = {**SCOUT, "limits": {"max_turns": 1}}
+    weak = {**SCOUT, "limits": {"max_turns": 1, "grace_seconds": 0}}
     story, _ = told(
         {
             "lead": [calls(delegate("c1", "scout"), delegate("c2", "tester")), said("half")],
@@ -238,7 +238,7 @@ def test_an_agent_that_must_complete_its_task_is_told_once_and_fails_then() -> N
     story, _ = told({"solo": [said("here"), calls(call("c", "complete_task", result="42"))]}, must, agent="solo")
     assert (story.view.status, story.view.result) == ("done", "42")
     assert len(story.of(Nudged)) == 1
-    story, _ = told({"solo": [said("here"), said("really")]}, must, agent="solo")
+    story, _ = told({"solo": [said("here"), said("really"), said("yes")]}, must, agent="solo")
     assert (story.view.status, story.view.reason) == ("failed", "ERROR_NO_COMPLETE_TASK_CALL")
 
 
@@ -275,7 +275,7 @@ def test_control_comes_back_with_the_result_and_costs_no_depth() -> None:
 
 def test_control_comes_back_however_the_target_ends() -> None:
     lead = {"name": "lead", "handoffs": [{"to": "scout", "return": True}]}
-    weak = {**SCOUT, "limits": {"max_turns": 1}}
+    weak = {**SCOUT, "limits": {"max_turns": 1, "grace_seconds": 0}}
     go = calls(call("h", "transfer_to_scout", reason="go"))
     story, model = told(
         {"lead": [go, said("alone, then")], "scout": [calls(call("t", "read", what="x"))]}, lead, weak, tools=["read"]

@@ -136,12 +136,15 @@ def test_structure_that_repeats_is_no_loop(name: str) -> None:
     assert not repeated_words(NOT_REPEATED[name])
 
 
+SOLO = {"name": "solo", "limits": {"grace_seconds": 0}}
+
+
 def solo(replies: Sequence[Said], has: Iterable[Tool] = (), **front: Any) -> tuple[Story, Replies]:
     """Run a job of one agent."""
     model = Replies({"solo": replies})
 
     async def scenario(stores: Stores) -> Story:
-        return await Relay(stores, team({"name": "solo", **front}), model, tools=has).told("do it", agent="solo")
+        return await Relay(stores, team({**SOLO, **front}), model, tools=has).told("do it", agent="solo")
 
     return on_fakeredis(scenario), model
 
@@ -224,7 +227,7 @@ def test_two_agents_that_send_each_other_the_same_work_are_a_loop() -> None:
 
     async def scenario(stores: Stores) -> Story:
         model = Replies({"lead": turns("lead", "fixer"), "fixer": turns("fixer", "lead")})
-        front = [{**agent, "limits": {"max_handoff_depth": 50}} for agent in TEAM]
+        front = [{**agent, "limits": {"max_handoff_depth": 50, "grace_seconds": 0}} for agent in TEAM]
         return await Relay(stores, team(*front), model, tools=[LOOK], cycles="limit:40").told("x", agent="lead")
 
     story = on_fakeredis(scenario)
@@ -238,7 +241,7 @@ def test_a_leg_that_is_cut_off_anywhere_ends_by_the_same_turn() -> None:
     records = [record for record in solo(replies, [LOOK])[0].records if record.leg == 1][1:-1]
 
     async def resumed(stores: Stores, upto: int) -> Story:
-        relay = Relay(stores, team({"name": "solo"}), Replies({"solo": replies}), tools=[LOOK])
+        relay = Relay(stores, team(SOLO), Replies({"solo": replies}), tools=[LOOK])
         job = await relay.submit("x", agent="solo")
         await relay.step()
         lost = await claimed(stores, job, owner="lost", lease_s=0.0)

@@ -1,6 +1,5 @@
 """``ekiden agents …``: agent files, made, looked at, changed and checked; no server is needed."""
 
-import json
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -35,7 +34,7 @@ from ekiden.shared.llm.models import learn_providers
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import note, say, say_json
 from ekiden.shared.trust.notices import take_over
 
 __all__ = ["create", "delete", "edit", "list_", "show", "validate"]
@@ -117,13 +116,16 @@ def create(
 def list_(
     ctx: typer.Context,
     scope: Annotated[Where, typer.Option(help="One level only.")] = Where.all,
-    form: Annotated[Format, typer.Option("--format", help="For people or for programs.")] = Format.table,
+    as_json: AsJson = False,
+    form: Annotated[Format, typer.Option("--format", help="json: as --json.")] = Format.table,
     agents_dir: AgentsDir = None,
 ) -> None:
     """List the agents of every level, the nearest first."""
     files = _agents(ctx, agents_dir).on(scope.value)
-    if form is Format.json:
-        say(json.dumps([row_of(file) for file in files if file.definition], ensure_ascii=False, indent=2))
+    if as_json or form is Format.json:
+        for file in files:
+            if file.definition:
+                say_json(row_of(file))
     else:
         print_levels(files, scope.value)
     if broken := [file for file in files if file.definition is None]:
@@ -144,7 +146,7 @@ def show(
     assert agent is not None
     if as_json:
         fields = {"file": str(file.path), "level": file.level, "digest": agent.digest, **agent.model_dump(mode="json")}
-        say(json.dumps(fields, ensure_ascii=False, indent=2))
+        say_json(fields)
     elif prompt:
         say(agent.instructions)
     else:
@@ -221,8 +223,7 @@ def validate(
     is_ok = not errors and not (strict and warnings)
     if as_json:
         found = [report.as_json() for report in reports]
-        totals = {"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found}
-        say(json.dumps(totals, ensure_ascii=False, indent=2))
+        say_json({"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found})
     else:
         print_reports(reports, in_full=name is not None and len(reports) == 1)
     raise typer.Exit(0 if is_ok else 1)

@@ -34,7 +34,7 @@ from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.messages import Artifact
 from ekiden.shared.records import Entry, ToolFinished
 from ekiden.shared.stores.views import JobView
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import note, say, say_json
 
 __all__ = ["app"]
 
@@ -84,12 +84,11 @@ def artifacts(
 
     found, content = _run(read())
     if name is None:
-        rows = [one.model_dump(mode="json") for one in found]
-        say(
-            json.dumps(rows, ensure_ascii=False)
-            if as_json
-            else "\n".join(f"{one.size:>12,} {one.mime:<28} {one.name}" for one in found)
-        )
+        if as_json:
+            for one in found:
+                say_json(one.model_dump(mode="json"))
+        else:
+            Output().table(("SIZE", "TYPE", "NAME"), [(f"{one.size:,}", one.mime, one.name) for one in found])
     elif content is None:
         raise InvalidRequest(f"job has no artifact {name!r}: it has {', '.join(one.name for one in found) or 'none'}")
     else:

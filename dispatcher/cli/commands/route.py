@@ -1,7 +1,6 @@
 """``ekiden route``: who would get a request, and how well a catalog routes. No server is needed."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ from ekiden.dispatcher.cli.running.request import prompt_of
 from ekiden.dispatcher.cli.views.route_analysis import analysed, measured, print_analysis, print_measured
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.logs import configure_logs
-from ekiden.shared.terminal_text import say
+from ekiden.shared.terminal_text import say_json
 
 __all__ = ["app"]
 
@@ -55,7 +54,7 @@ def ask(
     configure_logs()
     analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain))
     if as_json:
-        say(json.dumps(analysis.as_json(), ensure_ascii=False, indent=2))
+        say_json(analysis.as_json())
     else:
         print_analysis(analysis)
     raise typer.Exit(0 if analysis.result.route is not None else _NO_ROUTE)
@@ -78,6 +77,6 @@ def eval_(
     configure_logs()
     figures = asyncio.run(measured(lines, strategy, agents))
     if as_json:
-        say(json.dumps(figures, ensure_ascii=False))
+        say_json(figures)
     else:
         print_measured(figures)

@@ -146,7 +146,7 @@ def test_the_sources_own_settings_are_read_comment_and_all(project: Path) -> Non
     assert (settings.tracing_enabled, settings.tracing_backend) == (True, "console")
     assert said_by(CREATE)[0] == 0
     assert "not configured" not in said_by("agents validate debug-analyzer")[1]
-    rows = {row["key"]: row["origin"] for row in json.loads(said_by("config list --json")[1])}
+    rows = {row["key"]: row["origin"] for row in map(json.loads, said_by("config list --json")[1].splitlines())}
     assert rows["agents.tracing.backend"] == str(path)
     assert not project_file().exists()
 

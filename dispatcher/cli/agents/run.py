@@ -77,7 +77,7 @@ def run(
     deadline_s, variables = deadline_of(deadline), variables_of(state)
     if prompt is not None:
         asked = CliRequest(
-            prompt_of(prompt),
+            prompt_of([prompt]),
             session_choice,
             name,
             cwd,

@@ -42,7 +42,7 @@ Agents = Annotated[
 
 @app.command(_ASK)
 def ask(
-    prompt: Annotated[str, typer.Argument(help="The request; - reads standard input.")],
+    prompt: Annotated[list[str], typer.Argument(metavar="PROMPT…", help="The request; - reads standard input.")],
     explain: Annotated[
         bool, typer.Option("--explain", help="Every stage's candidates, with their arithmetic.")
     ] = False,

@@ -31,7 +31,10 @@ __all__ = ["submit"]
 
 
 def submit(
-    prompt: Annotated[str, typer.Argument(help="What is to be done; - reads standard input.")],
+    prompt: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PROMPT…", help="What is to be done; - is standard input, as is a pipe without words."),
+    ] = None,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Who takes it, instead of the router.")] = None,
     strategy: Strategy = None,
     cwd: Annotated[
@@ -63,7 +66,7 @@ def submit(
     from ekiden.dispatcher.cli.connection import configured
     from ekiden.dispatcher.cli.running.plain import Watching, submit_and_print  # half a second, which --help has not
     from ekiden.dispatcher.cli.running.preapproval import Preapproval
-    from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, prompt_of, user_name
+    from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, piped, prompt_of, user_name
     from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
     from ekiden.dispatcher.cli.running.variables import variables_of
     from ekiden.shared.errors import InvalidRequest
@@ -74,7 +77,7 @@ def submit(
     preapproval = Preapproval.of(approve, non_interactive)
     settle_trust(trust)
     asked = CliRequest(
-        prompt_of(prompt),
+        prompt_of(prompt or piped()),
         SessionChoice(user_name(user), session, is_continued, session_policy),
         agent,
         folder_there(cwd),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.connection import connected, job_named
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Thoughts
 from ekiden.dispatcher.cli.views.select import view_for
 from ekiden.dispatcher.cli.views.story_view import draw_story, read_story
@@ -30,13 +30,16 @@ __all__ = ["app"]
 
 app = typer.Typer(help="See where a job's time and tokens went; export it, play it again.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or a beginning of it that no other job has.")]
+Id = Annotated[
+    str | None,
+    typer.Argument(metavar="[JOB]", help="The job's id, or a beginning of it that no other job has. [the newest job]"),
+]
 T = TypeVar("T")
 
 
 @app.command()
 def show(
-    job: Id,
+    job: Id = None,
     width: Annotated[int | None, typer.Option(metavar="N", min=40, help="Columns to use. [the terminal's]")] = None,
     as_json: AsJson = False,
     redis: Redis = None,
@@ -55,7 +58,7 @@ def show(
 
 @app.command()
 def export(
-    job: Id,
+    job: Id = None,
     form: Annotated[
         Literal["json", "otlp", "openai"],
         typer.Option("--format", help="json: a list of events; otlp: for a collector; openai: as the Agents SDK."),
@@ -82,7 +85,7 @@ def export(
 
 @app.command()
 def replay(
-    job: Id,
+    job: Id = None,
     speed: Annotated[float, typer.Option(metavar="X", min=0.01, help="How many times as fast as it was.")] = 1.0,
     max_pause: Annotated[float, typer.Option(metavar="S", min=0, help="No pause is longer.")] = 3.0,
     thoughts: Thoughts = False,
@@ -111,8 +114,8 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-async def _read(prefix: str, redis: str | None, data_dir: Path | None) -> tuple[Story, dict[str, list[Entry]]]:
+async def _read(prefix: str | None, redis: str | None, data_dir: Path | None) -> tuple[Story, dict[str, list[Entry]]]:
     async with connected(redis, data_dir) as client:
-        job = await client.resolve(prefix)
+        job = await job_named(client, prefix)
         journals = await client.journals(job)
         return read_story(job, journals, await client.now_ms()), journals

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
 from ekiden.dispatcher.client import Client
-from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.errors import InvalidRequest, UnknownJob
 from ekiden.shared.messages import Artifact, Message, ToolCall, ToolResult
 from ekiden.shared.records import JobRequested, ModelReplied, Record, ToolFinished, ToolStarted
 from ekiden.shared.stores.opening import Stores, open_stores
@@ -241,3 +241,25 @@ def test_a_job_shows_how_the_calls_of_its_turn_stand_and_writes_out_what_its_too
     assert found.stdout_bytes == b"\x89PNG"
     with pytest.raises(InvalidRequest, match=r"no artifact 'x': it has plot\.png"):
         ekiden(valkey_url, "job", "artifacts", job, "x")
+
+
+def test_without_an_id_it_is_the_newest_job_but_for_what_changes_one(valkey_url: str) -> None:
+    async def scenario(stores: Stores, _: Client) -> str:
+        await submitted(stores, request_id="older")
+        return await submitted(stores, request_id="newer")
+
+    newest = there(valkey_url, scenario)
+    for words in (["job", "show"], ["job", "chain"], ["trace", "show"]):
+        done = CliRunner().invoke(app, [*words, "--redis", valkey_url])
+        assert newest in done.stdout
+        assert done.stderr == f"ekiden: job {newest}, the newest\n"
+    assert "Missing argument 'ID'" in CliRunner().invoke(app, ["job", "cancel", "--redis", valkey_url]).output
+
+
+def test_where_there_is_no_job_it_says_how_one_begins(valkey_url: str) -> None:
+    async def nothing(stores: Stores, _: Client) -> None:
+        pass
+
+    there(valkey_url, nothing)
+    with pytest.raises(UnknownJob, match="there is no job yet: `ekiden run`"):
+        ekiden(valkey_url, "job", "show")

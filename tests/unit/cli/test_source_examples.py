@@ -97,7 +97,6 @@ EXAMPLES = [
     ("agents graph visualize debug-flow", 2, ["No such command 'graph'.", "ekiden job chain JOB"]),
     ("agents graph replay --session abc123", 2, ["No such command 'graph'.", "ekiden trace replay JOB"]),
     # 4.3 the main conversation, and traces
-    ('"There\'s a bug in the login flow"', 2, ["There's a bug in the login flow", "ekiden run"]),
     ('route "There\'s a bug in the login flow"', 0, ["debug"]),
     ("agents trace export --session abc --format json", 2, ["No such command 'trace'.", "ekiden trace"]),
     ("trace export --session abc --format json", 2, ["No such option: --session"]),

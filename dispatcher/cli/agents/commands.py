@@ -40,16 +40,6 @@ from ekiden.shared.trust.notices import take_over
 __all__ = ["create", "delete", "edit", "list_", "show", "validate"]
 
 
-class Template(StrEnum):
-    """What a new agent starts from."""
-
-    debugging = "debugging"
-    code_review = "code-review"
-    documentation = "documentation"
-    testing = "testing"
-    security = "security"
-
-
 class Scope(StrEnum):
     """Whose agent it is: this folder's or the user's."""
 
@@ -80,23 +70,34 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")]
 def create(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="kebab-case; without it, you are asked.")] = None,
-    template: Annotated[Template | None, typer.Option(help="What it starts from.")] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE",
+            help="What it starts from: debugging, code-review, documentation, testing, security, or one of your own in "
+            "~/.gemini/agents/templates.",
+        ),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="The name for people. [made of NAME]")] = None,
     description: Annotated[str | None, typer.Option(help="What it is for: routers and other agents read it.")] = None,
     model: Annotated[str | None, typer.Option(help="The model. [that of the settings]")] = None,
     tools: Annotated[str | None, typer.Option(metavar="A,B", help="The tools it gets; '' for none.")] = None,
     mcp: Annotated[str | None, typer.Option(metavar="A,B", help="The MCP servers it uses.")] = None,
-    scope: Annotated[Scope, typer.Option(help="For this project, or for all of yours.")] = Scope.project,
+    scope: Annotated[Scope | None, typer.Option(help="For this project, or for all of yours. [project]")] = None,
+    globally: Annotated[bool, typer.Option("--global", help="As --scope global.")] = False,
     agents_dir: AgentsDir = None,
 ) -> None:
     """Make a new agent."""
     if name is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InvalidRequest("NAME is missing: give the new agent one, such as `ekiden agents create code-fixer`")
+    if globally and scope is Scope.project:
+        raise InvalidRequest("--global and --scope project exclude each other: leave one out")
     agents = _agents(ctx, agents_dir, as_files=True)
+    level = (Scope.everywhere if globally else scope or Scope.project).value
     if name is None:
-        draft = ask(template and template.value, scope.value)
+        draft = ask(template, level)
     else:
-        draft = Draft(name, title, description, model, tools, mcp, template and template.value, scope.value)
+        draft = Draft(name, title, description, model, tools, mcp, template, level)
     path = create_agent(draft, agents)
     out = Output()
     out.line(f"{out.symbols['ok']} Agent created: {shown_path(path)}")

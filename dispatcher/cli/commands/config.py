@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ from ekiden.shared.settings_files import change_setting, global_file, project_fi
 from ekiden.shared.storable import read_json
 from ekiden.shared.terminal_text import note, say, say_json
 
-__all__ = ["app"]
+__all__ = ["app", "of_agents"]
 
 _MODELS = ("model", "model_aliases", "routing_llm_model")
 
@@ -94,18 +95,10 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Print every setting with the value in force; passwords in it are masked."""
-    settings = load_settings()
     found = origins()
     if globally:
         found = {name: where for name, where in found.items() if where == str(global_file())}
-    names = sorted(found, key=key_of)
-    if as_json:
-        for name in names:
-            say_json(_row(name, getattr(settings, name), found[name]))
-        return
-    rows = [(key_of(name), redact(_shown(getattr(settings, name))), found[name]) for name in names]
-    columns = ("key", "value", "origin") if origin else ("key", "value")
-    Output().table(columns, [row[: len(columns)] for row in rows])
+    _print(found, origin=origin, as_json=as_json)
 
 
 @app.command("env")
@@ -126,6 +119,36 @@ def env(as_json: AsJson = False) -> None:
             say_json({"name": name, "passed": name in passed})
         return
     Output().table(("variable", "commands"), rows)
+
+
+def of_agents(
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Such as routing, or routing.strategy. [all of agents.…]")
+    ] = None,
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="What to set it to, in the project.")] = None,
+    globally: Global = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the settings of agents, or change one: as `ekiden config` with keys that begin with `agents.`."""
+    dotted = ".".join(filter(None, ("agents", (key or "").removeprefix("agents").removeprefix("."))))
+    if value is not None:
+        set_(dotted, value, globally)
+        return
+    found = {name: where for name, where in origins().items() if f"{key_of(name)}.".startswith(f"{dotted}.")}
+    _print(found or {_field(dotted): ""}, origin=False, as_json=as_json)
+
+
+def _print(found: Mapping[str, str], *, origin: bool, as_json: bool) -> None:
+    """Print settings with their values; ``found``: where each comes from."""
+    settings = load_settings()
+    names = sorted(found, key=key_of)
+    if as_json:
+        for name in names:
+            say_json(_row(name, getattr(settings, name), found[name]))
+        return
+    rows = [(key_of(name), redact(_shown(getattr(settings, name))), found[name]) for name in names]
+    columns = ("key", "value", "origin") if origin else ("key", "value")
+    Output().table(columns, [row[: len(columns)] for row in rows])
 
 
 def _file(globally: bool) -> Path:

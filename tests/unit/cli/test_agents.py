@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ekiden.dispatcher.cli.agents.checks import Checker
-from ekiden.dispatcher.cli.agents.commands import Template
 from ekiden.dispatcher.cli.agents.create import templates
 from ekiden.dispatcher.cli.agents.discovery import AgentFile
 from ekiden.dispatcher.cli.agents.group import app
@@ -105,8 +104,18 @@ def test_every_template_makes_an_agent_without_a_warning(template: str, project:
     assert definition.permits("edit_file") == (template in ("documentation", "testing"))
 
 
-def test_offers_the_templates_that_there_are() -> None:
-    assert [template.value for template in sorted(Template)] == templates()
+def test_offers_the_templates_that_there_are_and_those_of_the_user(project: Path) -> None:
+    helped = " ".join(fine("create", "--help").split())
+    assert all(name in helped for name in templates())
+    own = Path.home() / ".gemini" / "agents" / "templates"
+    own.mkdir(parents=True)
+    (own / "house-style.md").write_text("---\ndescription: as we do it\n---\n\nFollow the house style.\n")
+    fine("create", "painter", "--template", "house-style", "--global")
+    assert "Follow the house style." in fine("show", "painter", "--prompt")
+    assert objects(fine("list", "--scope", "global", "--json"))[0]["name"] == "painter", "a template is no agent"
+    assert "must be one of code-review, debugging, documentation, house-style" in str(
+        refused("create", "other", "--template", "nosuch")
+    )
 
 
 def test_what_is_said_wins_over_the_template(project: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -18,6 +19,7 @@ from ekiden.shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.contract.test_approvals import parked
 from tests.contract.test_children import FAILED, end, waiting_parent
+from tests.contract.test_sessions_and_live import answered
 from tests.unit.cli.test_follower import delegated
 
 T = TypeVar("T")
@@ -263,3 +265,28 @@ def test_where_there_is_no_job_it_says_how_one_begins(valkey_url: str) -> None:
     there(valkey_url, nothing)
     with pytest.raises(UnknownJob, match="there is no job yet: `ekiden run`"):
         ekiden(valkey_url, "job", "show")
+
+
+def test_a_session_is_exported_to_where_gemini_cli_keeps_it(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(stores: Stores, _: Client) -> str:
+        job = await submitted(stores, prompt="修复 cart.py")
+        await answered(stores, job, "修复 cart.py", "repaired")
+        return job
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    session = there(valkey_url, scenario).partition(".")[0]
+    events = json.loads(ekiden(valkey_url, "trace", "export", "--session", session))
+    spans = json.loads(ekiden(valkey_url, "trace", "export", "--session", session, "--format", "otlp"))
+    assert spans["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    told = ekiden(valkey_url, "trace", "export", "--gemini")
+    (file,) = (tmp_path / ".gemini" / "traces").glob(f"*/session-{session}.json")
+    assert str(file) in told
+    assert json.loads(file.read_text()) == events
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    ekiden(valkey_url, "sessions", "export", session, "--gemini")
+    context = json.loads((tmp_path / ".gemini" / "contexts" / "debugger.json").read_text())
+    assert (context["agentName"], context["metadata"]["session"]) == ("debugger", session)
+    assert [one["content"] for one in context["conversationHistory"]] == ["修复 cart.py", "repaired"]

@@ -19,6 +19,7 @@ from tests.unit.cli.test_jobs import there
 LOOKING = {"list", "show", "get", "env", "history", "jobs", "status", "models", "state", "chain", "events", "artifacts"}
 """What commands are called that list or show something."""
 HERE = {
+    "agents config": ["routing"],
     "agents list": [],
     "agents show": ["debugger"],
     "agents validate": ["debugger"],
@@ -47,6 +48,8 @@ ON_A_SERVER = {
     "status": [],
     "trace show": ["JOB"],
 }
+ALSO_CALLED = {("agents", "route"), ("agents", "trace"), ("agents", "handoff-chain")}
+"""Other names of commands, as gemini-cli has them."""
 ELSEWHERE = {
     "agents run", "approvals answer", "approvals approve", "approvals deny", "catalog publish", "catalog rollback",
     "catalog show", "job follow", "job result", "job retry", "mcp test", "policy replay", "policy test", "route eval",
@@ -62,6 +65,8 @@ def leaves(command: Any, ctx: Any, path: tuple[str, ...] = ()) -> Iterator[tuple
         return
     for name in names(ctx):
         below = command.get_command(ctx, name)
+        if (*path, name) in ALSO_CALLED:
+            continue
         inner = below.make_context(name, ["--help-is-not-asked-for"], parent=ctx, resilient_parsing=True)
         yield from leaves(inner.command, inner, (*path, name))
 

@@ -4,8 +4,10 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["note", "one_line", "say", "visible"]
+__all__ = ["note", "one_line", "say", "say_json", "visible"]
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # the controls, C0 and C1, but tab and newline
@@ -37,6 +39,11 @@ def say(text: object, *, is_error: bool = False) -> None:
     """Write a line to standard output, at once, as it is; ``is_error``: see ``note``."""
     shown = visible(str(text))
     print(_broken(shown) if is_error else shown, file=sys.stderr if is_error else sys.stdout, flush=True)
+
+
+def say_json(value: Mapping[str, Any]) -> None:
+    """Write an object to standard output, on one line, at once."""
+    say(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def note(text: object) -> None:

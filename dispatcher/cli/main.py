@@ -92,6 +92,7 @@ COMMANDS = {
         "ekiden.dispatcher.cli.commands.acl:acl",
         "Print the users that a Redis or Valkey server needs for Ekiden, each with its rights.",
     ),
+    "help": ("ekiden.dispatcher.cli.commands.help:help_", "Explain a command, as its --help does."),
     "adopt": (
         "ekiden.dispatcher.cli.commands.adopt:adopt",
         "Copy the jobs that lie in a folder to where Ekiden keeps those of this project. Unfinished ones do not go on.",
@@ -109,6 +110,10 @@ EPILOG = (
 )
 
 
+def _is_request(word: str) -> bool:
+    return any(mark.isspace() for mark in word.strip()) or word.startswith("@") or not word.isascii()
+
+
 _PLUGGED = Plugged(frozenset(COMMANDS))
 
 
@@ -117,8 +122,14 @@ class _Commands(LazyGroup):
 
     lazy = COMMANDS
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """What is no name of a command but a sentence, or names an agent, is a request: ``ekiden "the tests fail"``."""
+        if args and _is_request(args[0]) and self.get_command(ctx, args[0]) is None:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
     def instead_of(self, name: str) -> str:
-        return "Ask it with `ekiden run`, or talk with `ekiden chat`." if " " in name else super().instead_of(name)
+        return super().instead_of(name) or "A request is put in quotes, or behind `ekiden run`."
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *_PLUGGED.names()]
@@ -150,7 +161,6 @@ app = typer.Typer(
     help="Teams of LLM agents over a real job queue: routed, handed over, recovered.",
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -64,7 +64,7 @@ def test_an_agents_life(tmp_path: Path, environment: dict[str, str]) -> None:
     assert "You are a detective." in ekiden("show", "fixer", "--prompt").stdout
     assert json.loads(ekiden("validate", "--strict", "--json").stdout)["ok"] is True
     ekiden("delete", "fixer", "--yes")
-    assert "fixer" not in {agent["name"] for agent in json.loads(ekiden("list", "--format", "json").stdout)}
+    assert "fixer" not in {agent["name"] for agent in map(json.loads, ekiden("list", "--json").stdout.splitlines())}
 
 
 def test_asks_for_everything_on_a_terminal(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -26,6 +26,9 @@ __all__ = ["Draft", "ask", "create", "one_of", "templates"]
 
 MAX_NAME = 64
 _TEMPLATES = "_templates"
+_OWN_TEMPLATES = "templates"
+"""The user's, beside the global agents."""
+_OTHER_NAMES = {"test-generator": "testing"}
 _INSTRUCTIONS = """\
 You are {title}.
 
@@ -53,9 +56,11 @@ class Draft:
     scope: str = "project"
 
 
-def templates() -> list[str]:
-    """Return the names of the templates."""
-    return sorted(path.stem for path in (shipped_agents_dir() / _TEMPLATES).glob("*.md"))
+def templates() -> dict[str, Path]:
+    """Return the templates by name, the user's own instead of those that came with the installation."""
+    folders = shipped_agents_dir() / _TEMPLATES, folder_of("global") / _OWN_TEMPLATES
+    found = {path.stem: path for folder in folders for path in sorted(folder.glob("*.md"))}
+    return dict(sorted(found.items()))
 
 
 def ask(template: str | None, scope: str) -> Draft:
@@ -136,10 +141,14 @@ def _start(draft: Draft) -> tuple[dict[str, Any], str]:
     """Return the fields and the body to start from."""
     if draft.template is None:
         return {}, _INSTRUCTIONS.format(title=draft.title or _titled(draft.name))
-    path = shipped_agents_dir() / _TEMPLATES / f"{draft.template}.md"
-    if draft.template not in templates():
-        raise InvalidRequest(f"there is no template {draft.template!r}: it must be one of {', '.join(templates())}")
-    parts = read_front_matter(decode(path.read_bytes()).text)
+    found = templates()
+    path = found.get(draft.template) or found.get(_OTHER_NAMES.get(draft.template, ""))
+    if path is None:
+        raise InvalidRequest(f"there is no template {draft.template!r}: it must be one of {', '.join(found)}")
+    try:
+        parts = read_front_matter(decode(path.read_bytes()).text)
+    except OSError as error:
+        raise InvalidRequest(f"the template {str(path)!r} cannot be read: {error.strerror}") from error
     return dict(parts.fields), parts.body
 
 

@@ -1,7 +1,6 @@
 """``ekiden route``: who would get a request, and how well a catalog routes. Only what was learned needs a server."""
 
 import asyncio
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +24,7 @@ from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.llm.models import ModelValues
 from ekiden.shared.llm.stand_in import announcement, played_by
 from ekiden.shared.logs import configure_logs
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import note, say_json
 
 __all__ = ["app"]
 
@@ -61,7 +60,7 @@ Learned = Annotated[
 
 @app.command(_ASK)
 def ask(
-    prompt: Annotated[str, typer.Argument(help="The request; - reads standard input.")],
+    prompt: Annotated[list[str], typer.Argument(metavar="PROMPT…", help="The request; - reads standard input.")],
     explain: Annotated[
         bool, typer.Option("--explain", help="Every stage's candidates, with their arithmetic.")
     ] = False,
@@ -77,7 +76,7 @@ def ask(
     lessons = lessons_that_count(redis, data_dir) if learned else ()
     analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain, lessons=lessons))
     if as_json:
-        say(json.dumps(analysis.as_json(), ensure_ascii=False, indent=2))
+        say_json(analysis.as_json())
     else:
         print_analysis(analysis)
         _tell_who_plays(analysis)
@@ -118,7 +117,7 @@ def eval_(
         figures = [{"learned": 0, **figures[0]}, {"learned": len(lessons), **after}]
     if as_json:
         for one in figures:
-            say(json.dumps(one, ensure_ascii=False))
+            say_json(one)
     elif learned:
         print_compared(figures[0], figures[1])
     else:

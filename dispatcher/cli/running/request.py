@@ -3,8 +3,10 @@
 import os
 import re
 import socket
+import stat
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ __all__ = [
     "demo_project",
     "existing_folder",
     "folder_there",
+    "piped",
     "prompt_of",
     "require_reachable",
     "user_name",
@@ -77,12 +80,21 @@ def folder_there(cwd: Path | None) -> Path | None:
     return Path(os.path.realpath(cwd)) if cwd.is_absolute() else existing_folder(cwd, "--cwd")
 
 
-def prompt_of(text: str) -> str:
-    """Return the prompt: ``-`` stands for standard input. Raises ``InvalidRequest`` for an empty one."""
-    prompt = sys.stdin.read() if text == "-" else text
+def prompt_of(words: Sequence[str]) -> str:
+    """Return the prompt: words, of which ``-`` stands for standard input. Raises ``InvalidRequest``: it is empty."""
+    prompt = " ".join(sys.stdin.read() if word == "-" else word for word in words)
     if not prompt.strip():
         raise InvalidRequest("the prompt is empty: say what is to be done")
     return prompt
+
+
+def piped() -> list[str]:
+    """Return the words of a request that is not given but piped; none where nothing is."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):  # closed, or none of the system's
+        return []
+    return ["-"] if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode) else []
 
 
 def deadline_of(text: str | None) -> float:

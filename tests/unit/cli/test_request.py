@@ -10,6 +10,7 @@ from ekiden.dispatcher.cli.running.request import (
     deadline_of,
     demo_project,
     folder_there,
+    piped,
     prompt_of,
     user_name,
 )
@@ -45,9 +46,19 @@ def test_a_folder_meant_from_here_must_be_here_and_another_may_be_where_the_work
 
 def test_a_dash_reads_the_prompt_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
-    assert prompt_of("-") == "from a pipe\n"
+    assert prompt_of(["what", "is", "-"]) == "what is from a pipe\n"
     with pytest.raises(InvalidRequest, match="the prompt is empty"):
-        prompt_of(" \n")
+        prompt_of([" \n"])
+
+
+def test_only_a_pipe_or_a_file_is_read_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "request").write_text("fix it")
+    for path, words in ((tmp_path / "request", ["-"]), (Path("/dev/null"), [])):
+        with path.open() as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            assert piped() == words
+    monkeypatch.setattr("sys.stdin", io.StringIO("of no file"))
+    assert piped() == []
 
 
 def test_the_demo_is_written_to_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

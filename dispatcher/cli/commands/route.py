@@ -63,7 +63,7 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Route a request without running it; `ask` itself may be left out."""
-    configure_logs()
+    configure_logs(is_for_people=True)
     analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain))
     if as_json:
         say(json.dumps(analysis.as_json(), ensure_ascii=False, indent=2))
@@ -97,7 +97,7 @@ def eval_(
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{str(file)!r} cannot be read: {error}") from error
-    configure_logs()
+    configure_logs(is_for_people=True)
     figures = asyncio.run(measured(lines, strategy, agents))
     if as_json:
         say(json.dumps(figures, ensure_ascii=False))

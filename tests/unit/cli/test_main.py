@@ -9,10 +9,12 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from ekiden.dispatcher.__main__ import main as ekiden
 from ekiden.dispatcher.cli import main
 from ekiden.dispatcher.cli.agents.group import Group
 from ekiden.dispatcher.cli.lazy import command_of
 from ekiden.dispatcher.cli.main import app
+from ekiden.shared import process_secrets
 
 COMMANDS = [
     [],
@@ -163,3 +165,16 @@ def test_the_version_is_told() -> None:
 
 def test_who_forgets_the_quotes_is_told_of_them() -> None:
     assert "put the request in quotes" in CliRunner().invoke(app, ["run", "fix", "the", "tests"]).output
+
+
+def test_ctrl_c_while_the_program_is_being_imported_ends_it_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process_secrets, "withdraw", interrupted)
+    with pytest.raises(SystemExit) as end:
+        ekiden()
+    assert end.value.code == 130
+    assert capfd.readouterr() == ("", "")

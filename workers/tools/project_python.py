@@ -15,7 +15,7 @@ from ekiden.shared.trust.grants import stands_by
 from ekiden.workers.sandbox.view import Readable, interpreter_of
 from ekiden.workers.tools.base import ToolContext
 
-__all__ = ["ProjectPython", "not_installed", "python_for"]
+__all__ = ["ProjectPython", "not_installed", "python_for", "where_looked"]
 
 _NAMES = (".venv", "venv")
 """Where ``python -m venv``, uv, and poetry with ``virtualenvs.in-project`` put an environment."""
@@ -46,17 +46,28 @@ def python_for(context: ToolContext) -> ProjectPython | None:
     Whoever wrote the project says what its programs do, and could call one ``git``: they come first only where commands
     are confined, or the user stands by the folder.
     """
-    root, cwd = Path(os.path.realpath(context.root)), Path(os.path.realpath(context.cwd))
-    if not (context.sandbox.holds or stands_by(cwd)):
-        return None
-    folders = [folder for folder in (cwd, *cwd.parents) if folder.is_relative_to(root)]
-    return next((found for folder in folders for found in _in_project(folder, root, context.env)), None)
+    return _nearest(context) if context.sandbox.holds or stands_by(context.cwd) else None
+
+
+def where_looked(context: ToolContext) -> str:
+    """Say where a program was looked for that is not installed."""
+    if (python := _nearest(context)) is None:
+        return "this worker has it not, and the project has no environment (.venv, venv, poetry's)"
+    if python_for(context) is None:
+        return f"the project's {python.folder.name} is not used, for commands are not confined here: `ekiden trust`"
+    return f"the project's environment {python.folder.name} has it not, nor has this worker"
 
 
 def not_installed(output: str) -> str:
     """Return the program that a command's output says nobody could start, or the module; empty: none."""
     found = list(_MISSING.finditer(output))
     return (found[-1]["module"] or found[-1]["program"]) if found else ""
+
+
+def _nearest(context: ToolContext) -> ProjectPython | None:
+    root, cwd = Path(os.path.realpath(context.root)), Path(os.path.realpath(context.cwd))
+    folders = [folder for folder in (cwd, *cwd.parents) if folder.is_relative_to(root)]
+    return next((found for folder in folders for found in _in_project(folder, root, context.env)), None)
 
 
 def _in_project(folder: Path, root: Path, env: Mapping[str, str]) -> Iterator[ProjectPython]:

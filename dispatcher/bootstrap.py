@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from ekiden.dispatcher.catalog_in_force import CatalogInForce, CurrentCatalogHandler
 from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.intake import serve_intake
@@ -23,6 +21,7 @@ from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import layered, shipped_agents_dir
 from ekiden.shared.definitions.trusted import levels_here
 from ekiden.shared.errors import CatalogNotReady, ConfigurationError, Forged, NoCatalog, UnreadableDefinition
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
 from ekiden.shared.llm.stand_in import has_model
 from ekiden.shared.project_folders import project_of
@@ -38,7 +37,7 @@ __all__ = ["build", "load_catalog", "strategies_of", "strategy_in_force"]
 MAX_WAIT_S = 5.0
 """How long a job waits in its place for a catalog that is still being learned, before it gives up its worker."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 async def build(settings: Settings, stores: Stores) -> PoolComponents:

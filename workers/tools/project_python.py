@@ -29,9 +29,10 @@ _UNSAFE = re.compile(r'[ $`!*@"\\\r\n\t]')
 
 @dataclass(frozen=True)
 class ProjectPython:
-    """A virtual environment. ``readable``: what commands must see of it outside of the workspace."""
+    """A virtual environment of the project in a folder. ``readable``: what commands must see of it elsewhere."""
 
     folder: Path
+    project: Path
     readable: Sequence[Readable] = ()
 
     @property
@@ -44,9 +45,10 @@ def python_for(context: ToolContext) -> ProjectPython | None:
     """Return the environment of the project nearest to the job's folder, no higher than the workspace; None: no one's.
 
     Whoever wrote the project says what its programs do, and could call one ``git``: they come first only where commands
-    are confined, or the user stands by the folder.
+    are confined, or the user stands by the project.
     """
-    return _nearest(context) if context.sandbox.holds or stands_by(context.cwd) else None
+    found = _nearest(context)
+    return found if found and (context.sandbox.holds or stands_by(found.project)) else None
 
 
 def where_looked(context: ToolContext) -> str:
@@ -75,9 +77,9 @@ def _in_project(folder: Path, root: Path, env: Mapping[str, str]) -> Iterator[Pr
     for name in _NAMES:
         real = Path(os.path.realpath(folder / name))
         if _is_environment(real) and real.is_relative_to(root):
-            yield ProjectPython(folder / name)
+            yield ProjectPython(folder / name, folder)
     for found in _of_poetry(folder, env):
-        yield ProjectPython(found, (Readable(found, found), *interpreter_of(found, root)))
+        yield ProjectPython(found, folder, (Readable(found, found), *interpreter_of(found, root)))
 
 
 def _of_poetry(folder: Path, env: Mapping[str, str]) -> list[Path]:

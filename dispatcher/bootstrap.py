@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from ekiden.dispatcher.catalog_in_force import CatalogInForce, CurrentCatalogHandler
 from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.intake import serve_intake
@@ -33,6 +31,7 @@ from ekiden.shared.errors import (
     NotPermitted,
     UnreadableDefinition,
 )
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
 from ekiden.shared.llm.stand_in import has_model
 from ekiden.shared.project_folders import project_of
@@ -52,7 +51,7 @@ LOOK_EVERY_S = 5.0
 LOOKED_AT = 200
 """How many of the newest jobs it looks at: where there are more, some teach nothing."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 async def build(settings: Settings, stores: Stores) -> PoolComponents:

@@ -280,6 +280,10 @@ class Client(Operations, Approvals, Conversations, Learning):
             level = [child for journal in journals for child in _delegated(journal)]
         return found
 
+    async def newest_entries(self, job: JobView, count: int) -> list[Entry]:
+        """Return the last entries of a job's journal, as far as it was when the job was looked at, and newer ones."""
+        return await self._stores.jobs.journal(job.id, max(0, job.seq - count))
+
     async def new_entries(self, read: Mapping[str, JournalCursor]) -> dict[str, list[Entry]]:
         """Return what the journals of jobs have behind the places up to which each was read; a page at most.
 

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import structlog
-
 from ekiden.dispatcher.playable import PLAYED, everybody, played, why_not_all
 from ekiden.dispatcher.routing.base import RequestContext, Route, Router, RoutingResult, routable
 from ekiden.dispatcher.routing.followup import SESSION
@@ -16,6 +14,7 @@ from ekiden.shared.errors import UnknownAgent
 from ekiden.shared.handoff import History
 from ekiden.shared.hooks import HookedModel
 from ekiden.shared.ids import is_first_of_session, session_of
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.outcomes import Budget, Failed, Outcome, Transfer
 from ekiden.shared.records import Routed, RoutingStage, Unrouted
 from ekiden.shared.relay.leg import Leg
@@ -27,7 +26,7 @@ _LISTED = 30
 _MESSAGES = 3
 """How many of the user's last messages a follow-up is read with."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 class Sessions(Protocol):

@@ -26,6 +26,11 @@ UnfinishedChoice = Literal["resume", "cancel"]
 _DYING_S = 6.0
 """How long the pools of a killed command may take to end; a living pool announces itself anew meanwhile."""
 _SHOWN = 10
+_WHY = "it was ended before they were"
+_MEANS = (
+    "Resumed, they go on where they were, and are shown behind what you ask for now. "
+    "Cancelled, they are over, and what they have changed stays."
+)
 
 
 def settle_unfinished(
@@ -131,7 +136,9 @@ async def _cancel(url: str, parked: Collection[str]) -> None:
 
 
 def _ask(left: Sequence[Unfinished]) -> UnfinishedChoice:
-    text = "\n".join([f"An earlier command left {len(_roots(left))} unfinished job(s) here:", *listed_jobs(left)])
+    text = "\n".join(
+        [f"An earlier command left {len(_roots(left))} unfinished job(s) here: {_WHY}", *listed_jobs(left), _MEANS]
+    )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InvalidRequest(
             f"{text}\nSay what becomes of them: --unfinished resume, or --unfinished cancel "

@@ -10,10 +10,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 
-import structlog
-
 from ekiden.shared.errors import EkidenError, MissingModel
 from ekiden.shared.foreign_code import is_interruption, said_by
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.base import ChatModel
 from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
 from ekiden.shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
@@ -57,7 +56,7 @@ DEFAULT_ALIASES: Mapping[str, str] = MappingProxyType(
 )
 """Names, or patterns of names, that agent files of other tools use -> the model that serves them here."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ def test_repairs_the_demo_through_all_three_agents(tmp_path: Path, play: "Play")
     assert story.chain == ["debugger", "code-fixer", "reviewer"]
     assert "if item.price is None:\n                continue\n" in (tmp_path / "cart.py").read_text()
     assert "cart.py, line 23" in story.answer
+    assert ", a missing check for None\n" in story.answer
     assert "all 4 pass" in story.answer
     assert "- All that was edited:\n--- cart.py\n+++ cart.py\n@@ -" in story.answer
     assert "\n+            if item.price is None:\n+                continue\n" in story.answer

@@ -15,7 +15,7 @@ from ekiden.shared.trust.grants import stands_by
 from ekiden.workers.sandbox.view import Readable, interpreter_of
 from ekiden.workers.tools.base import ToolContext
 
-__all__ = ["ProjectPython", "not_installed", "python_for"]
+__all__ = ["ProjectPython", "not_installed", "python_for", "where_looked"]
 
 _NAMES = (".venv", "venv")
 """Where ``python -m venv``, uv, and poetry with ``virtualenvs.in-project`` put an environment."""
@@ -29,9 +29,10 @@ _UNSAFE = re.compile(r'[ $`!*@"\\\r\n\t]')
 
 @dataclass(frozen=True)
 class ProjectPython:
-    """A virtual environment. ``readable``: what commands must see of it outside of the workspace."""
+    """A virtual environment of the project in a folder. ``readable``: what commands must see of it elsewhere."""
 
     folder: Path
+    project: Path
     readable: Sequence[Readable] = ()
 
     @property
@@ -44,13 +45,19 @@ def python_for(context: ToolContext) -> ProjectPython | None:
     """Return the environment of the project nearest to the job's folder, no higher than the workspace; None: no one's.
 
     Whoever wrote the project says what its programs do, and could call one ``git``: they come first only where commands
-    are confined, or the user stands by the folder.
+    are confined, or the user stands by the project.
     """
-    root, cwd = Path(os.path.realpath(context.root)), Path(os.path.realpath(context.cwd))
-    if not (context.sandbox.holds or stands_by(cwd)):
-        return None
-    folders = [folder for folder in (cwd, *cwd.parents) if folder.is_relative_to(root)]
-    return next((found for folder in folders for found in _in_project(folder, root, context.env)), None)
+    found = _nearest(context)
+    return found if found and (context.sandbox.holds or stands_by(found.project)) else None
+
+
+def where_looked(context: ToolContext) -> str:
+    """Say where a program was looked for that is not installed."""
+    if (python := _nearest(context)) is None:
+        return "this worker has it not, and the project has no environment (.venv, venv, poetry's)"
+    if python_for(context) is None:
+        return f"the project's {python.folder.name} is not used, for commands are not confined here: `ekiden trust`"
+    return f"the project's environment {python.folder.name} has it not, nor has this worker"
 
 
 def not_installed(output: str) -> str:
@@ -59,14 +66,20 @@ def not_installed(output: str) -> str:
     return (found[-1]["module"] or found[-1]["program"]) if found else ""
 
 
+def _nearest(context: ToolContext) -> ProjectPython | None:
+    root, cwd = Path(os.path.realpath(context.root)), Path(os.path.realpath(context.cwd))
+    folders = [folder for folder in (cwd, *cwd.parents) if folder.is_relative_to(root)]
+    return next((found for folder in folders for found in _in_project(folder, root, context.env)), None)
+
+
 def _in_project(folder: Path, root: Path, env: Mapping[str, str]) -> Iterator[ProjectPython]:
     """Yield the environments of the project in ``folder``. A link out of the workspace leads to none."""
     for name in _NAMES:
         real = Path(os.path.realpath(folder / name))
         if _is_environment(real) and real.is_relative_to(root):
-            yield ProjectPython(folder / name)
+            yield ProjectPython(folder / name, folder)
     for found in _of_poetry(folder, env):
-        yield ProjectPython(found, (Readable(found, found), *interpreter_of(found, root)))
+        yield ProjectPython(found, folder, (Readable(found, found), *interpreter_of(found, root)))
 
 
 def _of_poetry(folder: Path, env: Mapping[str, str]) -> list[Path]:

@@ -72,7 +72,7 @@ def ask(
     data_dir: DataDir = None,
 ) -> None:
     """Route a request without running it; `ask` itself may be left out."""
-    configure_logs()
+    configure_logs(is_for_people=True)
     lessons = lessons_that_count(redis, data_dir) if learned else ()
     analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain, lessons=lessons))
     if as_json:
@@ -109,7 +109,7 @@ def eval_(
 
     With --learned twice: by the agent files alone, and with all that was learned and nobody has refused.
     """
-    configure_logs()
+    configure_logs(is_for_people=True)
     lessons = lessons_not_refused(redis, data_dir) if learned else []
     figures = [asyncio.run(measured(file, strategy, agents))]
     if learned:

@@ -12,7 +12,7 @@ import pytest
 from ekiden.workers.sandbox.sandbox import Sandbox
 from ekiden.workers.tools import project_python
 from ekiden.workers.tools.base import ToolContext
-from ekiden.workers.tools.project_python import not_installed, python_for
+from ekiden.workers.tools.project_python import not_installed, python_for, where_looked
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def environment_in(folder: Path) -> Path:
 
 def test_the_nearest_environment_up_to_the_workspace_root_is_the_projects(confined: ToolContext) -> None:
     assert python_for(confined) is None
+    assert "the project has no environment" in where_looked(confined)
     environment_in(confined.root.parent / ".venv")
     assert python_for(confined) is None, "what lies above the workspace is nobody's"
     above = environment_in(confined.root / "venv")
@@ -74,6 +75,7 @@ def test_unconfined_commands_find_its_programs_first_only_where_the_user_stands_
     environment_in(context.cwd / ".venv")
     monkeypatch.setattr(project_python, "stands_by", lambda folder: False)
     assert python_for(context) is None, "it could have a program called git"
+    assert where_looked(context).startswith("the project's .venv is not used")
     monkeypatch.setattr(project_python, "stands_by", lambda folder: folder == context.cwd)
     assert python_for(context) is not None
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from ekiden.shared.errors import CommandLost, ToolError
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.builtin.subprocesses import run_confined
-from ekiden.workers.tools.project_python import ProjectPython, not_installed, python_for
+from ekiden.workers.tools.project_python import ProjectPython, not_installed, python_for, where_looked
 
 __all__ = ["bash", "environment"]
 
@@ -53,7 +53,7 @@ async def bash(args: Bash, context: ToolContext) -> str:
         when = f" after {args.timeout_s:g} s" if finished.timed_out else ""
         lines.append(f"(ended{when} {finished.why_ended})")
     if finished.exit_code and (name := not_installed(finished.output)):
-        lines.append(f"({name} is not installed here: {_looked_for(python)})")
+        lines.append(f"({name} is not installed here: {await asyncio.to_thread(where_looked, context)})")
     return "\n".join([*lines, f"exit code: {finished.exit_code}"])
 
 
@@ -67,12 +67,6 @@ def environment(passed: Mapping[str, str], python: ProjectPython | None = None) 
     path = os.pathsep.join([*folders, passed.get("PATH", os.defpath)])
     own = {"VIRTUAL_ENV": str(python.folder)} if python else {}
     return {**passed, **own, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
-
-
-def _looked_for(python: ProjectPython | None) -> str:
-    if python is not None:
-        return f"the project's environment {python.folder.name} has it not, nor has this worker"
-    return "this worker has it not, and no environment of the project (.venv, venv, poetry's) is used"
 
 
 def _shell() -> str:

@@ -8,8 +8,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from ekiden.dispatcher.agent_files import read_agent_files, report
 from ekiden.dispatcher.catalog_in_force import CatalogInForce, CurrentCatalogHandler
 from ekiden.dispatcher.dispatch import DispatchHandler
+from ekiden.dispatcher.following import Following
 from ekiden.dispatcher.intake import serve_intake
 from ekiden.dispatcher.learning.lookout import look
 from ekiden.dispatcher.learning.taught_catalog import TaughtCatalogs
@@ -19,9 +21,8 @@ from ekiden.dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from ekiden.dispatcher.routing.overrides import no_strategy
 from ekiden.dispatcher.routing.strategies import RoutingValues, Strategies, routers
 from ekiden.shared.composition import pool_hooks
-from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.loader import layered, shipped_agents_dir
-from ekiden.shared.definitions.trusted import levels_here
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.errors import (
     CatalogNotReady,
     ConfigurationError,
@@ -56,7 +57,9 @@ log = LateLogger(__name__)
 
 async def build(settings: Settings, stores: Stores) -> PoolComponents:
     """Return the handler of leg 0, which follows the catalog in force, and what becomes of our own agent files."""
-    own = load_catalog(settings)
+    files = read_agent_files(settings)
+    report(files.problems)
+    following = Following(settings, files)
     strategies = strategies_of(settings, MAX_WAIT_S)
     in_force = CatalogInForce(stores.catalogs, MAX_WAIT_S)
     playable = Playable(stores.pools.pools, 0.0 if has_model(os.environ) else MAX_WAIT_S)
@@ -76,12 +79,14 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     legs = asyncio.get_running_loop()
 
     async def begin() -> None:
-        await publish_own(stores.catalogs, own, is_wanted=settings.publish)
+        await publish_own(stores.catalogs, files.catalog, is_wanted=settings.publish)
         await _learn(settings, stores, 0.0)  # what went before may have been the user's correction
 
     async def follow(beside: Stores) -> None:
         if await beside.catalogs.current() is None:  # a server that has lost its data
-            await publish_own(beside.catalogs, own, is_wanted=False)
+            await publish_own(beside.catalogs, following.files.catalog, is_wanted=False)
+        if settings.publish:
+            await following(beside.catalogs)
         await _learn(settings, beside, LOOK_EVERY_S)
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(prepare(), legs))
 
@@ -121,12 +126,9 @@ def load_catalog(settings: Settings) -> Catalog:
 
     Problems are logged with file and line, and hide no other agent.
     """
-    loaded = layered(level.loaded for level in levels_here(settings))
-    catalog, problems = build_catalog(loaded.definitions, loaded.sources)
-    for problem in (*loaded.problems, *problems):
-        report = log.error if problem.severity == "error" else log.warning
-        report("agent_file", at=problem.where, problem=problem.message)
-    return catalog
+    files = read_agent_files(settings)
+    report(files.problems)
+    return files.catalog
 
 
 def strategies_of(settings: Settings, max_wait_s: float | None = None) -> Strategies:

@@ -106,7 +106,7 @@ class Happenings:
             case Delegated():
                 return self._notices.delegation(agent, [record.agent])
             case ApprovalAsked():
-                return self._notices.waits_for_person(record)
+                return self._notices.of(record, agent)
             case Ended(answer=answer, error=error):
                 ended = self._notices.end_of_child(agent, record.status, record.reason, answer or error or "")
                 took = f" ({(entry.at_ms - (told.began_ms or entry.at_ms)) / 1000:.1f} s)"

@@ -14,6 +14,7 @@ __all__ = [
     "instructions_for",
     "left_out",
     "parting",
+    "plan_so_far",
     "quoted_result",
     "shortened",
     "summary_of_others",
@@ -98,6 +99,11 @@ def brief(context: HandoffContext, quoted: Collection[str] = ()) -> str:
     fenced = _fenced("handoff", "\n".join(lines), context.metadata.handoff_id)
     waits = f" Agent {context.calls[-1].agent} waits for your answer." if context.calls else ""
     return f"{fenced}\nYou have control now. Go on from there with the request.{waits}"
+
+
+def plan_so_far(steps: str, *, fence: str) -> str:
+    """Quote the steps that agents before have written down."""
+    return _fenced("plan so far", shortened(steps), fence)
 
 
 def _fields(context: HandoffContext, known: Collection[str], where: str) -> Iterator[str]:

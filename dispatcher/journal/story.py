@@ -18,6 +18,7 @@ from ekiden.shared.records import (
     Summarised,
     Unrouted,
 )
+from ekiden.shared.todos import Todo
 
 __all__ = ["Attempt", "AttemptEnd", "How", "Leg", "Step", "StepKind", "Story"]
 
@@ -145,6 +146,8 @@ class Story:
     """How each call of a model stands."""
     children: dict[str, "Story"] = field(default_factory=dict)
     """The jobs that it delegated, by their ids, as far as their journals were read."""
+    todos: tuple[Todo, ...] = ()
+    """The plan as it stands."""
 
     @property
     def session(self) -> str:

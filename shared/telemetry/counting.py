@@ -8,7 +8,7 @@ from ekiden.shared.definitions.transfer_names import delegation_tool_name
 from ekiden.shared.hooks import Hook, LegHook, QueueGauge
 from ekiden.shared.llm.base import ModelReply, ModelRequest
 from ekiden.shared.messages import ToolResult
-from ekiden.shared.outcomes import Outcome, Suspended
+from ekiden.shared.outcomes import Answer, Outcome, Suspended
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
     Decided,
@@ -17,6 +17,7 @@ from ekiden.shared.records import (
     Entry,
     HandedOff,
     JobRequested,
+    LastTurn,
     LegStarted,
     LegSuspended,
     ModelReplied,
@@ -133,6 +134,8 @@ class LegCounting(LegHook):
 
     def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
         """See ``LegHook``."""
+        if verdict == "ok" and isinstance(outcome, Answer) and outcome.recovered:
+            self._meters.count("legs.recovered", agent=self._agent, reason=outcome.reason)
         if verdict == "ok" and isinstance(outcome, Suspended):
             self._meters.count("legs.suspended", cause=outcome.cause)
             if outcome.cause == "retry" and outcome.delay_s > 0:
@@ -160,6 +163,8 @@ class LegCounting(LegHook):
             case ToolFinished(result=result):
                 outcome = "error" if result.is_error else "success"
                 self._meters.tool_called(self._agent, self._tool_of(result), outcome)
+            case LastTurn(reason=reason):
+                self._meters.count("legs.last_turns", agent=self._agent, reason=reason)
             case Refused():
                 self._meters.count("handoffs.refused", agent=self._agent, code=record.code)
             case Routed() | Unrouted():

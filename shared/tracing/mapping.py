@@ -16,8 +16,10 @@ from ekiden.shared.records import (
     Entry,
     HandedOff,
     JobRequested,
+    LastTurn,
     LegStarted,
     LegSuspended,
+    LoopDetected,
     ModelReplied,
     Noticed,
     Nudged,
@@ -211,7 +213,7 @@ class JobSpans:
                 yield from attempt.caller.stages(record, entry, max(ns(self._last_ms), attempt.delivery.began_ns))
             case Refused():
                 yield attempt.caller.refusal(record, entry, ns(self._last_ms))
-            case Noticed() | Nudged():
+            case Noticed() | Nudged() | LoopDetected() | LastTurn():
                 said = self._words.of(record)
                 attempt.holder.events.append(Happened(f"ekiden.{record.type}", ns(entry.at_ms), said))
             case StateChanged(by=by):
@@ -289,7 +291,7 @@ class JobSpans:
         if (attempt := self._attempt) is not None:
             self._attempt = None
             ends_ns = ns(self._last_ms) if end.status == "dead" else at_ns
-            error = {"failed": end.reason, "dead": "worker_lost"}.get(end.status)
+            error = {"failed": end.reason, "unfinished": end.reason, "dead": "worker_lost"}.get(end.status)
             yield from attempt.ended(_OUTCOMES[end.status], ends_ns, error)
         for span, _ in self._delegated.values():
             span.fail(end.reason)
@@ -299,6 +301,8 @@ class JobSpans:
             yield self._ready.pause.ended(at_ns)
         self._ready = None
         root = self._root_span(end.status, end.reason)
+        if end.recovered:
+            root.attributes[semconv.RECOVERED] = True
         if end.status != "done":
             root.fail("dead" if end.status == "dead" else end.reason)
         yield root.ended(at_ns)
@@ -331,7 +335,7 @@ class JobSpans:
         return send(root, child or self._job, leg, self._queue_of(leg, agent), parent_id, began_ns)
 
 
-_OUTCOMES = {"done": "answer", "failed": "failed", "cancelled": "cancelled", "dead": "lost"}
+_OUTCOMES = {"done": "answer", "unfinished": "unfinished", "failed": "failed", "cancelled": "cancelled", "dead": "lost"}
 
 
 def _may_leave(started: ToolStarted) -> bool:

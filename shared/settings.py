@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, SecretStr, TypeAdapter, ValidationEr
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_folders import data_folder, project_of
 from ekiden.shared.setting_mcp import McpSettings
-from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
+from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_KEYS, OTHER_NAMES, PATHS, PREFIX
 from ekiden.shared.setting_plugins import KEYS as PLUGIN_KEYS
 from ekiden.shared.setting_plugins import PluginSettings
 from ekiden.shared.setting_policy import KEYS as POLICY_KEYS
@@ -27,6 +27,7 @@ from ekiden.shared.setting_policy import OF_FOLDERS, PolicySettings
 from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
+    AlwaysKept,
     Command,
     SandboxSetting,
     checked_address,
@@ -133,6 +134,8 @@ class Settings(PluginSettings, PolicySettings, McpSettings):
     handoff_cycles: str = Field("parent", pattern=r"^(deny|parent|limit:[1-9][0-9]*)$")
     """``deny``, ``parent`` or ``limit:<n>``."""
     routing_enabled: bool = True
+    default_scope: Literal["project", "global"] = "project"  # of agents that are created
+    context_persistence: AlwaysKept = True
     """Off: only requests that name their agent, or a strategy, are accepted."""
     routing_strategy: str = Field("hybrid", pattern=r"^[a-z][a-z0-9_-]{0,63}$")
     """The name of a router that the dispatcher has."""
@@ -342,6 +345,7 @@ def _files() -> list[tuple[Path, dict[str, Any]]]:
 
 def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: value_at(values, key_of(name)) for name in Settings.model_fields}
+    found |= {name: value_at(values, key) for name, key in OTHER_KEYS.items() if found[name] is None}
     return {name: value for name, value in found.items() if value is not None}
 
 

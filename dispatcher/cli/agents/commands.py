@@ -84,7 +84,9 @@ def create(
     model: Annotated[str | None, typer.Option(help="The model. [that of the settings]")] = None,
     tools: Annotated[str | None, typer.Option(metavar="A,B", help="The tools it gets; '' for none.")] = None,
     mcp: Annotated[str | None, typer.Option(metavar="A,B", help="The MCP servers it uses.")] = None,
-    scope: Annotated[Scope | None, typer.Option(help="For this project, or for all of yours. [project]")] = None,
+    scope: Annotated[
+        Scope | None, typer.Option(help="For this project, or all of yours. [agents.defaultScope]")
+    ] = None,
     globally: Annotated[bool, typer.Option("--global", help="As --scope global.")] = False,
     keywords: Annotated[
         str | None, typer.Option(metavar="A,B", help="Words in requests that speak for it; '' for none.")
@@ -112,7 +114,7 @@ def create(
     if globally and scope is Scope.project:
         raise InvalidRequest("--global and --scope project exclude each other: leave one out")
     agents = _agents(ctx, agents_dir, as_files=True)
-    level = (Scope.everywhere if globally else scope or Scope.project).value
+    level = (Scope.everywhere if globally else scope or Scope(load_settings().default_scope)).value
     if name is None:
         draft = ask(template, level)
     else:

@@ -38,6 +38,7 @@ from ekiden.workers.executor import Executor, Offer
 from ekiden.workers.folder_policies import FolderPolicies
 from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
+from ekiden.workers.loops.judge import Judge
 from ekiden.workers.loops.watch import Loops
 from ekiden.workers.mcp.agents import AgentServers
 from ekiden.workers.mcp.toolbox import Offered
@@ -264,7 +265,9 @@ class AgentHandler:
         )
         model = ModelCaller(HookedModel(OwnNames(self._models.model(choice)), leg.hooks), choice, self._prices)
         ending = Ending(leg, agent, completion, transfers)
-        return Executor(leg, agent, model, offer, calls, Loops(leg, agent, ending, self._loops_off), ending)
+        return Executor(
+            leg, agent, model, offer, calls, Loops(leg, agent, ending, Judge(leg, model), self._loops_off), ending
+        )
 
     def _tool_calls(
         self,

@@ -23,6 +23,7 @@ from ekiden.shared.records import (
     JobRequested,
     LegStarted,
     LegSuspended,
+    LoopJudged,
     ModelReplied,
     Record,
     Refused,
@@ -140,7 +141,7 @@ class TerminalView:
         match record:
             case Routed(stages=stages) | Unrouted(stages=stages):
                 self.spend(sum((stage.usage for stage in stages), Usage()))
-            case ModelReplied(usage=usage) | Summarised(usage=usage):
+            case ModelReplied(usage=usage) | Summarised(usage=usage) | LoopJudged(usage=usage):
                 self.spend(usage)
             case _:
                 pass

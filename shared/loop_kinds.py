@@ -5,8 +5,9 @@ from typing import Any, Literal, get_args
 
 __all__ = ["LOOP_KINDS", "LoopKind", "read_switches"]
 
-LoopKind = Literal["calls", "cycles", "errors", "text"]
-"""The same calls again and again, the same few turns in turn, the same error, the same words within one text."""
+LoopKind = Literal["calls", "cycles", "errors", "text", "judge"]
+"""The same calls again and again, the same few turns in turn, the same error, the same words within one text; and what
+a model sees that looks at a long leg."""
 LOOP_KINDS: tuple[LoopKind, ...] = get_args(LoopKind)
 
 

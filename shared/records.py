@@ -18,7 +18,7 @@ from ekiden.shared.messages import Message, ToolResult, Usage
 from ekiden.shared.record_base import LATEST_MS, UNSAID, BaseRecord
 from ekiden.shared.risk import Risk
 from ekiden.shared.signing import Seal
-from ekiden.shared.turn_records import Fingerprint, LastTurn, LoopDetected
+from ekiden.shared.turn_records import Fingerprint, LastTurn, LoopDetected, LoopJudged
 
 __all__ = [
     "LATEST_MS",
@@ -33,6 +33,7 @@ __all__ = [
     "LegStarted",
     "LegSuspended",
     "LoopDetected",
+    "LoopJudged",
     "ModelReplied",
     "Noticed",
     "Nudged",
@@ -308,6 +309,7 @@ Record = Annotated[
     | Refused
     | Nudged
     | LoopDetected
+    | LoopJudged
     | LastTurn
     | StateChanged
     | Summarised

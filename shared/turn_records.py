@@ -5,10 +5,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from ekiden.shared.loop_kinds import LoopKind
+from ekiden.shared.messages import Usage
 from ekiden.shared.outcomes import TerminationReason
 from ekiden.shared.record_base import BaseRecord
 
-__all__ = ["Fingerprint", "LastTurn", "LoopDetected"]
+__all__ = ["Fingerprint", "LastTurn", "LoopDetected", "LoopJudged"]
 
 
 class Fingerprint(BaseModel):
@@ -31,6 +32,22 @@ class LoopDetected(BaseRecord):
     type: Literal["loop"] = "loop"
     kind: LoopKind
     text: str
+
+
+class LoopJudged(BaseRecord):
+    """A model has looked whether a long leg gets anywhere."""
+
+    type: Literal["loop_judged"] = "loop_judged"
+    turn: int
+    """The leg's last turn by then."""
+    confidence: float
+    """How sure it is, from 0 to 1, that the leg gets nowhere."""
+    text: str
+    """Why."""
+    model: str = ""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    duration_ms: int = 0
 
 
 class LastTurn(BaseRecord):

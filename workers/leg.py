@@ -37,6 +37,7 @@ from ekiden.workers.folder_policies import FolderPolicies
 from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
 from ekiden.workers.lacking import Lacking, Pools, lacking_folder, lacking_tools, nobody_else, why_not_here
+from ekiden.workers.loops.judge import Judge
 from ekiden.workers.loops.watch import Loops
 from ekiden.workers.mcp.agents import AgentServers
 from ekiden.workers.mcp.toolbox import Offered
@@ -263,7 +264,9 @@ class AgentHandler:
         )
         model = ModelCaller(HookedModel(OwnNames(self._models.model(choice)), leg.hooks), choice, self._prices)
         ending = Ending(leg, agent, completion, transfers)
-        return Executor(leg, agent, model, offer, calls, Loops(leg, agent, ending, self._loops_off), ending)
+        return Executor(
+            leg, agent, model, offer, calls, Loops(leg, agent, ending, Judge(leg, model), self._loops_off), ending
+        )
 
     def _tool_calls(
         self,

@@ -17,6 +17,7 @@ __all__ = [
     "plan_so_far",
     "quoted_result",
     "shortened",
+    "steps_to_judge",
     "summary_of_others",
     "summary_task",
     "task",
@@ -138,6 +139,13 @@ def quoted_result(agent: str, text: str, *, fence: str, is_error: bool = False) 
 
 
 _ENDED = {False: "ended with this result", True: "ended without a result"}
+
+
+def steps_to_judge(request: str, steps: str, *, fence: str) -> str:
+    """Quote what an agent was asked and did, for who looks whether it gets anywhere."""
+    return "\n\n".join(
+        [_fenced("the request", shortened(request), fence), _fenced("last steps", shortened(steps), fence)]
+    )
 
 
 def summary_of_others(text: str, *, fence: str) -> str:

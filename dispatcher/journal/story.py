@@ -11,6 +11,7 @@ from ekiden.shared.records import (
     Ended,
     HandedOff,
     JobRequested,
+    LoopJudged,
     ModelReplied,
     Record,
     Routed,
@@ -64,7 +65,7 @@ class Step:
     @property
     def usage(self) -> Usage:
         """The tokens of a model call, or of a routing by a model; none for anything else."""
-        if isinstance(self.record, ModelReplied | Summarised):
+        if isinstance(self.record, ModelReplied | Summarised | LoopJudged):
             return self.record.usage
         return sum((stage.usage for stage in self.stages), Usage())
 

@@ -19,6 +19,7 @@ from ekiden.shared.records import (
     LegStarted,
     LegSuspended,
     LoopDetected,
+    LoopJudged,
     ModelReplied,
     Noticed,
     Nudged,
@@ -150,7 +151,7 @@ class _StoryReader:
 
     def _tell_step(self, record: Record, entry: Entry) -> None:
         match record:
-            case ModelReplied() | Summarised():
+            case ModelReplied() | Summarised() | LoopJudged():
                 self._model(record, entry)
             case Delegated():
                 self._delegate(record, entry)
@@ -192,12 +193,12 @@ class _StoryReader:
                 detail = f"state: {json.dumps(changes, ensure_ascii=False)}"
                 self._add(self._moment("notice", "state", entry, detail=detail))
 
-    def _model(self, record: ModelReplied | Summarised, entry: Entry) -> None:
+    def _model(self, record: ModelReplied | Summarised | LoopJudged, entry: Entry) -> None:
         attempt = self._attempt
         earliest = attempt.start_ms if attempt else self._story.start_ms
         start_ms = max(entry.at_ms - record.duration_ms, earliest)
         heard: tuple[Message, ...] = ()
-        detail, is_error = "summary", False
+        detail, is_error = "summary" if isinstance(record, Summarised) else "looks for a loop", False
         if isinstance(record, ModelReplied):
             heard, self._heard = tuple(self._heard), []
             is_error = record.finish not in ("stop", "unfinished")

@@ -20,6 +20,7 @@ from ekiden.shared.records import (
     LastTurn,
     LegStarted,
     LegSuspended,
+    LoopJudged,
     ModelReplied,
     Record,
     Refused,
@@ -158,7 +159,7 @@ class LegCounting(LegHook):
 
     def _count(self, record: Record) -> None:
         match record:
-            case ModelReplied() | Summarised():
+            case ModelReplied() | Summarised() | LoopJudged():
                 self._replied(record)
             case ToolFinished(result=result):
                 outcome = "error" if result.is_error else "success"
@@ -172,7 +173,7 @@ class LegCounting(LegHook):
             case HandedOff(kind="handoff", context=context):
                 self._meters.count("handoffs", source=self._agent, target=context.to_agent)
 
-    def _replied(self, record: ModelReplied | Summarised) -> None:
+    def _replied(self, record: ModelReplied | Summarised | LoopJudged) -> None:
         if isinstance(record, ModelReplied):
             self._meters.count("turns", agent=self._agent)
         cost_usd = self._prices.cost_usd(record.model, record.usage)

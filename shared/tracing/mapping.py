@@ -20,6 +20,7 @@ from ekiden.shared.records import (
     LegStarted,
     LegSuspended,
     LoopDetected,
+    LoopJudged,
     ModelReplied,
     Noticed,
     Nudged,
@@ -101,7 +102,7 @@ class JobSpans:
             self._passed(entry)
         for entry in entries[here:]:
             match entry.record:
-                case ModelReplied() | Summarised() as reply if self._attempt is not None:
+                case ModelReplied() | Summarised() | LoopJudged() as reply if self._attempt is not None:
                     self._used(self._attempt, reply)
                 case ToolFinished(result=result) if self._attempt is not None:
                     self._answered(self._attempt, result.call_id)
@@ -116,7 +117,7 @@ class JobSpans:
                 self._begin(request, entry)
             case HandedOff(context=context):
                 self._chain.append(context.to_agent)
-            case ModelReplied() | Summarised() as reply:
+            case ModelReplied() | Summarised() | LoopJudged() as reply:
                 self._used(None, reply)
             case Routed(stages=stages) | Unrouted(stages=stages):
                 self._routed(stages)
@@ -198,7 +199,7 @@ class JobSpans:
 
     def _step(self, attempt: Attempt, record: Record, entry: Entry) -> Iterator[Span]:
         match record:
-            case ModelReplied() | Summarised():
+            case ModelReplied() | Summarised() | LoopJudged():
                 yield self._replied(attempt, record, entry)
             case ToolStarted(call_id=call_id):
                 name = self._tools[call_id] = record.name if _may_leave(record) else semconv.OTHER
@@ -221,13 +222,13 @@ class JobSpans:
                     Happened("ekiden.state", ns(entry.at_ms), {semconv.TOOL: by} if by else {})
                 )
 
-    def _replied(self, attempt: Attempt, record: ModelReplied | Summarised, entry: Entry) -> Span:
+    def _replied(self, attempt: Attempt, record: ModelReplied | Summarised | LoopJudged, entry: Entry) -> Span:
         span = attempt.caller.model(record, entry, self._used(attempt, record))
         span.began_ns = max(span.began_ns, attempt.delivery.began_ns)
         span.attributes |= self._words.of(record)
         return span
 
-    def _used(self, attempt: Attempt | None, record: ModelReplied | Summarised) -> float | None:
+    def _used(self, attempt: Attempt | None, record: ModelReplied | Summarised | LoopJudged) -> float | None:
         """Add up what a model call took; return what it cost, if that is known."""
         cost_usd = record.cost_usd
         if cost_usd is None:

@@ -15,6 +15,7 @@ from ekiden.shared.records import LegStarted, LoopDetected, Record
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.completion import CONTROLS
 from ekiden.workers.ending import Ending
+from ekiden.workers.loops.judge import Judge
 from ekiden.workers.loops.steps import Repetition, Steps
 from ekiden.workers.loops.texts import TIMES, repeated_words
 
@@ -24,6 +25,7 @@ _ADVICE: dict[LoopKind, str] = {
     "calls": "Doing it again changes nothing. Do something else; if you wait for something, wait longer between looks.",
     "cycles": "Going through them again changes nothing. Say to yourself what you lack, and go another way.",
     "errors": "Read the error, and find out its cause before you try again; or do without this tool.",
+    "judge": "Say to yourself what has changed by your last steps; if nothing has, go another way.",
     "text": "Stop repeating it. Say what is new in one sentence, or go on with the next step.",
 }
 _OR_END = "If the task cannot be done, end with what you have found out and what is missing."
@@ -32,11 +34,14 @@ _OR_END = "If the task cannot be done, end with what you have found out and what
 class Loops:
     """Watches the turns of one leg."""
 
-    def __init__(self, leg: Leg, agent: AgentDefinition, ending: Ending, off: Collection[LoopKind] = ()) -> None:
+    def __init__(
+        self, leg: Leg, agent: AgentDefinition, ending: Ending, judge: Judge, off: Collection[LoopKind] = ()
+    ) -> None:
         """``off``: kinds that the settings switch off; the agent's file may switch off others."""
         self._leg = leg
         self._agent = agent
         self._ending = ending
+        self._judge = judge
         self._kinds = [kind for kind in LOOP_KINDS if kind not in off and agent.loops.get(kind, True)]
         self._steps = Steps()
         self._known = 0
@@ -49,7 +54,7 @@ class Loops:
         if not self._kinds or len(turns) == self._known:
             return None
         self._read_on(turns)
-        found = None if turns[-1].told or _is_completion(turns[-1]) else self._found(turns[-1])
+        found = None if turns[-1].told or _is_completion(turns[-1]) else await self._found(turns)
         if found is None:
             return None
         if self._was_told:
@@ -59,10 +64,12 @@ class Loops:
         self._tell()
         return None
 
-    def _found(self, turn: Turn) -> Repetition | None:
-        if "text" in self._kinds and (words := repeated_words(turn.reply.message.text)):
+    async def _found(self, turns: list[Turn]) -> Repetition | None:
+        if "text" in self._kinds and (words := repeated_words(turns[-1].reply.message.text)):
             return Repetition("text", f"you have said the same words {TIMES} times: {words!r}")
-        return self._steps.repetition(self._kinds)
+        found = self._steps.repetition(self._kinds)
+        is_judged = found is None and "judge" in self._kinds and bool(turns[-1].reply.message.calls)
+        return await self._judge.repetition(turns) if is_judged else found
 
     def _end(self, found: Repetition) -> Failed:
         name = self._agent.name

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.dispatcher.cli.exit_codes import INTERRUPTED
 from ekiden.dispatcher.cli.running.batch_file import BatchRequest, Results
 from ekiden.dispatcher.cli.running.batch_progress import BatchProgress
 from ekiden.dispatcher.cli.running.submission import CliRequest
+from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, interruptible
 from ekiden.dispatcher.client import Client
 from ekiden.shared.definitions.model import sha256_of
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
@@ -46,9 +48,12 @@ class Batch:
         waiting = iter(left)
         self.progress.begin(len(self.requests), len(self.requests) - len(left))
         try:
-            async with asyncio.TaskGroup() as group:
+            async with interruptible(), asyncio.TaskGroup() as group:
                 for _ in range(min(self.in_flight, len(left))):
                     group.create_task(self._work(client, waiting))
+        except Interrupted:
+            note("ekiden: stopped; what was submitted goes on, and the same command goes on with the rest")
+            return INTERRUPTED
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         finally:

@@ -2,7 +2,7 @@
 
 from ekiden.shared.messages import Usage
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import ModelReplied, Record, Routed, Summarised, Unrouted
+from ekiden.shared.records import LoopJudged, ModelReplied, Record, Routed, Summarised, Unrouted
 
 __all__ = ["Spending", "spent_of"]
 
@@ -26,7 +26,11 @@ class Spending:
             case Routed(stages=stages) | Unrouted(stages=stages):
                 for stage in (one for one in stages if one.model):
                     self.add(stage.usage, _LISTED.cost_usd(stage.model, stage.usage))
-            case ModelReplied(usage=usage, model=model) | Summarised(usage=usage, model=model):
+            case (
+                ModelReplied(usage=usage, model=model)
+                | Summarised(usage=usage, model=model)
+                | LoopJudged(usage=usage, model=model)
+            ):
                 said = record.cost_usd
                 self.add(usage, _LISTED.cost_usd(model, usage) if said is None else said)
             case _:

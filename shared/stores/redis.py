@@ -232,18 +232,28 @@ def _require_address(url: str) -> None:
 
 
 def translated(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Wrap a coroutine function so that redis-py's errors leave it as ours."""
+    """Wrap a coroutine function so that redis-py's errors leave it as ours, and cancellations leave it at all."""
 
     @functools.wraps(function)
     async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        cancelled = _cancellations()
         try:
             return await function(*args, **kwargs)
         except (exceptions.RedisError, OSError, TimeoutError) as error:
             if "WRONGTYPE" in str(error):
                 await _name_index(*args)
             raise _ours(error) from error
+        finally:
+            if _cancellations() > cancelled:  # redis-py sends by wait_for, which loses them before Python 3.12
+                raise asyncio.CancelledError
 
     return wrapper
+
+
+def _cancellations() -> int:
+    """Return how often the current task was cancelled."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 async def _name_index(store: object = None, *_: object) -> None:

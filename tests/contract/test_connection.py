@@ -286,3 +286,19 @@ def test_a_server_that_lost_the_scripts_and_the_connection_is_used_again(valkey:
         assert len(await stores.jobs.jobs()) == 3
 
     valkey.run(scenario)
+
+
+def test_a_cancellation_that_the_driver_loses_still_ends_what_was_cancelled() -> None:
+    @translated
+    async def loses_it() -> str:
+        with contextlib.suppress(asyncio.CancelledError):  # as wait_for does with what is sent just then
+            await asyncio.Event().wait()
+        return "sent"
+
+    async def scenario() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await loses_it()
+                raise AssertionError("it went on")
+
+    asyncio.run(scenario())

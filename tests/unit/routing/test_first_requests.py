@@ -21,7 +21,7 @@ def test_first_requests_reach_an_agent_that_a_developer_would_accept() -> None:
 
     async def chosen(text: str) -> str | None:
         route = (await router.route(text, catalog, NO_CONTEXT)).route
-        return route and route.agent
+        return route.agent if route else None
 
     async def scenario() -> None:
         went = {row["text"]: await chosen(row["text"]) for row in ASKED}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ekiden.dispatcher.routing.base import SHOWN, RoutingResult
+from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
@@ -61,10 +62,13 @@ def test_shipped_agents_get_the_requests_that_are_theirs(shipped: Catalog, promp
     assert chosen(prompt, shipped) == agent
 
 
-def test_shipped_agents_get_their_own_examples(shipped: Catalog) -> None:
+def test_no_shipped_rule_is_sure_of_an_example_of_another_agent(shipped: Catalog) -> None:
     examples = [(text, name) for name, agent in shipped.agents.items() for text in agent.triggers.examples]
+    routes = [(routed(text, shipped).route, text, name) for text, name in examples]
 
-    assert [(text, name) for text, name in examples if chosen(text, shipped) != name] == []
+    sure = [(route.agent, text, name) for route, text, name in routes if route and route.confidence >= RULE_THRESHOLD]
+    assert sure
+    assert [one for one in sure if one[0] != one[2]] == []
 
 
 def test_scores_ten_a_keyword_twenty_a_pattern_times_priority() -> None:

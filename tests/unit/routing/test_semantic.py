@@ -5,6 +5,7 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ class BagOfWords:
         return np.array([row / (np.linalg.norm(row) or 1) for row in rows], dtype=np.float32).reshape(len(texts), 64)
 
 
+@cache
 def _vector(word: str) -> Any:
     seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
     return np.random.default_rng(seed).standard_normal(64)

@@ -19,6 +19,10 @@ from ekiden.shared.terminal_text import note, say
 __all__ = ["COMMANDS", "app", "run"]
 
 COMMANDS = {
+    "init": (
+        "ekiden.dispatcher.cli.commands.init:init",
+        "Make a team of your own: agents, a tool, settings, and a script by which it works without a key.",
+    ),
     "run": (
         "ekiden.dispatcher.cli.commands.run:run",
         "Route a request, hand it from agent to agent, and print the answer.",
@@ -99,8 +103,9 @@ _OUTPUT = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 EPILOG = (
     "File tools stay in their workspace; the tool bash, of an agent that has it, runs any command as you: ekiden "
     "doctor says what confines it. "
-    "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server, or no dispatcher; 4 no such job; "
-    "5 no agent matched the request; 6 done, but not confirmed by as many replicas as are waited for; "
+    "Exit codes: 0 done; 1 the job failed, or is unfinished; 2 bad input or configuration; 3 no server, or no "
+    "dispatcher; 4 no such job; 5 no agent matched the request; 6 done, but not confirmed by as many "
+    "replicas as are waited for; "
     "7 the Redis user may not do that; 8 the job waits for a person, and nobody could be asked; 9 somebody has decided "
     "that before; 130 cancelled or interrupted; 141 nobody reads the output any more."
 )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 __all__ = [
@@ -27,7 +28,12 @@ __all__ = [
 
 def folded(name: Any) -> str:
     """Return a name of a field, or a word, without what its spellings differ in: ``read-only`` is ``readOnly``."""
-    return re.sub(r"[\W_]", "", str(name)).casefold()
+    return _folded(str(name))
+
+
+@lru_cache(1024)
+def _folded(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).casefold()
 
 
 def keys_of(fields: Mapping[str, Any], names: Iterable[str]) -> list[str]:
@@ -66,7 +72,7 @@ MCP_SERVERS = ("mcp", "mcp_servers", "mcpServers", "mcp-servers")
 
 _OURS = (
     "kind name title description systemPrompt model models temperature color scope version triggers handoffs subagents "
-    "delegation transfer transfer_to_parent inputs output complete_task limits guardrails confirmation "
+    "delegation transfer transfer_to_parent inputs output complete_task limits loops guardrails confirmation "
     "tool_confirmation memory graph hooks tracing"
 )
 KNOWN_FIELDS = frozenset(

@@ -22,6 +22,10 @@ class Group(LazyGroup):
             "Edit an agent with $VISUAL or $EDITOR; what would not load is refused and kept beside.",
         ),
         "delete": ("ekiden.dispatcher.cli.agents.commands:delete", "Delete an agent's file."),
+        "suggest": (
+            "ekiden.dispatcher.cli.agents.suggest:suggest",
+            "Suggest keywords and examples that an agent can be found by.",
+        ),
         "validate": (
             "ekiden.dispatcher.cli.agents.commands:validate",
             "Check agent files. Exit codes: 0 all is well, 1 there are errors, 2 there is no such agent or file.",

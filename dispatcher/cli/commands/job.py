@@ -116,8 +116,10 @@ def result(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_di
     status, reason = str(found["status"]), str(found["reason"])
     if as_json:
         say(json.dumps({name: found[name] for name in ("id", "status", "reason", "result")}, ensure_ascii=False))
-    elif status == "done":
+    elif status in ("done", "unfinished"):
         Output().line(str(found["result"] or ""))
+        if status == "unfinished":
+            note(f"ekiden: job {found['id']} unfinished: this says why")
     else:
         note(f"ekiden: job {found['id']} {status} ({reason}): {found['result'] or ''}")
     raise typer.Exit(exit_code_of(status, reason))

@@ -12,12 +12,12 @@ from ekiden.shared.terminal_text import visible
 __all__ = ["MARKS", "Output", "fitted", "speaks_unicode"]
 
 _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
-_UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
+_UNICODE |= {"ok": "✅", "unfinished": "🚧", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
 _UNICODE |= {"child": "🧩", "calls": "⇒", "return": "↩", "fork": "├─ ", "last": "└─ ", "bar": "│  "}
 _UNICODE |= {"ask": "⚠️", "question": "❓", "person": "👤"}
 _UNICODE |= {"pass": "✓", "warn": "!", "fault": "✗"}
 _ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
-_ASCII |= {"ok": "+", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
+_ASCII |= {"ok": "+", "unfinished": "/", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
 _ASCII |= {"child": "&", "calls": "==>", "return": "<-", "fork": "|- ", "last": "`- ", "bar": "|  "}
 _ASCII |= {"ask": "!", "question": "?", "person": "@"}
 _ASCII |= {"pass": "+", "warn": "!", "fault": "x"}

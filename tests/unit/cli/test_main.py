@@ -9,12 +9,14 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from ekiden.dispatcher.__main__ import main as ekiden
 from ekiden.dispatcher.cli import main
 from ekiden.dispatcher.cli.agents.group import Group
 from ekiden.dispatcher.cli.commands import run as run_command
 from ekiden.dispatcher.cli.lazy import command_of
 from ekiden.dispatcher.cli.main import app
 from ekiden.dispatcher.cli.running.submission import CliRequest
+from ekiden.shared import process_secrets
 
 COMMANDS = [
     [],
@@ -220,3 +222,16 @@ def test_shells_complete_commands_that_are_loaded_when_called(shell: str, enviro
     assert "chain" in CliRunner().invoke(app, [], prog_name="ekiden", env=wanted).stdout
     script = CliRunner().invoke(app, [], prog_name="ekiden", env={"_EKIDEN_COMPLETE": f"source_{shell}"}).stdout
     assert "_EKIDEN_COMPLETE" in script
+
+
+def test_ctrl_c_while_the_program_is_being_imported_ends_it_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process_secrets, "withdraw", interrupted)
+    with pytest.raises(SystemExit) as end:
+        ekiden()
+    assert end.value.code == 130
+    assert capfd.readouterr() == ("", "")

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.dispatcher.cli.running.request import Workspace, deadline_of, demo_project, piped, prompt_of, user_name
+from ekiden.dispatcher.cli.running.request import (
+    Workspace,
+    deadline_of,
+    demo_project,
+    folder_there,
+    piped,
+    prompt_of,
+    user_name,
+)
 from ekiden.shared.errors import InvalidRequest
 
 
@@ -23,6 +31,17 @@ def test_a_link_that_leads_outside_is_seen_through(tmp_path: Path) -> None:
     (tmp_path / "root" / "link").symlink_to(tmp_path)
     with pytest.raises(InvalidRequest, match="lies outside"):
         Workspace.of(tmp_path / "root" / "link", tmp_path / "root")
+
+
+def test_a_folder_meant_from_here_must_be_here_and_another_may_be_where_the_workers_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert folder_there(Path("project")) == tmp_path / "project"
+    assert folder_there(Path("/srv/on/their/machine")) == Path("/srv/on/their/machine")
+    with pytest.raises(InvalidRequest, match="is no folder: did you mean 'project'"):
+        folder_there(Path("projekt"))
 
 
 def test_a_dash_reads_the_prompt_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,10 +87,12 @@ EXAMPLES = [
             "Tools [read_file, grep, bash] available",
             "MCP server not configured: github",
             "System prompt not empty",
-            "Validation: 7/8 passed",
+            "warning: it has no description",  # nobody has said anything of it yet
+            "the instructions hold a placeholder",
+            "Validation: 5/8 passed",
         ],
     ),
-    ("agents validate --all", 1, ["debug-analyzer", "1 error(s), 0 warning(s)"]),
+    ("agents validate --all", 1, ["debug-analyzer", "1 error(s), 2 warning(s)"]),
     # 4.2.1 create --extended: the file itself holds all that
     ("agents create debug-flow --extended", 2, ["No such option: --extended"]),
     # 4.2.2 graph: comes later

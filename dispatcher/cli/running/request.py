@@ -89,12 +89,14 @@ def prompt_of(words: Sequence[str]) -> str:
 
 
 def piped() -> list[str]:
-    """Return the words of a request that is not given but piped; none where nothing is."""
+    """Return the request that is not given but piped, as one word; none where nothing is."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):  # closed, or none of the system's
         return []
-    return ["-"] if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode) else []
+    is_piped = stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+    text = sys.stdin.read() if is_piped else ""
+    return [text] if text.strip() else []
 
 
 def deadline_of(text: str | None) -> float:

@@ -53,7 +53,7 @@ def test_a_dash_reads_the_prompt_from_standard_input(monkeypatch: pytest.MonkeyP
 
 def test_only_a_pipe_or_a_file_is_read_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "request").write_text("fix it")
-    for path, words in ((tmp_path / "request", ["-"]), (Path("/dev/null"), [])):
+    for path, words in ((tmp_path / "request", ["fix it"]), (Path("/dev/null"), [])):
         with path.open() as stream:
             monkeypatch.setattr("sys.stdin", stream)
             assert piped() == words

@@ -9,6 +9,8 @@ from ekiden.shared.records import (
     Decided,
     Delegated,
     HandedOff,
+    LastTurn,
+    LoopDetected,
     ModelReplied,
     Nudged,
     Record,
@@ -46,8 +48,19 @@ class Turn:
     """Targets of handoffs that the agent's file asked for behind this turn, and that were not carried out."""
     nudge: str = ""
     """What the agent is told for a reply that was no end of the leg."""
+    loop: str = ""
+    """What it is told because it goes round in circles."""
+    last: str = ""
+    """What it is told where only its last turn is left."""
+    transfer: str = ""
+    """The call that moved control, if one did."""
     is_forgiven: bool = False
     """Before a retry of the job: counts for no limit any more."""
+
+    @property
+    def told(self) -> str:
+        """What the agent is told behind the turn, which is then no end of the leg."""
+        return "\n\n".join(filter(None, (self.loop, self.nudge, self.last)))
 
     @property
     def open_calls(self) -> list[ToolCall]:
@@ -66,7 +79,7 @@ class Turn:
         return name is not None
 
     def messages(self) -> tuple[Message, ...]:
-        """Return the reply, the results of its calls (one for each, in call order), and the nudge, if there is one."""
+        """Return the reply, the results of its calls (one for each, in call order), and what the agent is told then."""
         message = self.reply.message
         if self.forgotten:
             kept = tuple(p for p in message.parts if not (isinstance(p, ToolCall) and p.id in self.forgotten))
@@ -75,7 +88,7 @@ class Turn:
         return (
             message,
             *([answered(results)] if message.calls else []),
-            *([user_message(self.nudge)] if self.nudge else []),
+            *([user_message(self.told)] if self.told else []),
         )
 
 
@@ -87,6 +100,10 @@ class Conversation:
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.turns: list[Turn] = []
+        self.last_turn: LastTurn | None = None
+        """Set where the next turn is the leg's last one, or was."""
+        self._before_last = 0
+        """How many turns there were before it."""
         for record in records:
             self.note(record)
 
@@ -100,19 +117,35 @@ class Conversation:
         """The calls of the last turn that have no answer yet, in order."""
         return self.turns[-1].open_calls if self.turns else []
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the leg has had its last turn."""
+        return self.last_turn is not None and len(self.turns) > self._before_last
+
     def note(self, record: Record) -> None:
         """Take in a record of the leg, in the journal's order."""
         match record:
             case ModelReplied():
                 self.turns.append(Turn(record))
+            case LastTurn():
+                self.last_turn, self._before_last = record, len(self.turns)
+                if self.turns:
+                    self.turns[-1].last = record.text
             case Retried():
+                self._take_back_last_turn()
                 # A reply that was no answer is void, unless the agent was told so.
-                self.turns = [turn for turn in self.turns if turn.reply.message.calls or turn.nudge]
+                self.turns = [turn for turn in self.turns if turn.reply.message.calls or turn.told]
                 for turn in self.turns:
                     turn.is_forgiven = True
             case _:
                 if self.turns:
                     _note(self.turns[-1], record)
+
+    def _take_back_last_turn(self) -> None:
+        """Go on with all tools: nobody is told any more that none is left."""
+        self.last_turn = None
+        for turn in self.turns:
+            turn.last = ""
 
 
 def _note(turn: Turn, record: Record) -> None:
@@ -128,17 +161,26 @@ def _note(turn: Turn, record: Record) -> None:
             turn.children[call_id] = child
         case ToolPaused() | ApprovalAsked() | Decided():
             _note_approval(turn, record)
-        case Nudged(text=text):
-            turn.nudge = text
+        case Nudged() | LoopDetected():
+            _note_words(turn, record)
         case Refused(call_id=None, name=name):
             turn.refused_auto.add(name)
         case Refused(call_id=str(call_id), name=name, message=text):
             turn.answers[call_id] = ToolResult(call_id=call_id, name=name, content=text, is_error=True)
             turn.refusal = text
         case HandedOff(call_id=str(call_id), context=context):
+            turn.transfer = call_id
             turn.answer(call_id, f"Control moved to agent {context.to_agent!r}.")
         case _:
             pass
+
+
+def _note_words(turn: Turn, record: Nudged | LoopDetected) -> None:
+    """Add what the agent is told behind the turn."""
+    if isinstance(record, Nudged):
+        turn.nudge = record.text
+    else:
+        turn.loop = record.text
 
 
 def _note_approval(turn: Turn, record: ToolPaused | ApprovalAsked | Decided) -> None:

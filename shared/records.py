@@ -5,7 +5,7 @@ Stored for as long as a session lives: only add fields, with defaults. Stored ex
 
 import operator
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -18,6 +18,7 @@ from ekiden.shared.messages import Message, ToolResult, Usage
 from ekiden.shared.record_base import LATEST_MS, UNSAID, BaseRecord
 from ekiden.shared.risk import Risk
 from ekiden.shared.signing import Seal
+from ekiden.shared.turn_records import Fingerprint, LastTurn, LoopDetected, LoopJudged
 
 __all__ = [
     "LATEST_MS",
@@ -28,8 +29,11 @@ __all__ = [
     "Entry",
     "HandedOff",
     "JobRequested",
+    "LastTurn",
     "LegStarted",
     "LegSuspended",
+    "LoopDetected",
+    "LoopJudged",
     "ModelReplied",
     "Noticed",
     "Nudged",
@@ -156,6 +160,8 @@ class ModelReplied(BaseRecord):
     cost_usd: float | None = None
     """None: nobody said what the model costs."""
     duration_ms: int = 0
+    fingerprint: Fingerprint | None = None
+    """Of what the model was asked; None: an older version has recorded it."""
     untrusted: str = Field(default="", exclude_if=operator.not_)
     """Why its words are those of an unknown author, in words: so is who instructs the agent. Empty: they are not."""
 
@@ -280,12 +286,15 @@ class Ended(BaseRecord):
     """The job's end; the last record of every job that is not retried."""
 
     type: Literal["ended"] = "ended"
-    status: Literal["done", "failed", "cancelled", "dead"]
+    status: Literal["done", "unfinished", "failed", "cancelled", "dead"]
+    """``unfinished``: there is an answer, and by its agent's own word it does not do what was asked."""
     reason: str
     answer: str | None = None
     error: str | None = None
     output: Any = None
     """A structured answer, where the agent declares one."""
+    recovered: bool = Field(default=False, exclude_if=operator.not_)
+    """The answer was given in the last turn of a leg that had reached a limit, which ``reason`` names."""
 
 
 Record = Annotated[
@@ -299,6 +308,9 @@ Record = Annotated[
     | HandedOff
     | Refused
     | Nudged
+    | LoopDetected
+    | LoopJudged
+    | LastTurn
     | StateChanged
     | Summarised
     | Delegated
@@ -315,17 +327,18 @@ Record = Annotated[
 _RECORD: TypeAdapter[Record] = TypeAdapter(Record, config=ConfigDict(defer_build=True))
 
 
-class Entry(BaseModel):
-    """A record in its place: ``seq`` counts from 1 within the job, ``at_ms`` is the server's clock."""
+class Entry(NamedTuple):
+    """A record in its place. A tuple: thousands of legs hold their journals, and the record alone has to be validated.
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    ``seq`` counts from 1 within the job; ``at_ms`` is the server's clock, at most ``LATEST_MS``.
+    """
 
     seq: int
-    at_ms: int = Field(ge=0, le=LATEST_MS)
+    at_ms: int
     record: Record
-    seal: Seal | None = Field(default=None, exclude=True, repr=False)
+    seal: Seal | None = None
     """What it is signed with, if it is."""
-    text: str = Field(default="", exclude=True, repr=False)
+    text: str = ""
     """A signed record as it was written; empty for others."""
 
 

@@ -15,7 +15,9 @@ from ekiden.shared.storable import read_json
 __all__ = [
     "JOB_DEADLINE_S",
     "LONGEST_DEADLINE_S",
+    "AlwaysKept",
     "Command",
+    "LearnSetting",
     "SandboxSetting",
     "checked_address",
     "checked_endpoints",
@@ -31,6 +33,14 @@ JOB_DEADLINE_S = 7 * 86_400.0
 LONGEST_DEADLINE_S = 3_650 * 86_400.0
 SandboxSetting = Literal["auto", "bubblewrap", "landlock", "off", "required"]
 """What confines commands: the strongest that works, one by name, nothing; or no commands without any."""
+
+
+def _switched(value: Any) -> Any:
+    return ("on" if value else "off") if isinstance(value, bool) else value
+
+
+LearnSetting = Annotated[Literal["on", "suggest", "off"], BeforeValidator(_switched)]
+"""What was learned from requests counts at once (or true), once somebody has accepted it, or not at all (or false)."""
 
 
 def _words(value: Any) -> Any:
@@ -49,6 +59,16 @@ def _checked_command(words: list[str]) -> list[str]:
 
 Command = Annotated[list[str], BeforeValidator(_words), AfterValidator(_checked_command)]
 """A command that is run outside of any folder of the user's: a list, or one line as a shell would split it."""
+
+
+def _kept(is_kept: bool) -> bool:
+    if not is_kept:
+        raise ValueError("sessions are always kept: leave it out; `ekiden sessions clear ID` forgets what was said")
+    return is_kept
+
+
+AlwaysKept = Annotated[bool, AfterValidator(_kept)]
+"""Whether what was said in sessions is kept: it is."""
 
 
 def checked_address(url: str) -> str:

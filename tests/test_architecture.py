@@ -66,8 +66,10 @@ def test_a_project_may_have_folders_of_our_names(program: list[str], tmp_path: P
 
 
 def test_what_the_package_offers_is_there() -> None:
-    assert {name for name in ekiden.__all__ if getattr(ekiden, name)} == {"Client", "Job", "ToolContext", "tool"}
-    with pytest.raises(AttributeError, match="has no attribute 'client': it has Client, Job, ToolContext, tool"):
+    assert {name for name in ekiden.__all__ if getattr(ekiden, name)} == set(ekiden.__all__)
+    with pytest.raises(
+        AttributeError, match="has no attribute 'client': it has Client, Job, Result, ToolContext, arun, run, tool"
+    ):
         _ = ekiden.client
 
 

@@ -9,15 +9,18 @@ import structlog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ModelError, ModelUnavailable
 from ekiden.shared.llm.base import ModelRequest, ToolSpec
-from ekiden.shared.messages import Message
+from ekiden.shared.messages import Message, user_message
 from ekiden.shared.outcomes import Outcome
-from ekiden.shared.records import ModelReplied, Summarised
+from ekiden.shared.records import LastTurn, ModelReplied, Summarised
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.workers.calls.pipeline import Calls
 from ekiden.workers.context_budget import budget_for
 from ekiden.workers.ending import Ending
+from ekiden.workers.fingerprints import Fingerprints
 from ekiden.workers.history import opening, summary_request
+from ekiden.workers.last_turn import outcome_of
+from ekiden.workers.loops.watch import Loops
 from ekiden.workers.model_caller import ModelAnswer, ModelCaller
 from ekiden.workers.prompt import instructions_for
 from ekiden.workers.untrusted import why_untrusted
@@ -50,6 +53,7 @@ class Executor:
         model: ModelCaller,
         offer: Callable[[], Offer],
         calls: Calls,
+        loops: Loops,
         ending: Ending,
     ) -> None:
         self._leg = leg
@@ -57,21 +61,27 @@ class Executor:
         self._model = model
         self._offer = offer
         self._calls = calls
+        self._loops = loops
         self._ending = ending
         self._messages: list[Message] = []
+        self._fingerprints = Fingerprints(agent, leg.entries)
         self._told = 0
         """How many turns ``_messages`` holds: it only grows, so that turn 1,000 costs what turn 10 did."""
 
     async def run(self) -> Outcome:
         """Loop until there is an outcome, for as long as the agent's limit still leaves."""
+        granted = self._leg.conversation.last_turn
         limit_s = self._agent.limits.max_seconds
+        ends_s = limit_s if granted is None else granted.used_ms / 1000 + self._agent.limits.grace_seconds
         try:
-            async with asyncio.timeout(max(0.0, limit_s - self._leg.used_ms / 1000)) as scope:
-                return await self._loop()
+            async with asyncio.timeout(max(0.0, ends_s - self._leg.used_ms / 1000)) as scope:
+                return await (self._loop() if granted is None else self._last_turn(granted))
         except TimeoutError:
             if not scope.expired():
                 raise
-            return self._ending.limit("TIMEOUT", f"max_seconds: {limit_s:g}")
+        if granted is not None:
+            return outcome_of(granted, None)
+        return self._ending.limit("TIMEOUT", f"max_seconds: {limit_s:g}")
 
     async def _loop(self) -> Outcome:
         await self._summarise()
@@ -79,10 +89,30 @@ class Executor:
         while True:
             if self._leg.conversation.open_calls:
                 end = await self._calls.answer()
-            elif (end := await self._ending.reached() or self._ending.stopped()) is None:
+            elif (end := await self._ended()) is None:
                 await self._take_turn()
             if end is not None:
                 return end
+
+    async def _last_turn(self, granted: LastTurn) -> Outcome:
+        """Let the agent end with what it has; a worker that died meanwhile has not taken the turn from it."""
+        self._messages = opening(self._leg, budget_for(self._model.window))
+        end: Outcome | None = None
+        try:
+            if not self._leg.conversation.has_ended:
+                await self._take_turn()
+            if self._leg.conversation.open_calls:
+                end = await self._calls.answer()
+        except ModelUnavailable:
+            raise
+        except ModelError as error:
+            log.warning("no_last_turn", error=str(error))
+            return outcome_of(granted, None)
+        return outcome_of(granted, end or await self._ending.reached())
+
+    async def _ended(self) -> Outcome | None:
+        """Return how the leg ends behind its last turn, or why it must not have another one."""
+        return await self._loops.check() or await self._ending.reached() or self._ending.stopped()
 
     async def _summarise(self) -> None:
         """Let a model sum up what other agents said, once, where the handoff asks for it; else all of it is read."""
@@ -115,7 +145,8 @@ class Executor:
     async def _take_turn(self) -> None:
         """Get the model's next reply, and record it before any of its calls runs; the last goes with the leg's end."""
         turn = len(self._leg.conversation.turns) + 1
-        asked = await self._ask(turn)
+        request = await self._request()
+        asked = await self._ask(request, turn)
         reply = asked.reply
         record = ModelReplied(
             leg=self._leg.number,
@@ -127,6 +158,7 @@ class Executor:
             model=reply.model,
             cost_usd=asked.cost_usd,
             duration_ms=asked.duration_ms,
+            fingerprint=self._fingerprints.of(request),
             untrusted=why_untrusted(self._agent),
         )
         if self._calls.only_end(record.message.calls):
@@ -134,9 +166,8 @@ class Executor:
         else:
             await self._leg.record(record, is_progress=True)
 
-    async def _ask(self, turn: int) -> ModelAnswer:
+    async def _ask(self, request: ModelRequest, turn: int) -> ModelAnswer:
         """Ask, and let those who follow the job see the answer grow."""
-        request = await self._request()
         if (live := self._leg.live) is None:
             return await self._model.ask(request)
         live.begin(turn)
@@ -149,6 +180,8 @@ class Executor:
         for turn in turns[self._told :]:
             self._messages += turn.messages()
         self._told = len(turns)
+        if (granted := self._leg.conversation.last_turn) is not None and not turns:
+            self._messages[-1] = user_message(f"{self._messages[-1].text}\n\n{granted.text}")
         offer = await run_limited(self._offer)
         return ModelRequest(
             agent=self._agent.name,

@@ -5,15 +5,18 @@ from collections.abc import Iterable, Iterator
 from itertools import dropwhile, groupby
 
 from ekiden.shared.conversation import Conversation, Turn
+from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.context_windows import tokens_of
 from ekiden.shared.messages import Message, user_message
 from ekiden.shared.records import Entry, HandedOff, Summarised
 from ekiden.shared.relay.leg import Leg
+from ekiden.shared.todos import listed, todos_in
 from ekiden.workers.context_budget import MAX_TOKENS, Block, Item, Quote, fit_to_budget
 from ekiden.workers.prompt import (
     LATER,
     brief,
     parting,
+    plan_so_far,
     quoted_result,
     shortened,
     summary_of_others,
@@ -74,25 +77,31 @@ class _Past:
 
     def __init__(self, leg: Leg) -> None:
         self._leg = leg
-        records = [entry.record for entry in leg.entries]
-        moves = [record for record in records if isinstance(record, HandedOff)]
-        self.contexts = {move.leg + 1: move.context for move in moves} | {leg.number: leg.context}
-        self.summaries = {record.leg: record.text for record in records if isinstance(record, Summarised)}
-        self._returns = {context.returned.leg: number for number, context in self.contexts.items() if context.returned}
-        """The leg that waited for control -> the one that goes on with it."""
+        self.contexts: dict[int, HandoffContext] = {}
+        self.summaries: dict[int, str] = {}
         self._entries: dict[int, list[Entry]] = defaultdict(list)
         for entry in leg.entries:
-            self._entries[entry.record.leg].append(entry)
+            record = entry.record
+            self._entries[record.leg].append(entry)
+            if isinstance(record, HandedOff):
+                self.contexts[record.leg + 1] = record.context
+            elif isinstance(record, Summarised):
+                self.summaries[record.leg] = record.text
+        self.contexts[leg.number] = leg.context
+        self._returns = {context.returned.leg: number for number, context in self.contexts.items() if context.returned}
+        """The leg that waited for control -> the one that goes on with it."""
 
     def beginning(self, number: int, budget_tokens: int) -> list[Message]:
         """Return what the agent of a leg read first, where that leg continues no other."""
         context = self.contexts[number]
         fence = context.metadata.handoff_id
         is_told = context.from_agent != "user" and not (number == 1 and self._leg.request.inputs is not None)
-        most = tokens_of(brief(context)) if is_told else 0
+        plan = self._plan(number, fence)
+        most = tokens_of(brief(context)) + tokens_of(plan) if is_told else 0
         blocks = [*_session(self._leg), Block((self._request(fence),), is_pinned=True), *self._history(number)]
         items = fit_to_budget(blocks, budget_tokens - most)
         if is_told:
+            items += [plan] if plan else []
             items.append(brief(context, {text for item in items if isinstance(item, Quote) for text in item.texts}))
         return _alternating(_texts(items, fence))
 
@@ -116,6 +125,15 @@ class _Past:
             text = summary_of_others(summary, fence=self.contexts[number].metadata.handoff_id)
             turns = [*(turn for turn in turns if not _is_quoted(turn)), Block((text,), is_pinned=True)]
         return [turn for turn in turns if turn.items]
+
+    def _plan(self, number: int, fence: str) -> str:
+        """Return the plan that the agent takes over; empty: there is none, or its handoff shares no history."""
+        history = self.contexts[number].history
+        if history.mode == "none":
+            return ""
+        records = (entry.record for leg in range(number - 1, 0, -1) for entry in reversed(self._entries[leg]))
+        todos = todos_in(records)
+        return plan_so_far(listed(todos), fence=fence) if todos else ""
 
     def turns_before(self, number: int) -> list[Block]:
         """Return every turn of the legs before one, as its agent reads them; those of silent agents are empty.

@@ -14,8 +14,10 @@ __all__ = [
     "instructions_for",
     "left_out",
     "parting",
+    "plan_so_far",
     "quoted_result",
     "shortened",
+    "steps_to_judge",
     "summary_of_others",
     "summary_task",
     "task",
@@ -100,6 +102,11 @@ def brief(context: HandoffContext, quoted: Collection[str] = ()) -> str:
     return f"{fenced}\nYou have control now. Go on from there with the request.{waits}"
 
 
+def plan_so_far(steps: str, *, fence: str) -> str:
+    """Quote the steps that agents before have written down."""
+    return _fenced("plan so far", shortened(steps), fence)
+
+
 def _fields(context: HandoffContext, known: Collection[str], where: str) -> Iterator[str]:
     """Yield what was given with a handoff; of texts that are the same only the first."""
     payload = json.dumps(context.payload, ensure_ascii=False) if context.payload else None
@@ -132,6 +139,13 @@ def quoted_result(agent: str, text: str, *, fence: str, is_error: bool = False) 
 
 
 _ENDED = {False: "ended with this result", True: "ended without a result"}
+
+
+def steps_to_judge(request: str, steps: str, *, fence: str) -> str:
+    """Quote what an agent was asked and did, for who looks whether it gets anywhere."""
+    return "\n\n".join(
+        [_fenced("the request", shortened(request), fence), _fenced("last steps", shortened(steps), fence)]
+    )
 
 
 def summary_of_others(text: str, *, fence: str) -> str:

@@ -11,6 +11,7 @@ from ekiden.shared.records import (
     Ended,
     HandedOff,
     JobRequested,
+    LoopJudged,
     ModelReplied,
     Record,
     Routed,
@@ -18,6 +19,7 @@ from ekiden.shared.records import (
     Summarised,
     Unrouted,
 )
+from ekiden.shared.todos import Todo
 
 __all__ = ["Attempt", "AttemptEnd", "How", "Leg", "Step", "StepKind", "Story"]
 
@@ -63,7 +65,7 @@ class Step:
     @property
     def usage(self) -> Usage:
         """The tokens of a model call, or of a routing by a model; none for anything else."""
-        if isinstance(self.record, ModelReplied | Summarised):
+        if isinstance(self.record, ModelReplied | Summarised | LoopJudged):
             return self.record.usage
         return sum((stage.usage for stage in self.stages), Usage())
 
@@ -145,6 +147,8 @@ class Story:
     """How each call of a model stands."""
     children: dict[str, "Story"] = field(default_factory=dict)
     """The jobs that it delegated, by their ids, as far as their journals were read."""
+    todos: tuple[Todo, ...] = ()
+    """The plan as it stands."""
 
     @property
     def session(self) -> str:

@@ -15,8 +15,11 @@ from ekiden.shared.records import (
     Entry,
     HandedOff,
     JobRequested,
+    LastTurn,
     LegStarted,
     LegSuspended,
+    LoopDetected,
+    LoopJudged,
     ModelReplied,
     Noticed,
     Nudged,
@@ -30,6 +33,7 @@ from ekiden.shared.records import (
     ToolStarted,
     Unrouted,
 )
+from ekiden.shared.todos import todos_of
 
 __all__ = ["decision_text", "job_tree_story", "story_of"]
 
@@ -147,7 +151,7 @@ class _StoryReader:
 
     def _tell_step(self, record: Record, entry: Entry) -> None:
         match record:
-            case ModelReplied() | Summarised():
+            case ModelReplied() | Summarised() | LoopJudged():
                 self._model(record, entry)
             case Delegated():
                 self._delegate(record, entry)
@@ -181,19 +185,23 @@ class _StoryReader:
                 self._add(self._moment("notice", "notice", entry, detail=text))
             case Nudged(text=text):
                 self._add(self._moment("notice", "nudged", entry, detail=f"is told: {text}"))
+            case LastTurn(reason=reason, error=error):
+                self._add(self._moment("notice", "last turn", entry, detail=f"{reason}: {error}"))
+            case LoopDetected(text=text):
+                self._add(self._moment("notice", "loop", entry, detail=f"is told: {text}"))
             case StateChanged(changes=changes):
                 detail = f"state: {json.dumps(changes, ensure_ascii=False)}"
                 self._add(self._moment("notice", "state", entry, detail=detail))
 
-    def _model(self, record: ModelReplied | Summarised, entry: Entry) -> None:
+    def _model(self, record: ModelReplied | Summarised | LoopJudged, entry: Entry) -> None:
         attempt = self._attempt
         earliest = attempt.start_ms if attempt else self._story.start_ms
         start_ms = max(entry.at_ms - record.duration_ms, earliest)
         heard: tuple[Message, ...] = ()
-        detail, is_error = "summary", False
+        detail, is_error = "summary" if isinstance(record, Summarised) else "looks for a loop", False
         if isinstance(record, ModelReplied):
             heard, self._heard = tuple(self._heard), []
-            is_error = record.finish != "stop"
+            is_error = record.finish not in ("stop", "unfinished")
             detail = record.finish if is_error else ""
             self._calls.update({(record.leg, call.id): call for call in record.message.calls})
         name = record.model or "model"
@@ -208,6 +216,8 @@ class _StoryReader:
         self._delegated[record.call_id] = self._add(step)
 
     def _tool(self, record: ToolFinished, entry: Entry) -> None:
+        if (todos := todos_of(record)) is not None:
+            self._story.todos = todos
         result = record.result
         self._heard.append(answered([result]))
         if (child := self._delegated.pop(result.call_id, None)) is not None:

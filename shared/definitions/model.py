@@ -9,7 +9,7 @@ import hashlib
 import json
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, AfterUntrusted, Nested, ToolRules, is_none, matches
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import UnreadableDefinition
+from ekiden.shared.loop_kinds import LoopKind, read_switches
 from ekiden.shared.subschemas import SchemaEmbedder
 
 __all__ = [
@@ -37,6 +38,8 @@ __all__ = [
     "sha256_of",
 ]
 
+GRACE_S = 60.0
+"""Seconds of a last turn."""
 MOST_CHILDREN = 100
 """Children of one turn, at most."""
 
@@ -219,6 +222,10 @@ class Limits(Nested):
     max_tokens: Annotated[int, _between(1, 1_000_000_000), _NUMBER] | None = None
     max_cost_usd: Annotated[float, _between(0, 1_000_000), _NUMBER] | None = None
     max_handoff_depth: Annotated[int, _between(0, 100), _NUMBER] = DEFAULT_HANDOFF_DEPTH
+    grace_seconds: Annotated[float, _between(0, 3_600), _NUMBER] = Field(
+        default=GRACE_S, exclude_if=lambda value: value == GRACE_S
+    )
+    """What a leg that has reached a limit has for its last turn; 0: it has none."""
 
 
 class AgentDefinition(BaseModel):
@@ -254,6 +261,10 @@ class AgentDefinition(BaseModel):
     complete_task: bool = Field(default=False, exclude_if=operator.not_)
     """The agent must end by calling ``complete_task``."""
     limits: Limits = Limits()
+    loops: Annotated[dict[LoopKind, bool], BeforeValidator(read_switches)] = Field(
+        default_factory=dict, exclude_if=operator.not_
+    )
+    """Kinds of loops that are looked for or not; those that are not named are."""
     extra: dict[str, Any] = Field(default_factory=dict)
     """The rest of the front matter, as JSON."""
 
@@ -261,6 +272,14 @@ class AgentDefinition(BaseModel):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: the same content has the same digest, wherever it was read."""
         return sha256_of(self.model_dump(mode="json"))
+
+    def with_examples(self, examples: Iterable[str]) -> "AgentDefinition":
+        """Return it with further ``examples`` behind those of its file: another definition, with its own digest."""
+        own = self.triggers.examples
+        triggers = self.triggers.model_copy(update={"examples": tuple(dict.fromkeys((*own, *examples)))})
+        copy = self.model_copy(update={"triggers": triggers})
+        copy.__dict__.pop("digest", None)  # the copy of what was computed for this one
+        return copy
 
     @property
     def targets(self) -> tuple[str, ...]:

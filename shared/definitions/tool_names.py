@@ -32,6 +32,7 @@ BUILTIN_TOOLS = SAFE_TOOLS | {
     "git_commit",
     "web_fetch",
     "write_file",
+    "write_todos",
 }
 """The tools that workers ship with."""
 
@@ -42,6 +43,7 @@ _ALIASES_BY_TOOL = {
     "write_file": "Write create_file write_to_file",
     "delete_file": "remove_file",
     "web_fetch": "WebFetch fetch",
+    "write_todos": "TodoWrite update_todo_list",
     "bash": "Shell execute run_shell_command run_command run_terminal_command run_terminal_cmd execute_command",
     "grep": "Search search_file_content grep_search search_files",
     "glob": "find_files file_search",
@@ -56,9 +58,9 @@ _ALIKE = (frozenset({"delete_file", "edit_file", "write_file"}), frozenset({"rea
 _FOREIGN_NAMES = """
     activate_skill attempt_completion browser_action codebase codebase_search codesearch
     enter_plan_mode exit_plan_mode get_internal_docs google_web_search invoke_agent lsp read_graph
-    save_memory skill task todo todoread todowrite use_mcp_tool web_search websearch write_todos
+    save_memory skill task todo todoread use_mcp_tool web_search websearch
     Agent BashOutput EnterPlanMode ExitPlanMode KillBash KillShell NotebookEdit Skill SlashCommand Task
-    TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite ToolSearch WebSearch
+    TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead ToolSearch WebSearch
     all any default inherit none
 """
 _FOREIGN = frozenset(_FOREIGN_NAMES.split())

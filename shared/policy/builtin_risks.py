@@ -5,7 +5,7 @@ from ekiden.shared.risk import Risk
 __all__ = ["risk_of_tool"]
 
 _BY_RISK: dict[Risk, str] = {
-    "safe": "glob grep ls read_file read_many_files read_output set_state ask_user",
+    "safe": "glob grep ls read_file read_many_files read_output set_state ask_user write_todos",
     "low": "edit_file write_file",
     "medium": "bash git_commit web_fetch",
     "high": "delete_file",

@@ -4,15 +4,39 @@ from dataclasses import replace
 
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, TextPart, user_message
-from ekiden.shared.outcomes import ChildJob, Failed, Outcome, Suspended
-from ekiden.shared.records import Ended, HandedOff, JobRequested
+from ekiden.shared.outcomes import Answer, Cancelled, ChildJob, Failed, Outcome, Suspended, Unfinished
+from ekiden.shared.records import Ended, HandedOff, JobRequested, LastTurn, Record
 from ekiden.shared.redaction import redact
-from ekiden.shared.relay.leg import Leg
+from ekiden.shared.relay.leg import Leg, closing_records
 from ekiden.shared.relay.message import outbox, queue_for
 from ekiden.shared.stores.submissions import ChildSubmission
 from ekiden.shared.tracing.trace_ids import child_traceparent
 
-__all__ = ["messages_in", "submission_of", "without_secrets"]
+__all__ = ["End", "end_of", "last_turn_of", "messages_in", "submission_of", "without_secrets"]
+
+End = Answer | Unfinished | Failed | Cancelled
+"""The outcomes that end a job."""
+
+
+def end_of(leg: int, outcome: End) -> Ended:
+    """Return the record of the job's end."""
+    match outcome:
+        case Answer(text, reason, output):
+            is_late = outcome.recovered
+            return Ended(leg=leg, status="done", reason=reason, answer=text, output=output, recovered=is_late)
+        case Unfinished(text):
+            return Ended(leg=leg, status="unfinished", reason="GOAL_NOT_REACHED", answer=text)
+        case Failed(reason, message):
+            return Ended(leg=leg, status="failed", reason=reason, error=message)
+        case Cancelled(message):
+            return Ended(leg=leg, status="cancelled", reason="ABORTED", error=message)
+
+
+def last_turn_of(leg: Leg, end: Failed) -> list[Record]:
+    """Return what grants a leg, which would end so, its last turn: first, no call is without a result."""
+    closing = closing_records(leg.entries, leg.number, f"Not finished: {end.reason}.")
+    granted = LastTurn(leg=leg.number, reason=end.reason, error=end.message, text=end.last_turn, used_ms=leg.used_ms)
+    return [*closing, granted]
 
 
 def submission_of(leg: Leg, child: ChildJob) -> ChildSubmission:

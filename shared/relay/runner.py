@@ -17,9 +17,9 @@ from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.grace_periods import GIVE_BACK_S
 from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
-from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
+from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer, Unfinished
 from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
-from ekiden.shared.relay.committing import messages_in, submission_of, without_secrets
+from ekiden.shared.relay.committing import End, end_of, last_turn_of, messages_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import HeldLease, Leases
 from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_records, entries_behind, journal_of
 from ekiden.shared.relay.live import Live
@@ -268,10 +268,13 @@ class Runner:
         log.warning("leg_lost_before_it_ran", verdict=verdict)
 
     async def _until_committed(self, leg: Leg) -> str:
-        """Run the handler until an outcome of it is committed: after a refused transfer it has another go."""
+        """Run the handler until an outcome is committed: for a last turn, and after a refusal, it has another go."""
         while True:
             outcome = without_secrets(await self._outcome_of(leg))
             await self._catch_up(leg)  # a limit of time may have broken a write off
+            if isinstance(outcome, Failed) and outcome.last_turn:
+                await leg.record(*last_turn_of(leg, outcome))
+                continue
             verdict = await self._commit(leg, outcome)
             if verdict != "refused":
                 say = log.warning if verdict == "moved" else log.info
@@ -300,7 +303,7 @@ class Runner:
                 verdict, detail = await self._commit_transfer(leg, outcome)
             case Suspended():
                 verdict, detail = await self._commit_suspension(leg, outcome)
-            case Answer(is_final=False) | Failed() if leg.context.calls:
+            case Answer(is_final=False) | Unfinished() | Failed() if leg.context.calls:
                 verdict, detail = await self._commit_transfer(leg, return_of(leg.context, outcome, len(leg.entries)))
             case _:
                 verdict, detail = await self._commit_end(leg, outcome)
@@ -323,14 +326,8 @@ class Runner:
         if isinstance(entries[-1].record, Ended):
             self._hooks.job_ended(leg.job, leg.written, entries, in_leg=True)
 
-    async def _commit_end(self, leg: Leg, outcome: Answer | Failed | Cancelled) -> tuple[CommitVerdict, str]:
-        match outcome:
-            case Answer(text, reason, output):
-                end = Ended(leg=leg.number, status="done", reason=reason, answer=text, output=output)
-            case Failed(reason, message):
-                end = Ended(leg=leg.number, status="failed", reason=reason, error=message)
-            case Cancelled(message):
-                end = Ended(leg=leg.number, status="cancelled", reason="ABORTED", error=message)
+    async def _commit_end(self, leg: Leg, outcome: End) -> tuple[CommitVerdict, str]:
+        end = end_of(leg.number, outcome)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
         state = {} if isinstance(outcome, Cancelled) else leg.changes
         written = leg.begin_write(records)

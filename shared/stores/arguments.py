@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.ids import session_of
 from ekiden.shared.outcomes import Budget, Transfer
-from ekiden.shared.records import ModelReplied, Record, Summarised, untrusted_in
+from ekiden.shared.records import LoopJudged, ModelReplied, Record, Summarised, untrusted_in
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Lease
 
@@ -37,7 +37,7 @@ def commit_of(lease: Lease, commit_id: str) -> dict[str, str | int]:
 
 def count_of(records: Sequence[Record]) -> dict[str, int]:
     """Return what steps of a leg count for: tokens and micro-dollars of its root's budget, and untrusted text."""
-    said = [record for record in records if isinstance(record, ModelReplied | Summarised)]
+    said = [record for record in records if isinstance(record, ModelReplied | Summarised | LoopJudged)]
     return {
         "is_untrusted": int(bool(untrusted_in(records))),
         "tokens": sum(one.usage.input_tokens + one.usage.output_tokens for one in said),

@@ -8,7 +8,7 @@ from ekiden.shared.definitions.transfer_names import delegation_tool_name
 from ekiden.shared.hooks import Hook, LegHook, QueueGauge
 from ekiden.shared.llm.base import ModelReply, ModelRequest
 from ekiden.shared.messages import ToolResult
-from ekiden.shared.outcomes import Outcome, Suspended
+from ekiden.shared.outcomes import Answer, Outcome, Suspended
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
     Decided,
@@ -17,8 +17,10 @@ from ekiden.shared.records import (
     Entry,
     HandedOff,
     JobRequested,
+    LastTurn,
     LegStarted,
     LegSuspended,
+    LoopJudged,
     ModelReplied,
     Record,
     Refused,
@@ -133,6 +135,8 @@ class LegCounting(LegHook):
 
     def committed(self, outcome: Outcome, verdict: CommitVerdict) -> None:
         """See ``LegHook``."""
+        if verdict == "ok" and isinstance(outcome, Answer) and outcome.recovered:
+            self._meters.count("legs.recovered", agent=self._agent, reason=outcome.reason)
         if verdict == "ok" and isinstance(outcome, Suspended):
             self._meters.count("legs.suspended", cause=outcome.cause)
             if outcome.cause == "retry" and outcome.delay_s > 0:
@@ -155,11 +159,13 @@ class LegCounting(LegHook):
 
     def _count(self, record: Record) -> None:
         match record:
-            case ModelReplied() | Summarised():
+            case ModelReplied() | Summarised() | LoopJudged():
                 self._replied(record)
             case ToolFinished(result=result):
                 outcome = "error" if result.is_error else "success"
                 self._meters.tool_called(self._agent, self._tool_of(result), outcome)
+            case LastTurn(reason=reason):
+                self._meters.count("legs.last_turns", agent=self._agent, reason=reason)
             case Refused():
                 self._meters.count("handoffs.refused", agent=self._agent, code=record.code)
             case Routed() | Unrouted():
@@ -167,7 +173,7 @@ class LegCounting(LegHook):
             case HandedOff(kind="handoff", context=context):
                 self._meters.count("handoffs", source=self._agent, target=context.to_agent)
 
-    def _replied(self, record: ModelReplied | Summarised) -> None:
+    def _replied(self, record: ModelReplied | Summarised | LoopJudged) -> None:
         if isinstance(record, ModelReplied):
             self._meters.count("turns", agent=self._agent)
         cost_usd = self._prices.cost_usd(record.model, record.usage)

@@ -11,6 +11,8 @@ from ekiden.shared.records import (
     Delegated,
     HandedOff,
     JobRequested,
+    LastTurn,
+    LoopDetected,
     ModelReplied,
     Noticed,
     Nudged,
@@ -113,7 +115,7 @@ class Words:
                 return self._asked(content, result.call_id, delegated) | content.result(result)
             case HandedOff(context=context):
                 return content.returned(context.returned) if context.returned else content.handoff(context)
-            case Noticed(text=text) | Nudged(text=text):
+            case Noticed(text=text) | Nudged(text=text) | LoopDetected(text=text) | LastTurn(text=text):
                 return content.note(text)
             case _:
                 return {}

@@ -11,6 +11,7 @@ from ekiden.shared.records import (
     HandedOff,
     LegStarted,
     LegSuspended,
+    LoopJudged,
     ModelReplied,
     Refused,
     Routed,
@@ -82,7 +83,7 @@ class Caller:
         attributes = {semconv.OPERATION: "invoke_agent", **self._about}
         return Span(self._root, self.holder_id, parent_id, f"invoke_agent {self._agent}", ns(began_ms), attributes)
 
-    def model(self, record: ModelReplied | Summarised, entry: Entry, cost_usd: float | None) -> Span:
+    def model(self, record: ModelReplied | Summarised | LoopJudged, entry: Entry, cost_usd: float | None) -> Span:
         """Return a model call that was answered."""
         began_ns = ns(entry.at_ms - record.duration_ms)
         span = self.model_call(self._root.step(entry.seq), record.model, began_ns)

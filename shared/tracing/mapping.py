@@ -16,8 +16,11 @@ from ekiden.shared.records import (
     Entry,
     HandedOff,
     JobRequested,
+    LastTurn,
     LegStarted,
     LegSuspended,
+    LoopDetected,
+    LoopJudged,
     ModelReplied,
     Noticed,
     Nudged,
@@ -99,7 +102,7 @@ class JobSpans:
             self._passed(entry)
         for entry in entries[here:]:
             match entry.record:
-                case ModelReplied() | Summarised() as reply if self._attempt is not None:
+                case ModelReplied() | Summarised() | LoopJudged() as reply if self._attempt is not None:
                     self._used(self._attempt, reply)
                 case ToolFinished(result=result) if self._attempt is not None:
                     self._answered(self._attempt, result.call_id)
@@ -114,7 +117,7 @@ class JobSpans:
                 self._begin(request, entry)
             case HandedOff(context=context):
                 self._chain.append(context.to_agent)
-            case ModelReplied() | Summarised() as reply:
+            case ModelReplied() | Summarised() | LoopJudged() as reply:
                 self._used(None, reply)
             case Routed(stages=stages) | Unrouted(stages=stages):
                 self._routed(stages)
@@ -196,7 +199,7 @@ class JobSpans:
 
     def _step(self, attempt: Attempt, record: Record, entry: Entry) -> Iterator[Span]:
         match record:
-            case ModelReplied() | Summarised():
+            case ModelReplied() | Summarised() | LoopJudged():
                 yield self._replied(attempt, record, entry)
             case ToolStarted(call_id=call_id):
                 name = self._tools[call_id] = record.name if _may_leave(record) else semconv.OTHER
@@ -211,7 +214,7 @@ class JobSpans:
                 yield from attempt.caller.stages(record, entry, max(ns(self._last_ms), attempt.delivery.began_ns))
             case Refused():
                 yield attempt.caller.refusal(record, entry, ns(self._last_ms))
-            case Noticed() | Nudged():
+            case Noticed() | Nudged() | LoopDetected() | LastTurn():
                 said = self._words.of(record)
                 attempt.holder.events.append(Happened(f"ekiden.{record.type}", ns(entry.at_ms), said))
             case StateChanged(by=by):
@@ -219,13 +222,13 @@ class JobSpans:
                     Happened("ekiden.state", ns(entry.at_ms), {semconv.TOOL: by} if by else {})
                 )
 
-    def _replied(self, attempt: Attempt, record: ModelReplied | Summarised, entry: Entry) -> Span:
+    def _replied(self, attempt: Attempt, record: ModelReplied | Summarised | LoopJudged, entry: Entry) -> Span:
         span = attempt.caller.model(record, entry, self._used(attempt, record))
         span.began_ns = max(span.began_ns, attempt.delivery.began_ns)
         span.attributes |= self._words.of(record)
         return span
 
-    def _used(self, attempt: Attempt | None, record: ModelReplied | Summarised) -> float | None:
+    def _used(self, attempt: Attempt | None, record: ModelReplied | Summarised | LoopJudged) -> float | None:
         """Add up what a model call took; return what it cost, if that is known."""
         cost_usd = record.cost_usd
         if cost_usd is None:
@@ -289,7 +292,7 @@ class JobSpans:
         if (attempt := self._attempt) is not None:
             self._attempt = None
             ends_ns = ns(self._last_ms) if end.status == "dead" else at_ns
-            error = {"failed": end.reason, "dead": "worker_lost"}.get(end.status)
+            error = {"failed": end.reason, "unfinished": end.reason, "dead": "worker_lost"}.get(end.status)
             yield from attempt.ended(_OUTCOMES[end.status], ends_ns, error)
         for span, _ in self._delegated.values():
             span.fail(end.reason)
@@ -299,6 +302,8 @@ class JobSpans:
             yield self._ready.pause.ended(at_ns)
         self._ready = None
         root = self._root_span(end.status, end.reason)
+        if end.recovered:
+            root.attributes[semconv.RECOVERED] = True
         if end.status != "done":
             root.fail("dead" if end.status == "dead" else end.reason)
         yield root.ended(at_ns)
@@ -331,7 +336,7 @@ class JobSpans:
         return send(root, child or self._job, leg, self._queue_of(leg, agent), parent_id, began_ns)
 
 
-_OUTCOMES = {"done": "answer", "failed": "failed", "cancelled": "cancelled", "dead": "lost"}
+_OUTCOMES = {"done": "answer", "unfinished": "unfinished", "failed": "failed", "cancelled": "cancelled", "dead": "lost"}
 
 
 def _may_leave(started: ToolStarted) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.loop_kinds import LOOP_KINDS
 from ekiden.shared.settings import load_settings, origins
 from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings
 
@@ -187,3 +188,18 @@ def test_a_change_that_cannot_be_written_leaves_nothing_behind(value: str, monke
         change_setting(project_file(), "ekiden.model", value)
     assert list(project_file().parent.iterdir()) == [project_file()]
     assert read_settings(project_file()) == {"ekiden": {"model": "before"}}
+
+
+@pytest.mark.parametrize(
+    ("said", "is_on"), [("false", dict.fromkeys(LOOP_KINDS, False)), ('{"text": false}', {"text": False})]
+)
+def test_loops_are_switched_off_all_or_by_kind(monkeypatch: pytest.MonkeyPatch, said: str, is_on: object) -> None:
+    monkeypatch.setenv("EKIDEN_LOOPS", said)
+    assert load_settings().loops == is_on
+
+
+@pytest.mark.parametrize(("said", "why"), [("off", "JSON object such as"), ('{"txt": false}', "there is no 'txt'")])
+def test_a_switch_that_there_is_none_of_is_refused(monkeypatch: pytest.MonkeyPatch, said: str, why: str) -> None:
+    monkeypatch.setenv("EKIDEN_LOOPS", said)
+    with pytest.raises(ConfigurationError, match=why):
+        load_settings()

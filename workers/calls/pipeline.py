@@ -14,6 +14,7 @@ from ekiden.workers.calls.tools import ToolCalls
 
 __all__ = ["Calls"]
 
+ONLY_ENDINGS = "Not executed: in this turn only what ends the task was carried out."
 ONE_ENDING = "Not executed: one transfer per turn."
 
 
@@ -40,19 +41,31 @@ class Calls:
 
     async def answer(self) -> Outcome | None:
         """Give every open call of the last turn its one answer, or return how the leg ends or pauses."""
-        unreadable = [call for call in self._leg.conversation.open_calls if call.problem]
-        await finish(self._leg, [error_result(call, call.problem or "") for call in unreadable])
+        refused = [(call, why) for call in self._open_calls if (why := self._why_not(call))]
+        await finish(self._leg, [error_result(call, why) for call, why in refused])
+        open_calls = self._open_calls
         for kind in self._kinds:
-            if not (open_calls := self._leg.conversation.open_calls):
+            if not open_calls:
                 break
             if kind.ends_leg and (pause := self._approvals.suspension()) is not None:
                 return pause
             if kind.ends_leg and len(open_calls) > 1:
                 await self._keep_first_ending()
-            calls = [call for call in self._leg.conversation.open_calls if self._kind_of(call) is kind]
-            if calls and (end := await kind.answer(calls)) is not None:
-                return end
+                open_calls = self._open_calls
+            if calls := [call for call in open_calls if self._kind_of(call) is kind]:
+                if (end := await kind.answer(calls)) is not None:
+                    return end
+                open_calls = self._open_calls
         return self._approvals.suspension()
+
+    @property
+    def _open_calls(self) -> list[ToolCall]:
+        return self._leg.conversation.open_calls
+
+    def _why_not(self, call: ToolCall) -> str:
+        if self._leg.conversation.has_ended and not self._kind_of(call).ends_leg:
+            return ONLY_ENDINGS
+        return call.problem or ""
 
     def only_end(self, calls: Iterable[ToolCall]) -> bool:
         """Tell whether none of a turn's ``calls`` does more than end the leg; so it is where there are none."""
@@ -63,5 +76,5 @@ class Calls:
 
     async def _keep_first_ending(self) -> None:
         """Answer the others; no model sees them again."""
-        endings = [call for call in self._leg.conversation.open_calls if self._kind_of(call).ends_leg]
+        endings = [call for call in self._open_calls if self._kind_of(call).ends_leg]
         await finish(self._leg, [error_result(call, ONE_ENDING) for call in endings[1:]], forgotten=True)

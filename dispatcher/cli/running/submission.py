@@ -10,8 +10,9 @@ from ekiden.dispatcher.cli.running.request import require_reachable
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.routing.overrides import AUTO, parse_override, strategy_of
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.setting_routing import SessionPolicy
 from ekiden.shared.setting_values import JOB_DEADLINE_S
-from ekiden.shared.settings import SessionPolicy, load_settings
+from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.base import OnBusy
 
 __all__ = ["CliRequest", "SessionChoice"]
@@ -85,6 +86,8 @@ class CliRequest:
     state: Mapping[str, Any] = field(default_factory=dict)
     """Session variables to set."""
     preapproval: Preapproval = NOTHING_APPROVED
+    inputs: Mapping[str, Any] | None = None
+    """What the agent that is named is called with."""
 
     def overridden(self, strategy: str | None) -> "CliRequest":
         """Return it without what the prompt says of its own routing (``@debugger``, ``@auto``), which is heeded.
@@ -132,6 +135,7 @@ class CliRequest:
             deadline_s=self.deadline_s,
             request_id=self.request_id,
             state=self.state,
+            inputs=self.inputs,
             approve=self.preapproval.risks,
             when_asked=self.preapproval.when_asked,
         )

@@ -2,23 +2,42 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from ekiden.dispatcher.journal.story_reader import decision_text
-from ekiden.shared.records import ApprovalAsked, Decided, HandedOff, Nudged, Refused, Routed, StateChanged, Summarised
+from ekiden.dispatcher.playable import PLAYED
+from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
+    Ended,
+    HandedOff,
+    LastTurn,
+    LoopDetected,
+    Noticed,
+    Nudged,
+    Refused,
+    Retried,
+    Routed,
+    StateChanged,
+    Summarised,
+)
 from ekiden.shared.redaction import preview, redact
 
-__all__ = ["STAGES", "STAND_IN", "Notice", "Notices", "chain_text", "on_completion", "why_routed"]
+__all__ = ["STAGES", "STAND_IN", "TOLD", "Notice", "Notices", "Told", "chain_text", "on_completion", "why_routed"]
 
 STAGES = {"rule": "rule-match", "semantic": "meaning", "llm": "LLM", "fallback": "fallback"}
 """How people are told of the routing's stages."""
 STAND_IN = "scripted"
 """The model that stands in for one, by name."""
 
+Told = Refused | Nudged | LoopDetected | LastTurn | Summarised | Noticed | ApprovalAsked | Decided | Retried
+"""The records that ``Notices.of`` has a line for."""
+TOLD: tuple[type[Told], ...] = get_args(Told)
+
 _LONGEST = 120
 """Characters of what an agent said elsewhere."""
 _LONGEST_VALUE = 60
-_ENDS = {"done": ("ok", "green"), "cancelled": ("cancelled", "yellow")}
+_ENDS = {"done": ("ok", "green"), "unfinished": ("unfinished", "yellow"), "cancelled": ("cancelled", "yellow")}
 
 
 class Notice(NamedTuple):
@@ -34,6 +53,8 @@ def why_routed(record: Routed) -> str:
     decided = next((stage for stage in reversed(record.stages) if stage.decided), None)
     if decided is not None and decided.stage == "session":
         return decided.note
+    if decided is not None and decided.stage == PLAYED:
+        return f"{record.confidence:.0f}% confidence; {decided.note}"
     stand_in = f", by the {STAND_IN} stand-in for a model" if decided and decided.model == STAND_IN else ""
     return f"{record.confidence:.0f}% confidence{stand_in}"
 
@@ -65,9 +86,33 @@ class Notices:
             return Notice("handoff", f"{edge} (on completion){f': {redact(why)}' if why else ''}", "bold cyan")
         return Notice("handoff", f"{edge}: {redact(context.reason)}", "bold cyan")
 
-    def refusal(self, record: Refused, agent: str) -> Notice:
-        """Say that a handoff was not carried out, and why."""
-        return Notice("stop", f"{agent}: {record.name} refused ({record.code}): {redact(record.message)}", "yellow")
+    def of(self, record: Told, agent: str) -> Notice:
+        """Return the line of a step that is no move of control."""
+        match record:
+            case Refused(name=name, code=code, message=message):
+                return Notice("stop", f"{agent}: {name} refused ({code}): {redact(message)}", "yellow")
+            case LoopDetected(text=text):
+                return Notice("stop", f"{agent} is told: {self.cut(text)}", "yellow")
+            case LastTurn(reason=reason, error=error):
+                return Notice("stop", f"{agent} has one last turn ({reason}): {self.cut(error)}", "yellow")
+            case Nudged(text=text):
+                return Notice("note", f"{agent} is told: {self.cut(text)}", "dim")
+            case Summarised(text=text):
+                words = len(text.split())
+                return Notice("note", f"{agent} gets a summary of what came before ({words} words)", "dim")
+            case Noticed(text=text):
+                return Notice("note", text, "yellow")
+            case Retried():
+                return Notice("note", f"{agent} goes on: the job is retried", "yellow")
+            case ApprovalAsked() | Decided():
+                return self._approval(record)
+
+    def _approval(self, record: ApprovalAsked | Decided) -> Notice:
+        if isinstance(record, ApprovalAsked):
+            text = f"{record.agent} waits for a person: {record.tool} (approval {record.id})"
+            return Notice("wait", text, "yellow")
+        style = "yellow" if record.status in ("denied", "expired") else "dim"
+        return Notice("person", f"{record.tool} {self.cut(decision_text(record))}", style)
 
     def delegation(self, agent: str, children: Sequence[str]) -> Notice:
         """Say whom ``agent`` has called, by their names."""
@@ -84,22 +129,19 @@ class Notices:
         how = "" if status == "done" else f" {status}" + (f" ({reason})" if reason else "")
         return Notice(symbol, f"{agent}{how}: {self.cut(said)}", style)
 
-    def nudge(self, record: Nudged, agent: str) -> Notice:
-        """Say that a reply was no end."""
-        return Notice("note", f"{agent} is told: {self.cut(record.text)}", "dim")
-
-    def waits_for_person(self, record: ApprovalAsked) -> Notice:
-        """Say what waits for somebody to approve or to answer it."""
-        return Notice("wait", f"{record.agent} waits for a person: {record.tool} (approval {record.id})", "yellow")
-
-    def decision(self, record: Decided) -> Notice:
-        """Say what somebody decided."""
-        style = "yellow" if record.status in ("denied", "expired") else "dim"
-        return Notice("person", f"{record.tool} {self.cut(decision_text(record))}", style)
-
-    def summary(self, record: Summarised, agent: str) -> Notice:
-        """Say that a model summed up for ``agent`` what came before."""
-        return Notice("note", f"{agent} gets a summary of what came before ({len(record.text.split())} words)", "dim")
+    def end(self, record: Ended, agent: str, *, is_said: bool) -> Notice:
+        """Say how the job has ended; ``is_said``: its answer has been shown."""
+        match record.status:
+            case "done":
+                late = f" (in its last turn: {record.reason})" if record.recovered else ""
+                answer = " has answered" if is_said else f": {record.answer or ''}"
+                return Notice("ok", f"{agent}{late}{answer}", "yellow" if late else "green")
+            case "unfinished":
+                why = "" if is_said else f": {record.answer or ''}"
+                return Notice("unfinished", f"{agent} could not do what was asked{why}", "yellow")
+            case "cancelled":
+                return Notice("cancelled", record.error or "cancelled", "yellow")
+        return Notice("failed", f"{record.status} ({record.reason}): {record.error or ''}", "red")
 
     def state(self, record: StateChanged) -> Notice:
         """Say which session variables were written, and by which tool."""

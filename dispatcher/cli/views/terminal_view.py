@@ -2,16 +2,18 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.notices import STAGES, STAND_IN, Notice, Notices, chain_text, why_routed
+from ekiden.dispatcher.cli.views.notices import STAGES, STAND_IN, TOLD, Notice, Notices, Told, chain_text, why_routed
+from ekiden.dispatcher.cli.views.slow_tools import SlowTools
+from ekiden.dispatcher.cli.views.spending import Spending
 from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
 from ekiden.dispatcher.cli.views.tool_output import ToolOutput
 from ekiden.dispatcher.journal.call_states import OPEN, CallState, CallStates
 from ekiden.shared.ids import parent_of
-from ekiden.shared.messages import ToolCall, ToolResult, Usage
+from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.once import Once
 from ekiden.shared.records import (
     ApprovalAsked,
@@ -24,20 +26,16 @@ from ekiden.shared.records import (
     LegStarted,
     LegSuspended,
     ModelReplied,
-    Noticed,
-    Nudged,
     Record,
     Refused,
-    Retried,
     Routed,
     StateChanged,
-    Summarised,
     ToolFinished,
     ToolStarted,
-    Unrouted,
 )
 from ekiden.shared.redaction import preview
 from ekiden.shared.stores.views import LivePiece
+from ekiden.shared.todos import Todo, listed, todos_of
 
 __all__ = ["TerminalView"]
 
@@ -59,6 +57,7 @@ class TerminalView:
         models: Once | None = None,
         verbose: bool = False,
         indent: str = "",
+        spending: Spending | None = None,
     ) -> None:
         self._job = job
         self._out = output
@@ -70,7 +69,8 @@ class TerminalView:
         self._models = models or Once()
         """Those that were named already."""
         self._chain: tuple[str, ...] = ("user",)
-        self._usage = Usage()
+        self._spending = spending or Spending()
+        self._slow_tools = SlowTools()
         self._begun: list[str] = []
         """The agents that were called since the leg was taken."""
         self._delegated: dict[tuple[int, str], Delegated] = {}
@@ -89,14 +89,8 @@ class TerminalView:
             ModelReplied: self._model_replied,
             ToolFinished: self._tool_finished,
             HandedOff: self._handed_off,
-            Refused: self._refused,
-            Nudged: self._nudged,
-            ApprovalAsked: self._approval_asked,
-            Decided: self._decided,
-            Summarised: self._summarised,
-            Noticed: self._noticed,
             LegSuspended: self._suspended,
-            Retried: self._retried,
+            **dict.fromkeys(TOLD, self._tell),
             Ended: self._ended,
         }
         self._states = CallStates()
@@ -114,8 +108,7 @@ class TerminalView:
 
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
-        self._learn_tokens(entry.record)
-        self._changed = self._states.note(entry.record)
+        self._count(entry.record)
         match entry.record:
             case JobRequested():
                 self._began_ms = entry.at_ms
@@ -144,24 +137,16 @@ class TerminalView:
             case _:
                 pass
 
-    def _learn_tokens(self, record: Record) -> None:
-        match record:
-            case Routed(stages=stages) | Unrouted(stages=stages):
-                self.spend(sum((stage.usage for stage in stages), Usage()))
-            case ModelReplied(usage=usage) | Summarised(usage=usage):
-                self.spend(usage)
-            case _:
-                pass
+    def _count(self, record: Record) -> None:
+        self._spending.note(record)
+        self._slow_tools.note(record)
+        self._changed = self._states.note(record)
 
     def below(self, job: str) -> "_ChildView":
         """See ``View``."""
         if job not in self._children:
-            self._children[job] = _ChildView(job, self._out, self.spend, f"{self._indent}  ")
+            self._children[job] = _ChildView(job, self._out, Spending(self._spending), f"{self._indent}  ")
         return self._children[job]
-
-    def spend(self, usage: Usage) -> None:
-        """Count tokens of the job or of one below it."""
-        self._usage += usage
 
     def live(self, piece: LivePiece) -> None:
         """See ``View``."""
@@ -195,6 +180,9 @@ class TerminalView:
 
     def tick(self) -> None:
         """See ``View``."""
+        if not self._out.is_terminal:
+            for one in self._slow_tools.due():
+                self._line("tool", f"{self._about(one.leg, one.call_id, one.name)} still runs")
         seconds = time.monotonic() - self._since
         if self._activity and seconds >= _SLOW_S:
             symbols = self._out.symbols
@@ -265,6 +253,9 @@ class TerminalView:
         if (delegated := self._delegated.pop((record.leg, result.call_id), None)) is not None:
             self.below(delegated.child).end_with(delegated.agent, result)
             return
+        if (todos := todos_of(record)) is not None:
+            self._plan(todos)
+            return
         about = self._about(record.leg, result.call_id, result.name)
         self._tool_output.end(result.call_id)
         failure = f": {preview(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
@@ -272,28 +263,18 @@ class TerminalView:
         took = "" if result.is_error and not record.duration_ms else f" ({record.duration_ms} ms)"
         self._line("tool", f"{about}{took}{failure}", "red" if result.is_error else "dim")
 
+    def _plan(self, todos: Sequence[Todo]) -> None:
+        self._line("note", f"Plan: {sum(one.status == 'completed' for one in todos)} of {len(todos)} done", "bold")
+        for step in listed(todos).splitlines():
+            self._out.line(f"{self._indent}   {step}", "dim")
+
     def _handed_off(self, record: HandedOff, _: Entry) -> None:
         # The route itself is told with its figures.
         if record.kind != "route" or parent_of(self._job) is not None:
             self._say(self._notices.move(record, self._agent(record.leg)))
 
-    def _refused(self, record: Refused, _: Entry) -> None:
-        self._say(self._notices.refusal(record, self._agent(record.leg)))
-
-    def _nudged(self, record: Nudged, _: Entry) -> None:
-        self._say(self._notices.nudge(record, self._agent(record.leg)))
-
-    def _summarised(self, record: Summarised, _: Entry) -> None:
-        self._say(self._notices.summary(record, self._agent(record.leg)))
-
-    def _noticed(self, record: Noticed, _: Entry) -> None:
-        self._line("note", record.text, "yellow")
-
-    def _approval_asked(self, record: ApprovalAsked, _: Entry) -> None:
-        self._say(self._notices.waits_for_person(record))
-
-    def _decided(self, record: Decided, _: Entry) -> None:
-        self._say(self._notices.decision(record))
+    def _tell(self, record: Told, _: Entry) -> None:
+        self._say(self._notices.of(record, self._agent(record.leg)))
 
     def _suspended(self, record: LegSuspended, _: Entry) -> None:
         if record.cause == "approval":
@@ -306,24 +287,15 @@ class TerminalView:
         why = ": ".join(filter(None, (record.cause.replace("_", " "), record.detail)))
         self._line("wait", f"{self._agent(record.leg)} waits {record.delay_s:g} s: {why}", "yellow")
 
-    def _retried(self, record: Retried, _: Entry) -> None:
-        self._line("note", f"{self._agent(record.leg)} goes on: the job is retried", "yellow")
-
     def _ended(self, record: Ended, entry: Entry) -> None:
         self._break_off()
-        if record.status == "done":
+        if record.answer is not None:
             self._out.line()
         self._say_end(record)
         self._out.line(self._summary(entry), "dim")
 
     def _say_end(self, record: Ended) -> None:
-        if record.status == "done":
-            answer = " has answered" if self._is_said(record) else f": {record.answer or ''}"
-            self._line("ok", f"{self._agent(record.leg)}{answer}", "green")
-        elif record.status == "cancelled":
-            self._line("cancelled", record.error or "cancelled", "yellow")
-        else:
-            self._line("failed", f"{record.status} ({record.reason}): {record.error or ''}", "red")
+        self._say(self._notices.end(record, self._agent(record.leg), is_said=self._is_said(record)))
 
     def _is_said(self, record: Ended) -> bool:
         """Whether the answer is what the model said last, so that it has been shown."""
@@ -331,29 +303,25 @@ class TerminalView:
 
     def _summary(self, last: Entry) -> str:
         seconds = (last.at_ms - (self._began_ms or last.at_ms)) / 1000
-        tokens = self._usage.input_tokens + self._usage.output_tokens
         chain = chain_text(self._chain, self._out.symbols["arrow"])
         below = [f"{len(self._children)} child job{'s' * (len(self._children) > 1)}"] if self._children else []
-        figures = [chain, f"{seconds:.1f} s", f"{tokens} tokens", *below, f"job {self._job}"]
+        figures = [chain, f"{seconds:.1f} s", *self._spending.figures, *below, f"job {self._job}"]
         return f" {self._out.symbols['dot']} ".join(figures)
 
 
 class _ChildView(TerminalView):
     """A delegated job, below the lines of the one that waits for it: who has it, and how it ends. No words."""
 
-    def __init__(self, job: str, output: Output, spend: Callable[[Usage], None], indent: str) -> None:
-        super().__init__(job, output, indent=indent)
-        self._spend_above = spend
+    def __init__(self, job: str, output: Output, spending: Spending, indent: str) -> None:
+        super().__init__(job, output, indent=indent, spending=spending)
         self._name = "agent"
         self.is_over = False
         self._is_end_told = False
         self._shows = {
             JobRequested: self._requested,
             HandedOff: self._handed_off,
-            Refused: self._refused,
             LegSuspended: self._suspended,
-            ApprovalAsked: self._approval_asked,
-            Decided: self._decided,
+            **dict.fromkeys((Refused, ApprovalAsked, Decided), self._tell),
             ToolFinished: self._tool_finished,
             Ended: self._ended,
         }
@@ -364,11 +332,6 @@ class _ChildView(TerminalView):
         if isinstance(entry.record, JobRequested):
             self._name = entry.record.agent or self._name
         self.is_over |= isinstance(entry.record, Ended)
-
-    def spend(self, usage: Usage) -> None:
-        """Count tokens, here and above."""
-        super().spend(usage)
-        self._spend_above(usage)
 
     def end_with(self, agent: str, result: ToolResult) -> None:
         """Tell the end as the result of the call that began it, unless it has been told."""

@@ -1,6 +1,7 @@
 """The commands in this process, on a project and a home folder of their own."""
 
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -10,7 +11,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ekiden.dispatcher.cli.agents.checks import Checker
-from ekiden.dispatcher.cli.agents.commands import Template
 from ekiden.dispatcher.cli.agents.create import templates
 from ekiden.dispatcher.cli.agents.discovery import AgentFile
 from ekiden.dispatcher.cli.agents.group import app
@@ -41,6 +41,10 @@ def fine(*words: str | Path) -> str:
     result = ekiden(*words)
     assert result.exit_code == 0, (result.output, result.exception)
     return result.stdout
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return list(map(json.loads, text.splitlines()))
 
 
 def refused(*words: str | Path) -> Exception:
@@ -85,7 +89,68 @@ def test_creates_an_agent_that_passes_a_strict_check(project: Path) -> None:
     assert (definition.title, definition.description) == ("Fixer: two", "Repairs: everything")
     assert [name for name in ("ls", "grep", "bash") if definition.permits(name)] == ["ls", "grep"]
     assert "ekiden agents edit code-fixer-2" in said
+    file = ours(project) / "code-fixer-2.md"
+    file.write_text(re.sub(r"(?m)^(Describe|Say).*", "You repair.", file.read_text()))
     fine("validate", "code-fixer-2", "--strict")
+
+
+def test_an_agent_is_made_with_all_that_makes_it_part_of_a_team(project: Path) -> None:
+    fine(
+        *("create", "front", "--description", "Takes requests.", "--keywords", "order, 订单", "--priority", "70"),
+        *("--example", "where is it?", "--example", "我的订单呢？", "--pattern", r"order \d+"),
+        *("--handoff", "reviewer=When it is to be read.", "--handoff", "debugger", "--subagent", "documenter=Texts."),
+    )
+    made, problems = load_file(ours(project) / "front.md", "project")
+    assert problems == []
+    assert made is not None
+    assert (made.triggers.keywords, made.triggers.examples) == (("order", "订单"), ("where is it?", "我的订单呢？"))
+    assert (made.triggers.patterns, made.triggers.priority) == (("order \\d+",), 70)
+    assert [(rule.to, rule.description) for rule in made.handoffs] == [
+        ("reviewer", "When it is to be read."),
+        ("debugger", ""),
+    ]
+    assert [(one.agent, one.description) for one in made.subagents] == [("documenter", "Texts.")]
+
+
+def test_what_is_said_of_its_team_stands_beside_what_the_template_says(project: Path) -> None:
+    fine("create", "t", "--template", "testing", "--keywords", "cover")
+    made, _ = load_file(ours(project) / "t.md", "project")
+    assert made is not None
+    assert made.triggers.keywords == ("cover",)
+    assert made.triggers.examples, "the template's"
+
+
+def test_an_edge_that_names_nobody_is_refused_and_one_to_nobody_is_told(project: Path) -> None:
+    assert "--handoff '=When' names no agent" in str(refused("create", "a", "--handoff", "=When"))
+    assert not (ours(project) / "a.md").exists()
+    result = ekiden("create", "a", "--description", "A.", "--handoff", "revewer")
+    assert "error: agent 'a' hands over to 'revewer'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("You are one.\n\nTODO: write more", 7),
+        ("Describe the task here: what it does", 5),
+        ("- [your instructions]", 5),
+        ("<Insert the rules>", 5),
+        ("Lorem ipsum dolor", 5),
+    ],
+)
+def test_a_body_that_nobody_has_written_yet_is_a_warning_with_its_line(body: str, line: int, project: Path) -> None:
+    write(ours(project), text=f"---\nname: mine\ndescription: Does things.\n---\n{body}\n")
+    said = fine("validate", "mine")
+    assert f"warning: line {line}: the instructions hold a placeholder, " in said
+
+
+def test_a_body_that_speaks_of_placeholders_is_none(project: Path) -> None:
+    write(ours(project), text="---\nname: mine\ndescription: D.\n---\nFind each TODO, and <your> notes.\n")
+    fine("validate", "mine", "--strict")
+
+
+def test_an_agent_that_nobody_has_described_is_a_warning(project: Path) -> None:
+    write(ours(project), text="---\nname: mine\ntitle: Mine\ndescription: ''\n---\nYou work.\n")
+    assert "warning: line 4: it has no description: routers" in fine("validate", "mine")
 
 
 @pytest.mark.parametrize("template", templates())
@@ -101,8 +166,18 @@ def test_every_template_makes_an_agent_without_a_warning(template: str, project:
     assert definition.permits("edit_file") == (template in ("documentation", "testing"))
 
 
-def test_offers_the_templates_that_there_are() -> None:
-    assert [template.value for template in sorted(Template)] == templates()
+def test_offers_the_templates_that_there_are_and_those_of_the_user(project: Path) -> None:
+    helped = " ".join(fine("create", "--help").split())
+    assert all(name in helped for name in templates())
+    own = Path.home() / ".gemini" / "agents" / "templates"
+    own.mkdir(parents=True)
+    (own / "house-style.md").write_text("---\ndescription: as we do it\n---\n\nFollow the house style.\n")
+    fine("create", "painter", "--template", "house-style", "--global")
+    assert "Follow the house style." in fine("show", "painter", "--prompt")
+    assert objects(fine("list", "--scope", "global", "--json"))[0]["name"] == "painter", "a template is no agent"
+    assert "must be one of code-review, debugging, documentation, house-style" in str(
+        refused("create", "other", "--template", "nosuch")
+    )
 
 
 def test_what_is_said_wins_over_the_template(project: Path) -> None:
@@ -168,7 +243,7 @@ def test_lists_every_level_and_tells_what_is_shadowed(project: Path, tmp_path: P
     write(tmp_path / "home" / ".gemini" / "agents", "at-home")
     write(tmp_path / "extra", "elsewhere")
 
-    found = json.loads(fine("--agents-dir", tmp_path / "extra", "list", "--format", "json"))
+    found = objects(fine("--agents-dir", tmp_path / "extra", "list", "--format", "json"))
 
     levels = {(agent["name"], agent["level"]): agent["shadowed"] for agent in found}
     assert levels["debugger", "project"] is False
@@ -234,7 +309,7 @@ def test_shows_how_an_agent_works_with_others(project: Path) -> None:
     assert "delegates to:  documenter, test-writer (waits for any, 60 s each)\n" in said
     assert "inputs:        path (string, required), depth (integer)\n" in said
     assert "output:        report (must end with it)\n" in said
-    listed = json.loads(fine("list", "--format", "json"))
+    listed = objects(fine("list", "--json"))
     assert next(row for row in listed if row["name"] == "mine")["subagents"] == ["documenter", "test-writer"]
 
 
@@ -277,7 +352,7 @@ def test_a_refused_text_is_kept_beside_and_the_old_one_stays(project: Path, monk
     assert "limits: Does" in (ours(project) / "mine.md.rejected").read_text(encoding="utf-8")
     use_editor(monkeypatch, "pass")
     assert "refused is in .gemini/agents/mine.md.rejected" in fine("edit", "mine")
-    assert json.loads(fine("list", "--scope", "project", "--format", "json"))[0]["name"] == "mine"
+    assert objects(fine("list", "--scope", "project", "--json"))[0]["name"] == "mine"
 
 
 def test_a_broken_file_can_be_mended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +382,7 @@ def test_a_shipped_agent_becomes_one_of_the_project(project: Path, monkeypatch: 
 
     assert shipped.read_bytes() == before
     assert fine("show", "debugger", "--prompt").endswith("Be quick.\n")
-    assert json.loads(fine("list", "--format", "json"))[0]["level"] == "project"
+    assert objects(fine("list", "--json"))[0]["level"] == "project"
 
 
 def test_a_change_of_somebody_else_is_not_overwritten(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

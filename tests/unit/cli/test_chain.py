@@ -230,3 +230,12 @@ def test_a_failed_job_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     entries.append(Entry(seq=7, at_ms=BEGIN_MS + 9_000, record=end))
     lines = drawn(job_tree_story(ROOT, {ROOT: entries}), monkeypatch)
     assert lines[1] == f"job {ROOT} failed (MAX_TURNS) | 9.0 s | 110 tokens, $0.0005 | too many turns"
+
+
+def test_a_result_that_was_given_in_a_last_turn_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = family()[ROOT][:6]
+    end = Ended(leg=1, status="done", reason="MAX_TURNS", answer="a half", recovered=True)
+    entries.append(Entry(seq=7, at_ms=BEGIN_MS + 9_000, record=end))
+    story = job_tree_story(ROOT, {ROOT: entries})
+    assert drawn(story, monkeypatch)[1].startswith(f"job {ROOT} done (MAX_TURNS, recovered) | ")
+    assert (chain_json(story)["reason"], chain_json(story)["recovered"]) == ("MAX_TURNS", True)

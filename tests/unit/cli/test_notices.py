@@ -15,8 +15,10 @@ from ekiden.shared.records import (
     Ended,
     Entry,
     HandedOff,
+    LastTurn,
     LegStarted,
     LegSuspended,
+    LoopDetected,
     Record,
     Refused,
     ToolFinished,
@@ -60,7 +62,7 @@ def test_a_family_reads_like_a_story() -> None:
         "reviewer: reviewer says so",
         "",
         "✅ reviewer: All is well.",
-        f"user → lead → reviewer · 7.0 s · 1040 tokens · 2 child jobs · job {ROOT}",
+        f"user → lead → reviewer · 7.0 s · 1040 tokens · $0.0115 · 2 child jobs · job {ROOT}",
     ]
 
 
@@ -83,7 +85,7 @@ def test_a_child_that_nobody_followed_is_told_of_by_its_result() -> None:
 def test_an_end_is_told_once_whoever_tells_it_first() -> None:
     journals = family()
     late = [
-        entry.model_copy(update={"at_ms": BEGIN_MS + 9_000}) if isinstance(entry.record, Ended) else entry
+        entry._replace(at_ms=BEGIN_MS + 9_000) if isinstance(entry.record, Ended) else entry
         for entry in journals[TESTER]
     ]
     found = shown(journals | {TESTER: late})
@@ -123,6 +125,26 @@ def test_who_waits_again_for_children_does_not_call_them_anew() -> None:
         "⏳ lead waits for its child jobs",
         "  ✅ scout: found",
     ]
+
+
+def test_loops_plans_and_last_turns_are_told() -> None:
+    todos = [{"description": "look", "status": "completed"}, {"description": "修复", "status": "in_progress"}]
+    plan = ToolResult(call_id="p", name="write_todos", content="", data={"todos": todos})
+    found = lines(
+        LegStarted(leg=1, agent="lead", attempt=1, worker="w"),
+        ToolFinished(leg=1, result=plan),
+        LoopDetected(leg=1, kind="calls", text="You go round in circles: look\nStop."),
+        LastTurn(leg=1, reason="LOOP", error="it goes round in circles", text="Your last turn."),
+        Ended(leg=1, status="done", reason="LOOP", answer="a half", recovered=True),
+    )
+    assert found[:5] == [
+        "💡 Plan: 1 of 2 done",
+        "   1. [completed] look",
+        "   2. [in_progress] 修复",
+        "⛔ lead is told: You go round in circles: look",
+        "⛔ lead has one last turn (LOOP): it goes round in circles",
+    ]
+    assert "✅ lead (in its last turn: LOOP): a half" in found
 
 
 def test_a_parent_that_waits_shows_what_its_children_do() -> None:

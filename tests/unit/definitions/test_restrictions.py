@@ -170,7 +170,10 @@ def test_a_mode_that_restricts_no_more_than_none_at_all_changes_nothing(mode: An
 @pytest.mark.parametrize(
     ("hooks", "tools"),
     [
-        ({"PreToolUse": [{"matcher": "Write|Edit"}]}, [tool for tool in ALL if tool not in CHANGES]),
+        (
+            {"PreToolUse": [{"matcher": "Write|Edit"}]},
+            [t for t in ALL if t not in (*CHANGES, "write_todos")],
+        ),  # TodoWrite
         ({"PreToolUse": [{"matcher": "Read"}]}, ALL),  # reading is safe
         ({"PreToolUse": [{"matcher": "mcp__.*"}]}, SAFE),
         ({"PreToolUse": [{"matcher": ""}]}, SAFE),

@@ -190,9 +190,9 @@ def test_tools_of_other_programs_are_kept_and_never_waited_for() -> None:
 
 
 def test_all_unknown_tools_are_told_in_one_warning() -> None:
-    [note] = notes_of("WebSearch, Task, TodoWrite, WebSearch")
+    [note] = notes_of("WebSearch, Task, TodoRead, WebSearch")
 
-    assert "'WebSearch', 'Task', 'TodoWrite'." in note
+    assert "'WebSearch', 'Task', 'TodoRead'." in note
 
 
 def test_tools_in_our_own_style_are_waited_for() -> None:

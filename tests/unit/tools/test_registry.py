@@ -58,13 +58,18 @@ def test_names_the_tools_that_are_missing_once_and_in_order() -> None:
 def test_a_workspace_brings_the_file_and_shell_tools() -> None:
     registry = builtin_registry(workspace=True)
     assert set(registry.names()) == BUILTIN_TOOLS
-    assert {tool.name for tool in registry if tool.may_repeat} == SAFE_TOOLS | {"web_fetch"}
-    assert {tool.name for tool in registry if not tool.needs_workspace} == {"ask_user", "set_state", "web_fetch"}
+    assert {tool.name for tool in registry if tool.may_repeat} == SAFE_TOOLS | {"web_fetch", "write_todos"}
+    assert {tool.name for tool in registry if not tool.needs_workspace} == {
+        "ask_user",
+        "set_state",
+        "web_fetch",
+        "write_todos",
+    }
 
 
 def test_each_builtin_tool_has_its_risk() -> None:
     risks = {tool.name: tool.risk for tool in builtin_registry(workspace=True)}
-    assert {name for name, risk in risks.items() if risk == "safe"} == SAFE_TOOLS | {"ask_user"}
+    assert {name for name, risk in risks.items() if risk == "safe"} == SAFE_TOOLS | {"ask_user", "write_todos"}
     assert {name: risk for name, risk in risks.items() if risk != "safe"} == {
         "write_file": "low",
         "edit_file": "low",
@@ -76,7 +81,7 @@ def test_each_builtin_tool_has_its_risk() -> None:
 
 
 def test_without_a_workspace_no_file_tool_is_there() -> None:
-    assert builtin_registry(workspace=False).names() == ("ask_user", "set_state", "web_fetch")
+    assert builtin_registry(workspace=False).names() == ("ask_user", "set_state", "web_fetch", "write_todos")
 
 
 def test_every_builtin_tool_tells_a_model_what_it_and_its_arguments_are_for() -> None:
@@ -134,7 +139,7 @@ def test_tools_of_an_allowed_package_are_announced_with_package_version_and_dige
     registry = builtin_registry(workspace=False)
     for one in tools:
         registry.add(one)
-    _, mine, ours, _ = registry.views()
+    _, mine, ours, *_ = registry.views()
     assert mine == ToolView("count_words", mine.digest, "my-tools", "2.0", read_only=True, risk="safe")
     assert (ours.name, ours.package, ours.version) == ("set_state", "ekiden", version("ekiden"))
     assert len({mine.digest, ours.digest, ""}) == 3

@@ -166,7 +166,7 @@ def test_a_tool_that_is_cancelled_from_within_gets_one_answer_and_is_not_run_aga
 
 def test_max_turns_ends_the_leg_with_a_message_that_names_the_limit() -> None:
     again = [calls(call(f"c{n}", "look")) for n in range(9)]
-    story, model = solo(again, [tool_named("look")], limits={"max_turns": 3})
+    story, model = solo(again, [tool_named("look")], limits={"max_turns": 3, "grace_seconds": 0})
     assert (story.view.status, story.view.reason) == ("failed", "MAX_TURNS")
     assert len(model.requests) == 3
     assert story.results.keys() == {"c0", "c1", "c2"}
@@ -175,7 +175,7 @@ def test_max_turns_ends_the_leg_with_a_message_that_names_the_limit() -> None:
 
 def test_max_tokens_counts_input_and_output_of_all_turns() -> None:
     again = [calls(call(f"c{n}", "look"), tokens=40) for n in range(9)]
-    story, model = solo(again, [tool_named("look")], limits={"max_tokens": 100})
+    story, model = solo(again, [tool_named("look")], limits={"max_tokens": 100, "grace_seconds": 0})
     assert (story.view.status, story.view.reason) == ("failed", "MAX_TOKENS")
     assert len(model.requests) == 3
 
@@ -196,7 +196,7 @@ def nearly_used_up(replies: Sequence[Said], tools: Iterable[Tool] = ()) -> Story
     model = Replies({"solo": replies})
 
     async def scenario(stores: Stores) -> Story:
-        catalog = team({"name": "solo", "limits": {"max_seconds": 10}})
+        catalog = team({"name": "solo", "limits": {"max_seconds": 10, "grace_seconds": 0}})
         relay = Relay(stores, catalog, model, tools=tools)
         job = await relay.submit("do it", agent="solo")
         await relay.step()

@@ -91,7 +91,7 @@ def test_what_anything_follows_from_is_in_the_journal_before_it(
 
 
 def test_what_a_held_reply_has_used_stops_the_turn_behind_its_nudge() -> None:
-    front = {"complete_task": True, "limits": {"max_tokens": 50}}
+    front = {"complete_task": True, "limits": {"max_tokens": 50, "grace_seconds": 0}}
     story, wrote = appended([said("42", tokens=60), said("never")], **front)
     assert (story.view.status, story.view.reason, story.view.spent.tokens) == ("failed", "MAX_TOKENS", 60)
     assert wrote == [["model_reply", "nudged"]]

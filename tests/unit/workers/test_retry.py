@@ -41,7 +41,7 @@ def test_a_retried_job_has_another_try_and_forgets_nothing(
     ran: list[str] = []
 
     async def scenario(stores: Stores) -> None:
-        catalog, tools = team({"name": "solo", "limits": limits}), [tool_named("look", ran=ran)]
+        catalog, tools = team({"name": "solo", "limits": {**limits, "grace_seconds": 0}}), [tool_named("look", ran=ran)]
         story = await Relay(stores, catalog, Replies({"solo": [*turns, *end]}), tools=tools).told("do", agent="solo")
         assert (story.view.status, story.view.reason) == ("failed", reason)
         model = Replies({"solo": [*turns, look("c9"), said("there")]})
@@ -59,7 +59,12 @@ def test_a_retried_job_has_another_try_and_forgets_nothing(
 def test_limits_count_again_after_a_retry() -> None:
     async def scenario(stores: Stores) -> None:
         model = Replies({"solo": [look(f"c{n}") for n in range(9)]})
-        relay = Relay(stores, team({"name": "solo", "limits": {"max_turns": 2}}), model, tools=[tool_named("look")])
+        relay = Relay(
+            stores,
+            team({"name": "solo", "limits": {"max_turns": 2, "grace_seconds": 0}}),
+            model,
+            tools=[tool_named("look")],
+        )
         story = await relay.told("do it", agent="solo")
         await relay.retry(story.view.id)
         after = await relay.story(story.view.id)

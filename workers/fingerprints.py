@@ -1,0 +1,68 @@
+"""What a model was asked, as digests: whoever plays a job again finds the reply that belongs to a request by them."""
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+
+from ekiden.shared.definitions.model import AgentDefinition, canonical_json
+from ekiden.shared.llm.base import ModelRequest, ToolSpec
+from ekiden.shared.messages import Message, TextPart, ToolCall
+from ekiden.shared.records import Entry, HandedOff
+from ekiden.shared.turn_records import Fingerprint
+
+__all__ = ["Fingerprints"]
+
+
+class Fingerprints:
+    """Takes the digests of one leg's requests, whose messages only grow: each is read once."""
+
+    def __init__(self, agent: AgentDefinition, entries: Iterable[Entry]) -> None:
+        """``entries``: the job's, whose ids of handoffs are drawn anew when the job is run again."""
+        self._agent = agent
+        moves = (entry.record for entry in entries if isinstance(entry.record, HandedOff))
+        self._drawn = {move.context.metadata.handoff_id: f"«{number}»" for number, move in enumerate(moves)}
+        self._messages = blake2b(digest_size=16)
+        self._read = 0
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._of_tools = _digest_of_tools(())
+
+    def of(self, request: ModelRequest) -> Fingerprint:
+        """Return the fingerprint of the leg's next request."""
+        for message in request.messages[self._read :]:
+            for text in _read_by_model(message):
+                encoded = self._as_always(text).encode(errors="surrogatepass")
+                self._messages.update(len(encoded).to_bytes(8, "big") + encoded)
+        self._read = len(request.messages)
+        if request.tools != self._tools:
+            self._tools, self._of_tools = request.tools, _digest_of_tools(request.tools)
+        asked = [request.model, request.temperature, self._as_always(request.instructions)]
+        return Fingerprint(
+            definition=self._agent.digest,
+            model=_digest(canonical_json(asked)),
+            messages=self._messages.hexdigest(),
+            tools=self._of_tools,
+        )
+
+    def _as_always(self, text: str) -> str:
+        for drawn, number in self._drawn.items():
+            text = text.replace(drawn, number)
+        return text
+
+
+def _read_by_model(message: Message) -> Iterator[str]:
+    yield message.role
+    for part in message.parts:
+        match part:
+            case TextPart(text=text):
+                yield text
+            case ToolCall(id=call_id, name=name, args=args):
+                yield canonical_json([call_id, name, args])
+            case _:
+                yield canonical_json([part.call_id, part.name, part.content, part.is_error])
+
+
+def _digest_of_tools(tools: tuple[ToolSpec, ...]) -> str:
+    return _digest(canonical_json([tool.model_dump(mode="json") for tool in tools]))
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()

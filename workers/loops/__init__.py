@@ -1,0 +1,1 @@
+"""Noticing that an agent goes round in circles."""

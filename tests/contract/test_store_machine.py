@@ -43,7 +43,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.Runner()
+        self.loop = asyncio.new_event_loop()
         self.patching = pytest.MonkeyPatch()
         let_clock_be_set(self.patching)
         self.stores = Stores.on(fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
@@ -60,7 +60,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.do(self.stores.jobs.clock.passed_ms())
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run(coroutine)
+        return self.loop.run_until_complete(coroutine)  # a Runner would set a signal handler each time
 
     def teardown(self) -> None:
         """However it went: swept and served, every job comes to an end."""

@@ -212,7 +212,7 @@ def test_the_shipped_agents_load_without_any_problem() -> None:
 
 
 def test_shipped_agents_name_only_tools_that_exist_and_only_editors_may_edit() -> None:
-    builtin = {"ls", "read_file", "grep", "glob", "edit_file", "bash"}
+    builtin = {"ls", "read_file", "grep", "glob", "edit_file", "bash", "write_todos"}
     software = load_folder(shipped_agents_dir() / "software", "global").definitions
 
     for agent in software:

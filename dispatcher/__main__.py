@@ -2,14 +2,24 @@
 
 import sys
 
-from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.process_secrets import withdraw
-
 __all__ = ["main"]
+
+_INTERRUPTED = 130
+"""As ``exit_codes`` has it, which is not imported yet when it is needed here."""
 
 
 def main() -> None:
-    """Run the command line and exit."""
+    """Run the command line and exit. Ctrl-C while it is still being imported ends it without a word, too."""
+    try:
+        _main()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+def _main() -> None:
+    from ekiden.shared.errors import ConfigurationError
+    from ekiden.shared.process_secrets import withdraw
+
     try:
         withdraw()
     except ConfigurationError as error:

@@ -8,21 +8,33 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import structlog
-
+from ekiden.dispatcher.agent_files import read_agent_files, report
 from ekiden.dispatcher.catalog_in_force import CatalogInForce, CurrentCatalogHandler
 from ekiden.dispatcher.dispatch import DispatchHandler
+from ekiden.dispatcher.following import Following
 from ekiden.dispatcher.intake import serve_intake
+from ekiden.dispatcher.learning.lookout import look
+from ekiden.dispatcher.learning.taught_catalog import TaughtCatalogs
+from ekiden.dispatcher.playable import Playable
 from ekiden.dispatcher.publishing import publish_own
 from ekiden.dispatcher.routing.llm import ROUTER_AGENT, RouterModel
 from ekiden.dispatcher.routing.overrides import no_strategy
 from ekiden.dispatcher.routing.strategies import RoutingValues, Strategies, routers
 from ekiden.shared.composition import pool_hooks
-from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.loader import layered, shipped_agents_dir
-from ekiden.shared.definitions.trusted import levels_here
-from ekiden.shared.errors import CatalogNotReady, ConfigurationError, Forged, NoCatalog, UnreadableDefinition
+from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.loader import shipped_agents_dir
+from ekiden.shared.errors import (
+    CatalogNotReady,
+    ConfigurationError,
+    Forged,
+    IndexOverwritten,
+    NoCatalog,
+    NotPermitted,
+    UnreadableDefinition,
+)
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
+from ekiden.shared.llm.stand_in import has_model
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings, key_of, origin_of
@@ -35,15 +47,23 @@ __all__ = ["build", "load_catalog", "strategies_of", "strategy_in_force"]
 
 MAX_WAIT_S = 5.0
 """How long a job waits in its place for a catalog that is still being learned, before it gives up its worker."""
+LOOK_EVERY_S = 5.0
+"""How often one of the dispatchers looks what ended jobs teach."""
+LOOKED_AT = 200
+"""How many of the newest jobs it looks at: where there are more, some teach nothing."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 async def build(settings: Settings, stores: Stores) -> PoolComponents:
     """Return the handler of leg 0, which follows the catalog in force, and what becomes of our own agent files."""
-    own = load_catalog(settings)
+    files = read_agent_files(settings)
+    report(files.problems)
+    following = Following(settings, files)
     strategies = strategies_of(settings, MAX_WAIT_S)
     in_force = CatalogInForce(stores.catalogs, MAX_WAIT_S)
+    playable = Playable(stores.pools.pools, 0.0 if has_model(os.environ) else MAX_WAIT_S)
+    taught = TaughtCatalogs(stores.lessons, settings.routing_learn, strategies.prepare)
     handler_for = partial(
         DispatchHandler,
         router=strategies[strategy_in_force(settings, strategies)],
@@ -52,21 +72,29 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         strategies=strategies,
         default_agent=settings.routing_default_agent,
         enabled=settings.routing_enabled,
+        playable=playable,
+        taught=taught,
     )
     hooks, not_loaded = pool_hooks("ekiden-dispatcher", settings)
     legs = asyncio.get_running_loop()
 
     async def begin() -> None:
-        await publish_own(stores.catalogs, own, is_wanted=settings.publish)
+        await publish_own(stores.catalogs, files.catalog, is_wanted=settings.publish)
+        await _learn(settings, stores, 0.0)  # what went before may have been the user's correction
 
     async def follow(beside: Stores) -> None:
         if await beside.catalogs.current() is None:  # a server that has lost its data
-            await publish_own(beside.catalogs, own, is_wanted=False)
+            await publish_own(beside.catalogs, following.files.catalog, is_wanted=False)
+        if settings.publish:
+            await following(beside.catalogs)
+        await _learn(settings, beside, LOOK_EVERY_S)
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(prepare(), legs))
 
     async def prepare() -> None:
         with suppress(NoCatalog, CatalogNotReady, Forged, UnreadableDefinition):  # the legs say so
-            await strategies.prepare(await in_force())
+            catalog = await in_force()
+            await strategies.prepare(await taught(catalog))
+            await taught.follow(catalog)
 
     async def serve(beside: Stores) -> None:
         await serve_intake(beside, settings.wait_replicas)
@@ -82,17 +110,25 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     )
 
 
+async def _learn(settings: Settings, at: Stores, every_s: float) -> None:
+    """Look for lessons in the newest jobs, if that is wanted and no dispatcher has looked within ``every_s``."""
+    if settings.routing_learn != "on":
+        return
+    try:
+        if not every_s or await at.lessons.may_look(every_s):
+            await look(at, LOOKED_AT)
+    except (NotPermitted, IndexOverwritten) as error:  # no request is to wait for that
+        log.warning("nothing_learned", error=str(error))
+
+
 def load_catalog(settings: Settings) -> Catalog:
     """Load every agent file in force, as far as it is trusted.
 
     Problems are logged with file and line, and hide no other agent.
     """
-    loaded = layered(level.loaded for level in levels_here(settings))
-    catalog, problems = build_catalog(loaded.definitions, loaded.sources)
-    for problem in (*loaded.problems, *problems):
-        report = log.error if problem.severity == "error" else log.warning
-        report("agent_file", at=problem.where, problem=problem.message)
-    return catalog
+    files = read_agent_files(settings)
+    report(files.problems)
+    return files.catalog
 
 
 def strategies_of(settings: Settings, max_wait_s: float | None = None) -> Strategies:

@@ -18,6 +18,7 @@ from ekiden.dispatcher.approvals import Approvals
 from ekiden.dispatcher.conversations import Conversations
 from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.journal_cursor import JournalCursor
+from ekiden.dispatcher.learning.client_part import Learning
 from ekiden.dispatcher.operations import Operations
 from ekiden.dispatcher.requests import (
     SubmitRequest,
@@ -34,8 +35,9 @@ from ekiden.shared.handoff import first_context
 from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.risk import Risk
+from ekiden.shared.setting_routing import SessionPolicy
 from ekiden.shared.setting_values import JOB_DEADLINE_S
-from ekiden.shared.settings import SessionPolicy, load_settings
+from ekiden.shared.settings import load_settings
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy
@@ -61,7 +63,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Client(Operations, Approvals, Conversations):
+class Client(Operations, Approvals, Conversations, Learning):
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
@@ -277,6 +279,10 @@ class Client(Operations, Approvals, Conversations):
             found |= zip(level, journals, strict=True)
             level = [child for journal in journals for child in _delegated(journal)]
         return found
+
+    async def newest_entries(self, job: JobView, count: int) -> list[Entry]:
+        """Return the last entries of a job's journal, as far as it was when the job was looked at, and newer ones."""
+        return await self._stores.jobs.journal(job.id, max(0, job.seq - count))
 
     async def new_entries(self, read: Mapping[str, JournalCursor]) -> dict[str, list[Entry]]:
         """Return what the journals of jobs have behind the places up to which each was read; a page at most.

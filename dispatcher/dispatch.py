@@ -1,11 +1,10 @@
 """The handler of leg 0: choose the first agent. The same claim, journal, fence and commit as any leg."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import structlog
-
+from ekiden.dispatcher.playable import PLAYED, everybody, played, why_not_all
 from ekiden.dispatcher.routing.base import RequestContext, Route, Router, RoutingResult, routable
 from ekiden.dispatcher.routing.followup import SESSION
 from ekiden.dispatcher.routing.overrides import AUTO, no_strategy
@@ -15,6 +14,7 @@ from ekiden.shared.errors import UnknownAgent
 from ekiden.shared.handoff import History
 from ekiden.shared.hooks import HookedModel
 from ekiden.shared.ids import is_first_of_session, session_of
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.outcomes import Budget, Failed, Outcome, Transfer
 from ekiden.shared.records import Routed, RoutingStage, Unrouted
 from ekiden.shared.relay.leg import Leg
@@ -26,7 +26,7 @@ _LISTED = 30
 _MESSAGES = 3
 """How many of the user's last messages a follow-up is read with."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 class Sessions(Protocol):
@@ -49,6 +49,10 @@ class DispatchHandler:
     """By name, for requests that ask for one."""
     default_agent: str | None = None
     enabled: bool = True
+    playable: Callable[[Catalog], Awaitable[Catalog]] = everybody
+    """Leaves out of the catalog whom requests cannot go to now; who is named gets them all the same."""
+    taught: Callable[[Catalog], Awaitable[Catalog]] | None = None
+    """Returns what the router is shown of the catalog, with what was learned from requests; None: the catalog."""
 
     async def run(self, leg: Leg) -> Outcome:
         """Route the job; a route that was recorded before a crash stands."""
@@ -56,7 +60,7 @@ class DispatchHandler:
         if routed is None or routed.agent not in self.catalog:
             result = await self._route(leg)
             if (route := result.route) is None:
-                return self._refuse(leg, result)
+                return self._refuse(leg, result, await self.playable(self.catalog))
             routed = Routed(leg=leg.number, **route.model_dump(), stages=result.stages)
             leg.hold(routed)
         context = leg.context.advance(
@@ -70,14 +74,15 @@ class DispatchHandler:
             budget=_budget_of(definition),
         )
 
-    def _refuse(self, leg: Leg, result: RoutingResult) -> Failed:
+    def _refuse(self, leg: Leg, result: RoutingResult, playable: Catalog) -> Failed:
         """Record why nobody was chosen, and whom the user may name instead."""
         asked = leg.request
         is_wrong = asked.agent is not None or (asked.strategy or AUTO) not in (AUTO, *self.strategies)
         is_brief = self.fallback == "none" or is_wrong
-        agents = () if is_brief else tuple(agent.name for agent in _listed(self.catalog, result))
+        agents = () if is_brief else tuple(agent.name for agent in _listed(playable, result))
         leg.hold(Unrouted(leg=leg.number, why=_why(result), stages=result.stages, agents=agents))
-        return Failed("NO_ROUTE", nobody(self.catalog, result, is_brief=is_brief))
+        others = "" if is_wrong else why_not_all(self.catalog, playable)
+        return Failed("NO_ROUTE", "\n".join(filter(None, [nobody(playable, result, is_brief=is_brief), others])))
 
     async def _route(self, leg: Leg) -> RoutingResult:
         """Return the agent that the user named; else whom the session's policy names; else the router's choice."""
@@ -94,7 +99,9 @@ class DispatchHandler:
             note = no_strategy(str(strategy), self.strategies)
             return RoutingResult(stages=(RoutingStage(stage="none", note=note),))
         context = RequestContext(_said_by_user(leg.earlier), lambda model: HookedModel(model, leg.hooks))
-        return self._fallen_back(await router.route(request.prompt, self.catalog, context), leg)
+        known = self.catalog if self.taught is None else await self.taught(self.catalog)
+        result = await router.route(request.prompt, known, context)
+        return self._fallen_back(played(result, await self.playable(self.catalog)), leg)
 
     def _named(self, name: str) -> RoutingResult:
         try:
@@ -166,7 +173,7 @@ def nobody(catalog: Catalog, result: RoutingResult, *, is_brief: bool = False) -
 
 def _why(result: RoutingResult) -> str:
     for stage in result.stages:
-        if stage.stage in ("none", "agent"):
+        if stage.stage in ("none", "agent", PLAYED):
             return stage.note
     found = [f"{stage.stage}: {stage.note}" for stage in result.stages if stage.note]
     return "no agent matches the request" + (f" ({'; '.join(found)})" if found else "")

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from ekiden.dispatcher.identity import login_name
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import CatalogReplaced
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.stores.catalogs import InForce, Publication, RedisCatalogStore
 
 __all__ = ["Difference", "difference", "lost_tools", "publish", "publish_own", "published_ago", "whoami"]
@@ -19,7 +18,7 @@ __all__ = ["Difference", "difference", "lost_tools", "publish", "publish_own", "
 _NAMED = 10
 """Agents of a kind that are named in one line."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 @dataclass(frozen=True)

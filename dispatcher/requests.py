@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
 from ekiden.shared.risk import RISKS, Risk
+from ekiden.shared.setting_routing import SessionPolicy
 from ekiden.shared.setting_values import LONGEST_DEADLINE_S
-from ekiden.shared.settings import SessionPolicy
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy
 from ekiden.shared.suggestions import nearest

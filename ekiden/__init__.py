@@ -1,8 +1,10 @@
 """Teams of LLM agents over a real job queue. What programs use stands here, and is imported when it is first used.
 
-from ekiden import Client
+import ekiden
 
-async with Client("redis://127.0.0.1:6379/0") as client:
+print(ekiden.run("the tests of this project fail", cwd="/srv/shop").answer)
+
+async with ekiden.Client("redis://127.0.0.1:6379/0") as client:
 job = await client.submit("the tests of this project fail")
 print((await client.wait(job)).result)
 """
@@ -12,15 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ekiden.dispatcher.client import Client
+    from ekiden.dispatcher.embedding import arun, run
+    from ekiden.dispatcher.results import Result
     from ekiden.shared.stores.views import JobView as Job
     from ekiden.workers.tools.base import ToolContext, tool
 
-__all__ = ["Client", "Job", "ToolContext", "tool"]
+__all__ = ["Client", "Job", "Result", "ToolContext", "arun", "run", "tool"]
 
 _PLACES = {
     "Client": ("ekiden.dispatcher.client", "Client"),
     "Job": ("ekiden.shared.stores.views", "JobView"),
+    "Result": ("ekiden.dispatcher.results", "Result"),
     "ToolContext": ("ekiden.workers.tools.base", "ToolContext"),
+    "arun": ("ekiden.dispatcher.embedding", "arun"),
+    "run": ("ekiden.dispatcher.embedding", "run"),
     "tool": ("ekiden.workers.tools.base", "tool"),
 }
 

@@ -12,6 +12,7 @@ _STATUS = {
     "running": "in_progress",
     "suspended": "waiting",
     "done": "completed",
+    "unfinished": "unfinished",
     "failed": "failed",
     "dead": "failed",
     "cancelled": "cancelled",

@@ -15,7 +15,7 @@ class LateLogger:
     """Has the methods of structlog's loggers: ``log.warning("it_happened", job=job)``.
 
     Where nobody has set up logs, as in commands, structlog would print to standard output, which is data: there the
-    standard library's logging takes over, whose warnings go to standard error.
+    standard library's logging takes over, whose warnings go to standard error: for people, a line each.
     """
 
     def __init__(self, name: str) -> None:
@@ -30,4 +30,5 @@ class LateLogger:
 
 
 def _write(write: Callable[..., Any], event: str, **about: Any) -> None:
-    write("%s", " ".join([event, *(f"{name}={value!r}" for name, value in about.items())]))
+    said = (str(value).replace("\n", "\\n") for value in about.values())
+    write("%s", ": ".join(["ekiden", event.replace("_", " "), *said]))

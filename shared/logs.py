@@ -13,13 +13,19 @@ from ekiden.shared.terminal_text import visible
 
 __all__ = ["configure_logs"]
 
+_NOT_TOLD = ("event", "level", "logger", "timestamp")
+"""What people are not told of a log line beside its event."""
 
-def configure_logs(level: str | int = "WARNING", stream: TextIO | None = None) -> None:
+
+def configure_logs(
+    level: str | int = "WARNING", stream: TextIO | None = None, *, is_for_people: bool | None = None
+) -> None:
     """Send structlog and the standard library's logging, Celery's included, to one stream in one form.
 
     Args:
         level: The least that is logged.
         stream: Where to; None: standard error, since a command's standard output is data.
+        is_for_people: Whether each is told in a line, as commands do; None: readably on a terminal, else as JSON.
     """
     number = level if isinstance(level, int) else getattr(logging, level.upper())
     stream = stream or sys.stderr
@@ -45,13 +51,24 @@ def configure_logs(level: str | int = "WARNING", stream: TextIO | None = None) -
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *(_for_people() if stream.isatty() else _for_programs()),
+                *_form(stream, is_for_people),
             ],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(number)
+
+
+def _form(stream: TextIO, is_for_people: bool | None) -> list[structlog.typing.Processor]:
+    if is_for_people:
+        return [structlog.processors.format_exc_info, _redacted, _visible_values, _in_a_line]
+    return _for_people() if stream.isatty() else _for_programs()
+
+
+def _in_a_line(_: Any, __: str, event: MutableMapping[str, Any]) -> str:
+    about = [str(value) for key, value in event.items() if key not in _NOT_TOLD]
+    return redact(": ".join(["ekiden", str(event.get("event", "")).replace("_", " "), *about]))
 
 
 def _for_programs() -> list[structlog.typing.Processor]:

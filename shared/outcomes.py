@@ -19,6 +19,7 @@ __all__ = [
     "Suspended",
     "TerminationReason",
     "Transfer",
+    "Unfinished",
 ]
 
 TerminationReason = Literal[
@@ -35,6 +36,7 @@ TerminationReason = Literal[
     "GUARDRAIL",
     "DENIED",
     "NO_ROUTE",
+    "GOAL_NOT_REACHED",
 ]
 SuspendCause = Literal["missing_tools", "retry", "children", "catalog", "approval"]
 
@@ -59,6 +61,13 @@ class Answer:
     """Ends the job also where a caller waits for control."""
     recovered: bool = False
     """It was given in the last turn of a leg that ``reason`` had ended."""
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The job ends with an answer that does not do what was asked, and says why. Never guessed from the text."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -134,4 +143,4 @@ class Cancelled:
     message: str = "cancelled"
 
 
-Outcome = Answer | Transfer | Suspended | Failed | Cancelled
+Outcome = Answer | Unfinished | Transfer | Suspended | Failed | Cancelled

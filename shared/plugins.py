@@ -21,7 +21,19 @@ from ekiden.shared.terminal_text import one_line, visible
 if TYPE_CHECKING:
     from ekiden.shared.setting_plugins import Allowed, Group
 
-__all__ = ["Loaded", "Plugin", "Source", "clashes", "entry_group", "fetch", "installed", "load", "offers", "sources"]
+__all__ = [
+    "Loaded",
+    "Plugin",
+    "Source",
+    "clashes",
+    "entry_group",
+    "fetch",
+    "installed",
+    "load",
+    "named_if_slow",
+    "offers",
+    "sources",
+]
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 _MOST_SAID = 300
@@ -127,7 +139,7 @@ def fetch(source: Source) -> tuple[Any, str]:
     """Return what the source names, or why it cannot be had: code of others may raise anything, ``SystemExit`` too."""
     module, _, path = source.target.partition(":")
     try:
-        with _named_if_slow(source):
+        with named_if_slow(source):
             made: Any = importlib.import_module(module)
             for part in filter(None, path.split(".")):
                 made = getattr(made, part)
@@ -137,7 +149,7 @@ def fetch(source: Source) -> tuple[Any, str]:
 
 
 @contextmanager
-def _named_if_slow(source: Source) -> Iterator[None]:
+def named_if_slow(source: Source) -> Iterator[None]:
     """Log from a thread of its own which plug-in is being loaded, while it still is: it may never be."""
     text = "plugin_loads_slowly: %s is still being loaded after %g s, and all else waits for it"
     timer = threading.Timer(SLOW_S, log.warning, (text, source, SLOW_S))

@@ -6,6 +6,7 @@ from pathlib import Path
 from ekiden.shared.definitions.trusted import agents_wanted, files_here
 from ekiden.shared.mcp.configured import project_files
 from ekiden.shared.policy.folder_rules import policy_rights
+from ekiden.shared.project_tools import tool_files
 from ekiden.shared.settings import load_settings, settings_wanted
 from ekiden.shared.settings_files import project_file, read_settings
 from ekiden.shared.trust.grants import Grants, grants_of
@@ -43,5 +44,6 @@ def project_trust_of(project: Path) -> ProjectTrust:
     rights = [right for rights in settings_wanted(project, values).values() for right in rights]
     rights += [right for path in project_files(project) for _, _, right in section_rights(read_settings(path))]
     rights += policy_rights(project)
+    rights += [file.right for file in tool_files(project)]
     levels = files_here(load_settings(project=project))
     return ProjectTrust(project, (*agents_wanted(levels, project), *rights), grants_of(project))

@@ -5,7 +5,7 @@ Stored for as long as a session lives: only add fields, with defaults. Stored ex
 
 import operator
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -286,7 +286,8 @@ class Ended(BaseRecord):
     """The job's end; the last record of every job that is not retried."""
 
     type: Literal["ended"] = "ended"
-    status: Literal["done", "failed", "cancelled", "dead"]
+    status: Literal["done", "unfinished", "failed", "cancelled", "dead"]
+    """``unfinished``: there is an answer, and by its agent's own word it does not do what was asked."""
     reason: str
     answer: str | None = None
     error: str | None = None
@@ -326,17 +327,18 @@ Record = Annotated[
 _RECORD: TypeAdapter[Record] = TypeAdapter(Record, config=ConfigDict(defer_build=True))
 
 
-class Entry(BaseModel):
-    """A record in its place: ``seq`` counts from 1 within the job, ``at_ms`` is the server's clock."""
+class Entry(NamedTuple):
+    """A record in its place. A tuple: thousands of legs hold their journals, and the record alone has to be validated.
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    ``seq`` counts from 1 within the job; ``at_ms`` is the server's clock, at most ``LATEST_MS``.
+    """
 
     seq: int
-    at_ms: int = Field(ge=0, le=LATEST_MS)
+    at_ms: int
     record: Record
-    seal: Seal | None = Field(default=None, exclude=True, repr=False)
+    seal: Seal | None = None
     """What it is signed with, if it is."""
-    text: str = Field(default="", exclude=True, repr=False)
+    text: str = ""
     """A signed record as it was written; empty for others."""
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 __all__ = ["McpSettings"]
 
@@ -21,6 +21,8 @@ def _long_enough(keys: list[SecretStr]) -> list[SecretStr]:
 
 class McpSettings(BaseModel):
     """The part of the settings that is about ``ekiden mcp serve``."""
+
+    model_config = ConfigDict(defer_build=True)  # all settings are checked as one, and by few programs
 
     mcp_token: SecretStr | None = None
     """What clients of `ekiden mcp serve --http` must send as a bearer token."""

@@ -13,6 +13,7 @@ KEYS = {
     "routing_llm_timeout": "agents.routing.llm.timeout",
     "routing_fallback": "agents.routing.fallback",
     "routing_default_agent": "agents.routing.default_agent",
+    "routing_learn": "agents.routing.learn",
     "routing_session_policy": "agents.routing.session_policy",
     "tools_after_untrusted": "tools.after_untrusted",
     "tracing_enabled": "agents.tracing.enabled",
@@ -40,6 +41,7 @@ HARMLESS = frozenset(
         "routing_semantic_threshold",
         "routing_semantic_top_k",
         "routing_llm_timeout",
+        "routing_learn",
     }
 )
 """What a project may set that nobody trusts: how an agent is looked for, and how sure that must be. A field that is not

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ekiden.shared.risk import Risk
 from ekiden.shared.storable import read_json
@@ -44,6 +44,8 @@ def _never_critical(levels: list[Risk]) -> list[Risk]:
 
 class PolicySettings(BaseModel):
     """The part of the settings that says what runs without asking."""
+
+    model_config = ConfigDict(defer_build=True)  # all settings are checked as one, and by few programs
 
     policy_rules: Annotated[list[Any], BeforeValidator(_as_json)] = Field(default_factory=list)
     """Rules: objects with ``decision`` and what they are about; see docs/policy.md."""

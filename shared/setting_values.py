@@ -16,6 +16,7 @@ __all__ = [
     "JOB_DEADLINE_S",
     "LONGEST_DEADLINE_S",
     "Command",
+    "LearnSetting",
     "SandboxSetting",
     "checked_address",
     "checked_endpoints",
@@ -31,6 +32,14 @@ JOB_DEADLINE_S = 7 * 86_400.0
 LONGEST_DEADLINE_S = 3_650 * 86_400.0
 SandboxSetting = Literal["auto", "bubblewrap", "landlock", "off", "required"]
 """What confines commands: the strongest that works, one by name, nothing; or no commands without any."""
+
+
+def _switched(value: Any) -> Any:
+    return ("on" if value else "off") if isinstance(value, bool) else value
+
+
+LearnSetting = Annotated[Literal["on", "suggest", "off"], BeforeValidator(_switched)]
+"""What was learned from requests counts at once (or true), once somebody has accepted it, or not at all (or false)."""
 
 
 def _words(value: Any) -> Any:

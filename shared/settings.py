@@ -26,6 +26,7 @@ from ekiden.shared.setting_plugins import KEYS as PLUGIN_KEYS
 from ekiden.shared.setting_plugins import PluginSettings
 from ekiden.shared.setting_policy import KEYS as POLICY_KEYS
 from ekiden.shared.setting_policy import OF_FOLDERS, PolicySettings
+from ekiden.shared.setting_routing import RoutingSettings
 from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
@@ -48,7 +49,6 @@ from ekiden.shared.trust.rights import Right, setting_rights
 
 __all__ = [
     "HARMLESS",
-    "SessionPolicy",
     "Settings",
     "TracingBackend",
     "TracingEvent",
@@ -61,14 +61,11 @@ __all__ = [
     "values_in_force",
 ]
 
-SessionPolicy = Literal["route", "sticky", "entry"]
-"""Who gets a session's next message: whom it is routed to, who spoke last, who got the first."""
-
 TracingEvent = Literal["route", "llm", "tool", "handoff", "guardrail"]
 TracingBackend = Literal["otlp", "console", "file", "langsmith", "none"]
 
 
-class Settings(PluginSettings, PolicySettings, McpSettings, LoopSettings):
+class Settings(PluginSettings, PolicySettings, McpSettings, LoopSettings, RoutingSettings):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
 
     redis_url: Annotated[str, AfterValidator(checked_address)] | None = None
@@ -88,7 +85,7 @@ class Settings(PluginSettings, PolicySettings, McpSettings, LoopSettings):
     project: Path | None = None
     """Another project whose agents are read, too, as far as it is trusted: where the jobs of ``run --cwd`` work."""
     scripts_dir: Path | None = None
-    """Scripts for the scripted model; None: those that ship with the agents."""
+    """Scripts for the scripted model, before those that ship with the agents; None: these alone."""
     workspace_root: Path | None = None
     """File and shell tools act under it only; None: no such tools."""
     tools_read_only: Annotated[list[str], AfterValidator(checked_globs)] = Field(default_factory=list)
@@ -134,25 +131,6 @@ class Settings(PluginSettings, PolicySettings, McpSettings, LoopSettings):
     """Claims of a leg without any progress before the job is declared dead."""
     handoff_cycles: str = Field("parent", pattern=r"^(deny|parent|limit:[1-9][0-9]*)$")
     """``deny``, ``parent`` or ``limit:<n>``."""
-    routing_enabled: bool = True
-    """Off: only requests that name their agent, or a strategy, are accepted."""
-    routing_strategy: str = Field("hybrid", pattern=r"^[a-z][a-z0-9_-]{0,63}$")
-    """The name of a router that the dispatcher has."""
-    routing_rule_threshold: float = Field(80.0, ge=0, le=100)
-    """How sure (of 100) a rule must be to decide before the meaning of a request is looked at."""
-    routing_semantic_threshold: float | None = Field(None, ge=0, le=100)
-    """How much (of 100) a request must look like the agents' work; None: 50, where each catalog is calibrated."""
-    routing_semantic_top_k: int = Field(20, ge=1, le=100)
-    """Of more agents than these, a model chooses among the nearest."""
-    routing_llm_model: str | None = None
-    """The model that routes what neither rules nor meaning decide; None: nobody is asked."""
-    routing_llm_timeout: int = Field(5_000, ge=1)
-    """Milliseconds."""
-    routing_fallback: Literal["prompt_user", "default_agent", "none"] = "prompt_user"
-    routing_default_agent: str | None = None
-    """Who takes what nobody matches, with the fallback ``default_agent``."""
-    routing_session_policy: SessionPolicy = "route"
-    """Of new sessions that say nothing else."""
 
     tools_after_untrusted: Literal["allow", "deny"] = "allow"
     """``deny``: every agent gets only harmless tools once its job has read text whose author nobody vouches for."""

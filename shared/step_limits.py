@@ -37,7 +37,8 @@ class StepLimit:
         """Allow so much; ``is_final``: there is no second try with more."""
         self.is_final = is_final
         self._steps = steps
-        self._until = time.thread_time() + cpu_s
+        self._clock = time.thread_time if is_final else time.monotonic  # which costs no call of the system
+        self._until = self._clock() + cpu_s
         self._look_at = max(-1, steps - _STEPS_A_LOOK)
 
     def spend(self, steps: int = 1) -> None:
@@ -46,7 +47,7 @@ class StepLimit:
         if self._steps > self._look_at:
             return
         self._look_at = max(-1, self._steps - _STEPS_A_LOOK)
-        if self._steps < 0 or time.thread_time() > self._until:
+        if self._steps < 0 or self._clock() > self._until:
             self._steps = -1
             raise TooCostly("it takes too long")
 

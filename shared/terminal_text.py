@@ -1,10 +1,13 @@
 """Text of models, files and other users as people may look at it: what steers a terminal or hides is shown instead."""
 
 import json
+import os
 import re
 import sys
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["note", "one_line", "say", "visible"]
+__all__ = ["note", "one_line", "say", "say_json", "visible"]
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # the controls, C0 and C1, but tab and newline
@@ -33,10 +36,31 @@ def one_line(text: str, longest: int = 80, dots: str = "...") -> str:
 
 
 def say(text: object, *, is_error: bool = False) -> None:
-    """Write a line to standard output or standard error, at once."""
-    print(visible(str(text)), file=sys.stderr if is_error else sys.stdout, flush=True)
+    """Write a line to standard output, at once, as it is; ``is_error``: see ``note``."""
+    shown = visible(str(text))
+    print(_broken(shown) if is_error else shown, file=sys.stderr if is_error else sys.stdout, flush=True)
+
+
+def say_json(value: Mapping[str, Any]) -> None:
+    """Write an object to standard output, on one line, at once."""
+    say(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def note(text: object) -> None:
-    """Write a line beside the answer: to standard error, at once."""
+    """Write a line for people beside the answer: to standard error, at once, broken at words on a terminal."""
     say(text, is_error=True)
+
+
+def _broken(text: str) -> str:
+    if not sys.stderr.isatty():
+        return text
+    from ekiden.shared.cells import wrapped
+
+    return wrapped(text, _columns())
+
+
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stderr.fileno()).columns) or 80
+    except (OSError, ValueError):
+        return 80

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["listed", "settle_trust"]
 
 _NAMED = 8
-_ASKING = (".gemini", ".claude/settings.json", ".claude/settings.local.json", ".mcp.json")
+_ASKING = (".gemini", ".claude/settings.json", ".claude/settings.local.json", ".mcp.json", ".ekiden/tools")
 """What a project that asks for something has one of."""
 
 
-def settle_trust(is_given: bool, *folders: Path | None) -> None:
+def settle_trust(is_given: bool, *folders: Path | None, may_ask: bool = True) -> None:
     """See to it that the user was asked about the current folder and ``folders``; without a terminal, tell them.
 
-    ``is_given``: the user trusts them for now. Call it before any settings are read.
+    ``is_given``: the user trusts them for now. ``may_ask``: who is at a terminal may be asked. Call it before any
+    settings are read.
     """
     projects = list(dict.fromkeys(project_of(folder) for folder in (Path.cwd(), *folders) if folder is not None))
     if is_given:
@@ -36,7 +37,7 @@ def settle_trust(is_given: bool, *folders: Path | None) -> None:
     for project in projects:
         # Without these it asks for nothing, and to find that out is dear.
         if any(os.path.lexists(project / name) for name in _ASKING):
-            _settle(project)
+            _settle(project, may_ask=may_ask)
 
 
 def listed(rights: Iterable[Right]) -> list[str]:
@@ -53,13 +54,13 @@ def listed(rights: Iterable[Right]) -> list[str]:
     return [*lines, f"  ({BASH})"] if gives_bash else lines
 
 
-def _settle(project: Path) -> None:
+def _settle(project: Path, *, may_ask: bool) -> None:
     from ekiden.shared.project_trust import project_trust_of
 
     trust_status = project_trust_of(project)
     if not trust_status.lacking:
         return
-    if not (trust_status.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not (may_ask and trust_status.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
         note(_told(trust_status))
     elif _ask(trust_status):
         remember(project, granted=trust_status.wanted, vouched=True)

@@ -25,6 +25,7 @@ _OURS = ("EKIDEN_", "GEMINI_", "LC_", "COLUMNS", "LINES", "XDG_STATE_HOME")
 for name in [name for name in os.environ if name.startswith(_OURS)]:
     del os.environ[name]  # the tests' settings, language and size of the terminal are their own
 os.environ["LANG"] = "C.UTF-8"
+os.environ.pop("PYTHONUNBUFFERED", None)  # programs with an environment of their own start as if it was unset
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each program that they start compiles all of Ekiden anew
 sys.dont_write_bytecode = False  # and each run of the tests, all of them
 os.environ["EKIDEN_AUTO_APPROVE"] = "safe,low,medium,high"  # nobody sits there; tests of approvals take this away

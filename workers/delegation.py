@@ -152,7 +152,8 @@ def result_of(call: ToolCall, view: JobView, fence: str) -> ToolResult:
     if not view.is_over:
         text = "Not needed any more: enough of the others have succeeded."
     elif is_error:
-        text = f"ended without a result ({view.status}, {view.reason}): {text}"
+        how = "unfinished" if view.status == "unfinished" else f"ended without a result ({view.status}, {view.reason})"
+        text = f"{how}: {text}"
     content = quoted_result(view.agent, text, fence=fence, is_error=is_error)
     return ToolResult(call_id=call.id, name=call.name, content=content, is_error=is_error)
 

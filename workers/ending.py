@@ -1,12 +1,11 @@
 """How a leg ends: the steps from a reply that could be the last one to its outcome, and what stops it before."""
 
 from collections import Counter
-from collections.abc import Callable
 
 from ekiden.shared.conversation import Turn
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.llm.base import FinishReason
-from ekiden.shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer
+from ekiden.shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer, Unfinished
 from ekiden.shared.records import ModelReplied, Nudged
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
@@ -23,11 +22,14 @@ SAID_ONLY = (
     "Nothing was handed over: you only wrote it. Call the transfer tool now. If your text was meant as the final "
     "answer to the user, give that answer again."
 )
-NOT_COMPLETED = "The task is not finished yet: call complete_task with its result, or go on working."
+NOT_COMPLETED = (
+    "The task is not finished yet: call complete_task with its result, or go on working. What cannot be done ends with "
+    "complete_task, too: with the status 'unfinished', and why."
+)
 
 NO_COMPLETION = "Agent stopped calling tools but did not call 'complete_task' to finalize the session."
 
-_UNFINISHED: dict[FinishReason, str] = {
+_CUT_SHORT: dict[FinishReason, str] = {
     "max_tokens": "had to stop in mid-answer: ask for less at once, or choose a model with longer answers",
     "refused": "refused to answer: put the request in other words, or choose another model",
     "malformed_call": "made a tool call that cannot be read: submit again, or choose another model",
@@ -43,12 +45,6 @@ class Ending:
         self._agent = agent
         self._completion = completion
         self._transfers = transfers
-        self._is_last = leg.conversation.last_turn is not None
-        remind = () if self._is_last else (self._remind,)
-        self._steps = (*remind, self._insist_on_completion, self._hand_over)
-        """What an answer goes through: each gives an answer, another outcome, or None, and then the leg goes on."""
-        limits = (self._turns, self._tokens, self._budget)
-        self._stops: tuple[Callable[[], Failed | None], ...] = (self._refusals, self._denials, *limits)
 
     async def reached(self) -> Outcome | None:
         """Return how the last turn ends the leg; None: it does not."""
@@ -56,7 +52,10 @@ class Ending:
         if not turns or turns[-1].told:
             return None
         outcome: Outcome | None = self._answer_of(turns[-1])
-        for step in self._steps:
+        # An answer goes through steps: each gives an answer, another outcome, or None, and then the leg goes on.
+        is_last = self._leg.conversation.last_turn is not None
+        remind = () if is_last else (self._remind,)
+        for step in (*remind, self._insist_on_completion, self._hand_over):
             if not isinstance(outcome, Answer):
                 break
             outcome = await step(turns[-1], outcome)
@@ -64,7 +63,10 @@ class Ending:
 
     def stopped(self) -> Failed | None:
         """Return why the leg must not have another turn."""
-        return next((stop for check in self._stops if (stop := check()) is not None), None)
+        # Listed here and not kept: methods that an object keeps of itself keep it, and its leg's journal, from being
+        # freed when the leg has ended.
+        checks = (self._refusals, self._denials, self._turns, self._tokens, self._budget)
+        return next((stop for check in checks if (stop := check()) is not None), None)
 
     def limit(self, reason: TerminationReason, limit: str) -> Failed:
         """Return the outcome of a leg that has reached a limit of its agent's file."""
@@ -92,7 +94,7 @@ class Ending:
             f"task now {how}{or_transfer}: give what you have found out so far, and say what is missing.",
         )
 
-    def _answer_of(self, turn: Turn) -> Answer | Failed | None:
+    def _answer_of(self, turn: Turn) -> Answer | Unfinished | Failed | None:
         """A reply without calls is an answer, and so is a completed task.
 
         The finish reason decides, never emptiness: half an answer, or none, is not reported as a success.
@@ -104,10 +106,12 @@ class Ending:
             return self._completion.answer(done[0]) if done else None
         if turn.reply.finish == "stop":
             return Answer(turn.reply.message.text)
-        return self._unfinished(turn.reply)
+        if turn.reply.finish == "unfinished":
+            return Unfinished(turn.reply.message.text)
+        return self._cut_short(turn.reply)
 
-    def _unfinished(self, reply: ModelReplied) -> Failed:
-        what = f"the model {reply.model!r} of agent {self._agent.name!r} {_UNFINISHED[reply.finish]}"
+    def _cut_short(self, reply: ModelReplied) -> Failed:
+        what = f"the model {reply.model!r} of agent {self._agent.name!r} {_CUT_SHORT[reply.finish]}"
         return Failed("ERROR", f"{what} ({reply.detail or reply.finish})")
 
     async def _remind(self, turn: Turn, answer: Answer) -> Answer | None:

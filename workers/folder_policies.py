@@ -20,16 +20,15 @@ class FolderPolicies:
     def __init__(self, policy: Policy) -> None:
         """``policy``: the operator's."""
         self._policy = policy
-        self._read: dict[Path, tuple[float, Policy]] = {}
+        self._read: dict[Path, tuple[float, asyncio.Task[Policy]]] = {}
+        """When a folder's rules began to be read, and the reading."""
 
     async def of(self, folder: Path) -> Policy:
-        """Return the policy that holds in ``folder``."""
-        read_at, policy = self._read.get(folder, (-FRESH_S, self._policy))
-        if time.monotonic() - read_at < FRESH_S:
-            return policy
-        if len(self._read) >= _MOST:
-            self._read.clear()
-        began = time.monotonic()
-        policy = await asyncio.to_thread(folders_policy, self._policy, folder)
-        self._read[folder] = (began, policy)
-        return policy
+        """Return the policy that holds in ``folder``. Legs that ask while it is read wait for the same reading."""
+        now, (began, reading) = time.monotonic(), self._read.get(folder, (0.0, None))
+        if reading is None or now - began >= FRESH_S:
+            if len(self._read) >= _MOST:
+                self._read.clear()
+            reading = asyncio.create_task(asyncio.to_thread(folders_policy, self._policy, folder))
+            self._read[folder] = (now, reading)
+        return await asyncio.shield(reading)  # a leg that is stopped stops itself alone

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import dropwhile, groupby
 
 from ekiden.shared.conversation import Conversation, Turn
+from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.context_windows import tokens_of
 from ekiden.shared.messages import Message, user_message
 from ekiden.shared.records import Entry, HandedOff, Summarised
@@ -76,15 +77,19 @@ class _Past:
 
     def __init__(self, leg: Leg) -> None:
         self._leg = leg
-        records = [entry.record for entry in leg.entries]
-        moves = [record for record in records if isinstance(record, HandedOff)]
-        self.contexts = {move.leg + 1: move.context for move in moves} | {leg.number: leg.context}
-        self.summaries = {record.leg: record.text for record in records if isinstance(record, Summarised)}
-        self._returns = {context.returned.leg: number for number, context in self.contexts.items() if context.returned}
-        """The leg that waited for control -> the one that goes on with it."""
+        self.contexts: dict[int, HandoffContext] = {}
+        self.summaries: dict[int, str] = {}
         self._entries: dict[int, list[Entry]] = defaultdict(list)
         for entry in leg.entries:
-            self._entries[entry.record.leg].append(entry)
+            record = entry.record
+            self._entries[record.leg].append(entry)
+            if isinstance(record, HandedOff):
+                self.contexts[record.leg + 1] = record.context
+            elif isinstance(record, Summarised):
+                self.summaries[record.leg] = record.text
+        self.contexts[leg.number] = leg.context
+        self._returns = {context.returned.leg: number for number, context in self.contexts.items() if context.returned}
+        """The leg that waited for control -> the one that goes on with it."""
 
     def beginning(self, number: int, budget_tokens: int) -> list[Message]:
         """Return what the agent of a leg read first, where that leg continues no other."""

@@ -1,13 +1,11 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import structlog
 
 from ekiden.shared.definitions.model import AfterUntrusted, AgentDefinition
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import ModelUnavailable, UnreadableDefinition
 from ekiden.shared.hooks import HookedModel
 from ekiden.shared.llm.models import Models
@@ -38,6 +36,7 @@ from ekiden.workers.executor import Executor, Offer
 from ekiden.workers.folder_policies import FolderPolicies
 from ekiden.workers.handoff_targets import targets_of
 from ekiden.workers.handoffs import Transfers
+from ekiden.workers.lacking import Lacking, Pools, lacking_folder, lacking_tools, nobody_else, why_not_here
 from ekiden.workers.loops.judge import Judge
 from ekiden.workers.loops.watch import Loops
 from ekiden.workers.mcp.agents import AgentServers
@@ -58,9 +57,6 @@ __all__ = ["AgentHandler", "Definitions"]
 
 _NOWHERE = Path("/nonexistent")
 """The folder of a leg without one: no tool that would look at it is offered."""
-
-ToolsElsewhere = Callable[[str], Awaitable[Collection[str]]]
-"""Returns the tools of the pools that serve an agent."""
 
 log = structlog.get_logger(__name__)
 
@@ -105,7 +101,7 @@ class AgentHandler:
         policy: Policy | None = None,
         sandbox: Sandbox = OFF,
         knows_people: bool = True,
-        tools_elsewhere: ToolsElsewhere | None = None,
+        pools: Pools = nobody_else,
         servers: AgentServers | None = None,
         artifacts: RedisArtifactStore | None = None,
         private_hosts: Iterable[str] = (),
@@ -126,7 +122,7 @@ class AgentHandler:
             policy: The operator's.
             knows_people: See ``Approvals``.
             sandbox: What confines programs of tools.
-            tools_elsewhere: Tells what other workers have.
+            pools: Tells which there are, and so what other workers have.
             servers: The MCP servers of this worker.
             artifacts: Where long results and files of tools are kept.
             private_hosts: Addresses of private networks that tools may ask all the same.
@@ -134,6 +130,8 @@ class AgentHandler:
         """
         self._definitions = definitions
         self._registry = registry
+        self._tools_by_digest: dict[str, tuple[Tool, ...]] = {}
+        """Of what each definition permits; see ``_own_tools``."""
         self._tool_runner = tool_runner
         self._models = models
         self._prices = prices
@@ -144,7 +142,7 @@ class AgentHandler:
         self._knows_people = knows_people
         self._root = workspace_root.resolve() if workspace_root else None
         self._env = env
-        self._tools_elsewhere = tools_elsewhere or _nowhere
+        self._pools = pools
         self._servers = servers
         self._artifacts = artifacts
         self._private_hosts = frozenset(private_hosts)
@@ -162,12 +160,11 @@ class AgentHandler:
 
     async def _run(self, leg: Leg) -> Outcome:
         definition = await self._definitions.definition(leg.catalog, leg.agent)
-        missing = self._missing(definition, leg)
-        elsewhere = await self._others_have(missing, leg.agent)
-        if lacking := self._lacking(definition, leg, elsewhere):
-            log.warning("tools_missing", lacking=lacking)
-            return Suspended("missing_tools", backoff_s(leg, "missing_tools"), lacking)
-        await self._tell(definition, leg, missing)
+        without, lacking = await self._lacking(definition, leg)
+        if lacking is not None:
+            log.warning("tools_missing", lacking=lacking.what)
+            return lacking.outcome(leg)
+        await self._tell(definition, leg, without)
         executor = await self._executor(definition, leg)
         return await executor.run()
 
@@ -185,13 +182,6 @@ class AgentHandler:
         """Tell whether the toolbox of servers tells about an entry that is missing."""
         return self._servers is not None and entry.startswith("mcp.")
 
-    async def _others_have(self, missing: Collection[str], agent: str) -> list[str]:
-        """Return the entries that are worth waiting for: some worker has such a tool, or ships with it."""
-        if not missing:
-            return []
-        tools = BUILTIN_TOOLS.union(await self._tools_elsewhere(agent))
-        return [entry for entry in missing if any(fnmatchcase(tool, entry) for tool in tools)]
-
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
         """Record, once in a leg, what the agent goes without, and what its commands reach that they should not."""
         names = [repr(name) for name in missing if not self._is_of_server(name)]
@@ -201,21 +191,31 @@ class AgentHandler:
 
     def _openings(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Say what commands reach here that they should not."""
-        offered = self._registry.offered_to(_permits(definition, leg, self._registry))
-        if not any(tool.starts_commands for tool in offered):
+        if not any(tool.starts_commands for tool in self._own_tools(definition, leg)):
             return []
         opened = self._sandbox.openings(network=bool(_network(definition, leg)))
         return [f"commands are not fully confined on this worker: {opened}"] if opened else []
 
-    def _lacking(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> str:
-        """Say what this worker lacks for the leg; empty when it has everything that is worth waiting for."""
-        permits = _permits(definition, leg, self._registry)
-        if missing:
-            return f"tools {', '.join(missing)}" + ("" if self._root else " (this worker has no --workspace-root)")
-        is_ours = not (leg.cwd and self._root) or Path(leg.cwd).resolve().is_relative_to(self._root)
-        if not is_ours and any(tool.needs_workspace for tool in self._registry.offered_to(permits)):
-            return f"folder {leg.cwd} (this worker's --workspace-root is {self._root})"
-        return ""
+    async def _lacking(self, definition: AgentDefinition, leg: Leg) -> tuple[Collection[str], Lacking | None]:
+        """Return the tools that the agent goes without, and what this worker lacks that is worth waiting for."""
+        without: Collection[str] = ()
+        if missing := self._missing(definition, leg):
+            without, lacking = lacking_tools(missing, leg, await self._pools(), has_root=self._root is not None)
+            if lacking is not None:
+                return without, lacking
+        own = self._own_tools(definition, leg)
+        if not (leg.cwd and self._root and any(tool.needs_workspace for tool in own)):
+            return without, None
+        if not (why := why_not_here(leg, self._root)):
+            return without, None
+        return without, lacking_folder(leg, why, await self._pools())
+
+    def _own_tools(self, agent: AgentDefinition, leg: Leg) -> tuple[Tool, ...]:
+        """Return the tools of this worker that the agent gets: the same ones in each leg that nobody else bounds."""
+        known = {} if leg.request.bounds else self._tools_by_digest
+        if agent.digest not in known:
+            known[agent.digest] = self._registry.offered_to(_permits(agent, leg, self._registry))
+        return known[agent.digest]
 
     async def _all(self, leg: Leg, names: Iterable[str]) -> dict[str, AgentDefinition]:
         """Return the definitions of those of ``names`` that the job's catalog has."""
@@ -231,8 +231,7 @@ class AgentHandler:
         untrusted = Untrusted(leg, self._cwd(leg), denies=self._denies_after_untrusted(agent, leg))
         served = await self._servers.offered_to(agent, leg.request.bounds) if self._servers else Offered()
         await _notice(leg, *(f"{leg.agent}: {problem}" for problem in served.problems))
-        own = self._registry.offered_to(_permits(agent, leg, self._registry))
-        tools = {tool.name: tool for tool in (*own, *served.tools)}
+        tools = {tool.name: tool for tool in (*self._own_tools(agent, leg), *served.tools)}
         leg.hooks.agent_started(agent, choice.name, list(tools))
         outputs = JobOutputs(leg, self._artifacts)
         delegations = Delegations(agent, leg, subagents, untrusted)
@@ -353,10 +352,6 @@ def _show(leg: Leg, call: ToolCall) -> Callable[[Shown], None] | None:
 def _gone(problems: Sequence[str]) -> str:
     """Tell the model which tools it might look for in vain."""
     return "Tools that you do not have now:\n" + "\n".join(f"- {one}" for one in problems) if problems else ""
-
-
-async def _nowhere(agent: str) -> Collection[str]:
-    return ()
 
 
 def _permits(definition: AgentDefinition, leg: Leg, registry: Registry) -> Callable[[str], bool]:

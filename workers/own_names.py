@@ -45,6 +45,8 @@ class OwnNames:
             return reply
         offered = {spec.name for spec in request.tools}
         parts = tuple(_part(part, offered) for part in reply.message.parts)
+        if all(own is part for own, part in zip(parts, reply.message.parts, strict=True)):
+            return reply
         return reply.model_copy(update={"message": reply.message.model_copy(update={"parts": parts})})
 
 

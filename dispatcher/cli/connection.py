@@ -5,10 +5,11 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from ekiden.dispatcher.client import Client, client_of
-from ekiden.shared.errors import StoreUnavailable
+from ekiden.shared.errors import StoreUnavailable, UnknownJob
 from ekiden.shared.settings import load_settings
+from ekiden.shared.terminal_text import note
 
-__all__ = ["configured", "connected", "server_address"]
+__all__ = ["configured", "connected", "job_named", "server_address"]
 
 
 def configured(redis: str | None, data_dir: Path | None) -> tuple[str | None, Path]:
@@ -26,6 +27,21 @@ async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool
     with server_address(redis, data_dir, may_start=may_start) as url:
         async with client_of(url) as client:
             yield client
+
+
+async def job_named(client: Client, prefix: str | None) -> str:
+    """Return the whole id of the job that ``prefix`` begins, and of the newest one without it, which is told.
+
+    Raises:
+        UnknownJob: there is none.
+        InvalidRequest: several begin so.
+    """
+    if prefix is not None:
+        return await client.resolve(prefix)
+    if not (newest := await client.jobs(1)):
+        raise UnknownJob("there is no job yet: `ekiden run` and `ekiden submit` begin one")
+    note(f"ekiden: job {newest[0].id}, the newest")
+    return newest[0].id
 
 
 @contextmanager

@@ -52,8 +52,9 @@ class _Lazy(TyperCommand):
         try:
             return command.make_context(info_name, args, parent=parent, **extra)
         except Exception as error:
-            if info_name in _OF_A_SENTENCE and "unexpected extra argument" in str(getattr(error, "message", "")):
-                error.message += ": put the request in quotes"  # type: ignore[attr-defined]  # click's UsageError
+            if info_name in _OF_A_SENTENCE and hasattr(error, "option_name"):  # click's NoSuchOption
+                said = str(getattr(error, "message", "")).rstrip(".")
+                error.message = f"{said}. Words behind `--` are the request."  # type: ignore[attr-defined]
             raise
 
 

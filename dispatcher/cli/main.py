@@ -19,6 +19,10 @@ from ekiden.shared.terminal_text import note, say
 __all__ = ["COMMANDS", "app", "run"]
 
 COMMANDS = {
+    "init": (
+        "ekiden.dispatcher.cli.commands.init:init",
+        "Make a team of your own: agents, a tool, settings, and a script by which it works without a key.",
+    ),
     "run": (
         "ekiden.dispatcher.cli.commands.run:run",
         "Route a request, hand it from agent to agent, and print the answer.",
@@ -88,6 +92,7 @@ COMMANDS = {
         "ekiden.dispatcher.cli.commands.acl:acl",
         "Print the users that a Redis or Valkey server needs for Ekiden, each with its rights.",
     ),
+    "help": ("ekiden.dispatcher.cli.commands.help:help_", "Explain a command, as its --help does."),
     "adopt": (
         "ekiden.dispatcher.cli.commands.adopt:adopt",
         "Copy the jobs that lie in a folder to where Ekiden keeps those of this project. Unfinished ones do not go on.",
@@ -98,11 +103,16 @@ _OUTPUT = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 EPILOG = (
     "File tools stay in their workspace; the tool bash, of an agent that has it, runs any command as you: ekiden "
     "doctor says what confines it. "
-    "Exit codes: 0 done; 1 the job failed; 2 bad input or configuration; 3 no server, or no dispatcher; 4 no such job; "
-    "5 no agent matched the request; 6 done, but not confirmed by as many replicas as are waited for; "
+    "Exit codes: 0 done; 1 the job failed, or is unfinished; 2 bad input or configuration; 3 no server, or no "
+    "dispatcher; 4 no such job; 5 no agent matched the request; 6 done, but not confirmed by as many "
+    "replicas as are waited for; "
     "7 the Redis user may not do that; 8 the job waits for a person, and nobody could be asked; 9 somebody has decided "
     "that before; 130 cancelled or interrupted; 141 nobody reads the output any more."
 )
+
+
+def _is_request(word: str) -> bool:
+    return any(mark.isspace() for mark in word.strip()) or word.startswith("@") or not word.isascii()
 
 
 _PLUGGED = Plugged(frozenset(COMMANDS))
@@ -113,8 +123,14 @@ class _Commands(LazyGroup):
 
     lazy = COMMANDS
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """What is no name of a command but a sentence, or names an agent, is a request: ``ekiden "the tests fail"``."""
+        if args and _is_request(args[0]) and self.get_command(ctx, args[0]) is None:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
     def instead_of(self, name: str) -> str:
-        return "Ask it with `ekiden run`, or talk with `ekiden chat`." if " " in name else super().instead_of(name)
+        return super().instead_of(name) or "A request is put in quotes, or behind `ekiden run`."
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *_PLUGGED.names()]
@@ -146,7 +162,6 @@ app = typer.Typer(
     help="Teams of LLM agents over a real job queue: routed, handed over, recovered.",
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

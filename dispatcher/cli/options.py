@@ -45,7 +45,7 @@ DataDir = Annotated[
         help="Where the embedded server keeps its data. [$EKIDEN_DATA_DIR, else your state folder, by project]",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on standard output, and nothing else.")]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"], typer.Option("--log-level", help="The least that is logged.")
 ]

@@ -201,7 +201,7 @@ class _StoryReader:
         detail, is_error = "summary" if isinstance(record, Summarised) else "looks for a loop", False
         if isinstance(record, ModelReplied):
             heard, self._heard = tuple(self._heard), []
-            is_error = record.finish != "stop"
+            is_error = record.finish not in ("stop", "unfinished")
             detail = record.finish if is_error else ""
             self._calls.update({(record.leg, call.id): call for call in record.message.calls})
         name = record.model or "model"

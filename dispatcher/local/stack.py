@@ -21,6 +21,14 @@ __all__ = ["Stack"]
 
 _LARGEST_LOG = 5_000_000
 _LOOK_S = 0.1
+_EACH_TIME = {
+    "agents_published": "agent files changed, and are in force: {changes}",
+    "agents_not_read": "agent files changed, and cannot be read: {error}",
+    "agent_kept": "agent {agent} stays as it was, until {file} is mended",
+    "agent_mended": "agent {agent} is as its file says again",
+    "agent_held": "agent {agent} asks for more than you granted this folder: `ekiden trust` shows it, and grants it",
+}
+"""What happens again and again while files are edited."""
 
 
 @dataclass
@@ -106,12 +114,12 @@ class Stack:
             await asyncio.sleep(_LOOK_S)
 
     def tell_problems(self, tell: Callable[[str], None]) -> None:
-        """Tell what is wrong with agent files and plug-ins, or keeps agents from being in force, each thing once."""
-        for problem in filter(self._told.first, self._problems()):
+        """Tell what becomes of agent files, and what is wrong with them and plug-ins, each thing once."""
+        for problem in (text for key, text in self._problems() if self._told.first(key)):
             tell(problem)
 
-    def _problems(self) -> list[str]:
-        """Return what the pools have logged of their agent files and plug-ins; empty before they have."""
+    def _problems(self) -> list[tuple[str, str]]:
+        """Return what the pools have logged of their agent files and plug-ins, each with what makes it one thing."""
         found = []
         for line in (line for child in self.children.values() for line in child.tail(200).splitlines()):
             try:
@@ -119,7 +127,7 @@ class Stack:
             except ValueError:
                 continue
             if isinstance(entry, dict) and (problem := _problem(entry)):
-                found.append(problem)
+                found.append((line if entry.get("event") in _EACH_TIME else problem, problem))
         return found
 
     def _options(self, kind: str) -> list[str]:
@@ -136,6 +144,8 @@ class Stack:
 
 def _problem(entry: dict[str, Any]) -> str:
     """Return what a line of a pool's log says of agent files and plug-ins, if it says anything."""
+    if entry.get("event") in _EACH_TIME:
+        return _EACH_TIME[entry["event"]].format_map(entry)
     match entry.get("event"), entry.get("level"):
         case "agent_file", "error":
             return f"agent file {entry.get('at')}: {entry.get('problem')}"

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 
-from ekiden.dispatcher.client import client_of
+from ekiden.dispatcher.client import Client, client_of
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.terminal_text import note, say
@@ -18,8 +19,10 @@ _LOOK_S = 0.2
 class Supervisor:
     """Starts a pool again when it ends by itself, and gives up when that does not help."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: Stack, beside: Callable[[Client], Awaitable[None]]) -> None:
+        """``beside``: what goes on meanwhile, and ends with it."""
         self._stack = stack
+        self._beside = beside
         self._deaths: dict[str, list[float]] = defaultdict(list)
 
     async def run(self) -> None:
@@ -27,11 +30,17 @@ class Supervisor:
         async with client_of(self._stack.url) as client:
             ready = asyncio.create_task(self._stack.ready(client))
             ready.add_done_callback(_say_ready)
-            while True:
-                self._stack.tell_problems(note)
-                if (kind := self._stack.ended()) is not None:
-                    self._revive(kind)
-                await asyncio.sleep(_LOOK_S)
+            beside = asyncio.ensure_future(self._beside(client))
+            try:
+                while True:
+                    self._stack.tell_problems(note)
+                    if (kind := self._stack.ended()) is not None:
+                        self._revive(kind)
+                    if beside.done():
+                        beside.result()
+                    await asyncio.sleep(_LOOK_S)
+            finally:
+                beside.cancel()
 
     def _revive(self, kind: str) -> None:
         why = self._stack.why_ended(kind)

@@ -26,6 +26,11 @@ UnfinishedChoice = Literal["resume", "cancel"]
 _DYING_S = 6.0
 """How long the pools of a killed command may take to end; a living pool announces itself anew meanwhile."""
 _SHOWN = 10
+_WHY = "it was ended before they were"
+_MEANS = (
+    "Resumed, they go on where they were, and are shown behind what you ask for now. "
+    "Cancelled, they are over, and what they have changed stays."
+)
 
 
 def settle_unfinished(
@@ -34,12 +39,13 @@ def settle_unfinished(
     choice: UnfinishedChoice | None,
     *,
     is_elsewhere: bool = False,
+    may_ask: bool = True,
 ) -> list[str]:
     """Return the jobs to resume, the oldest first. Pools must not run, nor others ``join``, before this is settled.
 
     A job that waits for a person is in nobody's way, and does nothing before that person has answered: without a
     choice it is left as it is, and named. ``is_elsewhere``: what comes now is in no session of theirs, where it would
-    wait behind them.
+    wait behind them. ``may_ask``: who is at the terminal may be asked.
 
     Raises:
         InvalidRequest: there are such jobs, no choice was made, and nobody is there to be asked.
@@ -53,7 +59,7 @@ def settle_unfinished(
     left = [job for job in left if root_of(job.id) not in parked]
     if not left:
         return []
-    if (choice or _ask(left)) == "resume":
+    if (choice or _ask(left, may_ask=may_ask)) == "resume":
         return [job.id for job in _roots(left)]
     asyncio.run(_cancel(server.url, parked))
     return []
@@ -130,9 +136,11 @@ async def _cancel(url: str, parked: Collection[str]) -> None:
                 raise ConfigurationError(f"not all of {', '.join(sorted(tried))} could be cancelled: try it again")
 
 
-def _ask(left: Sequence[Unfinished]) -> UnfinishedChoice:
-    text = "\n".join([f"An earlier command left {len(_roots(left))} unfinished job(s) here:", *listed_jobs(left)])
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+def _ask(left: Sequence[Unfinished], *, may_ask: bool) -> UnfinishedChoice:
+    text = "\n".join(
+        [f"An earlier command left {len(_roots(left))} unfinished job(s) here: {_WHY}", *listed_jobs(left), _MEANS]
+    )
+    if not (may_ask and sys.stdin.isatty() and sys.stdout.isatty()):
         raise InvalidRequest(
             f"{text}\nSay what becomes of them: --unfinished resume, or --unfinished cancel "
             f"(one by one: `ekiden job cancel {left[0].id}`)"

@@ -1,4 +1,9 @@
-"""Thresholds of one catalog, from its own examples held against each other: none holds for all catalogs."""
+"""Thresholds of one catalog, from its own texts held against each other: none holds for all catalogs.
+
+Examples tell it best: all but one in sixteen are kept, each judged while it is left out. Agents without examples are
+judged by their own texts as requests of a stranger to the catalog: by all agents but the one whose they are. A request
+of this catalog should look more like it than that. Where some agents have examples and some not, the two are mixed.
+"""
 
 from dataclasses import dataclass
 
@@ -7,35 +12,46 @@ from numpy.typing import NDArray
 
 from ekiden.dispatcher.routing.word_index import Floats
 
-__all__ = ["CALIBRATED", "Calibration", "calibrated"]
+__all__ = ["CALIBRATED", "Calibration", "Scales", "calibrated", "scales_of"]
 
 CALIBRATED = 50.0
 """The share at the calibrated threshold."""
-_LOST = 0.05
+_LOST = 0.06
 """What part of its own examples a catalog may refuse."""
-_MOST_LOST = 0.25
-_REFUSED = 0.9
-"""What part of the background is to be refused where the examples are too few to tell what is lost."""
-_ENOUGH = 10
-"""Examples of an agent, in the mean, that are enough to tell."""
-_STEEP = 4.6  # the logistic function of it is 0.99: what the middle example gets
+_STRANGERS = 0.3
+"""The quantile of what strangers get, from which a little is taken off."""
+_NEARER = 0.5
+_LEAST = 0.4
+"""No threshold is lower, in standard deviations of what is hardly anybody's."""
+_SURE = 4.6  # the logistic function of it is 0.99: what the middle example gets
+_USUAL = 3.0
+"""How far above the threshold the middle request is where no example tells."""
 _DEFAULT_LEAD = (0.0, 10.0)
+_OF_SCOPE = 0.5
+
+
+@dataclass(frozen=True)
+class Scales:
+    """How the heads' values are brought to one scale: standard deviations of what is hardly anybody's."""
+
+    middles: tuple[float, float]
+    deviations: tuple[float, float]
+    weights: tuple[float, float]
+
+    def belonging(self, margin: Floats, scope: Floats) -> Floats:
+        """Return how much requests belong here, by the margin of the best agent and by the scope."""
+        both = ((margin - self.middles[0]) / self.deviations[0], (scope - self.middles[1]) / self.deviations[1])
+        return np.asarray(self.weights[0] * both[0] + self.weights[1] * both[1])
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How the heads' values are to be read."""
+    """How belonging is to be read."""
 
-    choice_scale: float
-    scope_scale: float
     threshold: float
     steepness: float
     lead: tuple[float, float]
     """Of the logistic function that says how often the best agent is right, given its lead."""
-
-    def belonging(self, choice: float, scope: float) -> float:
-        """Return how much a request belongs here, in standard deviations of the catalog's own examples."""
-        return choice / self.choice_scale + scope / self.scope_scale
 
     def share(self, belonging: float) -> float:
         """Return it on a scale of 0 to 100 that has 50 at the threshold."""
@@ -47,37 +63,31 @@ class Calibration:
         return self.share(belonging) * _logistic(constant + slope * lead)
 
 
+def scales_of(margin: Floats, scope: Floats, exemplified: float) -> Scales:
+    """Read the scales off what is hardly anybody's; the scope counts as far as agents are ``exemplified``, 0 to 1."""
+    deviations = [float(values.std()) or 1.0 for values in (margin, scope)]
+    middles = [float(np.median(values)) for values in (margin, scope)]
+    return Scales((middles[0], middles[1]), (deviations[0], deviations[1]), (1.0, _OF_SCOPE * exemplified))
+
+
 def calibrated(
-    choice: Floats, owners: NDArray[np.int64], scope: Floats, background: Floats, agents: int
+    inside: Floats, strangers: Floats, exemplified: float, choice: Floats, owners: NDArray[np.int64]
 ) -> Calibration:
     """Read the thresholds off.
 
     Args:
-        choice: What the choice says of each example without knowing it: a column for each agent. May have no rows.
+        inside: The belonging of each example, judged without knowing it; perhaps none.
+        strangers: The belonging of the own texts of agents without examples, judged without the agent; perhaps none.
+        exemplified: The part of the agents that have examples.
+        choice: What each example gets from each agent: a row and a column each.
         owners: The agent of each example.
-        scope: What the scope says of each example without knowing it.
-        background: What the two say of requests that are hardly anybody's: a row each.
-        agents: How many there are.
     """
-    has_examples = len(choice) > 1
-    values = np.column_stack([choice.max(axis=1), scope]) if has_examples else background
-    scales = np.where((deviation := values.std(axis=0)) > 0, deviation, 1.0)
-    outside = (background / scales).sum(axis=1)
-    if not has_examples:
-        threshold = float(np.quantile(outside, 1 - _LOST))
-        return Calibration(float(scales[0]), float(scales[1]), threshold, 1.0, _DEFAULT_LEAD)
-    inside = (values / scales).sum(axis=1)
-    threshold = _threshold(inside, outside, len(choice) / agents)
-    middle = max(float(np.median(inside)) - threshold, 0.1)
-    return Calibration(float(scales[0]), float(scales[1]), threshold, _STEEP / middle, _lead(choice, owners))
-
-
-def _threshold(inside: Floats, outside: Floats, each: float) -> float:
-    kept = float(np.quantile(inside, _LOST))
-    if each >= _ENOUGH:
-        return kept
-    wanted = min(float(np.quantile(outside, _REFUSED)), float(np.quantile(inside, _MOST_LOST)))
-    return max(kept, wanted)
+    kept = float(np.quantile(inside, _LOST)) if len(inside) else 0.0
+    strange = max(float(np.quantile(strangers, _STRANGERS)) - _NEARER, _LEAST) if len(strangers) else _LEAST
+    weight = exemplified if len(inside) else 0.0
+    threshold = weight * kept + (1 - weight) * strange
+    above = max(float(np.median(inside)) - threshold, 0.1) if len(inside) > 1 else _USUAL
+    return Calibration(threshold, _SURE / above, _lead(choice, owners))
 
 
 def _lead(choice: Floats, owners: NDArray[np.int64]) -> tuple[float, float]:

@@ -12,11 +12,14 @@ from ekiden.dispatcher.routing.base import Router, RoutingResult
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.storable import read_json
+from ekiden.shared.suggestions import nearest
 
 __all__ = ["NOBODY", "Case", "Outcome", "evaluate", "read_cases", "report", "run"]
 
 NOBODY = "oos"
 """The label of a request that no agent here should take."""
+_TOLD = 20
+"""How many lines that cannot be used are told."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +66,19 @@ class Outcome:
 def read_cases(lines: Iterable[str], known: Iterable[str]) -> list[Case]:
     """Read one JSON object a line: ``text``, ``label`` (an agent, or ``oos``), perhaps ``clear``.
 
-    Raises ``InvalidRequest`` naming the line, and for a label that is no agent of ``known``.
+    Raises ``InvalidRequest`` naming each line that is none, or whose label is no agent of ``known``.
     """
-    names = {*known, NOBODY}
-    cases = []
+    names = sorted({*known, NOBODY})
+    cases: list[Case] = []
+    problems: list[str] = []
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        case = _case(number, line)
-        if case.label not in names:
-            raise InvalidRequest(f"line {number}: the label {case.label!r} is no agent of the catalog, nor {NOBODY!r}")
-        cases.append(case)
+        try:
+            cases += [_case(line, names)] if line.strip() else []
+        except ValueError as error:
+            problems.append(f"line {number}: {error}")
+    if problems:
+        more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
+        raise InvalidRequest("\n".join([*problems[:_TOLD], *more]))
     if not cases:
         raise InvalidRequest('there are no rows: give one JSON object a line, as {"text": "…", "label": "debugger"}')
     return cases
@@ -119,14 +124,19 @@ def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _case(number: int, line: str) -> Case:
+def _case(line: str, names: Sequence[str]) -> Case:
+    """Read a row. Raises ``ValueError`` with what is wrong with it."""
     try:
         row = read_json(line)
     except ValueError as error:
-        raise InvalidRequest(f"line {number}: no valid JSON ({error}); each line is one object") from None
+        raise ValueError(f"no valid JSON ({error}); each line is one object") from None
     text, label = (row.get(key) if isinstance(row, dict) else None for key in ("text", "label"))
     if not isinstance(text, str) or not isinstance(label, str) or not text.strip():
-        raise InvalidRequest(f"line {number}: an object with the texts 'text' and 'label' is expected")
+        raise ValueError("an object with the texts 'text' and 'label' is expected")
+    if label not in names:
+        near = nearest(label, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+        raise ValueError(f"the label {label!r} is no agent of the catalog, nor {NOBODY!r}: {hint}")
     return Case(text, label, row.get("clear") is not False)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import ahocorasick
 import numpy as np
-import structlog
 from numpy.typing import NDArray
 
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.patterns import Pattern, PatternSet, compile_pattern, pattern_set
 
 __all__ = ["KEYWORD_POINTS", "PATTERN_POINTS", "Lexicon", "folded"]
@@ -34,7 +34,7 @@ _READ = 20_000
 _MOST_S = 2.0
 """Seconds after which no further pattern is tried."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 @dataclass(frozen=True)

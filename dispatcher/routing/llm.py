@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult, routable
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import EkidenError
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, ToolSpec
 from ekiden.shared.messages import ToolCall, Usage, user_message
 from ekiden.shared.records import RoutingStage
@@ -45,7 +44,7 @@ _ARGUMENTS = {
     "required": ["reason"],
 }
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-import structlog
-
 from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Router, RoutingResult, routable
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.foreign_code import is_interruption_of_task, said_by
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.records import RoutingStage
 from ekiden.shared.redaction import redact
 from ekiden.shared.terminal_text import one_line
@@ -19,7 +18,7 @@ MAX_WAIT_S = 30.0
 """How long a router of a plug-in may take."""
 _MOST_SAID = 200
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 @dataclass(frozen=True)

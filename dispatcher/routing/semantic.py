@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ekiden.dispatcher.routing.agent_texts import AgentVectors, encoded
 from ekiden.dispatcher.routing.base import NO_CONTEXT, SHOWN, RequestContext, Route, RoutingResult, routable
 from ekiden.dispatcher.routing.calibration import CALIBRATED
 from ekiden.dispatcher.routing.catalog_cache import CatalogCache
-from ekiden.dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors, single_threaded
-from ekiden.dispatcher.routing.semantic_model import Judgement, SemanticModel, learn, texts_of
+from ekiden.dispatcher.routing.encoder import Encoder, SentenceEncoder, single_threaded
+from ekiden.dispatcher.routing.semantic_model import Judgement, SemanticModel, learn
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.records import RoutingStage
@@ -36,7 +37,7 @@ class SemanticRouter:
         """
         self._encoder = encoder or SentenceEncoder()
         self._threshold = CALIBRATED if threshold is None else threshold
-        self._vectors: dict[str, Vectors] = {}
+        self._vectors: dict[tuple[str, int], AgentVectors] = {}
         self._learned: CatalogCache[SemanticModel] = CatalogCache(max_wait_s)
         self._learning = asyncio.Lock()  # one catalog after the other: they share the vectors
 
@@ -67,13 +68,8 @@ class SemanticRouter:
             return meaning.judge(prompt, self._encoder)
 
     def _learn(self, agents: Sequence[AgentDefinition]) -> SemanticModel:
-        new = [agent for agent in agents if agent.digest not in self._vectors]
-        texts = [texts_of(agent) for agent in new]
-        made = self._encoder.encode([text for several in texts for text in several])
-        ends = np.cumsum([len(several) for several in texts])
-        known = {agent.digest: part for agent, part in zip(new, np.split(made, ends[:-1]), strict=True)} if new else {}
-        self._vectors = {agent.digest: {**self._vectors, **known}[agent.digest] for agent in agents}
-        return learn(agents, self._encoder, np.concatenate(list(self._vectors.values())))
+        self._vectors = encoded(agents, self._encoder, self._vectors)
+        return learn(agents, self._encoder, list(self._vectors.values()))
 
     def _result(self, meaning: SemanticModel, judgement: Judgement, duration_ms: float) -> RoutingResult:
         candidates = tuple(_routes(meaning, judgement))

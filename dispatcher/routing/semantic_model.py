@@ -1,52 +1,32 @@
-"""What the agents of one catalog are about, learned from their descriptions and examples.
+"""What the agents of one catalog are about, learned from their files.
 
-Two heads. The *choice* says whose request it is, by meaning and by words, mixed as suits the catalog. The *scope* says
-whether it is anybody's: the agents' texts against requests that are hardly anybody's. A request belongs here when both
-together are no lower than what the catalog's own examples get, each while it is left out: nineteen of twenty are kept.
+Whose request it is, is the *choice* (``choice.py``). Whether it is anybody's: the margin of the best agent and, where
+there are examples, the *scope*, which holds all texts of the catalog against requests that are hardly anybody's. From
+which value on it is somebody's, the catalog's own texts tell (``calibration.py``).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.dispatcher.routing.calibration import Calibration, calibrated
+from ekiden.dispatcher.routing.agent_texts import LONGEST, AgentVectors, encoded
+from ekiden.dispatcher.routing.calibration import Calibration, Scales, calibrated, scales_of
+from ekiden.dispatcher.routing.choice import Choice, choice_of
 from ekiden.dispatcher.routing.encoder import Encoder, Vectors
-from ekiden.dispatcher.routing.kernels import Head, closeness, fit_nearest, fit_ridge
+from ekiden.dispatcher.routing.kernels import Head, closeness, fit_ridge
 from ekiden.dispatcher.routing.out_of_scope import OUT_OF_SCOPE
-from ekiden.dispatcher.routing.word_index import Floats, WordIndex
+from ekiden.dispatcher.routing.word_index import Floats
 from ekiden.shared.definitions.model import AgentDefinition
 
 __all__ = ["Judgement", "SemanticModel", "learn"]
 
-LONGEST = 2_000
-"""Characters of a request that are looked at."""
-_MOST_ROWS = 3_000
-"""Texts above which no matrix of all pairs is made."""
-_RIDGE = 0.05
-_SCOPE_SHARPNESS = 4.0
-_SCOPE_RIDGE = 0.1
-_ENOUGH = 10
-"""Texts of an agent, in the mean, from which on the mixture is chosen by them."""
-_SHARPNESSES = (1.0, 3.0)
-_SHARES_OF_WORDS = (0.3, 0.6)
-"""The mixtures to choose from."""
-_CERTAINTY = 12.0
-"""Turns a head's values into odds, to compare mixtures by."""
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """How the choice sees two texts: close in meaning (falling off the faster the sharper), alike in words."""
-
-    sharpness: float = 3.0
-    words: float = 0.5
-
-    def meant(self, vectors: Vectors, others: Vectors) -> Floats:
-        """Return what meaning has to say of each pair."""
-        return (1 - self.words) * closeness(vectors, others, self.sharpness)
+_MOST_SCOPED = 3_000
+_SHARPNESS = 4.0
+_RIDGE = 0.1
+_MOST_STRANGERS = 300
+"""Agents whose own texts are held against the others'."""
 
 
 @dataclass(frozen=True)
@@ -62,109 +42,84 @@ class Judgement:
 
 
 @dataclass(frozen=True, eq=False)
+class Scope:
+    """Holds all texts of a catalog against requests that are hardly anybody's."""
+
+    vectors: Vectors
+    head: Head
+    rows: NDArray[np.int64]
+    """Which of the catalog's texts come first among ``vectors``."""
+
+    def scores(self, vector: Vectors) -> Floats:
+        """Return how much it looks like the catalog: about 0 to 1."""
+        return self.head.scores(closeness(vector, self.vectors, _SHARPNESS)[0])
+
+    def left_out(self, texts: NDArray[np.int64]) -> Floats:
+        """Return it for some of the catalog's texts, each judged without it."""
+        return np.asarray(np.interp(texts, self.rows, self.head.left_out[: len(self.rows), 0]))
+
+    @property
+    def outside(self) -> Floats:
+        """Return it for the requests that are hardly anybody's, each judged without it."""
+        return np.asarray(self.head.left_out[len(self.rows) :, 0])
+
+
+@dataclass(frozen=True, eq=False)
 class SemanticModel:
-    """A catalog's texts and the heads that were fitted on them. Make one with ``learn``."""
+    """A catalog's texts and what was fitted on them. Make one with ``learn``."""
 
     names: tuple[str, ...]
-    vectors: Vectors
-    scope_vectors: Vectors
-    words: WordIndex
-    mixture: Mixture
-    choice: Head
-    scope: Head
+    choice: Choice
+    scope: Scope
+    scales: Scales
     calibration: Calibration
 
     def judge(self, text: str, encoder: Encoder) -> Judgement:
         """Hold ``text`` against all agents."""
         text = text[:LONGEST]
         vector = encoder.encode([text])
-        alike, known = self.words.similarities(text)
-        meant = self.mixture.meant(vector, self.vectors)[0]
-        said = self.mixture.words * alike
-        scores = self.choice.scores(meant + said)
-        best = float(self.choice.scores(meant + known * said).max())  # unknown words speak against everybody
-        inside = float(self.scope.scores(closeness(vector, self.scope_vectors, _SCOPE_SHARPNESS)[0])[0])
+        scores, margin = self.choice.judge(text, vector)
         order = np.argsort(-scores, kind="stable")
         lead = float(scores[order[0]] - scores[order[1]]) if len(order) > 1 else 1.0
-        belonging = self.calibration.belonging(best, inside)
+        belonging = float(self.scales.belonging(np.array([margin]), self.scope.scores(vector))[0])
         return Judgement(
             order, scores, belonging, self.calibration.share(belonging), self.calibration.confidence(belonging, lead)
         )
 
 
-def learn(agents: Sequence[AgentDefinition], encoder: Encoder, vectors: Vectors | None = None) -> SemanticModel:
-    """Fit the heads on the agents' texts. ``vectors``: those of ``texts_of`` all agents, where they are known."""
-    several = [texts_of(agent) for agent in agents]
-    texts = [text for own in several for text in own]
-    owners = np.repeat(np.arange(len(agents)), [len(own) for own in several])
-    is_example = np.diff(owners, prepend=-1) == 0
-    vectors = encoder.encode(texts) if vectors is None else vectors
-    words = WordIndex(texts)
-    mixture, choice = _choice(vectors, words, owners, is_example)
-    background = encoder.encode(OUT_OF_SCOPE)
-    kept = _sample(len(texts))
-    scope_vectors = np.concatenate([vectors[kept], background])
-    scope = _scope(scope_vectors, len(kept))
-    calibration = calibrated(
-        choice.left_out[is_example] if len(choice.left_out) else choice.left_out,
-        owners[is_example],
-        scope.left_out[: len(kept)][is_example[kept], 0],
-        np.column_stack([_best(words, mixture, choice, vectors, background), scope.left_out[len(kept) :, 0]]),
-        len(agents),
-    )
-    names = tuple(agent.name for agent in agents)
-    return SemanticModel(names, vectors, scope_vectors, words, mixture, choice, scope, calibration)
+def learn(agents: Sequence[AgentDefinition], encoder: Encoder, known: Sequence[AgentVectors] = ()) -> SemanticModel:
+    """Fit the heads on the agents' texts. ``known``: the vectors of all ``agents``, where they are known."""
+    own = known or list(encoded(agents, encoder, {}).values())
+    choice = choice_of(agents, own, encoder.encode(OUT_OF_SCOPE))
+    scope = _scope_of(choice)
+    examples = np.bincount(choice.owners) - 1
+    scores, margins = choice.inside()
+    exemplified = float((examples > 0).mean()) if len(margins) else 0.0
+    scales = scales_of(choice.outside(OUT_OF_SCOPE), scope.outside, exemplified)
+    rows = np.flatnonzero(choice.is_example)[: len(margins)]
+    inside = scales.belonging(margins, scope.left_out(rows))
+    strangers = _strangers(choice, scope, scales, np.flatnonzero(examples == 0))
+    calibration = calibrated(inside, strangers, exemplified, scores, choice.owners[rows])
+    return SemanticModel(tuple(agent.name for agent in agents), choice, scope, scales, calibration)
 
 
-def texts_of(agent: AgentDefinition) -> list[str]:
-    """Return what tells an agent's work: its name with its description, then its examples."""
-    name = " ".join(agent.name.replace("_", " ").replace("-", " ").split())
-    about = f"{name}. {agent.description}"
-    return [text[:LONGEST] for text in (about, *dict.fromkeys(agent.triggers.examples))]
+def _scope_of(choice: Choice) -> Scope:
+    rows = _sample(len(choice.vectors), _MOST_SCOPED)
+    vectors = np.concatenate([choice.vectors[rows], choice.background])
+    targets = (np.arange(len(vectors)) < len(rows)).astype(np.float64)[:, None]
+    return Scope(vectors, fit_ridge(closeness(vectors, vectors, _SHARPNESS), targets, _RIDGE), rows)
 
 
-def _choice(
-    vectors: Vectors, words: WordIndex, owners: NDArray[np.int64], is_example: NDArray[np.bool_]
-) -> tuple[Mixture, Head]:
-    """Fit the choice, in the mixture that tells the catalog's own examples apart best, each while it is left out."""
-    if len(owners) > _MOST_ROWS:
-        return Mixture(), fit_nearest(owners)
-    agents = int(owners[-1]) + 1
-    each = len(owners) / agents
-    grid = product(_SHARPNESSES, _SHARES_OF_WORDS) if each > _ENOUGH else ()
-    mixtures = [Mixture(*both) for both in grid] or [Mixture()]
-    alike = words.kernel()
-    ridge = _RIDGE + 1 / each**2  # with a text each, it is simply the nearest
-    fitted = [
-        (one, fit_ridge(one.meant(vectors, vectors) + one.words * alike, np.eye(agents)[owners], ridge))
-        for one in mixtures
-    ]
-    return min(fitted, key=lambda pair: _surprise(pair[1].left_out[is_example], owners[is_example]))
+def _strangers(choice: Choice, scope: Scope, scales: Scales, agents: NDArray[np.int64]) -> Floats:
+    """Return the belonging of the own texts of ``agents``, each judged as if its agent were none of the catalog."""
+    if len(choice.fading) < 2 or not len(agents):
+        return np.zeros(0)
+    some = agents[_sample(len(agents), _MOST_STRANGERS)]
+    abouts = scope.left_out(np.flatnonzero(~choice.is_example)[some])
+    found = [(choice.strange(int(agent)), about) for agent, about in zip(some, abouts, strict=True)]
+    return np.concatenate([scales.belonging(margins, np.full(len(margins), about)) for margins, about in found])
 
 
-def _surprise(scores: Floats, owners: NDArray[np.int64]) -> float:
-    """Return the mean logarithmic loss."""
-    if not len(scores):
-        return 0.0
-    odds = _CERTAINTY * (scores - scores.max(axis=1, keepdims=True))
-    right = odds[np.arange(len(owners)), owners]
-    return float((np.log(np.exp(odds).sum(axis=1)) - right).mean())
-
-
-def _scope(vectors: Vectors, inside: int) -> Head:
-    targets = (np.arange(len(vectors)) < inside).astype(np.float64)[:, None]
-    return fit_ridge(closeness(vectors, vectors, _SCOPE_SHARPNESS), targets, _SCOPE_RIDGE)
-
-
-def _sample(rows: int) -> NDArray[np.int64]:
-    """Return all row numbers, or as many as can be compared with each other, evenly spread."""
-    return np.unique(np.linspace(0, rows - 1, min(rows, _MOST_ROWS)).astype(np.int64))
-
-
-def _best(words: WordIndex, mixture: Mixture, choice: Head, vectors: Vectors, background: Vectors) -> list[float]:
-    """Return for each background request what the best agent gets."""
-    best = []
-    for text, meant in zip(OUT_OF_SCOPE, mixture.meant(background, vectors), strict=True):
-        alike, known = words.similarities(text)
-        best.append(float(choice.scores(meant + mixture.words * known * alike).max()))
-    return best
+def _sample(rows: int, most: int) -> NDArray[np.int64]:
+    """Return all row numbers, or as many as ``most``, evenly spread."""
+    return np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(np.int64))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 __all__ = [
@@ -26,7 +27,12 @@ __all__ = [
 
 def folded(name: Any) -> str:
     """Return a name of a field, or a word, without what its spellings differ in: ``read-only`` is ``readOnly``."""
-    return re.sub(r"[\W_]", "", str(name)).casefold()
+    return _folded(str(name))
+
+
+@lru_cache(1024)
+def _folded(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).casefold()
 
 
 def keys_of(fields: Mapping[str, Any], names: Iterable[str]) -> list[str]:

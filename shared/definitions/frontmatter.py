@@ -12,7 +12,7 @@ from ekiden.shared.definitions.lenient_yaml import parse_leniently
 from ekiden.shared.definitions.problems import AgentFileError
 from ekiden.shared.definitions.strict_yaml import Parsed, YamlSyntaxError, parse
 
-__all__ = ["MAX_BYTES", "FrontMatter", "read_front_matter"]
+__all__ = ["MAX_BYTES", "FrontMatter", "fences", "read_front_matter"]
 
 MAX_BYTES = 1_000_000
 """No system prompt is longer; what is longer is not an agent file."""
@@ -41,7 +41,7 @@ def read_front_matter(text: str) -> FrontMatter:
         AgentFileError: there is no front matter, it does not end, or it is not YAML; with line, reason and remedy.
     """
     lines = text.split("\n")
-    start, end = _fences(lines)
+    start, end = fences(lines)
     source = "".join(f"{line}\n" for line in lines[start + 1 : end])
     parsed = _parse_forgivingly(source, first_line=start + 2)
     body = "\n".join(lines[end + 1 :])
@@ -51,7 +51,8 @@ def read_front_matter(text: str) -> FrontMatter:
     return FrontMatter(parsed.fields, body.strip(), end + 2 + padding, parsed.lines, (*warnings[:1], *parsed.warnings))
 
 
-def _fences(lines: list[str]) -> tuple[int, int]:
+def fences(lines: list[str]) -> tuple[int, int]:
+    """Return the numbers, from 0, of the lines that enclose the front matter. Raises ``AgentFileError``."""
     start = next((number for number, line in enumerate(lines) if line.strip()), 0)
     if not _FENCE.match(lines[start]):
         raise AgentFileError(

@@ -20,8 +20,8 @@ def servers_used(agent: AgentDefinition) -> tuple[str, ...]:
 def servers_named(agent: AgentDefinition) -> tuple[str, ...]:
     """Return the names of the servers that fields for servers name, in order."""
     names: list[str] = []
-    for key in MCP_SERVERS:
-        value = agent.extra.get(key)
+    for key in filter(agent.extra.__contains__, MCP_SERVERS):
+        value = agent.extra[key]
         names += _names_in(value.get("servers", []) if key == "mcp" and isinstance(value, dict) else value)
     return tuple(dict.fromkeys(names))
 
@@ -44,8 +44,8 @@ def permits_tool(agent: AgentDefinition, server: str, full_name: str, *, only_re
 
 
 def _own(agent: AgentDefinition) -> Iterator[tuple[str, ServerEntry | ConfigurationError]]:
-    for key in MCP_SERVERS:
-        value = agent.extra.get(key)
+    for key in filter(agent.extra.__contains__, MCP_SERVERS):
+        value = agent.extra[key]
         if key == "mcp" and isinstance(value, dict):
             value = value.get("servers")
         for item in value if isinstance(value, list) else [value]:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -272,6 +272,14 @@ class AgentDefinition(BaseModel):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: the same content has the same digest, wherever it was read."""
         return sha256_of(self.model_dump(mode="json"))
+
+    def with_examples(self, examples: Iterable[str]) -> "AgentDefinition":
+        """Return it with further ``examples`` behind those of its file: another definition, with its own digest."""
+        own = self.triggers.examples
+        triggers = self.triggers.model_copy(update={"examples": tuple(dict.fromkeys((*own, *examples)))})
+        copy = self.model_copy(update={"triggers": triggers})
+        copy.__dict__.pop("digest", None)  # the copy of what was computed for this one
+        return copy
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ gemini-cli, Claude Code, opencode, Cursor, Cline, Copilot and others each have t
 
 import re
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 __all__ = [
     "BUILTIN_TOOLS",
@@ -104,8 +105,12 @@ def is_clear(name: str) -> bool:
 
 def tools_meant(name: str) -> list[str]:
     """Return those of the tools that workers ship with which a name or a pattern means, in any spelling."""
-    pattern = name.casefold()
-    return sorted({tool for alias, tool in _TOOLS.items() if fnmatchcase(alias, pattern)})
+    return list(_meant(name.casefold()))
+
+
+@lru_cache(1024)
+def _meant(pattern: str) -> tuple[str, ...]:
+    return tuple(sorted({tool for alias, tool in _TOOLS.items() if fnmatchcase(alias, pattern)}))
 
 
 def tools_forbidden(name: str) -> list[str]:

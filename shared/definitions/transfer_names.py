@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ekiden.shared.errors import UnknownAgent
 
@@ -24,6 +25,7 @@ MAX_TOOL_NAME = 64
 """What Gemini and OpenAI accept."""
 
 
+@lru_cache(10_000)  # asked of all agents for each call of a model
 def transfer_tool_name(agent: str) -> str:
     """Return the name of the tool that hands over to ``agent``: ``[a-z0-9_]``, at most 64 characters.
 
@@ -84,9 +86,10 @@ def agent_meant(called: str, among: Iterable[str]) -> str | None:
     prefix, a name or its last word twice. What could mean two agents means none.
     """
     agents = tuple(dict.fromkeys(among))
-    exactly = [agent for agent in agents if called in (agent, transfer_tool_name(agent))]
-    wanted = _cores(called)
-    meant = exactly or [agent for agent in agents if not wanted.isdisjoint(_readings(agent))]
+    meant = [agent for agent in agents if called in (agent, transfer_tool_name(agent))]
+    if not meant:
+        wanted = _cores(called)
+        meant = [agent for agent in agents if not wanted.isdisjoint(_readings(agent))]
     return meant[0] if len(meant) == 1 else None
 
 

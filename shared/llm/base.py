@@ -10,7 +10,8 @@ from ekiden.shared.messages import Message, Usage
 
 __all__ = ["ChatModel", "Delta", "FinishReason", "ModelReply", "ModelRequest", "OnDelta", "ToolSpec"]
 
-FinishReason = Literal["stop", "max_tokens", "refused", "malformed_call", "empty"]
+FinishReason = Literal["stop", "unfinished", "max_tokens", "refused", "malformed_call", "empty"]
+"""``unfinished``: a whole answer, which says that it does not do what was asked. Only scripts say so."""
 
 
 class ToolSpec(BaseModel):

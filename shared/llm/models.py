@@ -10,10 +10,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 
-import structlog
-
 from ekiden.shared.errors import EkidenError, MissingModel
 from ekiden.shared.foreign_code import is_interruption, said_by
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.base import ChatModel
 from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
 from ekiden.shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
@@ -57,7 +56,7 @@ DEFAULT_ALIASES: Mapping[str, str] = MappingProxyType(
 )
 """Names, or patterns of names, that agent files of other tools use -> the model that serves them here."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,18 +72,26 @@ class ModelValues:
     retry_total_s: float = 300.0
     gemini_base_url: str | None = None
     scripts_dir: Path | None = None
-    """The scripts of the stand-in; None: it has none."""
+    """Scripts of the stand-in's; None: none of the user's own."""
+    shipped_scripts: Path | None = None
+    """Those that play agents which have none there, unless one there plays every agent."""
+
+    @property
+    def script_folders(self) -> tuple[Path, ...]:
+        """Folders of the stand-in's scripts, the nearest first."""
+        return tuple(one for one in (self.scripts_dir, self.shipped_scripts) if one)
 
     @classmethod
-    def of(cls, settings: Settings, scripts_dir: Path | None = None) -> "ModelValues":
-        """Return what ``settings`` say; ``scripts_dir`` where they name no scripts."""
+    def of(cls, settings: Settings, shipped_scripts: Path | None = None) -> "ModelValues":
+        """Return what ``settings`` say, with the scripts that ship."""
         return cls(
             model=settings.model,
             aliases=settings.model_aliases,
             timeout_s=settings.model_timeout_s,
             attempts=settings.model_attempts,
             gemini_base_url=settings.gemini_base_url,
-            scripts_dir=settings.scripts_dir or scripts_dir,
+            scripts_dir=settings.scripts_dir,
+            shipped_scripts=shipped_scripts,
         )
 
 
@@ -164,7 +171,7 @@ def _gemini(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
 def _scripted(values: ModelValues, env: Mapping[str, str]) -> ChatModel:
     from ekiden.shared.llm.scripted import ScriptedModel
 
-    return ScriptedModel.from_folder(values.scripts_dir) if values.scripts_dir else ScriptedModel({})
+    return ScriptedModel.from_folders(*values.script_folders)
 
 
 GEMINI = Provider(

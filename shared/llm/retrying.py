@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -14,6 +13,7 @@ from tenacity import (
 )
 
 from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 
 __all__ = ["RetryingModel"]
@@ -23,7 +23,7 @@ _SHORTEST_WAIT_S = 0.25
 _LONGEST_WAIT_S = 60.0
 _SPREAD_S = 0.1
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 class RetryingModel:

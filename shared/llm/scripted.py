@@ -29,7 +29,7 @@ _WORD = re.compile(r"\s*\S+(?:\s+\Z)?")
 _NO_REPLY = (
     "This answer comes from the scripted stand-in for a model, and it has no scripted reply for the agent {agent!r} at "
     "this point of the conversation. Give the agent a real model (its name in `model:`, and the provider's key in the "
-    "environment) to get a real answer."
+    "environment) to get a real answer.{others}"
 )
 
 
@@ -56,15 +56,22 @@ class ScriptedModel:
         return cls(parse_script(text, source))
 
     @classmethod
-    def from_folder(cls, folder: Path) -> "ScriptedModel":
-        """Make a model from all ``*.yaml`` files of ``folder``. Raises ``DefinitionError`` like ``from_text``."""
+    def from_folders(cls, *folders: Path) -> "ScriptedModel":
+        """Make a model from all ``*.yaml`` files of folders, the nearest first, as far as one plays every agent.
+
+        An agent's script is the nearest one. Raises ``DefinitionError`` like ``from_text``.
+        """
         scripts: dict[str, Script] = {}
-        for path in sorted(folder.glob("*.yaml")):
-            for agent, script in parse_script(path.read_text(encoding="utf-8"), str(path)).items():
-                if agent in scripts:
-                    raise DefinitionError(f"{path}: agent {agent!r} has a script in another file of the folder")
-                scripts[agent] = script
+        for folder in folders:
+            if _ANY_AGENT not in scripts:
+                scripts = {**_scripts_in(folder), **scripts}
         return cls(scripts)
+
+    @property
+    def plays(self) -> frozenset[str]:
+        """The agents whose script says more than that it can do nothing; ``*``: all."""
+        scripts = self._scripts.items()
+        return frozenset(name for name, one in scripts if any(rule.finish != "unfinished" for rule in one.rules))
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """Return what the first fitting rule says, or plainly that no rule fits."""
@@ -102,7 +109,21 @@ class ScriptedModel:
             for rule in script.rules:
                 if (scope := _fitted(rule, request, leg, since, base)) is not None:
                     return rule, scope
-        return Rule(name="no-reply", say=_NO_REPLY.format(agent=request.agent)), {}
+        return Rule(name="no-reply", say=self._no_reply(request.agent), finish="unfinished"), {}
+
+    def _no_reply(self, agent: str) -> str:
+        played = ", ".join(sorted(self.plays - {agent, _ANY_AGENT}))
+        return _NO_REPLY.format(agent=agent, others=f" The stand-in can play {played}." if played else "")
+
+
+def _scripts_in(folder: Path) -> dict[str, Script]:
+    scripts: dict[str, Script] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        for agent, script in parse_script(path.read_text(encoding="utf-8"), str(path)).items():
+            if agent in scripts:
+                raise DefinitionError(f"{path}: agent {agent!r} has a script in another file of the folder")
+            scripts[agent] = script
+    return scripts
 
 
 class _Scope(dict[str, Any]):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, TextPart, user_message
-from ekiden.shared.outcomes import Answer, Cancelled, ChildJob, Failed, Outcome, Suspended
+from ekiden.shared.outcomes import Answer, Cancelled, ChildJob, Failed, Outcome, Suspended, Unfinished
 from ekiden.shared.records import Ended, HandedOff, JobRequested, LastTurn, Record
 from ekiden.shared.redaction import redact
 from ekiden.shared.relay.leg import Leg, closing_records
@@ -14,7 +14,7 @@ from ekiden.shared.tracing.trace_ids import child_traceparent
 
 __all__ = ["End", "end_of", "last_turn_of", "messages_in", "submission_of", "without_secrets"]
 
-End = Answer | Failed | Cancelled
+End = Answer | Unfinished | Failed | Cancelled
 """The outcomes that end a job."""
 
 
@@ -24,6 +24,8 @@ def end_of(leg: int, outcome: End) -> Ended:
         case Answer(text, reason, output):
             is_late = outcome.recovered
             return Ended(leg=leg, status="done", reason=reason, answer=text, output=output, recovered=is_late)
+        case Unfinished(text):
+            return Ended(leg=leg, status="unfinished", reason="GOAL_NOT_REACHED", answer=text)
         case Failed(reason, message):
             return Ended(leg=leg, status="failed", reason=reason, error=message)
         case Cancelled(message):

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -108,7 +109,7 @@ class Leg:
         """Who runs."""
         return self.context.to_agent
 
-    @property
+    @cached_property
     def request(self) -> JobRequested:
         """What the user asked for."""
         first = self.entries[0].record
@@ -239,7 +240,7 @@ def backoff_s(leg: Leg, cause: SuspendCause) -> float:
 def entries_behind(seq: int, records: Sequence[Record]) -> list[Entry]:
     """Return ``records`` as the journal has them that was as long as ``seq`` before."""
     now_ms = round(time.time() * 1000)
-    return [Entry(seq=number, at_ms=now_ms, record=record) for number, record in enumerate(records, seq + 1)]
+    return [Entry(number, now_ms, record) for number, record in enumerate(records, seq + 1)]
 
 
 async def journal_of(store: JobStore, job: str, upto: int | None = None, *, begun: Sequence[Entry] = ()) -> list[Entry]:

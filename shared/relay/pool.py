@@ -25,7 +25,6 @@ from celery.app.trace import traceback_clear
 from celery.concurrency.base import BasePool, apply_target
 from celery.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
 from celery.utils.log import get_logger
-from kombu.serialization import loads, prepare_accept_content
 
 from ekiden.shared.grace_periods import CANCEL_S, DRAIN_S
 
@@ -126,7 +125,6 @@ class AsyncPool(BasePool):
         self._fresh: deque[_Run] = deque()
         self._is_waking = False
         self._stopping = False
-        self._accept = prepare_accept_content(self.app.conf.accept_content)
         for task in self.app.tasks.values():
             if inspect.iscoroutinefunction(task.run):
                 task.request_stack = RequestStack()
@@ -229,13 +227,10 @@ class AsyncPool(BasePool):
 
     async def _call(self, run: _Run) -> Any:
         """Call the task's function as Celery's tracer would: request pushed, signals sent."""
-        name, task_id, request, body, content_type, content_encoding = run.args
+        name, task_id, request, *_ = run.args
         task = self.app.tasks[name]
-        if content_type:
-            args, kwargs, _ = loads(body, content_type, content_encoding, accept=self._accept)
-        else:
-            args, kwargs, _ = body
-        context = Context({**request, "args": args, "kwargs": kwargs}, called_directly=False)
+        args, kwargs = request["args"], request["kwargs"]  # as the consumer has decoded them
+        context = Context(request, called_directly=False)
         about = {"sender": task, "task_id": task_id, "task": task, "args": args, "kwargs": kwargs}
         ended = {"retval": None, "state": states.FAILURE}
         task.request_stack.push(context)

@@ -17,7 +17,7 @@ from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.grace_periods import GIVE_BACK_S
 from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
-from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer
+from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer, Unfinished
 from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
 from ekiden.shared.relay.committing import End, end_of, last_turn_of, messages_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import HeldLease, Leases
@@ -303,7 +303,7 @@ class Runner:
                 verdict, detail = await self._commit_transfer(leg, outcome)
             case Suspended():
                 verdict, detail = await self._commit_suspension(leg, outcome)
-            case Answer(is_final=False) | Failed() if leg.context.calls:
+            case Answer(is_final=False) | Unfinished() | Failed() if leg.context.calls:
                 verdict, detail = await self._commit_transfer(leg, return_of(leg.context, outcome, len(leg.entries)))
             case _:
                 verdict, detail = await self._commit_end(leg, outcome)

@@ -1,7 +1,7 @@
 """How control moves: what a transfer, a route or a return is committed with."""
 
 from ekiden.shared.handoff import HandoffContext
-from ekiden.shared.outcomes import Answer, Failed, Transfer
+from ekiden.shared.outcomes import Answer, Failed, Transfer, Unfinished
 from ekiden.shared.records import Entry, HandedOff, Record
 from ekiden.shared.relay.leg import closing_records
 from ekiden.shared.relay.message import outbox, queue_for
@@ -13,11 +13,15 @@ _GIVEN_BACK = "Not finished: control went back to the agent that waits."
 """The answer to a call that is open when its agent has ended."""
 
 
-def return_of(current: HandoffContext, outcome: Answer | Failed, upto: int) -> Transfer:
+def return_of(current: HandoffContext, outcome: Answer | Unfinished | Failed, upto: int) -> Transfer:
     """Return the move of control back to the agent that waits for this one's end, however it ended."""
-    is_error = isinstance(outcome, Failed)
-    text = outcome.message if isinstance(outcome, Failed) else outcome.text
-    context = current.come_back(text, is_error=is_error, upto=upto)
+    match outcome:
+        case Answer(text):
+            context = current.come_back(text, is_error=False, upto=upto)
+        case Unfinished(text):
+            context = current.come_back(f"unfinished: {text}", is_error=True, upto=upto)
+        case Failed(_, text):
+            context = current.come_back(text, is_error=True, upto=upto)
     left = current.metadata.handoff_chain[len(context.metadata.handoff_chain) :]
     return Transfer(context, left=left)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from ekiden.shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, UnreadableJournal, WentBack
-from ekiden.shared.records import Entry, Record, decode_record, encode_record
+from ekiden.shared.records import LATEST_MS, Entry, Record, decode_record, encode_record
 from ekiden.shared.signing import OFF, Seal, Signing, split
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed
@@ -206,10 +206,12 @@ def _sha256(text: str) -> str:
 
 def _entry(job: str, row: str, fields: Mapping[str, str], seal: Seal | None, text: str | None) -> Entry:
     """Read an entry. ``text`` is its record without its seal; None: the large value that it names is gone."""
-    seq = row.partition("-")[0]
+    seq, text = row.partition("-")[0], text or ""
     try:
-        record = decode_record(text or "")
-        return Entry(seq=int(seq), at_ms=int(fields["t"]), record=record, seal=seal, text=(text or "") if seal else "")
+        record, at_ms = decode_record(text), int(fields["t"])
+        if not 0 <= at_ms <= LATEST_MS:
+            raise ValueError(at_ms)
+        return Entry(int(seq), at_ms, record, seal, text if seal else "")
     except (ValueError, KeyError) as error:
         raise UnreadableJournal(
             f"entry {seq} of the journal of job {job!r} cannot be read: another program writes to this server, or a "

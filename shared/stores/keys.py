@@ -23,8 +23,11 @@ __all__ = [
     "KEEP_EVERY_S",
     "KINDS",
     "LEASES",
+    "LESSONS",
+    "LESSONS_TTL_S",
     "LISTING_TTL_S",
     "LIVE_TTL_S",
+    "LOOKING",
     "MAX_DEAD_LETTERS",
     "MISPLACED",
     "POOLS",
@@ -84,6 +87,8 @@ LIVE_TTL_S = 300
 """What models write while they write it, since its last piece: once an answer is whole its record has it."""
 LISTING_TTL_S = 300
 """What an MCP server offers: a worker that is asked for it later asks the server again."""
+LESSONS_TTL_S = 90 * DAY_S
+"""What was learned from requests, since the last change."""
 POOL_TTL_S = 15
 ENDED = "ekiden:ended:"
 """Before a job's id: pub/sub channel of its end, for whoever waits for it."""
@@ -117,6 +122,10 @@ JOB_IDS = "ekiden:job_ids"
 """Sorted set with equal scores: the same ids in the order of the alphabet, to find a prefix."""
 LEASES = "ekiden:leases"
 """Sorted set: running jobs by the end of their lease, in ms of relay time."""
+LESSONS = "ekiden:lessons"
+"""Hash: what was learned from requests, JSON by id; ``version``, which is new with every change."""
+LOOKING = "ekiden:looking"
+"""String: somebody has looked just now what new jobs teach."""
 SESSIONS = "ekiden:sessions"
 """Sorted set: sessions by the time of their last use, in ms of relay time."""
 TIMERS = "ekiden:timers"
@@ -139,7 +148,7 @@ KINDS = {
         (APPROVALS, DEADLINES, INTAKE_TAKEN, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, POOLS, UNVOUCHED), "zset"
     ),
     **dict.fromkeys((PUBLICATIONS, DEAD_LETTERS), "stream"),
-    **dict.fromkeys((CLOCK, INTAKE_TEXTS), "hash"),
+    **dict.fromkeys((CLOCK, INTAKE_TEXTS, LESSONS), "hash"),
     CATALOG: "string",
     INTAKE: "list",
     QUEUES: "set",
@@ -246,7 +255,7 @@ def listing(server: str) -> str:
 def is_permanent(key: str) -> bool:
     """Tell whether ``key`` may be without a TTL: indexes, queues (Celery's and kombu's), which catalog counts."""
     return (
-        (key in KINDS and key != DEAD_LETTERS)
+        (key in KINDS and key not in (DEAD_LETTERS, LESSONS))
         or key.startswith(("ekiden:queued:", "ekiden:suspended:", "ekiden.agent.", "_kombu."))
         or key in ("ekiden.dispatch", "ekiden.idle")
         or key.endswith(".reply.celery.pidbox")

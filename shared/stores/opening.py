@@ -13,6 +13,7 @@ from ekiden.shared.stores.durability import Durability, Identity, durability_of,
 from ekiden.shared.stores.intake import RedisIntakeStore
 from ekiden.shared.stores.job_ends import RedisEnds
 from ekiden.shared.stores.jobs import RedisJobStore
+from ekiden.shared.stores.lessons import RedisLessonStore
 from ekiden.shared.stores.listings import RedisListingStore
 from ekiden.shared.stores.live import RedisLiveStore
 from ekiden.shared.stores.pools import RedisPoolStore
@@ -39,6 +40,7 @@ class Stores:
     ends: RedisEnds
     listings: RedisListingStore
     artifacts: RedisArtifactStore
+    lessons: RedisLessonStore
     signing: Signing
 
     @classmethod
@@ -59,6 +61,7 @@ class Stores:
             RedisEnds(client),
             RedisListingStore(client),
             RedisArtifactStore(client),
+            RedisLessonStore(client, signing),
             signing,
         )
 

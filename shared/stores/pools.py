@@ -5,7 +5,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.shared.mcp.names import announced_as
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, lists_only, translated
 from ekiden.shared.stores.views import PoolView, ToolView
@@ -60,12 +59,6 @@ class RedisPoolStore:
         ids = sorted(await as_any(self._redis.zrange(keys.POOLS, 0, -1)))
         texts = await as_any(self._redis.mget([keys.pool(pool_id) for pool_id in ids])) if ids else []
         return [_pool(json.loads(text)) for text in texts if text is not None]
-
-    async def tools_on(self, queue: str) -> set[str]:
-        """Return what the pools have which consume ``queue`` now: tools, and MCP servers as ``mcp.<server>``."""
-        there = [pool for pool in await self.pools() if queue in pool.queues]
-        servers = {announced_as(name) for pool in there for name in pool.servers}
-        return {tool.name for pool in there for tool in pool.tools} | servers
 
     @translated
     async def oldest(self, queues: Sequence[str]) -> dict[str, str]:

@@ -63,6 +63,7 @@ _CONSTANTS = {
     **{name: f"'{key}'" for name, key in _NAMES.items()},
     "DEAD_LETTERS_TTL_S": str(keys.DEAD_LETTERS_TTL_S),
     "INDEXES": "{" + ", ".join(f"['{key}'] = '{kind}'" for key, kind in keys.KINDS.items()) + "}",
+    "LESSONS_TTL_S": str(keys.LESSONS_TTL_S),
     "KEEP_EVERY_MS": str(keys.KEEP_EVERY_S * 1000),
     "MAX_DEAD_LETTERS": str(keys.MAX_DEAD_LETTERS),
     "PAGE": "500",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from ekiden.shared.errors import AmbiguousId, InvalidRequest, UnknownJob
 from ekiden.shared.messages import Message
-from ekiden.shared.settings import SessionPolicy
+from ekiden.shared.setting_routing import SessionPolicy
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, translated
 

@@ -12,11 +12,11 @@ from ekiden.shared.risk import Risk
 
 __all__ = ["NOTHING", "TERMINAL", "JobStatus", "JobView", "LivePiece", "PoolView", "Spent", "ToolView", "UsedUp"]
 
-JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
-"""``waiting``: in the session's inbox, behind another job."""
+JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "unfinished", "failed", "cancelled", "dead"]
+"""``waiting``: in the session's inbox, behind another job. ``unfinished``: see ``Ended``."""
 
 
-TERMINAL = ("done", "failed", "cancelled", "dead")
+TERMINAL = ("done", "unfinished", "failed", "cancelled", "dead")
 
 
 UsedUp = Literal["", "tokens", "cost"]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import structlog
 from opentelemetry.metrics import Histogram, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
@@ -18,6 +17,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.messages import Usage
 from ekiden.shared.telemetry.collector_status import CollectorStatus
 from ekiden.shared.telemetry.config import TelemetryConfig
@@ -46,7 +46,7 @@ _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304
 Labels = tuple[tuple[str, str], ...]
 """Names and values, always in the same order."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 class Meters:

@@ -292,7 +292,7 @@ class JobSpans:
         if (attempt := self._attempt) is not None:
             self._attempt = None
             ends_ns = ns(self._last_ms) if end.status == "dead" else at_ns
-            error = {"failed": end.reason, "dead": "worker_lost"}.get(end.status)
+            error = {"failed": end.reason, "unfinished": end.reason, "dead": "worker_lost"}.get(end.status)
             yield from attempt.ended(_OUTCOMES[end.status], ends_ns, error)
         for span, _ in self._delegated.values():
             span.fail(end.reason)
@@ -336,7 +336,7 @@ class JobSpans:
         return send(root, child or self._job, leg, self._queue_of(leg, agent), parent_id, began_ns)
 
 
-_OUTCOMES = {"done": "answer", "failed": "failed", "cancelled": "cancelled", "dead": "lost"}
+_OUTCOMES = {"done": "answer", "unfinished": "unfinished", "failed": "failed", "cancelled": "cancelled", "dead": "lost"}
 
 
 def _may_leave(started: ToolStarted) -> bool:

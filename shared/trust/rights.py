@@ -16,12 +16,21 @@ from typing import Any
 
 from ekiden.shared.errors import ConfigurationError
 
-__all__ = ["Right", "section_rights", "setting_rights", "tool_right", "value_right"]
+__all__ = [
+    "Right",
+    "content_of",
+    "file_right",
+    "script_rights",
+    "section_rights",
+    "setting_rights",
+    "tool_right",
+    "value_right",
+]
 
 _TOOL = "tool "
 _WILD = frozenset("*?[")
 _LARGEST = 4_000_000
-"""Bytes of a script. A folder may hold anything under its name, a device that never ends included."""
+"""Bytes of a script, or of a tool file. A folder may hold anything there, a device that never ends included."""
 _SECTIONS = {"mcpServers": "MCP server", "hooks": "hook"}
 """Parts of a settings file that bring programs or addresses, and what each of their entries is."""
 _SETTINGS_IN = {"hooks": frozenset({"packages", "modules"})}
@@ -75,13 +84,40 @@ def value_right(subject: str, value: Any, shown: str, field: str = "") -> Right:
     return Right(subject, f"{field} {digest}".lstrip(), shown=shown)
 
 
+def file_right(subject: str, name: str, content: bytes | None, shown: str) -> Right:
+    """Return the right to a file as it is: its text is code, or calls of tools. Of one without content, to nothing."""
+    never_granted = secrets.token_hex()
+    digest = never_granted if content is None else hashlib.sha256(content).hexdigest()
+    return Right(subject, f"{name} {digest}", shown=shown)
+
+
+def content_of(path: Path) -> bytes | None:
+    """Return the bytes of a file that a folder brings; None: it is none, cannot be read, or is too large."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(file, "rb") as opened:
+            data = opened.read(_LARGEST + 1) if stat.S_ISREG(os.fstat(file).st_mode) else None
+    except OSError:
+        return None
+    return None if data is None or len(data) > _LARGEST else data
+
+
 def setting_rights(project: Path, key: str, value: Any) -> list[Right]:
     """Return what a project's setting asks for: its value, and each script, as it is, of a folder of them."""
     subject = f"setting {key}"
     rights = [value_right(subject, value, f"{key} = {_json(value)}")]
     if key == "ekiden.scripts_dir" and isinstance(value, str):
-        rights += [_script_right(subject, path) for path in _scripts_in(project / value)]
+        rights += script_rights(project, value).values()
     return rights
+
+
+def script_rights(project: Path, folder: str) -> dict[Path, Right]:
+    """Return what the scripts in a project's folder of them ask for, each as it is."""
+    paths = _scripts_in(project / folder)
+    names = {path: f"script {path.name}" for path in paths}
+    return {
+        path: file_right("setting ekiden.scripts_dir", name, content_of(path), name) for path, name in names.items()
+    }
 
 
 def section_rights(values: Mapping[str, Any]) -> Iterator[tuple[str, str, Right]]:
@@ -99,23 +135,6 @@ def _scripts_in(folder: Path) -> list[Path]:
         return sorted(folder.glob("*.yaml"))
     except (OSError, ValueError):  # no path at all: nobody will read scripts there
         return []
-
-
-def _script_right(subject: str, path: Path) -> Right:
-    """Return the right to a script as it is: its text is calls of tools. Of one that cannot be read, to nothing."""
-    return Right(subject, f"script {path.name} {_digest_of(path)}", shown=f"script {path.name}")
-
-
-def _digest_of(path: Path) -> str:
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(file, "rb") as opened:
-            data = opened.read(_LARGEST + 1) if stat.S_ISREG(os.fstat(file).st_mode) else None
-    except OSError:
-        data = None
-    if data is None or len(data) > _LARGEST:
-        return secrets.token_hex()  # which nobody was ever granted
-    return hashlib.sha256(data).hexdigest()
 
 
 def _json(value: Any) -> str:

@@ -1,9 +1,10 @@
 """How well requests reach their agents, and how fast.
 
-    python -m tests.benchmarks.routing [--data ../shared/corpus/routing/dev] [--sets cs_clinc …] [--json]
+    python -m tests.benchmarks.routing [--data ../shared/corpus/routing/dev] [--sets cs_clinc …] [--examples N] [--json]
 
 For each data set, agent files are written from ``agents.json`` and the rows of ``<set>.train.jsonl`` (examples; nothing
-else is learned from), and the rows of ``<set>.test.jsonl`` are routed:
+else is learned from), and the rows of ``<set>.test.jsonl`` are routed. With ``--examples N`` each agent has N examples,
+drawn once; 0: a description only, as most files have it. Then only the first is measured:
 
 * hybrid without a model: the right agent on clear in-scope rows (refusals ignored; refusals counted), what is kept of
   them, what is refused of the out-of-scope rows at the calibrated threshold, times;
@@ -49,14 +50,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--part", default="test", help="the rows that are measured")
     parser.add_argument("--sets", nargs="*", help="all, unless named")
+    parser.add_argument("--examples", type=int, help="of each agent; all, unless given")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     suites = json.loads((options.data / "agents.json").read_text("utf-8"))
     results = {}
     for name in options.sets or suites:
-        results[name] = measure(options.data, name, suites[name], options.part)
+        results[name] = measure(options.data, name, suites[name], options.part, options.examples)
         if not options.json:
             show(name, results[name])
+    if options.examples is not None:
+        print(json.dumps(results) if options.json else mean_of([one["hybrid"] for one in results.values()]))
+        return
     scale = {count: at_scale(count) for count in (1_000, 10_000)}
     if options.json:
         print(json.dumps({"sets": results, "rules_at_scale": scale}))
@@ -65,12 +70,29 @@ def main() -> None:
         print(f"rules of {count} agents, 2,000 characters: p50 {times['p50_ms']:.2f} ms, p99 {times['p99_ms']:.2f} ms")
 
 
-def measure(data: Path, name: str, agents: Mapping[str, Mapping[str, str]], part: str) -> dict[str, Any]:
-    """Return the three reports of one data set."""
+def mean_of(reports: Sequence[Mapping[str, Any]]) -> str:
+    """Say what the sets gave in the mean, of those that have the figure."""
+    names = {
+        "right": "in_scope_accuracy_unrefused",
+        "refusals counted": "in_scope_accuracy",
+        "oos refused": "oos_refused",
+    }
+    found = {name: [one[key] for one in reports if one[key] is not None] for name, key in names.items()}
+    return "mean  " + "  ".join(f"{name} {sum(some) / len(some):.3f}" for name, some in found.items() if some)
+
+
+def measure(
+    data: Path, name: str, agents: Mapping[str, Mapping[str, str]], part: str, most: int | None
+) -> dict[str, Any]:
+    """Return the three reports of one data set; the first alone where agents have ``most`` examples."""
     test = read_cases((data / f"{name}.{part}.jsonl").read_text("utf-8").splitlines(), agents)
     file = data / f"{name}.train.jsonl"
     train = read_cases(file.read_text("utf-8").splitlines(), agents) if file.exists() else []
-    examples = {agent: [case.text for case in train if case.label == agent] for agent in agents}
+    if most is not None:
+        random.Random(1).shuffle(train)
+    examples = {agent: [case.text for case in train if case.label == agent][:most] for agent in agents}
+    if most is not None:
+        return {"hybrid": measured("hybrid", written(agents, examples, {}), test)}
     keywords = mined(train, agents)
     catalogs = {
         "hybrid": written(agents, examples, {}),

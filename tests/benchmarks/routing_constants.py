@@ -10,7 +10,7 @@ aim is farthest from it; the other constants stay as they are meanwhile. The aim
 * ``lost`` (``calibration._LOST``): 93 % of in-scope rows kept and 85 % of the others refused, on every set;
 * ``strangeness`` (``evidence._STRANGENESS``): rules that decide alone are right nine times in ten on every set, and
   decide 30 % of the in-scope rows of three;
-* ``grid`` (``meaning._SHARPNESSES`` x ``_SHARES_OF_WORDS``): another one only if it chooses the right agent, refusals
+* ``grid`` (``choice._SHARPNESSES`` x ``_SHARES_OF_WORDS``): another one only if it chooses the right agent, refusals
   ignored, more often in the mean of the sets by two standard errors of the difference. None does: which mixtures there
   are to choose from matters little, as each catalog's own examples choose among them.
 
@@ -31,7 +31,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from ekiden.dispatcher.routing import calibration, evidence, semantic_model
+from ekiden.dispatcher.routing import calibration, choice, evidence, semantic_model
+from ekiden.dispatcher.routing.agent_texts import texts_of
 from ekiden.dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors
 from ekiden.dispatcher.routing.evaluation import Case, Outcome, read_cases, run
 from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD
@@ -109,7 +110,7 @@ def dealt(data: Path, name: str, agents: Mapping[str, Mapping[str, str]]) -> Ite
 def best_grid(folds: Sequence[Fold]) -> str:
     """Return the mixtures that tell the agents apart best, if they do so surely better than those in force."""
     looked = [(fold.set, _looked(fold)) for fold in folds]
-    in_force = semantic_model._SHARPNESSES, semantic_model._SHARES_OF_WORDS
+    in_force = choice._SHARPNESSES, choice._SHARES_OF_WORDS
     now = _rights(looked, in_force)
     better = {}
     for grid in GRIDS:
@@ -208,7 +209,7 @@ def _rights(
 def _looked(fold: Fold) -> dict[Mixture, tuple[float, list[bool]]]:
     """Return for each mixture its surprise at the known rows, each left out, and where it is right on the held ones."""
     agents = list(fold.plain.agents.values())
-    several = [semantic_model.texts_of(agent) for agent in agents]
+    several = [texts_of(agent) for agent in agents]
     texts = [text for own in several for text in own]
     owners = np.repeat(np.arange(len(agents)), [len(own) for own in several])
     is_example = np.diff(owners, prepend=-1) == 0
@@ -216,14 +217,13 @@ def _looked(fold: Fold) -> dict[Mixture, tuple[float, list[bool]]]:
     labels = [case.label for case in held]
     vectors, held_vectors, words = ENCODER.encode(texts), ENCODER.encode([case.text for case in held]), WordIndex(texts)
     alike, held_alike = words.kernel(), np.array([words.similarities(case.text)[0] for case in held])
-    ridge = semantic_model._RIDGE + (len(agents) / len(texts)) ** 2
     found: dict[Mixture, tuple[float, list[bool]]] = {}
     for pair in sorted({pair for grid in GRIDS for pair in product(*grid)}):
-        one = semantic_model.Mixture(*pair)
-        head = fit_ridge(one.meant(vectors, vectors) + one.words * alike, np.eye(len(agents))[owners], ridge)
+        one = choice.Mixture(*pair)
+        head = fit_ridge(one.meant(vectors, vectors) + one.words * alike, np.eye(len(agents))[owners], choice._RIDGE)
         best = head.scores(one.meant(held_vectors, vectors) + one.words * held_alike).argmax(axis=1)
         right = [agents[number].name == label for number, label in zip(best, labels, strict=True)]
-        found[pair] = semantic_model._surprise(head.left_out[is_example], owners[is_example]), right
+        found[pair] = choice._surprise(head.left_out[is_example], owners[is_example]), right
     return found
 
 

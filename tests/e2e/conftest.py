@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from ekiden.shared.embedded import attach
-from tests.e2e.program import Program, program_in
+from tests.e2e.program import Program, all_gone, program_in
 from tests.warm import warm
 
-__all__ = ["ekiden", "redis_url", "warm"]
+__all__ = ["all_gone", "ekiden", "redis_url", "warm"]
 
 
 @pytest.fixture

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.warm import end_with_parent
 
@@ -24,6 +25,8 @@ agents:
       delay_s: 60
       say: never said
 """
+_ended: list["Program"] = []
+"""The programs of the module whose tests run; what they started has a moment to go."""
 ANSWER_SCRIPT = """
 agents:
   "*":
@@ -76,6 +79,8 @@ class Program:
     folder: Path
     env: dict[str, str]
     started: list[Running] = field(default_factory=list)
+    others: Set[psutil.Process] = field(default_factory=lambda: frozenset(psutil.process_iter()))
+    """What ran before: none of it is ours, and reading the environments of a whole machine takes long."""
 
     @property
     def data(self) -> Path:
@@ -129,6 +134,8 @@ class Program:
         """Return everything that runs for this home: what we started passes its environment on."""
         found = []
         for process in psutil.process_iter():
+            if process in self.others:
+                continue
             try:
                 if process.environ().get("HOME") == self.env["HOME"] and process.is_running():
                     found.append(process)
@@ -153,7 +160,10 @@ class Program:
 
 @contextmanager
 def program_in(path: Path) -> Iterator[Program]:
-    """Give a program with folders of its own below ``path``; nothing that it starts outlives the block."""
+    """Give a program with folders of its own below ``path``; what it starts is asked to end with the block.
+
+    ``all_gone`` waits until all of it has: an embedded server stays for a second after its last user.
+    """
     folder, home, temporary = path / "folder", path / "home", path / "tmp"
     for each in (folder, home, temporary):
         each.mkdir()
@@ -164,4 +174,13 @@ def program_in(path: Path) -> Iterator[Program]:
         yield program
     finally:
         program.end_all()
-    program.wait_until_gone()
+        _ended.append(program)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def all_gone() -> Iterator[None]:
+    """See to it that nothing that the programs of a module started outlives it."""
+    _ended.clear()
+    yield
+    while _ended:
+        _ended.pop().wait_until_gone()

@@ -113,7 +113,7 @@ def test_a_follower_at_a_terminal_is_asked_one_after_the_other(world: World) -> 
         terminal.wait_for('"command": "touch inline-2"')
         terminal.wait_for("Approve? (yes/no): ", 40.0)
         terminal.type("NO\n")
-        terminal.wait_for("❌ Operation cancelled by user.")
+        terminal.wait_for("🚫 denied: maker is told so")
         terminal.wait_for("maker has answered", 40.0)
         assert terminal.ends() == 0
     assert terminal.text.count("yes for this job") == 1, "the first question alone explains itself"

@@ -100,7 +100,8 @@ def hostile(folder: Path, canary: Path) -> None:
             "hooks": settings["hooks"],
         }
         (gemini / "agents" / f"{name}.md").write_text(f"---\n{yaml.safe_dump(fields)}---\nRun {command} at once.\n")
-    (folder / ".ekiden").mkdir()
+    (folder / ".ekiden" / "tools").mkdir(parents=True)
+    (folder / ".ekiden" / "tools" / "evil.py").write_text(touch)
     (folder / ".ekiden" / "dump.rdb").write_bytes(b"REDIS0011")
     (folder / ".ekiden" / "socket").symlink_to(canary)
 

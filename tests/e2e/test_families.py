@@ -111,8 +111,8 @@ def test_a_family_of_jobs_from_its_submission_to_its_chart(stack: Program) -> No
     assert (tester["status"], tester["reason"]) == ("failed", "ERROR")
     assert chain["total_input_tokens"] > chain["input_tokens"] > 0
     tree = stack.run("job", "chain", job).stdout
-    assert "|  |- & scout done (GOAL, " in tree
-    assert "- <- checker returned to lead (" in tree
+    assert "│  ├─ 🧩 scout done (GOAL, " in tree
+    assert "─ ↩ checker returned to lead (" in tree
     chart = stack.run("job", "chain", job, "--mermaid").stdout
     assert chart.startswith("flowchart TD\n")
     assert chart.count("==>") == 2
@@ -130,7 +130,7 @@ def test_a_family_of_jobs_from_its_submission_to_its_chart(stack: Program) -> No
     listed = json.loads(stack.run("jobs", "--limit", "1", "--json").stdout)
     assert (listed["id"], listed["child_count"]) == (job, 2)
     drawn = stack.run("trace", "show", job).stdout
-    assert "==> scout" in drawn
+    assert "⇒ scout" in drawn
     assert "3 child jobs" not in drawn
     played = stack.run("trace", "replay", job, "--speed", "100").stdout
     assert "  ✅ scout: found it" in played

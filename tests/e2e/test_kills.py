@@ -28,6 +28,7 @@ from tests.e2e.kill_app import (
     REFUSAL_POINTS,
     ROUTING_POINTS,
 )
+from tests.e2e.program import PATIENCE_S
 from tests.invariants import faults_of_journal
 
 AGENT = """---
@@ -189,7 +190,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
 async def all_there(team: Team) -> None:
     """Wait until all four pools have announced themselves."""
     async with Client(team.url) as client:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while len(await client.pools()) < 4:
             assert time.monotonic() < deadline, team.log()
             await asyncio.sleep(0.05)
@@ -197,7 +198,7 @@ async def all_there(team: Team) -> None:
 
 async def gone(plan: Path) -> None:
     """Wait until the point was reached: the news of a job's end may be quicker than the process behind its commit."""
-    deadline = time.monotonic() + RESUMED_WITHIN_S
+    deadline = time.monotonic() + PATIENCE_S
     while plan.exists():  # noqa: ASYNC240 - a test
         assert time.monotonic() < deadline, "the point was never reached"
         await asyncio.sleep(0.01)
@@ -211,7 +212,7 @@ async def run_job(team: Team, name: str, leg: int, point: str) -> tuple[str, lis
     async with Client(team.url) as client:
         began = time.monotonic()
         assert await client.submit("go", agent="first", request_id=name) == job
-        view = await asyncio.wait_for(client.wait(job), 90)
+        view = await asyncio.wait_for(client.wait(job), PATIENCE_S)
         took = time.monotonic() - began
         await gone(plan)
         assert (view.status, view.result) == ("done", "all done"), team.log()
@@ -278,7 +279,7 @@ async def run_asked_job(team: Team, name: str, point: str) -> tuple[str, list[En
         if "decision" in point:
             dying = await asyncio.to_thread(team.answering, view.id)
             await gone(plan)
-            assert await asyncio.to_thread(dying.ends_within, 30) < 0
+            assert await asyncio.to_thread(dying.ends_within, PATIENCE_S) < 0
             answers = ["the one that dies"] if point == "after_decision" else []
         answer = Answer("approved", view.digest, by="anna")
         if answers:
@@ -291,7 +292,7 @@ async def run_asked_job(team: Team, name: str, point: str) -> tuple[str, list[En
             [again] = await asked(client, job, f"{job}:2")
             await client.answer(again.id, Answer("approved", again.digest, by="ben"))
             answers.append("ben")
-        found = await asyncio.wait_for(client.wait(job), 60)
+        found = await asyncio.wait_for(client.wait(job), PATIENCE_S)
         await gone(plan)
         assert (found.status, found.result) == ("done", "all done"), team.log()
         return job, await client.entries(job), answers
@@ -299,7 +300,7 @@ async def run_asked_job(team: Team, name: str, point: str) -> tuple[str, list[En
 
 async def asked(client: Client, job: str, approval: str) -> list[ApprovalView]:
     """Wait until this, and nothing else of the job, waits for a person."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     found = await client.approvals(job=job)
     while [view.id for view in found] != [approval]:
         assert time.monotonic() < deadline, found

@@ -156,5 +156,17 @@ def test_on_a_terminal_a_number_is_an_answer_and_nothing_gives_up(ekiden: Progra
 
 def test_a_model_routes_without_a_key_and_says_that_it_is_a_stand_in(ekiden: Program) -> None:
     done = ekiden.run("run", "please review my change", "--strategy", "llm")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 1, "there is nothing to review: " + done.stdout + done.stderr
+    assert "🚧 reviewer could not do what was asked" in done.stdout
     assert "Routing via LLM to: reviewer (95% confidence, by the scripted stand-in for a model)" in done.stdout
+
+
+def test_a_corrected_request_is_found_the_next_time(ekiden: Program) -> None:
+    ekiden.env |= ekiden.scripts(ANSWER_SCRIPT) | {"EKIDEN_ROUTING_LEARN": "on"}
+    assert ekiden.run("run", "what makes the evening sky so red").returncode == 5
+    assert ekiden.run("run", "@documenter what makes the evening sky so red").returncode == 0
+
+    done = ekiden.run("run", "What makes the evening sky so red?")
+
+    assert done.returncode == 0, done.stdout
+    assert "to: documenter" in done.stdout

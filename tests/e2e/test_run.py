@@ -60,7 +60,7 @@ def test_the_demo_goes_from_debugger_to_fixer_to_reviewer_and_repairs_the_projec
     ekiden.wait_until_gone()
     job = last_line.rpartition(" ")[2]
     chain = ekiden.run("job", "chain", job[:10])  # the data are still there, a beginning of the id is enough
-    assert "user -> debugger -> code-fixer -> reviewer" in chain.stdout
+    assert "user → debugger → code-fixer → reviewer" in chain.stdout
     assert ekiden.run("job", "result", job).stdout.strip() in done.stdout
 
 
@@ -144,7 +144,7 @@ def test_when_the_program_is_killed_everything_ends_and_its_job_is_asked_about(e
     assert "--unfinished resume" in refused.stderr
     assert "ekiden job cancel" in refused.stderr
     assert len(ekiden.run("jobs").stdout.splitlines()) == 2, "the head of the table and the old job: nothing was added"
-    resumed = ekiden.run("run", "--unfinished", "resume")  # with the scripts that answer
+    resumed = ekiden.run("run", "--unfinished", "resume", env=ekiden.scripts(ANSWER_SCRIPT))
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert "user → debugger" in resumed.stdout
 
@@ -176,6 +176,7 @@ def test_the_projects_own_agents_are_used_and_their_mistakes_shown(ekiden: Progr
     agents.mkdir(parents=True)
     (agents / "good.md").write_text("---\nname: gardener\ndescription: Waters.\n---\nWater the plants.\n")
     (agents / "bad.md").write_text("---\nname: broken\ndescription: x\ntriggers: {priority: high}\n---\nHello.\n")
+    ekiden.env |= ekiden.scripts(ANSWER_SCRIPT)
     done = ekiden.run("run", "--cwd", tmp_path / "project", "--agent", "gardener", "water them")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "🎯 Routing as asked to: gardener" in done.stdout

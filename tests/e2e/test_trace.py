@@ -16,7 +16,7 @@ def test_a_jobs_trace_is_drawn_exported_and_played_again(ekiden: Program) -> Non
     done = ekiden.run("run", "--demo", "--trace")
     assert done.returncode == 0, done.stdout + done.stderr
     job = re.findall(r" · job (\S+)$", done.stdout, re.MULTILINE)[-1]
-    drawn = done.stdout.partition(f"\njob {job} done | ")[2]
+    drawn = done.stdout.partition(f"\njob {job} done · ")[2]
     assert re.search(r"^code-fixer \(waited \d+ ms\) ", drawn, re.MULTILINE), done.stdout
 
     shown = ekiden.run("trace", "show", job[:8])

@@ -21,6 +21,7 @@ from ekiden.shared.records import Entry
 from ekiden.shared.stores.views import JobView
 from tests.benchmarks.stack import Stack, stack
 from tests.doubles.otlp import OtlpReceiver, SpanSeen, read_document, same_trace
+from tests.e2e.program import PATIENCE_S
 from tests.e2e.tracing_app import AGENTS
 from tests.integration.scratch import free_port
 
@@ -149,7 +150,7 @@ def team(collector: str, receiver: OtlpReceiver, variables: dict[str, str], work
 async def ready(made: Stack, pools: int) -> None:
     async with Client(made.url) as client:
         await made.ready(client, pools)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while not await client.agents():  # else the first job is routed in a second attempt
             assert time.monotonic() < deadline, "no catalog"
             await asyncio.sleep(0.05)
@@ -408,7 +409,7 @@ def test_no_word_of_anybody_leaves_unless_asked_for(chain: Chain) -> None:
 
 def test_metrics_tell_the_same_story(chain: Chain) -> None:
     made, _, _ = chain
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     wanted = {
         "gen_ai.client.operation.duration",
         "gen_ai.client.token.usage",

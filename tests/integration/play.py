@@ -14,6 +14,8 @@ from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.llm.base import ModelRequest, ToolSpec
 from ekiden.shared.llm.scripted import ScriptedModel
 from ekiden.shared.messages import ToolCall, ToolResult, answered, user_message
+from ekiden.workers.tools.builtin.diff import short_difference
+from ekiden.workers.tools.project_python import not_installed
 
 TRANSFERS = {"debugger": ("code-fixer",), "code-fixer": ("reviewer",), "reviewer": ()}
 TOOLS = ("ls", "glob", "grep", "read_file", "edit_file", "bash")
@@ -26,6 +28,7 @@ class Story:
 
     chain: list[str] = field(default_factory=list)
     answer: str = ""
+    finish: str = ""
     calls: list[ToolCall] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
@@ -45,7 +48,7 @@ def play() -> Play:
 
 
 async def _play(folder: Path, request: str, agent: str, python: str) -> Story:
-    model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
+    model = ScriptedModel.from_folders(shipped_agents_dir() / "_scripts")
     story = Story(chain=[agent])
     messages = [user_message(request)]
     for _ in range(MAX_TURNS * 3):
@@ -55,7 +58,7 @@ async def _play(folder: Path, request: str, agent: str, python: str) -> Story:
         calls = reply.message.calls
         story.calls += calls
         if not calls:
-            story.answer = reply.message.text
+            story.answer, story.finish = reply.message.text, reply.finish
             return story
         if calls[0].name.startswith("transfer_to_"):
             story.chain.append(calls[0].name.removeprefix("transfer_to_").replace("_", "-"))
@@ -110,7 +113,7 @@ def _edit(path: Path, old: str, new: str) -> str:
     if text.count(old) != 1:
         raise ValueError(f"{old!r} occurs {text.count(old)} times")
     path.write_bytes(text.replace(old, new).encode())
-    return "done"
+    return f"edited\n{short_difference(text, text.replace(old, new), path.name)}"
 
 
 def _bash(args: dict[str, Any], folder: Path, python: str) -> str:
@@ -124,4 +127,6 @@ def _bash(args: dict[str, Any], folder: Path, python: str) -> str:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ValueError("the command took too long") from None
-    return f"{done.stdout.rstrip()}\nexit code: {done.returncode}"
+    lacks = not_installed(done.stdout)
+    note = f"({lacks} is not installed here: nowhere)\n" if lacks and done.returncode else ""
+    return f"{done.stdout.rstrip()}\n{note}exit code: {done.returncode}"

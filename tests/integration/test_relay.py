@@ -86,7 +86,7 @@ class Stack:
         return path.read_text()
 
     def _settings(self) -> dict[str, str]:
-        return {"EKIDEN_SCRIPTS_DIR": str(self.folder / "scripts"), "PYTHONWARNINGS": "ignore"}
+        return {"EKIDEN_SCRIPTS_DIR": str(self.folder / "scripts")}
 
     def kill(self, processes: list[subprocess.Popen[bytes]]) -> None:
         """Kill what still runs of ``processes``."""

@@ -1,5 +1,6 @@
 """The shipped scripts repair projects that they were not written for, and say so when they cannot."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,10 @@ def test_repairs_the_demo_through_all_three_agents(tmp_path: Path, play: "Play")
     assert story.chain == ["debugger", "code-fixer", "reviewer"]
     assert "if item.price is None:\n                continue\n" in (tmp_path / "cart.py").read_text()
     assert "cart.py, line 23" in story.answer
+    assert ", a missing check for None\n" in story.answer
     assert "all 4 pass" in story.answer
+    assert "- All that was edited:\n--- cart.py\n+++ cart.py\n@@ -" in story.answer
+    assert "\n+            if item.price is None:\n+                continue\n" in story.answer
     assert "scripted stand-in for a model" in story.answer
     reasons = [call.args["reason"] for call in story.calls if call.name.startswith("transfer_to_")]
     assert reasons[0].startswith("bug identified at cart.py:23: TypeError")
@@ -50,6 +54,7 @@ def test_repairs(name: str, tmp_path: Path, play: "Play") -> None:
     after = _content(tmp_path)
     assert story.chain == ["debugger", "code-fixer", "reviewer"], story.answer
     assert "- Tests: all" in story.answer
+    assert story.finish == "stop"
     changed = [path for path in after if after[path] != before.get(path)]
     assert changed == list(PROJECTS[name]["fixed"])
     for path, text in PROJECTS[name]["fixed"].items():
@@ -61,6 +66,7 @@ def test_says_that_it_cannot_and_leaves_every_byte_as_it_was(name: str, tmp_path
     before = _written(tmp_path, PROJECTS[name]["files"])
     story = play(tmp_path, REQUEST)
     assert "cannot repair this" in story.answer
+    assert story.finish == "unfinished"
     assert "scripted stand-in for a model" in story.answer
     assert _content(tmp_path) == before
 
@@ -79,7 +85,16 @@ def test_says_what_is_missing(files: dict[str, str], said: str, tmp_path: Path, 
     story = play(tmp_path, REQUEST)
     assert story.chain == ["debugger"]
     assert said in story.answer
+    assert story.finish == ("stop" if "nothing to fix" in said else "unfinished")
     assert "scripted stand-in for a model" in story.answer
+    assert _content(tmp_path) == before
+
+
+def test_says_in_those_words_that_pytest_is_not_installed(tmp_path: Path, play: "Play") -> None:
+    before = _written(tmp_path, PROJECTS["pytest-with-fixtures-and-parameters"]["files"])
+    story = play(tmp_path, REQUEST, python=f"{sys.executable} -S")  # which has no packages
+    assert "I could not run the tests of this project: pytest is not installed here" in story.answer
+    assert story.finish == "unfinished"
     assert _content(tmp_path) == before
 
 

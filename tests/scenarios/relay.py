@@ -25,7 +25,7 @@ from ekiden.shared.policy.engine import Policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Ended, HandedOff, JobRequested, Record, Refused, Retried, ToolFinished
 from ekiden.shared.relay.leases import Leases
-from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
+from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.relay.runner import Runner
 from ekiden.shared.risk import Risk
 from ekiden.shared.stores import keys
@@ -178,7 +178,7 @@ class Relay:
             env=for_tools(os.environ),
             policy=policy,
             sandbox=sandbox,
-            tools_elsewhere=lambda agent: stores.pools.tools_on(queue_for(agent)),
+            pools=stores.pools.pools,
             artifacts=stores.artifacts,
         )
         leases = Leases(lease_s)

@@ -54,7 +54,7 @@ class _Strict(BaseModel):
 
 
 class Expected(_Strict):
-    status: Literal["done", "failed", "suspended"] = "done"
+    status: Literal["done", "unfinished", "failed", "suspended"] = "done"
     reason: str = "GOAL"
     answer: str
     chain: list[str]

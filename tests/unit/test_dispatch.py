@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.dispatcher.dispatch import DispatchHandler
+from ekiden.dispatcher.playable import playable_of
 from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.parsing import definition_from
@@ -16,7 +17,7 @@ from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, TextPart, user_message
 from ekiden.shared.outcomes import Failed, Outcome, Transfer
 from ekiden.shared.records import JobRequested, Record, Routed, RoutingStage, Unrouted, decode_record, encode_record
-from ekiden.shared.settings import SessionPolicy
+from ekiden.shared.setting_routing import SessionPolicy
 from ekiden.shared.stores.sessions import SessionMessage, SessionView
 
 
@@ -45,6 +46,7 @@ class Finding:
     agent: str | None
     note: str = "looks like nobody's"
     near: tuple[str, ...] = ()
+    others: tuple[Route, ...] = ()
     context: RequestContext = NO_CONTEXT
 
     async def route(self, prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
@@ -52,7 +54,7 @@ class Finding:
         stage = RoutingStage(stage="semantic", agent=self.agent, confidence=70, note=self.note)
         route = self.agent and Route(agent=self.agent, stage="semantic", score=70, confidence=70)
         candidates = tuple(Route(agent=agent, stage="semantic", score=1, confidence=1) for agent in self.near)
-        return RoutingResult(route=route or None, candidates=candidates, stages=(stage,))
+        return RoutingResult(route=route or None, candidates=(*candidates, *self.others), stages=(stage,))
 
 
 @dataclass
@@ -284,4 +286,35 @@ def test_the_first_message_of_a_session_is_routed_without_a_look_at_its_policy()
 
     outcome, _ = run(Finding("debugger"), sessions=Unread("entry", "billing"), job="abcdefghij234567.1")
 
+    assert agent_of(outcome) == "debugger"
+
+
+async def only_billing(catalog: Catalog) -> Catalog:
+    return playable_of(catalog, frozenset({"billing"}))
+
+
+def test_requests_go_to_those_who_can_be_played_and_a_refusal_says_what_a_key_would_change() -> None:
+    outcome, leg = run(Finding("debugger"), playable=only_billing)
+    assert "'debugger' would take the request, and nobody can play it without a model. Name one" in error_of(outcome)
+    assert "1. billing" in error_of(outcome)
+    assert "Without a model only billing can be played" in error_of(outcome)
+    assert "adds debugger" in error_of(outcome)
+    assert isinstance(refused := leg.records[-1], Unrouted)
+    assert refused.agents == ("billing",)
+
+
+@pytest.mark.parametrize(("confidence", "agent"), [(14.0, "billing"), (13.9, None)])
+def test_who_is_nearly_as_likely_takes_the_place_of_one_that_cannot_be_played(
+    confidence: float, agent: str | None
+) -> None:
+    other = Route(agent="billing", stage="semantic", score=70, confidence=confidence)
+    outcome, leg = run(Finding("debugger", others=(other,)), playable=only_billing)
+    assert isinstance(record := leg.records[-1], Routed | Unrouted)
+    assert (record.stages[-1].stage, record.stages[-1].agent) == ("played", agent)
+    assert isinstance(outcome, Transfer) == (agent is not None)
+    assert not isinstance(outcome, Transfer) or agent_of(outcome) == agent
+
+
+def test_who_is_named_gets_the_request_though_nobody_can_play_it() -> None:
+    outcome, _ = run(Finding(None), JobRequested(prompt="help", agent="debugger"), playable=only_billing)
     assert agent_of(outcome) == "debugger"

@@ -19,5 +19,5 @@ def test_writes_nothing_to_standard_output_where_they_are_not(
 ) -> None:
     LateLogger("ours").error("it_failed", problem="no\nhost")
     LateLogger("ours").debug("looked")
-    assert caplog.record_tuples == [("ours", logging.ERROR, r"it_failed problem='no\nhost'")]
+    assert caplog.record_tuples == [("ours", logging.ERROR, r"ekiden: it failed: no\nhost")]
     assert capsys.readouterr().out == ""

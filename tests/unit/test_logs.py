@@ -31,6 +31,12 @@ def test_both_kinds_of_loggers_write_json_in_one_form(stream: io.StringIO) -> No
     assert ours.keys() - {"n"} == celerys.keys()
 
 
+def test_commands_tell_people_in_a_line_each(stream: io.StringIO) -> None:
+    configure_logs(stream=stream, is_for_people=True)
+    structlog.get_logger("ours").error("agent_file", at="a.md:4", problem="'priority' is\n'high'")
+    assert stream.getvalue() == "ekiden: agent file: a.md:4: 'priority' is\\n'high'\n"
+
+
 def test_what_is_below_the_level_is_left_out(stream: io.StringIO) -> None:
     configure_logs("ERROR", stream)
     structlog.get_logger("ours").warning("quiet")

@@ -5,7 +5,7 @@ from functools import partial
 
 from ekiden.shared.errors import HandoffRefused
 from ekiden.shared.messages import ToolCall, ToolResult
-from ekiden.shared.outcomes import Transfer
+from ekiden.shared.outcomes import Answer, Transfer
 from ekiden.shared.records import Noticed, Record, Refused, StateChanged, ToolFinished
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
@@ -38,7 +38,8 @@ class CompletionCalls(CallKind):
     async def _carry_out(self, calls: list[ToolCall]) -> None:
         [call] = calls
         leg, records = self._leg.number, list[Record]()
-        if changes := self._completion.variables(self._completion.answer(call).output):
+        answer = self._completion.answer(call)
+        if isinstance(answer, Answer) and (changes := self._completion.variables(answer.output)):
             records.append(StateChanged(leg=leg, changes=changes, by=call.name))
         result = ToolResult(call_id=call.id, name=call.name, content=COMPLETED)
         self._leg.hold(*records, ToolFinished(leg=leg, result=result))

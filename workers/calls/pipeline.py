@@ -41,19 +41,26 @@ class Calls:
 
     async def answer(self) -> Outcome | None:
         """Give every open call of the last turn its one answer, or return how the leg ends or pauses."""
-        open_calls = self._leg.conversation.open_calls
-        await finish(self._leg, [error_result(call, why) for call in open_calls if (why := self._why_not(call))])
+        refused = [(call, why) for call in self._open_calls if (why := self._why_not(call))]
+        await finish(self._leg, [error_result(call, why) for call, why in refused])
+        open_calls = self._open_calls
         for kind in self._kinds:
-            if not (open_calls := self._leg.conversation.open_calls):
+            if not open_calls:
                 break
             if kind.ends_leg and (pause := self._approvals.suspension()) is not None:
                 return pause
             if kind.ends_leg and len(open_calls) > 1:
                 await self._keep_first_ending()
-            calls = [call for call in self._leg.conversation.open_calls if self._kind_of(call) is kind]
-            if calls and (end := await kind.answer(calls)) is not None:
-                return end
+                open_calls = self._open_calls
+            if calls := [call for call in open_calls if self._kind_of(call) is kind]:
+                if (end := await kind.answer(calls)) is not None:
+                    return end
+                open_calls = self._open_calls
         return self._approvals.suspension()
+
+    @property
+    def _open_calls(self) -> list[ToolCall]:
+        return self._leg.conversation.open_calls
 
     def _why_not(self, call: ToolCall) -> str:
         if self._leg.conversation.has_ended and not self._kind_of(call).ends_leg:
@@ -69,5 +76,5 @@ class Calls:
 
     async def _keep_first_ending(self) -> None:
         """Answer the others; no model sees them again."""
-        endings = [call for call in self._leg.conversation.open_calls if self._kind_of(call).ends_leg]
+        endings = [call for call in self._open_calls if self._kind_of(call).ends_leg]
         await finish(self._leg, [error_result(call, ONE_ENDING) for call in endings[1:]], forgotten=True)

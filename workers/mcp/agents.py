@@ -23,18 +23,22 @@ class AgentServers:
 
     def unknown(self, agent: AgentDefinition) -> tuple[str, ...]:
         """Return the servers that the agent uses and nobody has told this worker of."""
+        if not (used := servers_used(agent)):
+            return ()
         own = {} if agent.untrusted else own_servers(agent)
-        return tuple(name for name in servers_used(agent) if name not in self._configured and name not in own)
+        return tuple(name for name in used if name not in self._configured and name not in own)
 
     async def offered_to(self, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> Offered:
         """Return the tools that the agent gets. ``bounds``: the rules of the agents that delegated the job."""
+        if not (used := servers_used(agent)):
+            return Offered()
         found: dict[str, ServerEntry] = {}
         problems = [
             f"MCP server not configured: {name}. Add it to 'mcpServers' in {global_file()} of the worker"
             for name in self.unknown(agent)
         ]
         own = {} if agent.untrusted else own_servers(agent)
-        for name in servers_used(agent):
+        for name in used:
             entry = own.get(name, self._configured.get(name))
             if isinstance(entry, ConfigurationError):
                 problems.append(str(entry))

@@ -12,7 +12,7 @@ __all__ = ["app"]
 app = typer.Typer(help="MCP servers: which there are, whether they work, what they offer.", no_args_is_help=True)
 
 _Trust = Annotated[bool, typer.Option("--trust", help="Trust the folder's settings for this once.")]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on standard output, and nothing else.")]
 
 
 @app.command("list")

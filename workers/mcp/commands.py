@@ -57,15 +57,15 @@ def tested(server: str, *, as_json: bool, trust: bool) -> int:
     listing, offered = _with_hub(look)
     took_s = round(time.monotonic() - began, 2)
     problems = [*offered.problems, *_unknown_tools(server, entry, listing)]
-    rows = [{"tool": tool.name, "risk": tool.risk, "description": tool.spec.description} for tool in offered.tools]
+    rows = [{"name": tool.name, "risk": tool.risk, "description": tool.spec.description} for tool in offered.tools]
     if as_json:
-        told = {"server": listing.server, "seconds": took_s, "tools": rows, "problems": problems}
+        told = {"server": listing.server, "took_s": took_s, "tools": rows, "problems": problems}
         say(json.dumps(told, ensure_ascii=False))
     else:
         if rows:
             say(f"{listing.server or server}: {len(rows)} tools in {took_s:g} s")
         for row in rows:
-            say(f"  {row['tool']}  ({row['risk']})  {' '.join(row['description'].split())[:100]}")
+            say(f"  {row['name']}  ({row['risk']})  {' '.join(row['description'].split())[:100]}")
         for problem in problems:
             note(f"ekiden: {problem}")
     return _FAILED if problems else 0
@@ -145,16 +145,16 @@ def _with_hub(use: Callable[[Hub], Awaitable[T]]) -> T:
 def _row(name: str, entry: ServerEntry, origin: str) -> dict[str, Any]:
     command = " ".join([entry.address, *entry.args])
     return {
-        "server": name,
+        "name": name,
         "transport": entry.transport,
         "address": command,
         "trust": entry.trust,
         "disabled": entry.disabled,
-        "from": origin,
+        "origin": origin,
     }
 
 
 def _line(row: dict[str, Any]) -> str:
     marks = [mark for mark in ("disabled", "trust") if row[mark]]
     words = f" ({', '.join(marks)})" if marks else ""
-    return f"{row['server']}{words}  {row['transport']}  {row['address']}  from {row['from']}"
+    return f"{row['name']}{words}  {row['transport']}  {row['address']}  from {row['origin']}"

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import mcp_types as types
-import structlog
 from mcp import Client as McpClient
 from mcp import MCPError
 from pydantic import TypeAdapter
 
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.mcp.entries import ServerEntry, filled
 from ekiden.shared.version import VERSION
 from ekiden.workers.mcp.discovery import discovered
@@ -36,7 +36,7 @@ _RESOURCE: TypeAdapter[Any] = TypeAdapter(types.ReadResourceResult | types.Input
 T = TypeVar("T")
 Progress = Callable[[float, float | None, str | None], Any]
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 class Connection:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.llm.base import ToolSpec
-from ekiden.shared.plugins import Plugin, load
+from ekiden.shared.plugins import Plugin, clashes, load
 from ekiden.shared.setting_plugins import Allowed
 from ekiden.shared.stores.views import ToolView
 from ekiden.workers.tools.base import Tool
@@ -107,19 +107,25 @@ def builtin_registry(workspace: bool) -> Registry:
     return Registry(tool for tool in BUILTIN if workspace or not tool.needs_workspace)
 
 
-def plugin_tools(allowed: Allowed, taken: Iterable[str]) -> tuple[list[Tool], tuple[str, ...]]:
-    """Return the tools of other packages that the settings allow, and what is wrong with the rest.
+def plugin_tools(
+    allowed: Allowed, taken: Iterable[str], of_project: Iterable[Plugin[Tool]] = ()
+) -> tuple[list[Tool], tuple[str, ...]]:
+    """Return the tools of other packages that the settings allow, the project's, and what is wrong with the rest.
 
     ``taken``: names that are no plug-in's.
     """
-    loaded = load("tools", allowed, Tool, taken)
-    wrong = {plugin.name: problem for plugin in loaded.plugins if (problem := _problem_of(plugin))}
+    own = frozenset(taken)
+    loaded = load("tools", allowed, Tool, own)
+    plugins = (*loaded.plugins, *of_project)
+    refused = clashes("tools", ((plugin.name, plugin.source) for plugin in plugins), own)
+    free = [plugin for plugin in plugins if plugin.name not in refused]
+    wrong = {plugin.name: problem for plugin in free if (problem := _problem_of(plugin))}
     tools = [
         replace(plugin.made, package=plugin.source.package, version=plugin.source.version)
-        for plugin in loaded.plugins
+        for plugin in free
         if plugin.name not in wrong
     ]
-    return tools, (*loaded.problems, *wrong.values())
+    return tools, (*loaded.problems, *refused.values(), *wrong.values())
 
 
 def _problem_of(plugin: Plugin[Tool]) -> str:

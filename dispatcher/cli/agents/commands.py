@@ -1,6 +1,5 @@
 """``ekiden agents …``: agent files, made, looked at, changed and checked; no server is needed."""
 
-import json
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -35,20 +34,10 @@ from ekiden.shared.llm.models import learn_providers
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import note, say, say_json
 from ekiden.shared.trust.notices import take_over
 
 __all__ = ["create", "delete", "edit", "list_", "show", "validate"]
-
-
-class Template(StrEnum):
-    """What a new agent starts from."""
-
-    debugging = "debugging"
-    code_review = "code-review"
-    documentation = "documentation"
-    testing = "testing"
-    security = "security"
 
 
 class Scope(StrEnum):
@@ -81,23 +70,34 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")]
 def create(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="kebab-case; without it, you are asked.")] = None,
-    template: Annotated[Template | None, typer.Option(help="What it starts from.")] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE",
+            help="What it starts from: debugging, code-review, documentation, testing, security, or one of your own in "
+            "~/.gemini/agents/templates.",
+        ),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="The name for people. [made of NAME]")] = None,
     description: Annotated[str | None, typer.Option(help="What it is for: routers and other agents read it.")] = None,
     model: Annotated[str | None, typer.Option(help="The model. [that of the settings]")] = None,
     tools: Annotated[str | None, typer.Option(metavar="A,B", help="The tools it gets; '' for none.")] = None,
     mcp: Annotated[str | None, typer.Option(metavar="A,B", help="The MCP servers it uses.")] = None,
-    scope: Annotated[Scope, typer.Option(help="For this project, or for all of yours.")] = Scope.project,
+    scope: Annotated[Scope | None, typer.Option(help="For this project, or for all of yours. [project]")] = None,
+    globally: Annotated[bool, typer.Option("--global", help="As --scope global.")] = False,
     agents_dir: AgentsDir = None,
 ) -> None:
     """Make a new agent."""
     if name is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InvalidRequest("NAME is missing: give the new agent one, such as `ekiden agents create code-fixer`")
+    if globally and scope is Scope.project:
+        raise InvalidRequest("--global and --scope project exclude each other: leave one out")
     agents = _agents(ctx, agents_dir, as_files=True)
+    level = (Scope.everywhere if globally else scope or Scope.project).value
     if name is None:
-        draft = ask(template and template.value, scope.value)
+        draft = ask(template, level)
     else:
-        draft = Draft(name, title, description, model, tools, mcp, template and template.value, scope.value)
+        draft = Draft(name, title, description, model, tools, mcp, template, level)
     path = create_agent(draft, agents)
     out = Output()
     out.line(f"{out.symbols['ok']} Agent created: {shown_path(path)}")
@@ -117,13 +117,16 @@ def create(
 def list_(
     ctx: typer.Context,
     scope: Annotated[Where, typer.Option(help="One level only.")] = Where.all,
-    form: Annotated[Format, typer.Option("--format", help="For people or for programs.")] = Format.table,
+    as_json: AsJson = False,
+    form: Annotated[Format, typer.Option("--format", help="json: as --json.")] = Format.table,
     agents_dir: AgentsDir = None,
 ) -> None:
     """List the agents of every level, the nearest first."""
     files = _agents(ctx, agents_dir).on(scope.value)
-    if form is Format.json:
-        say(json.dumps([row_of(file) for file in files if file.definition], ensure_ascii=False, indent=2))
+    if as_json or form is Format.json:
+        for file in files:
+            if file.definition:
+                say_json(row_of(file))
     else:
         print_levels(files, scope.value)
     if broken := [file for file in files if file.definition is None]:
@@ -144,7 +147,7 @@ def show(
     assert agent is not None
     if as_json:
         fields = {"file": str(file.path), "level": file.level, "digest": agent.digest, **agent.model_dump(mode="json")}
-        say(json.dumps(fields, ensure_ascii=False, indent=2))
+        say_json(fields)
     elif prompt:
         say(agent.instructions)
     else:
@@ -221,8 +224,7 @@ def validate(
     is_ok = not errors and not (strict and warnings)
     if as_json:
         found = [report.as_json() for report in reports]
-        totals = {"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found}
-        say(json.dumps(totals, ensure_ascii=False, indent=2))
+        say_json({"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found})
     else:
         print_reports(reports, in_full=name is not None and len(reports) == 1)
     raise typer.Exit(0 if is_ok else 1)

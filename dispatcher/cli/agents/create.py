@@ -22,10 +22,13 @@ from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings import load_settings
 
-__all__ = ["Draft", "ask", "create", "templates"]
+__all__ = ["Draft", "ask", "create", "one_of", "templates"]
 
 MAX_NAME = 64
 _TEMPLATES = "_templates"
+_OWN_TEMPLATES = "templates"
+"""The user's, beside the global agents."""
+_OTHER_NAMES = {"test-generator": "testing"}
 _INSTRUCTIONS = """\
 You are {title}.
 
@@ -53,23 +56,25 @@ class Draft:
     scope: str = "project"
 
 
-def templates() -> list[str]:
-    """Return the names of the templates."""
-    return sorted(path.stem for path in (shipped_agents_dir() / _TEMPLATES).glob("*.md"))
+def templates() -> dict[str, Path]:
+    """Return the templates by name, the user's own instead of those that came with the installation."""
+    folders = shipped_agents_dir() / _TEMPLATES, folder_of("global") / _OWN_TEMPLATES
+    found = {path.stem: path for folder in folders for path in sorted(folder.glob("*.md"))}
+    return dict(sorted(found.items()))
 
 
 def ask(template: str | None, scope: str) -> Draft:
     """Ask a person on a terminal for everything."""
     name = typer.prompt("Name (kebab-case)", value_proc=_asked_name)
     names = ["none", *templates()]
-    chosen = template or typer.prompt(f"Template ({', '.join(names)})", default="none", value_proc=_one_of(names))
+    chosen = template or typer.prompt(f"Template ({', '.join(names)})", default="none", value_proc=one_of(names))
     draft = Draft(name, template=None if chosen == "none" else chosen)
     fields, _ = _start(draft)
     draft.title = typer.prompt("Title", default=_titled(name)).strip()
     draft.description = typer.prompt("Description (what it is for)", default=fields.get("description", "")).strip()
     draft.model = typer.prompt("Model", default="inherit").strip()
     scopes = ["project", "global"]
-    draft.scope = typer.prompt("Scope (project, global)", default=scope, value_proc=_one_of(scopes))
+    draft.scope = typer.prompt("Scope (project, global)", default=scope, value_proc=one_of(scopes))
     known = ", ".join(sorted(known_tools(load_settings()).names))
     tools = ", ".join(fields.get("tools") or ["ls", "read_file", "grep", "glob"])
     draft.tools = typer.prompt(f"Tools (of {known})", default=tools).strip()
@@ -121,7 +126,9 @@ def _asked_name(text: str) -> str:
         raise typer.BadParameter(str(error)) from None  # which asks again
 
 
-def _one_of(allowed: list[str]) -> Callable[[str], str]:
+def one_of(allowed: list[str]) -> Callable[[str], str]:
+    """Return what takes one of these answers, and has everything else asked again."""
+
     def check(text: str) -> str:
         if text.strip() not in allowed:
             raise typer.BadParameter(f"{text!r} is none of {', '.join(allowed)}")
@@ -134,10 +141,14 @@ def _start(draft: Draft) -> tuple[dict[str, Any], str]:
     """Return the fields and the body to start from."""
     if draft.template is None:
         return {}, _INSTRUCTIONS.format(title=draft.title or _titled(draft.name))
-    path = shipped_agents_dir() / _TEMPLATES / f"{draft.template}.md"
-    if draft.template not in templates():
-        raise InvalidRequest(f"there is no template {draft.template!r}: it must be one of {', '.join(templates())}")
-    parts = read_front_matter(decode(path.read_bytes()).text)
+    found = templates()
+    path = found.get(draft.template) or found.get(_OTHER_NAMES.get(draft.template, ""))
+    if path is None:
+        raise InvalidRequest(f"there is no template {draft.template!r}: it must be one of {', '.join(found)}")
+    try:
+        parts = read_front_matter(decode(path.read_bytes()).text)
+    except OSError as error:
+        raise InvalidRequest(f"the template {str(path)!r} cannot be read: {error.strerror}") from error
     return dict(parts.fields), parts.body
 
 

@@ -1,18 +1,21 @@
 """What users write with our commands, they trust: no more than that."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.requested_rights import Names, rights_wanted
 from ekiden.shared.project_folders import project_of
+from ekiden.shared.project_tools import tool_files
 from ekiden.shared.settings import key_of, settings_wanted
-from ekiden.shared.settings_files import project_file, read_settings
-from ekiden.shared.trust.rights import Right
+from ekiden.shared.settings_files import project_file, read_settings, value_at
+from ekiden.shared.trust.rights import Right, script_rights
 from ekiden.shared.trust.store import remember
 
-__all__ = ["grant_agent", "grant_setting"]
+__all__ = ["grant_agent", "grant_file_rights", "grant_setting"]
+
+_SCRIPTS = "ekiden.scripts_dir"
 
 
 def grant_agent(agent: AgentDefinition) -> None:
@@ -25,6 +28,17 @@ def grant_setting(key: str) -> None:
     """Remember that the user has written this setting of the project: its value, no scripts that lie where it leads."""
     wanted = settings_wanted(project_of(Path.cwd()), read_settings(project_file()))
     _grant(rights[0] for name, rights in wanted.items() if key_of(name) == key)
+
+
+def grant_file_rights(paths: Collection[Path]) -> None:
+    """Remember that the user has written these tool files, and scripts, where the project's settings lead to them."""
+    project = project_of(Path.cwd())
+    folder = value_at(read_settings(project_file()), _SCRIPTS)
+    scripts = script_rights(project, folder) if isinstance(folder, str) else {}
+    _grant(file.right for file in tool_files(project) if file.path.resolve() in paths)
+    _grant(right for path, right in scripts.items() if path.resolve() in paths)
+    if scripts:
+        grant_setting(_SCRIPTS)
 
 
 def _grant(rights: Iterable[Right]) -> None:

@@ -22,6 +22,10 @@ class Group(LazyGroup):
             "Edit an agent with $VISUAL or $EDITOR; what would not load is refused and kept beside.",
         ),
         "delete": ("ekiden.dispatcher.cli.agents.commands:delete", "Delete an agent's file."),
+        "suggest": (
+            "ekiden.dispatcher.cli.agents.suggest:suggest",
+            "Suggest keywords and examples that an agent can be found by.",
+        ),
         "validate": (
             "ekiden.dispatcher.cli.agents.commands:validate",
             "Check agent files. Exit codes: 0 all is well, 1 there are errors, 2 there is no such agent or file.",
@@ -30,11 +34,25 @@ class Group(LazyGroup):
             "ekiden.dispatcher.cli.agents.run:run",
             "Run one agent: once with -p, else as a chat. Its sessions are its own: --continue finds the newest.",
         ),
+        "route": (
+            "ekiden.dispatcher.cli.commands.route:app",
+            "Show who would get a request, and why; measure how well your agents are told apart.",
+        ),
+        "config": (
+            "ekiden.dispatcher.cli.commands.config:of_agents",
+            "Show the settings of agents, or change one: as `ekiden config` with keys that begin with `agents.`.",
+        ),
+        "trace": (
+            "ekiden.dispatcher.cli.commands.trace:app",
+            "See where a job's time and tokens went; export it, play it again.",
+        ),
+        "handoff-chain": (
+            "ekiden.dispatcher.cli.commands.job:chain",
+            "Show who had a job and why, what each agent took, whom it was refused and whom it called.",
+        ),
     }
     elsewhere: ClassVar = {
         "graph": "`ekiden job chain JOB` draws what became of a job, `ekiden trace replay JOB` plays it again.",
-        "trace": "That is `ekiden trace`, which takes a job: `ekiden jobs` lists them.",
-        "config": "That is `ekiden config`.",
     }
 
 

@@ -20,6 +20,7 @@ from ekiden.dispatcher.cli.options import (
     Session,
     State,
     Thoughts,
+    Trace,
     Trust,
     User,
 )
@@ -57,6 +58,7 @@ def run(
         UnfinishedChoice | None, typer.Option(help="What becomes of jobs that an earlier command left unfinished.")
     ] = None,
     thoughts: Thoughts = False,
+    trace: Trace = False,
     timeout: Outage = 60.0,
     as_json: AsJson = False,
     agents_dir: Annotated[
@@ -72,12 +74,19 @@ def run(
     preapproval = Preapproval.of(approve, non_interactive)
     settle_trust(trust, cwd)
     session_choice = SessionChoice(user_name(user), session, is_continued)
-    display = DisplayOptions(as_json, thoughts, outage_s=timeout, asks_people=non_interactive is None, leaves=True)
+    display = DisplayOptions(
+        as_json,
+        thoughts,
+        outage_s=timeout,
+        trace=trace and not as_json,
+        asks_people=non_interactive is None,
+        leaves=True,
+    )
     folders = [*(ctx.obj or []), *(agents_dir or [])]
     deadline_s, variables = deadline_of(deadline), variables_of(state)
     if prompt is not None:
         asked = CliRequest(
-            prompt_of(prompt),
+            prompt_of([prompt]),
             session_choice,
             name,
             cwd,
@@ -86,8 +95,8 @@ def run(
             preapproval=preapproval,
         )
         raise typer.Exit(_run_once(asked, display, folders, redis, data_dir, unfinished))
-    if as_json:
-        raise InvalidRequest("--json is for -p: a chat is for people")
+    if as_json or trace:
+        raise InvalidRequest(f"{'--json' if as_json else '--trace'} is for -p: a chat is for people")
 
     chat = Chat(session_choice, name, cwd, deadline_s, display, variables, preapproval)
     raise typer.Exit(chat_anywhere(chat, redis, data_dir, unfinished=unfinished, agents_dirs=folders))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ekiden.dispatcher.cli.agents.checks import Report
 from ekiden.dispatcher.cli.agents.discovery import AgentFile, Agents
-from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.terminal.output import MARKS, Output
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, InputField
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.terminal_text import note, one_line
@@ -92,9 +92,7 @@ def print_agent(file: AgentFile) -> None:
         "digest": agent.digest[:12],
     }
     out = Output()
-    for name, value in fields.items():
-        if value:
-            out.line(f"{name + ':':15}{one_line(value, 400)}")
+    out.fields(((f"{name}:", one_line(value, 400)) for name, value in fields.items() if value), 14)
 
 
 def _handoff(rule: HandoffRule) -> str:
@@ -156,13 +154,12 @@ def print_reports(reports: list[Report], *, in_full: bool) -> None:
 
 
 def _print_report(report: Report, out: Output) -> None:
-    marks = {"ok": "✓", "warning": "!", "error": "✗"} if "→" in out.symbols.values() else {"ok": "+", "error": "x"}
     out.line(f"{report.name} ({shown_path(report.file)})")
     for check in report.checks:
-        out.line(f"  {marks.get(check.status, '!')} {check.title}")
+        out.line(f"  {out.symbols[MARKS[check.status]]} {check.title}", hang=4)
         for finding in check.findings:
             where = f"line {finding.line}: " if finding.line else ""
-            out.line(f"      {finding.severity}: {where}{one_line(finding.message, 500)}")
+            out.line(f"      {finding.severity}: {where}{one_line(finding.message, 500)}", hang=8)
 
 
 def print_problems(problems: Iterable[Problem]) -> None:

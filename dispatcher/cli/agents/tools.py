@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from ekiden.dispatcher.cli.connection import server_address
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
@@ -12,6 +13,8 @@ from ekiden.shared.errors import EkidenError
 from ekiden.shared.mcp.entries import ServerEntry, identity_of
 from ekiden.shared.mcp.names import full_name
 from ekiden.shared.plugins import sources
+from ekiden.shared.project_folders import project_of
+from ekiden.shared.project_tools import tool_files
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.views import PoolView
@@ -57,7 +60,7 @@ class KnownTools:
 def known_tools(settings: Settings, entries: Mapping[str, ServerEntry] | None = None) -> KnownTools:
     """Ask the workers of the configured server, or of the one that runs here; where there are none, look here.
 
-    Code of plug-ins is not loaded for it: their entry points have the names.
+    Code of plug-ins is not loaded for it: their entry points, and the text of a project's tool files, have the names.
 
     Args:
         settings: Those here.
@@ -66,8 +69,9 @@ def known_tools(settings: Settings, entries: Mapping[str, ServerEntry] | None = 
     pools, told = _told(entries or {})
     if any(pool.kind == "worker" for pool in pools):
         return replace(tools_of(pools), server_tools=told)
-    added, _ = sources("tools", settings.allowed("tools"))
-    return KnownTools(BUILTIN_TOOLS.union(source.name for source in added), server_tools=told)
+    added = [source.name for source in sources("tools", settings.allowed("tools"))[0]]
+    of_project = [name for file in tool_files(project_of(Path.cwd())) for name in file.tools]
+    return KnownTools(BUILTIN_TOOLS.union(added, of_project), server_tools=told)
 
 
 def tools_of(pools: Iterable[PoolView]) -> KnownTools:

@@ -81,7 +81,7 @@ def show(approval: Id, as_json: AsJson = False, redis: Redis = None, data_dir: D
         say(approval_json(found))
         return
     out = Output()
-    out.line("\n".join(rows_of_approval(found)))
+    out.fields(rows_of_approval(found))
     out.line()
     out.line("\n".join(question_lines(found, out.symbols, whole=True)))
 
@@ -167,23 +167,30 @@ def _show_list(found: Sequence[ApprovalView], *, as_json: bool) -> None:
 
 async def _watch(client: Client, job: str | None, *, as_json: bool) -> None:
     """Show what waits as it comes, and what becomes of it; never returns. A server that is away is waited for."""
-    out, seen = Output(), dict[str, ApprovalView]()
+    seen: dict[str, ApprovalView] = {}
     while True:
         with contextlib.suppress(StoreUnavailable):
             waiting = {one.id: one for one in await client.approvals(job=job)}
             for one in [*waiting.values()]:
                 if one.id not in seen:
-                    out.line(approval_json(one) if as_json else "  ".join(row_of_approval(one)))
+                    _tell(one, "  ".join(row_of_approval(one)), as_json=as_json)
             for gone in seen.keys() - waiting.keys():
-                await _tell_end(client, seen[gone], out, as_json=as_json)
+                await _tell_end(client, seen[gone], as_json=as_json)
             seen = waiting
         await asyncio.sleep(_LOOK_S)
 
 
-async def _tell_end(client: Client, asked: ApprovalView, out: Output, *, as_json: bool) -> None:
+async def _tell_end(client: Client, asked: ApprovalView, *, as_json: bool) -> None:
     with contextlib.suppress(ApprovalGone):  # its job is forgotten
         found = await client.approval(asked.id)
-        out.line(approval_json(found) if as_json else f"{found.id}  {found.tool}  {decided_by(found)}")
+        _tell(found, f"{found.id}  {found.tool}  {decided_by(found)}", as_json=as_json)
+
+
+def _tell(approval: ApprovalView, text: str, *, as_json: bool) -> None:
+    if as_json:
+        say(approval_json(approval))
+    else:
+        Output().line(text)
 
 
 def _answer_all(
@@ -217,10 +224,7 @@ async def _answer_one(client: Client, prefix: str, answer: Callable[[ApprovalVie
         note(f"ekiden: {error}")
         return error.exit_code
     out = Output()
-    if as_json:
-        say(approval_json(decided))
-    else:
-        out.line(f"{out.symbols['ok']} {decided.id} {decided.tool}: {decided_by(decided)}")
+    _tell(decided, f"{out.symbols['ok']} {decided.id} {decided.tool}: {decided_by(decided)}", as_json=as_json)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,12 +15,20 @@ from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.redaction import MASK, Redactor, redact, redact_all
 from ekiden.shared.setting_names import ABSOLUTE
-from ekiden.shared.settings import Settings, key_of, load_settings, origins, require_absolute, values_in_force
+from ekiden.shared.settings import (
+    Settings,
+    key_of,
+    load_settings,
+    origin_of,
+    origins,
+    require_absolute,
+    values_in_force,
+)
 from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
 from ekiden.shared.storable import read_json
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import note, say, say_json
 
-__all__ = ["app"]
+__all__ = ["app", "of_agents"]
 
 _MODELS = ("model", "model_aliases", "routing_llm_model")
 
@@ -33,15 +42,18 @@ Global = Annotated[bool, typer.Option("--global", help="The user's file instead 
 def get(
     key: Key,
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Passwords and keys, too.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the value in force; passwords and keys in it are masked, and standard error says so."""
-    value = getattr(load_settings(), _field(key))
-    if show_secrets:
-        say(_shown(value.get_secret_value() if isinstance(value, SecretStr) else value))
-        return
-    masked = redact(_shown(value))
-    say(masked)
-    if MASK in masked:
+    name = _field(key)
+    value = getattr(load_settings(), name)
+    if isinstance(value, SecretStr) and show_secrets:
+        value = value.get_secret_value()
+    if as_json:
+        say_json(_row(name, value, origin_of(name), show_secrets=show_secrets))
+    else:
+        say(_shown(value) if show_secrets else redact(_shown(value)))
+    if not show_secrets and MASK in redact(_shown(value)):
         note("ekiden: a part is masked, --show-secrets prints it")
 
 
@@ -83,16 +95,10 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Print every setting with the value in force; passwords in it are masked."""
-    settings = load_settings()
     found = origins()
     if globally:
         found = {name: where for name, where in found.items() if where == str(global_file())}
-    rows = [(key_of(name), redact(_shown(getattr(settings, name))), where) for name, where in found.items()]
-    if as_json:
-        say(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows]))
-        return
-    columns = ("key", "value", "origin") if origin else ("key", "value")
-    Output().table(columns, [row[: len(columns)] for row in sorted(rows)])
+    _print(found, origin=origin, as_json=as_json)
 
 
 @app.command("env")
@@ -109,9 +115,40 @@ def env(as_json: AsJson = False) -> None:
     passed = for_tools(os.environ, load_settings().tools_env)
     rows = [(name, "passed" if name in passed else "kept back") for name in sorted(os.environ)]
     if as_json:
-        print(json.dumps([{"name": name, "passed": name in passed} for name, _ in rows]))  # noqa: T201
+        for name in sorted(os.environ):
+            say_json({"name": name, "passed": name in passed})
         return
     Output().table(("variable", "commands"), rows)
+
+
+def of_agents(
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Such as routing, or routing.strategy. [all of agents.…]")
+    ] = None,
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="What to set it to, in the project.")] = None,
+    globally: Global = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the settings of agents, or change one: as `ekiden config` with keys that begin with `agents.`."""
+    dotted = ".".join(filter(None, ("agents", (key or "").removeprefix("agents").removeprefix("."))))
+    if value is not None:
+        set_(dotted, value, globally)
+        return
+    found = {name: where for name, where in origins().items() if f"{key_of(name)}.".startswith(f"{dotted}.")}
+    _print(found or {_field(dotted): ""}, origin=False, as_json=as_json)
+
+
+def _print(found: Mapping[str, str], *, origin: bool, as_json: bool) -> None:
+    """Print settings with their values; ``found``: where each comes from."""
+    settings = load_settings()
+    names = sorted(found, key=key_of)
+    if as_json:
+        for name in names:
+            say_json(_row(name, getattr(settings, name), found[name]))
+        return
+    rows = [(key_of(name), redact(_shown(getattr(settings, name))), found[name]) for name in names]
+    columns = ("key", "value", "origin") if origin else ("key", "value")
+    Output().table(columns, [row[: len(columns)] for row in rows])
 
 
 def _file(globally: bool) -> Path:
@@ -173,6 +210,14 @@ def _require_usable(name: str, value: Any, globally: bool) -> None:
         raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {problem}")
     if name == "routing_strategy" and value not in (known := strategies_of(settings)):
         raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {no_strategy(value, known)}")
+
+
+def _row(name: str, value: Any, origin: str, *, show_secrets: bool = False) -> dict[str, Any]:
+    """Return a setting for programs: its value as JSON has it, unless something of it is masked."""
+    shown = _shown(value)
+    masked = shown if show_secrets else redact(shown)
+    plain = masked if masked != shown or isinstance(value, SecretStr) else json.loads(json.dumps(value, default=str))
+    return {"key": key_of(name), "value": plain, "origin": origin}
 
 
 def _shown(value: Any) -> str:

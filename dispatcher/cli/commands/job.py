@@ -11,13 +11,13 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ekiden.dispatcher.cli.connection import configured, connected
+from ekiden.dispatcher.cli.connection import configured, connected, job_named
 from ekiden.dispatcher.cli.exit_codes import exit_code_of
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
 from ekiden.dispatcher.cli.running.request import deadline_of
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.approvals import approval_line
+from ekiden.dispatcher.cli.views.approvals import approval_row
 from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
 from ekiden.dispatcher.cli.views.jobs import fields_of, rows_of
 from ekiden.dispatcher.cli.views.json_lines import event_schema
@@ -34,18 +34,22 @@ from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.messages import Artifact
 from ekiden.shared.records import Entry, ToolFinished
 from ekiden.shared.stores.views import JobView
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import note, say, say_json
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Look at one job, cancel it, or let it go on.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or a beginning of it that no other job has.")]
+Id = Annotated[
+    str | None,
+    typer.Argument(metavar="[ID]", help="The job's id, or a beginning of it that no other job has. [the newest job]"),
+]
+Named = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or a beginning of it that no other job has.")]
 T = TypeVar("T")
 
 
 @app.command()
-def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
+def show(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
     async def views() -> tuple[JobView, list[JobView], list[CallView], list[ApprovalView]]:
@@ -63,12 +67,12 @@ def show(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDi
         say(json.dumps(found, ensure_ascii=False))
         return
 
-    Output().line("\n".join([*rows_of(view, children, calls), *map(approval_line, asked)]))
+    Output().fields([*rows_of(view, children, calls), *map(approval_row, asked)])
 
 
 @app.command()
 def artifacts(
-    job: Id,
+    job: Id = None,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Write this one to standard output.")] = None,
     as_json: AsJson = False,
     redis: Redis = None,
@@ -84,12 +88,11 @@ def artifacts(
 
     found, content = _run(read())
     if name is None:
-        rows = [one.model_dump(mode="json") for one in found]
-        say(
-            json.dumps(rows, ensure_ascii=False)
-            if as_json
-            else "\n".join(f"{one.size:>12,} {one.mime:<28} {one.name}" for one in found)
-        )
+        if as_json:
+            for one in found:
+                say_json(one.model_dump(mode="json"))
+        else:
+            Output().table(("SIZE", "TYPE", "NAME"), [(f"{one.size:,}", one.mime, one.name) for one in found])
     elif content is None:
         raise InvalidRequest(f"job has no artifact {name!r}: it has {', '.join(one.name for one in found) or 'none'}")
     else:
@@ -97,7 +100,7 @@ def artifacts(
 
 
 @app.command()
-def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
+def result(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Print the answer; the exit code says how the job ended."""
 
     async def view() -> dict[str, object]:
@@ -113,8 +116,10 @@ def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Data
     status, reason = str(found["status"]), str(found["reason"])
     if as_json:
         say(json.dumps({name: found[name] for name in ("id", "status", "reason", "result")}, ensure_ascii=False))
-    elif status == "done":
+    elif status in ("done", "unfinished"):
         Output().line(str(found["result"] or ""))
+        if status == "unfinished":
+            note(f"ekiden: job {found['id']} unfinished: this says why")
     else:
         note(f"ekiden: job {found['id']} {status} ({reason}): {found['result'] or ''}")
     raise typer.Exit(exit_code_of(status, reason))
@@ -122,7 +127,7 @@ def result(job: Id, as_json: AsJson = False, redis: Redis = None, data_dir: Data
 
 @app.command()
 def events(
-    job: Annotated[str | None, typer.Argument(metavar="ID", help="The job's id, or a unique beginning of it.")] = None,
+    job: Id = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the job ends; see `job follow`.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a line of --json.")] = False,
     tail: Tail = None,
@@ -136,8 +141,6 @@ def events(
     if schema:
         say(json.dumps(event_schema(), indent=2))
         return
-    if job is None:
-        raise InvalidRequest("ID is missing: `ekiden jobs` lists the jobs")
 
     display = DisplayOptions(as_json, thoughts, tail, timeout, verbose=True)
     raise typer.Exit(_run((_follow if follow else _show)(job, redis, data_dir, display)))
@@ -145,7 +148,7 @@ def events(
 
 @app.command()
 def follow(
-    job: Id,
+    job: Id = None,
     tail: Tail = None,
     thoughts: Thoughts = False,
     verbose: Verbose = False,
@@ -161,7 +164,7 @@ def follow(
 
 @app.command()
 def retry(
-    job: Id,
+    job: Named,
     follow: Annotated[bool, typer.Option("--follow", help="Show the job as it goes on, until it ends.")] = False,
     deadline: Deadline = None,
     as_json: AsJson = False,
@@ -176,7 +179,7 @@ def retry(
 
 @app.command()
 def chain(
-    job: Id,
+    job: Id = None,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a flowchart that Mermaid draws.")] = False,
     as_json: AsJson = False,
     redis: Redis = None,
@@ -200,7 +203,7 @@ def chain(
 
 
 @app.command()
-def cancel(job: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
+def cancel(job: Named, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Cancel a job: at once, or as soon as the worker that runs it sees it."""
 
     async def cancelled() -> str:
@@ -211,7 +214,7 @@ def cancel(job: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
         also = f"; its {below} child job{'s end' if below > 1 else ' ends'} with it" if below else ""
         return f"job {job_id} {texts[verdict]}{also if verdict != 'finished' else ''}"
 
-    say(_run(cancelled()))
+    Output().line(_run(cancelled()))
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
@@ -219,10 +222,10 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def _job(prefix: str, redis: str | None, data_dir: Path | None) -> AsyncIterator[tuple[Client, str]]:
+async def _job(prefix: str | None, redis: str | None, data_dir: Path | None) -> AsyncIterator[tuple[Client, str]]:
     """Yield a client and the whole id."""
     async with connected(redis, data_dir) as client:
-        yield client, await client.resolve(prefix)
+        yield client, await job_named(client, prefix)
 
 
 def _write_out(content: str | bytes) -> None:
@@ -240,14 +243,14 @@ def _artifacts_in(entries: list[Entry]) -> list[Artifact]:
     return [one for result in finished for one in result.artifacts]
 
 
-async def _show(prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:
+async def _show(prefix: str | None, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:
     async with _job(prefix, redis, data_dir) as (client, job_id):
         view = view_for(job_id, as_json=display.as_json, thoughts=display.thoughts, verbose=display.verbose)
         show_job_tree(job_id, in_order(await client.journals(job_id)), view, display.tail)
     return 0
 
 
-async def _follow(prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:
+async def _follow(prefix: str | None, redis: str | None, data_dir: Path | None, display: DisplayOptions) -> int:
     display = replace(display, is_local=configured(redis, data_dir)[0] is None)
     async with _job(prefix, redis, data_dir) as (client, job_id):
         return await watch_to_end(display.follower(client, job_id), display)

@@ -22,7 +22,7 @@ __all__ = ["jobs"]
 _COLUMNS = ("JOB", "STATUS", "AGENT", "LEG", "CHILDREN", "ASKS", "CREATED", "REQUEST")
 _OPTIONAL = ("CHILDREN", "ASKS")
 """Left out where no job has any."""
-Status = Literal["waiting", "queued", "running", "suspended", "done", "failed", "cancelled", "dead"]
+Status = Literal["waiting", "queued", "running", "suspended", "done", "unfinished", "failed", "cancelled", "dead"]
 
 
 def jobs(

@@ -1,6 +1,5 @@
 """``ekiden models``: which models are usable here, and why the others are not."""
 
-import json
 import os
 from dataclasses import asdict
 
@@ -8,7 +7,7 @@ from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.llm.models import SCRIPTED, ModelValues, default_model, learn_providers, usable_models
 from ekiden.shared.settings import load_settings
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import note, say_json
 
 __all__ = ["models"]
 
@@ -25,7 +24,9 @@ def models(as_json: AsJson = False) -> None:
         output.table(("model", "provider", "usable", "why not"), rows)
     default = default_model(ModelValues.of(settings), os.environ)
     if as_json:
-        say(json.dumps({"default": default.name, "models": [asdict(model) for model in found]}))
+        for one in found:
+            aliases = [alias for alias, meant in settings.model_aliases.items() if meant == one.name]
+            say_json({**asdict(one), "default": one.name == default.name, "aliases": aliases})
         return
     stand_in = " (a stand-in that plays a script, not a model)" if default.provider is SCRIPTED else ""
     output.line(f"default: {default.name}{stand_in}")

@@ -1,19 +1,30 @@
-"""``ekiden route``: who would get a request, and how well a catalog routes. No server is needed."""
+"""``ekiden route``: who would get a request, and how well a catalog routes. Only what was learned needs a server."""
 
 import asyncio
-import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from ekiden.dispatcher.cli.options import AsJson, Strategy
+from ekiden.dispatcher.cli.commands.route_learn import learn, lessons_not_refused, lessons_that_count
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Strategy
 from ekiden.dispatcher.cli.running.request import prompt_of
-from ekiden.dispatcher.cli.views.route_analysis import analysed, measured, print_analysis, print_measured
-from ekiden.shared.errors import InvalidRequest
+from ekiden.dispatcher.cli.views.route_analysis import (
+    Analysis,
+    analysed,
+    measured,
+    print_analysis,
+    print_compared,
+    print_measured,
+)
+from ekiden.dispatcher.playable import playable_of, played, why_not_all
+from ekiden.shared.definitions.loader import shipped_agents_dir
+from ekiden.shared.llm.models import ModelValues
+from ekiden.shared.llm.stand_in import announcement, played_by
 from ekiden.shared.logs import configure_logs
-from ekiden.shared.terminal_text import say
+from ekiden.shared.terminal_text import note, say_json
 
 __all__ = ["app"]
 
@@ -35,30 +46,51 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+app.command()(learn)
+
 Agents = Annotated[
     Path | None,
     typer.Option("--agents", metavar="DIR", help="The agent files of this folder alone. [those in force]"),
 ]
 
+Learned = Annotated[
+    bool, typer.Option("--learned", help="With what was learned from requests; see `ekiden route learn`.")
+]
+
 
 @app.command(_ASK)
 def ask(
-    prompt: Annotated[str, typer.Argument(help="The request; - reads standard input.")],
+    prompt: Annotated[list[str], typer.Argument(metavar="PROMPT…", help="The request; - reads standard input.")],
     explain: Annotated[
         bool, typer.Option("--explain", help="Every stage's candidates, with their arithmetic.")
     ] = False,
     strategy: Strategy = None,
     agents: Agents = None,
+    learned: Learned = False,
     as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Route a request without running it; `ask` itself may be left out."""
-    configure_logs()
-    analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain))
+    configure_logs(is_for_people=True)
+    lessons = lessons_that_count(redis, data_dir) if learned else ()
+    analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain, lessons=lessons))
     if as_json:
-        say(json.dumps(analysis.as_json(), ensure_ascii=False, indent=2))
+        say_json(analysis.as_json())
     else:
         print_analysis(analysis)
+        _tell_who_plays(analysis)
     raise typer.Exit(0 if analysis.result.route is not None else _NO_ROUTE)
+
+
+def _tell_who_plays(analysis: Analysis) -> None:
+    """Say it where no job goes to the agent that was found: without a model, only some can be played."""
+    values = ModelValues.of(analysis.settings, shipped_agents_dir() / "_scripts")
+    playable = playable_of(analysis.catalog, played_by([announcement(values, os.environ)]))
+    if analysis.result.route is not None and analysis.result.route.agent not in playable:
+        instead = played(analysis.result, playable).route
+        goes = f"a job goes to {instead.agent} instead" if instead else "no job goes there"
+        note(f"ekiden: {goes}. {why_not_all(analysis.catalog, playable)}")
 
 
 @app.command("eval")
@@ -68,16 +100,25 @@ def eval_(
     ],
     strategy: Strategy = None,
     agents: Agents = None,
+    learned: Learned = False,
     as_json: AsJson = False,
+    redis: Redis = None,
+    data_dir: DataDir = None,
 ) -> None:
-    """Measure how well requests reach their agents: accuracy, refusals, confusions, times."""
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{str(file)!r} cannot be read: {error}") from error
-    configure_logs()
-    figures = asyncio.run(measured(lines, strategy, agents))
+    """Measure how well requests reach their agents: accuracy, refusals, confusions, times.
+
+    With --learned twice: by the agent files alone, and with all that was learned and nobody has refused.
+    """
+    configure_logs(is_for_people=True)
+    lessons = lessons_not_refused(redis, data_dir) if learned else []
+    figures = [asyncio.run(measured(file, strategy, agents))]
+    if learned:
+        after = asyncio.run(measured(file, strategy, agents, lessons))
+        figures = [{"learned": 0, **figures[0]}, {"learned": len(lessons), **after}]
     if as_json:
-        say(json.dumps(figures, ensure_ascii=False))
+        for one in figures:
+            say_json(one)
+    elif learned:
+        print_compared(figures[0], figures[1])
     else:
-        print_measured(figures)
+        print_measured(figures[0])

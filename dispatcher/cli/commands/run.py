@@ -35,6 +35,7 @@ from ekiden.dispatcher.cli.running.request import (
     Workspace,
     deadline_of,
     demo_project,
+    piped,
     prompt_of,
     user_name,
 )
@@ -50,7 +51,12 @@ __all__ = ["run"]
 
 
 def run(
-    prompt: Annotated[str | None, typer.Argument(help="What is to be done; - reads standard input.")] = None,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROMPT]…", help="What is to be done; - is standard input, as is a pipe without words."
+        ),
+    ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Work on a copy of a small broken project.")] = False,
     cwd: Annotated[Path | None, typer.Option(metavar="DIR", help="The project. [the current folder]")] = None,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Who takes it, instead of the router.")] = None,
@@ -87,17 +93,19 @@ def run(
     """
     if demo and (cwd or workspace_root):
         raise InvalidRequest("--demo makes a folder of its own: leave out --cwd and --workspace-root")
-    if prompt is None and not demo and unfinished is None:
+    if not prompt and not demo and unfinished is None:
+        prompt = piped()
+    if not prompt and not demo and unfinished is None:
         raise InvalidRequest('nothing to do: say what, as in `ekiden run "the tests fail"`, or try `ekiden run --demo`')
-    if prompt is None and demo:
-        prompt = DEMO_PROMPT
+    if not prompt and demo:
+        prompt = [DEMO_PROMPT]
     preapproval = Preapproval.of(approve, non_interactive)
     if demo and approve is None:
         preapproval = replace(preapproval, risks=DEMO)
     settle_trust(trust, cwd)
     session_choice = SessionChoice(user_name(user), session, is_continued, session_policy)
     asked = None
-    if prompt is not None:
+    if prompt:
         asked = CliRequest(
             prompt_of(prompt),
             session_choice,

@@ -14,6 +14,7 @@ from ekiden.dispatcher.cli.commands.sessions_state import state
 from ekiden.dispatcher.cli.connection import connected
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.gemini_files import context_file, context_of, write_json
 from ekiden.dispatcher.cli.views.jobs import local_time
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import InvalidRequest
@@ -97,7 +98,7 @@ def policy(
             view, said = await client.session(session_id), await client.messages(session_id)
         return f"session {session_id}: policy {policy}: {_who_goes_on(view, said)}"
 
-    say(_run(changed()))
+    Output().line(_run(changed()))
 
 
 @app.command()
@@ -109,7 +110,7 @@ def clear(session: Id, redis: Redis = None, data_dir: DataDir = None) -> None:
             messages, variables = await client.clear(session_id)
         return f"session {session_id}: {messages} message(s) and {variables} variable(s) forgotten"
 
-    say(_run(cleared()))
+    Output().line(_run(cleared()))
 
 
 @app.command()
@@ -119,6 +120,9 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to. [standard output]")
     ] = None,
+    gemini: Annotated[
+        bool, typer.Option("--gemini", help="Write it to ~/.gemini/contexts/AGENT.json, as gemini-cli keeps it.")
+    ] = False,
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -126,9 +130,17 @@ def export(
     from ekiden.shared.redaction import configure_redaction
     from ekiden.shared.settings import load_settings
 
+    if gemini and (output is not None or form != "json"):
+        raise InvalidRequest("--gemini says where to and how: leave out --output and --format")
     settings = load_settings()
     redactor = configure_redaction(settings.redact, settings.secrets)
     view, said = _run(_whole(session, redis, data_dir))
+    if gemini:
+        agent = view.entry or view.first_agent
+        output = context_file(agent)
+        write_json(output, redactor.redact_all(context_of(view, said, agent)))
+        Output().line(f"{len(said)} message(s) of session {view.id} are in {output}")
+        return
     if form == "json":
         text = json.dumps(redactor.redact_all(_exported(view, said)), ensure_ascii=False, indent=2)
     else:
@@ -140,7 +152,7 @@ def export(
         output.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidRequest(f"-o {str(output)!r} cannot be written: {error.strerror}") from error
-    say(f"{len(said)} message(s) of session {view.id} are in {output}")
+    Output().line(f"{len(said)} message(s) of session {view.id} are in {output}")
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

@@ -1,7 +1,7 @@
 """``ekiden submit``: hand a request to pools that run elsewhere."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +32,10 @@ __all__ = ["submit"]
 
 
 def submit(
-    prompt: Annotated[str | None, typer.Argument(help="What is to be done; - reads standard input.")] = None,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PROMPT…", help="What is to be done; - is standard input, as is a pipe without words."),
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option(metavar="REQUESTS", help="Many requests: a file with a JSON object a line; - standard input."),
@@ -78,7 +81,7 @@ def submit(
     from ekiden.dispatcher.cli.connection import configured
     from ekiden.dispatcher.cli.running.plain import Watching, submit_and_print  # half a second, which --help has not
     from ekiden.dispatcher.cli.running.preapproval import Preapproval
-    from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, prompt_of, user_name
+    from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, piped, user_name
     from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
     from ekiden.dispatcher.cli.running.variables import variables_of
     from ekiden.shared.errors import InvalidRequest
@@ -97,7 +100,7 @@ def submit(
         for_all = ForAll(agent, strategy, cwd, user, deadline, variables_of(state), preapproval)
         raise typer.Exit(submit_batch(options, for_all, redis, data_dir))
     asked = CliRequest(
-        prompt_of(_prompt(prompt, {"--out": out, "--in-flight": in_flight, "--batch": batch})),
+        _prompt(prompt or piped(), {"--out": out, "--in-flight": in_flight, "--batch": batch}),
         SessionChoice(user_name(user), session, is_continued, session_policy),
         agent,
         folder_there(cwd),
@@ -126,12 +129,13 @@ def submit(
     raise typer.Exit(asyncio.run(submit_and_print(asked, redis, data_dir, watching, as_json=as_json)))
 
 
-def _prompt(prompt: str | None, of_batches: Mapping[str, object]) -> str:
+def _prompt(words: Sequence[str], of_batches: Mapping[str, object]) -> str:
     """Return the prompt of a single request. Raises ``InvalidRequest`` where there is none, or options of many."""
+    from ekiden.dispatcher.cli.running.request import prompt_of
     from ekiden.shared.errors import InvalidRequest
 
     if wrong := [option for option, value in of_batches.items() if value is not None]:
         raise InvalidRequest(f"{wrong[0]} is for many requests: name their file by --file, or leave it out")
-    if prompt is None:
+    if not words:
         raise InvalidRequest("say what is to be done: `ekiden submit PROMPT`, or many requests by --file")
-    return prompt
+    return prompt_of(words)

@@ -10,7 +10,9 @@ import typer
 
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.options import DataDir, Trust
+from ekiden.dispatcher.cli.running.happenings import Happenings
 from ekiden.dispatcher.cli.running.request import existing_folder
+from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.local.legacy_data import name_legacy_data
 from ekiden.dispatcher.local.locks import RunningCommands, UpLock
 from ekiden.dispatcher.local.stack import Stack
@@ -60,6 +62,6 @@ def up(
             say(f"Serving {root}; logs are in {data}; Ctrl-C stops everything\nFile tools stay there; {BASH}")
             with Stack(server.url, data, root, concurrency) as stack:
                 try:
-                    asyncio.run(Supervisor(stack).run())
+                    asyncio.run(Supervisor(stack, lambda client: Happenings(client, Output()).run()).run())
                 except KeyboardInterrupt:
                     say("stopping")

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import json
-import os
 from pathlib import Path
 
 import typer
@@ -13,7 +12,7 @@ from ekiden.dispatcher.cli.doctor.findings import Finding, error
 from ekiden.dispatcher.cli.doctor.local_checks import examine_here
 from ekiden.dispatcher.cli.doctor.server_checks import examine_server
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
-from ekiden.dispatcher.cli.terminal.output import Output, speaks_unicode
+from ekiden.dispatcher.cli.terminal.output import MARKS, Output
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.terminal_text import say
 
@@ -46,10 +45,7 @@ async def _examine(redis: str | None, data_dir: Path | None) -> list[Finding]:
 
 def _show(found: list[Finding]) -> None:
     out = Output()
-    marks = {"ok": "✓", "warning": "!", "error": "✗"}
-    if not speaks_unicode(out.stream, os.environ):
-        marks = {"ok": "+", "warning": "!", "error": "x"}
     for one in found:
-        out.line(f"{marks[one.status]} {one.check}: {one.text}", _STYLES[one.status])
+        out.line(f"{out.symbols[MARKS[one.status]]} {one.check}: {one.text}", _STYLES[one.status], hang=2)
         if one.remedy:
-            out.line(f"    {out.symbols['arrow']} {one.remedy}", _STYLES[one.status])
+            out.line(f"    {out.symbols['arrow']} {one.remedy}", _STYLES[one.status], hang=6)

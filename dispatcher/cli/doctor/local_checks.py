@@ -11,7 +11,7 @@ from typing import Any
 from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
-from ekiden.dispatcher.cli.doctor.plugs import allowed_here
+from ekiden.dispatcher.cli.doctor.plugs import allowed_here, project_tools
 from ekiden.dispatcher.cli.doctor.sandbox_checks import sandbox_here
 from ekiden.shared.addresses import host_and_port
 from ekiden.shared.errors import ConfigurationError, EkidenError
@@ -46,6 +46,7 @@ async def examine_here() -> list[Finding]:
         policy(settings),
         models(settings, os.environ),
         *plugs,
+        *project_tools(project_of(Path.cwd())),
         mcp_servers(),
     ]
     return [*findings, *await asyncio.gather(sandbox_here(), collector(settings, os.environ))]

@@ -2,14 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
 from ekiden.shared.plugins import fetch, sources
+from ekiden.shared.project_tools import tool_files
 from ekiden.shared.setting_plugins import GROUPS, Group
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.views import PoolView
+from ekiden.shared.trust.grants import grants_of
 
-__all__ = ["allowed_here", "loaded_there"]
+__all__ = ["allowed_here", "loaded_there", "project_tools"]
 
 _OF_THE_POOLS: tuple[Group, ...] = ("tools", "hooks")
 """Groups that are loaded where legs run, and never in a command: what is missing here may be there."""
@@ -31,6 +34,20 @@ def allowed_here(settings: Settings) -> list[Finding]:
     found += [warning("plug-ins", problem, "unless the workers have it") for problem in absent]
     listed = "; ".join(f"{group} {', '.join(names)}" for group, names in named.items() if names)
     return found or [ok("plug-ins", f"allowed: {listed}")]
+
+
+def project_tools(project: Path) -> list[Finding]:
+    """Name the tool files of the project, none of which is run here; nothing where there are none."""
+    if not (files := tool_files(project)):
+        return []
+    listed = "; ".join(f"{file.path.name}: {', '.join(file.tools) or 'no @tool'}" for file in files)
+    lacking = grants_of(project).lacking([file.right for file in files])
+    if lacking:
+        text = f"{listed}: {len(lacking)} of {len(files)} files are not loaded, as nobody has allowed them"
+        return [warning("project tools", text, "ekiden trust")]
+    if empty := [file.name for file in files if not file.tools]:
+        return [warning("project tools", listed, f"write @tool above a function in {', '.join(empty)}")]
+    return [ok("project tools", listed)]
 
 
 def loaded_there(pools: Sequence[PoolView]) -> list[Finding]:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ekiden.dispatcher.cli.connection import configured
-from ekiden.dispatcher.cli.running.embedded import embedded_access, own_pools
 from ekiden.dispatcher.cli.running.repl import Chat, run_repl
 from ekiden.dispatcher.cli.running.request import Workspace, folder_there
 from ekiden.dispatcher.cli.terminal.line_input import lines_here
+from ekiden.dispatcher.local.access import embedded_access, own_pools
 from ekiden.dispatcher.local.unfinished import UnfinishedChoice
 from ekiden.shared.terminal_text import note
 
@@ -29,7 +29,7 @@ def chat_anywhere(
     if url:
         return run_repl(url, None, replace(chat, cwd=folder_there(chat.cwd)), lines_here(None))
     place = Workspace.of(chat.cwd, workspace_root)
-    with embedded_access(data, unfinished) as access, own_pools(access, place, agents_dirs) as stack:
+    with embedded_access(data, unfinished) as access, own_pools(access, place.folder, place.root, agents_dirs) as stack:
         if access.resumed:
             note(f"{len(access.resumed)} earlier job(s) go on beside this: `ekiden jobs` lists them")
         here = replace(chat, cwd=place.folder, display=replace(chat.display, is_local=True))

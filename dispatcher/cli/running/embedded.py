@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
@@ -17,67 +16,17 @@ from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_job
 from ekiden.dispatcher.cli.terminal.interrupts import Interrupted
 from ekiden.dispatcher.client import Client, client_of
 from ekiden.dispatcher.journal.follower import Follower
-from ekiden.dispatcher.local.bash_notice import warn_of_bash
-from ekiden.dispatcher.local.legacy_data import name_legacy_data
-from ekiden.dispatcher.local.locks import RunningCommands, root_of_up
+from ekiden.dispatcher.local.access import embedded_access, own_pools
 from ekiden.dispatcher.local.stack import Stack
-from ekiden.dispatcher.local.unfinished import UnfinishedChoice, settle_unfinished
-from ekiden.shared.embedded import attach
+from ekiden.dispatcher.local.unfinished import UnfinishedChoice
 from ekiden.shared.errors import EkidenError
 from ekiden.shared.grace_periods import JOB_S
 from ekiden.shared.ids import session_of
-from ekiden.shared.server import require_no_waiting
-from ekiden.shared.settings import load_settings, origin_of
-from ekiden.shared.settings_files import project_file
 from ekiden.shared.terminal_text import note
 
-__all__ = ["EmbeddedAccess", "embedded_access", "own_pools", "run_here"]
+__all__ = ["run_here"]
 
 _URGENT_S = 1.0
-
-
-@dataclass(frozen=True)
-class EmbeddedAccess:
-    """The right to use a data folder's server. ``resumed``: jobs that an earlier command left and that are to go on."""
-
-    url: str
-    data_dir: Path
-    resumed: list[str]
-
-
-@contextmanager
-def embedded_access(
-    data_dir: Path, unfinished: UnfinishedChoice | None, *, is_new: bool = False
-) -> Iterator[EmbeddedAccess]:
-    """Start the embedded server unless it runs, settle what becomes of unfinished jobs, and stop it in the end.
-
-    ``is_new``: nothing will be asked for in a session that there is.
-    """
-    require_no_waiting(load_settings())
-    with attach(data_dir) as server, RunningCommands(data_dir) as running_commands:
-        name_legacy_data(data_dir)
-        resumed = settle_unfinished(server, running_commands, unfinished, is_elsewhere=is_new)
-        running_commands.join()
-        yield EmbeddedAccess(server.url, data_dir, resumed)
-
-
-@contextmanager
-def own_pools(access: EmbeddedAccess, place: Workspace, agents_dirs: Sequence[Path] = ()) -> Iterator[Stack | None]:
-    """Run a dispatcher and a worker for the folder; None: an ``ekiden up`` serves it already."""
-    warn_of_bash(access.data_dir)
-    root = root_of_up(access.data_dir)
-    if root is not None and place.folder.is_relative_to(root):
-        yield None
-        return
-    folders = [*_users_folders(), *agents_dirs] if agents_dirs else []
-    with Stack(access.url, access.data_dir, place.root, agents_dirs=folders, project=place.folder) as stack:
-        yield stack
-
-
-def _users_folders() -> list[Path]:
-    """Return the folders of agent files in the user's settings, which those on a command line would replace."""
-    is_theirs = origin_of("agents_dir") == str(project_file())
-    return [] if is_theirs else load_settings().agents_dir
 
 
 def run_here(
@@ -97,7 +46,7 @@ def run_here(
     with embedded_access(data_dir, unfinished, is_new=asked is not None and asked.session_choice.is_new) as access:
         if asked is None and not access.resumed:
             return 0
-        with own_pools(access, place, agents_dirs) as stack:
+        with own_pools(access, place.folder, place.root, agents_dirs) as stack:
             ours = asked and replace(asked, cwd=place.folder)
             if stack is None:
                 return asyncio.run(_use_up(access.url, ours, display)) if ours else 0

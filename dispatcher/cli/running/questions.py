@@ -217,7 +217,8 @@ class Questions:
         if approval.kind == "question":
             await self._answer(approval, "answered", answer=reply.text)
         elif reply.word == "no":
-            self._out.line(f"{self._out.symbols['failed']} Operation cancelled by user.", "red")
+            said = f"denied: {approval.agent} is told so, and the job goes on without this call"
+            self._out.line(f"{self._out.symbols['cancelled']} {said}", "yellow")
             await self._answer(approval, "denied")
         else:
             await self._approve(approval, reply.word)

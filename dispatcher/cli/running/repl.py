@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
-from ekiden.dispatcher.cli.running.agent_choice import choose_instead
+from ekiden.dispatcher.cli.running.agent_choice import Offer, offer_of
 from ekiden.dispatcher.cli.running.preapproval import NOTHING_APPROVED, Preapproval
 from ekiden.dispatcher.cli.running.questions import LeftWaiting
 from ekiden.dispatcher.cli.running.server_prompts import PromptCommand, Prompts, prompts_here
+from ekiden.dispatcher.cli.running.small_talk import answer_to
 from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_job
 from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, interruptible, is_on_terminal
@@ -23,6 +24,7 @@ from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.dispatcher.client import Client, client_of
 from ekiden.dispatcher.journal.follower import Follower
 from ekiden.dispatcher.local.stack import Stack
+from ekiden.dispatcher.routing.llm import ROUTER_AGENT
 from ekiden.shared.errors import NotConfirmed, UserError
 from ekiden.shared.grace_periods import JOB_S
 from ekiden.shared.ids import session_of
@@ -57,6 +59,15 @@ class Chat:
     preapproval: Preapproval = NOTHING_APPROVED
 
 
+@dataclass(frozen=True)
+class _OpenChoice:
+    """A request that nobody was found for, and whom it may go to."""
+
+    asked: CliRequest
+    session: str
+    offer: Offer
+
+
 def run_repl(url: str, stack: Stack | None, chat: Chat, lines: LineInput) -> int:
     """Chat until the lines end; return the exit code: that of the last answer when nobody sits at a terminal."""
     with asyncio.Runner() as runner:
@@ -82,6 +93,7 @@ class _Repl:
         self._session: str | None = None
         self._models = Once()
         self._code = 0
+        self._open_choice: _OpenChoice | None = None
 
     def run(self, lines: LineInput) -> int:
         """Read and answer."""
@@ -92,7 +104,7 @@ class _Repl:
                 break
             if words and (command := PromptCommand.of(text)):
                 self._send_prompt(command)
-            elif words and not self._is_command(words):
+            elif words and not self._is_command(words) and not self._is_choice(text):
                 self._answer(text)
         if (prompts := self.__dict__.get("_prompts")) is not None:
             prompts.close()
@@ -156,13 +168,26 @@ class _Repl:
             self._out.fresh_line()
         return None
 
+    def _is_choice(self, text: str) -> bool:
+        """Let the agent that is named take what nobody was found for, if the line names one: else it is a new one."""
+        if (choice := self._open_choice) is None or not choice.offer.is_answer(text):
+            return False
+        if (agent := choice.offer.meant(text.strip())) is None:
+            self._note(choice.offer.correction(text.strip()))
+        else:
+            self._code = self._run(self._send(choice.asked.instead(agent, choice.session))) or 0
+        return True
+
     def _answer(self, text: str) -> None:
         code = self._run(self._ask(text))
         self._code = 1 if code is None else code
 
     async def _ask(self, text: str) -> int:
-        """Ask as ``ekiden run`` does; where nobody is found for it, whom the user names."""
+        """Ask as ``ekiden run`` does; what is no work of anybody's is answered here."""
         chat = self._chat
+        if self._agent is None and (friendly := answer_to(text, await self._agents())):
+            self._note(friendly)
+            return 0
         asked = CliRequest(
             text,
             self._session_choice,
@@ -171,15 +196,21 @@ class _Repl:
             state=self._state,
             preapproval=chat.preapproval,
         )
-        asked = asked.overridden(None).by_default(self._agent)
-        while True:
-            job = await self._submit(asked)
-            self._session, self._state = session_of(job), {}
-            code = await self._see_through(job)
-            agent = await choose_instead(self._client, job, code) if is_on_terminal() else None
-            if agent is None:
-                return code
-            asked = asked.instead(agent, self._session)
+        return await self._send(asked.overridden(None).by_default(self._agent))
+
+    async def _agents(self) -> list[str]:
+        return [name for name in await self._client.agents() if name != ROUTER_AGENT]
+
+    async def _send(self, asked: CliRequest) -> int:
+        """See a request through; where nobody is found for it, the next line may say who takes it."""
+        self._open_choice = None
+        job = await self._submit(asked)
+        self._session, self._state = session_of(job), {}
+        code = await self._see_through(job)
+        if is_on_terminal() and (offer := await offer_of(self._client, job, code)) is not None:
+            self._open_choice = _OpenChoice(asked, self._session, offer)
+            self._note("Who takes it? A number or a name; or go on with something else")
+        return code
 
     async def _submit(self, asked: CliRequest) -> str:
         """Create the job; one that replicas do not have is likely to run all the same, and is shown if it does."""

@@ -2,8 +2,12 @@
 
 import os
 import re
+import socket
+import stat
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from ekiden.dispatcher.identity import login_name
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.setting_values import LONGEST_DEADLINE_S
 from ekiden.shared.settings import load_settings
+from ekiden.shared.suggestions import nearest
 
 __all__ = [
     "DEMO_PROMPT",
@@ -20,6 +25,7 @@ __all__ = [
     "demo_project",
     "existing_folder",
     "folder_there",
+    "piped",
     "prompt_of",
     "require_reachable",
     "user_name",
@@ -51,21 +57,44 @@ class Workspace:
 def existing_folder(path: Path, option: str) -> Path:
     """Return ``path`` absolute, without links. Raises ``InvalidRequest`` unless it is a folder."""
     if not path.is_dir():
-        raise InvalidRequest(f"{option} {str(path)!r} is no folder: give one that exists")
+        raise InvalidRequest(f"{option} {str(path)!r} is no folder: {_meant(path)}give one that exists")
     return path.resolve()
 
 
+def _meant(path: Path) -> str:
+    """Ask for the folder that may have been meant."""
+    there: list[str] = []
+    with suppress(OSError):
+        there = [one.name for one in path.parent.iterdir() if one.is_dir()]
+    near = nearest(path.name, there, n=1)
+    return f"did you mean {str(path.parent / near[0])!r}? Else " if near else ""
+
+
 def folder_there(cwd: Path | None) -> Path | None:
-    """Return ``cwd`` absolute, without links, unchecked: it is a folder of the machine that the pools run on."""
-    return None if cwd is None else Path(os.path.realpath(cwd))
+    """Return ``cwd`` absolute, without links: a folder of the machine that the pools run on.
+
+    Raises ``InvalidRequest`` for one that is meant from the current folder, and is not there.
+    """
+    if cwd is None:
+        return None
+    return Path(os.path.realpath(cwd)) if cwd.is_absolute() else existing_folder(cwd, "--cwd")
 
 
-def prompt_of(text: str) -> str:
-    """Return the prompt: ``-`` stands for standard input. Raises ``InvalidRequest`` for an empty one."""
-    prompt = sys.stdin.read() if text == "-" else text
+def prompt_of(words: Sequence[str]) -> str:
+    """Return the prompt: words, of which ``-`` stands for standard input. Raises ``InvalidRequest``: it is empty."""
+    prompt = " ".join(sys.stdin.read() if word == "-" else word for word in words)
     if not prompt.strip():
         raise InvalidRequest("the prompt is empty: say what is to be done")
     return prompt
+
+
+def piped() -> list[str]:
+    """Return the words of a request that is not given but piped; none where nothing is."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):  # closed, or none of the system's
+        return []
+    return ["-"] if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode) else []
 
 
 def deadline_of(text: str | None) -> float:
@@ -96,11 +125,19 @@ def demo_project() -> Path:
 
 
 async def require_reachable(client: Client, folder: Path) -> None:
-    """Raise ``InvalidRequest`` when workers run and none of them may work in ``folder``."""
+    """Raise ``InvalidRequest`` when workers run and none of them may work in ``folder``, or can find it."""
     workers = [pool for pool in await client.pools() if pool.kind == "worker"]
-    roots = sorted({pool.workspace_root for pool in workers if pool.workspace_root})
-    known = all(Path(root).is_absolute() for root in roots)
-    if not workers or not known or any(folder.is_relative_to(root) for root in roots):
+    roots = {pool.workspace_root for pool in workers if pool.workspace_root}
+    if not workers or not all(Path(root).is_absolute() for root in roots):
+        return
+    _require_within(folder, sorted(roots))
+    near = [pool for pool in workers if pool.workspace_root and folder.is_relative_to(pool.workspace_root)]
+    if all(pool.host == socket.gethostname() for pool in near):
+        existing_folder(folder, "--cwd")
+
+
+def _require_within(folder: Path, roots: list[str]) -> None:
+    if any(folder.is_relative_to(root) for root in roots):
         return
     theirs = f"their workspace roots are {', '.join(roots)}" if roots else "they have no --workspace-root"
     raise InvalidRequest(

@@ -10,8 +10,9 @@ from ekiden.dispatcher.cli.running.request import require_reachable
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.routing.overrides import AUTO, parse_override, strategy_of
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.setting_routing import SessionPolicy
 from ekiden.shared.setting_values import JOB_DEADLINE_S
-from ekiden.shared.settings import SessionPolicy, load_settings
+from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.base import OnBusy
 
 __all__ = ["CliRequest", "SessionChoice"]

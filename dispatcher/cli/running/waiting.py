@@ -30,6 +30,8 @@ def _print_end(job: str, end: Ended, *, as_json: bool) -> None:
         print_data({"job": job, **end.model_dump(mode="json", exclude_none=True, include=_END_FIELDS)})
     elif end.answer is not None:
         print_data(end.answer)
+        if end.status == "unfinished":
+            note(f"ekiden: job {job} unfinished: this says why")
     else:
         note(f"ekiden: job {job} {end.status} ({end.reason}): {end.error or ''}")
 

@@ -2,34 +2,44 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
-from ekiden.shared.terminal_text import one_line, visible
+from ekiden.dispatcher.cli.terminal.tables import laid_out
+from ekiden.shared.cells import LineBreaker, cut, padded, wrapped
+from ekiden.shared.terminal_text import visible
 
-__all__ = ["Output", "fitted", "speaks_unicode"]
+__all__ = ["MARKS", "Output", "fitted", "speaks_unicode"]
 
 _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
-_UNICODE |= {"ok": "✅", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
+_UNICODE |= {"ok": "✅", "unfinished": "🚧", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
 _UNICODE |= {"child": "🧩", "calls": "⇒", "return": "↩", "fork": "├─ ", "last": "└─ ", "bar": "│  "}
 _UNICODE |= {"ask": "⚠️", "question": "❓", "person": "👤"}
+_UNICODE |= {"pass": "✓", "warn": "!", "fault": "✗"}
 _ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
-_ASCII |= {"ok": "+", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
+_ASCII |= {"ok": "+", "unfinished": "/", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
 _ASCII |= {"child": "&", "calls": "==>", "return": "<-", "fork": "|- ", "last": "`- ", "bar": "|  "}
 _ASCII |= {"ask": "!", "question": "?", "person": "@"}
+_ASCII |= {"pass": "+", "warn": "!", "fault": "x"}
 
-_NARROW = 70
-"""Columns of a terminal below which a table would be cut to pieces."""
+MARKS = {"ok": "pass", "warning": "warn", "error": "fault"}
+"""The symbol of what a check has found."""
 _COERCED = {"", "C.UTF-8", "C.utf8", "UTF-8"}
 """What Python itself may have set LC_CTYPE to, because the locale was C."""
 
 
 class Output:
-    """Writes lines to a stream."""
+    """Writes lines to a stream. On a terminal they are coloured and broken to its width, elsewhere they are as given.
+
+    Symbols are the same on a terminal and elsewhere: whether they are plain is for the stream's encoding and the locale
+    to say.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stdout
-        self.symbols = _UNICODE if speaks_unicode(self.stream, os.environ) else _ASCII
+        self.is_unicode = speaks_unicode(self.stream, os.environ)
+        self.symbols = _UNICODE if self.is_unicode else _ASCII
+        self._growing: LineBreaker | None = None
         self._is_mid_line = False
         self._has_progress = False
         self._console = None
@@ -43,27 +53,32 @@ class Output:
         """Whether a person looks at it."""
         return self._console is not None
 
-    @property
-    def drawing(self) -> Mapping[str, str]:
-        """The symbols for drawings: plain ones where there is no terminal, for files and other programs."""
-        return self.symbols if self.is_terminal else _ASCII
+    def width(self, elsewhere: int) -> int:
+        """Return the terminal's columns, and ``elsewhere`` where there is none."""
+        return elsewhere if self._console is None else self._console.width
 
-    def line(self, text: str = "", style: str = "") -> None:
-        """Write ``text``, as one line or several, at once."""
+    def line(self, text: str = "", style: str = "", *, hang: int = 0) -> None:
+        """Write ``text``, as one line or several, at once; on a terminal the rest of the first hangs so far."""
         self.fresh_line()
-        if self._console is not None:
-            self._console.print(visible(text), style=style)
-        else:
+        if self._console is None:
             self.stream.write(visible(text) + "\n")
+        else:
+            self._console.print(wrapped(visible(text), self._console.width, hang=hang), style=style, soft_wrap=True)
         self.stream.flush()
 
+    def fields(self, rows: Iterable[tuple[str, object]], width: int = 12) -> None:
+        """Write values, each behind its name, which takes ``width`` columns."""
+        for name, value in rows:
+            self.line(f"{padded(name, width)} {value}", hang=width + 1)
+
     def part(self, text: str, style: str = "") -> None:
-        """Write a piece of a line that grows."""
+        """Write a piece of a line that grows; on a terminal its last word waits for what comes next."""
         self._clear_progress()
-        if self._console is not None:
-            self._console.print(visible(text), style=style, end="", soft_wrap=True)
-        else:
+        if self._console is None:
             self.stream.write(visible(text))
+        else:
+            self._growing = self._growing or LineBreaker(self._console.width)
+            self._console.print(self._growing.add(visible(text)), style=style, end="", soft_wrap=True)
         self.stream.flush()
         self._is_mid_line = not text.endswith("\n")
 
@@ -71,18 +86,16 @@ class Output:
         """End the line that grows, if one does."""
         self._clear_progress()
         if self._is_mid_line:
-            self.stream.write("\n")
+            self.stream.write(f"{self._growing.end() if self._growing else ''}\n")
             self.stream.flush()
-        self._is_mid_line = False
+        self._growing, self._is_mid_line = None, False
 
     def progress(self, text: str) -> None:
         """Show ``text`` at the bottom of a terminal until something else is written; nowhere else."""
         if self._console is None or self._console.is_dumb_terminal or self._is_mid_line:
             return
-        from rich.cells import set_cell_size
-
         self._clear_progress()
-        shown = set_cell_size(visible(text), max(self._console.width - 1, 1)).rstrip()
+        shown = fitted(text, max(self._console.width - 1, 1), self.symbols["dots"])
         self._console.print(shown, style="dim", end="", soft_wrap=True)
         self.stream.flush()
         self._has_progress = True
@@ -93,35 +106,16 @@ class Output:
             self._has_progress = False
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write a table; a line per cell on a narrow terminal, aligned columns elsewhere than on one."""
+        """Write a table, laid out for the terminal's width; see ``laid_out``."""
         shown = [[visible(cell).replace("\n", " ") for cell in row] for row in rows]
-        if self._console is None:
-            for line in _aligned([list(columns), *shown]):
-                self.line(line)
-            return
-        if self._console.width < _NARROW:
-            for row in shown:
-                self.line("\n".join(f"{name.lower()}: {cell}" for name, cell in zip(columns, row, strict=True) if cell))
-                self.line()
-            return
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=box.SIMPLE_HEAD if self.symbols is _UNICODE else box.ASCII2)
-        for index, column in enumerate(columns):
-            table.add_column(column, no_wrap=index == 0)  # ids are to be copied
-        for row in shown:
-            table.add_row(*map(Text, row))
-        self._console.print(table)
+        for lines, style in zip(laid_out(columns, shown, self.width(0)), ("bold", ""), strict=True):
+            if lines:
+                self.line("\n".join(lines), style)
 
 
 def fitted(text: str, width: int, dots: str = "...") -> str:
     """Return ``text`` on one line of at most ``width`` columns of a terminal, without what would steer it."""
-    from rich.cells import cell_len, set_cell_size
-
-    line = one_line(visible(text), 10 * width)
-    return line if cell_len(line) <= width else set_cell_size(line, width - len(dots)).rstrip() + dots
+    return cut(visible(text), width, dots)
 
 
 def speaks_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -139,14 +133,3 @@ def speaks_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:
     if not chosen and environ.get("LC_CTYPE", "") in _COERCED:
         chosen = environ.get("LANG")
     return chosen not in ("C", "POSIX")
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows as lines: what stands in a column begins below each other, whatever room its characters take."""
-    from rich.cells import cell_len
-
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

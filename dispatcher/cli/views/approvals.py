@@ -13,7 +13,7 @@ from ekiden.shared.terminal_text import visible
 
 __all__ = [
     "COLUMNS",
-    "approval_line",
+    "approval_row",
     "decided_by",
     "headline",
     "how_to_answer",
@@ -38,15 +38,15 @@ def row_of_approval(approval: ApprovalView) -> list[str]:
     return [approval.id, approval.tool, risk, approval.agent, *times, _what(approval), _status(approval)]
 
 
-def approval_line(approval: ApprovalView) -> str:
-    """Return a line of what a job shows: what was asked, and how that stands."""
+def approval_row(approval: ApprovalView) -> tuple[str, str]:
+    """Return a row of what a job shows: what was asked, and how that stands."""
     is_open = approval.status == "waiting"
     how = f"waits for a person: {how_to_answer(approval)}" if is_open else decided_by(approval)
-    return f"{'approval':<12} {approval.id} {approval.tool} {how}"
+    return "approval", f"{approval.id} {approval.tool} {how}"
 
 
-def rows_of_approval(approval: ApprovalView) -> list[str]:
-    """Return a whole approval, a line for each field that says something, and below them what the question says."""
+def rows_of_approval(approval: ApprovalView) -> list[tuple[str, object]]:
+    """Return a whole approval: each field that says something, by name."""
     times = {"asked": approval.asked_at_ms, "expires": approval.expires_at_ms, "decided": approval.decided_at_ms}
     fields: dict[str, Any] = {"id": approval.id, "status": _status(approval), "job": approval.job, "leg": approval.leg}
     fields |= {"agent": approval.agent, "definition": approval.definition, "call": approval.call_id}
@@ -55,7 +55,7 @@ def rows_of_approval(approval: ApprovalView) -> list[str]:
     fields |= {"approvers": ", ".join(approval.approvers), "separate": "not by who asked" if approval.separate else ""}
     fields |= {"by": approval.by, "from": approval.origin, "why": approval.why, "answer": approval.answer or ""}
     fields["edited to"] = "" if approval.edited is None else _json(approval.edited)
-    return [f"{name:<12} {value}" for name, value in fields.items() if value not in ("", None)]
+    return [(name, value) for name, value in fields.items() if value not in ("", None)]
 
 
 def headline(approval: ApprovalView, symbols: Mapping[str, str]) -> str:

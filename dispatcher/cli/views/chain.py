@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from shutil import get_terminal_size
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output, fitted
 from ekiden.dispatcher.cli.views.notices import Notices, chain_text, on_completion
+from ekiden.dispatcher.cli.views.spending import spent_of
 from ekiden.dispatcher.journal.story import Leg, Step, Story
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Usage
@@ -14,13 +14,13 @@ from ekiden.shared.records import Decided, Ended, Refused
 from ekiden.shared.redaction import redact, redact_all
 from ekiden.shared.todos import listed
 
-__all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain", "spent_of"]
+__all__ = ["Hop", "chain_json", "figures_of", "hops_of", "show_chain"]
 
 _COLUMNS = 160
 """How wide a line may get where there is no terminal."""
 _BRANCHES = ("approval", "refused", "delegated")
 """Steps that a chain shows below the agent."""
-_STYLES = {"done": "green", "cancelled": "yellow", "failed": "red", "dead": "red"}
+_STYLES = {"done": "green", "unfinished": "yellow", "cancelled": "yellow", "failed": "red", "dead": "red"}
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,6 @@ def hops_of(story: Story) -> list[Hop]:
     return hops
 
 
-def spent_of(usage: Usage, cost_usd: float | None) -> list[str]:
-    """Return what was used up, for people; nothing of nothing."""
-    tokens = usage.input_tokens + usage.output_tokens
-    return [*([f"{tokens} tokens"] if tokens else []), *([f"${cost_usd:.4f}"] if cost_usd else [])]
-
-
 def figures_of(story: Story, leg: Leg) -> str:
     """Return how long the agent had the job, and what it used up meanwhile."""
     if leg.left_ms is not None:
@@ -73,10 +67,10 @@ def figures_of(story: Story, leg: Leg) -> str:
 def show_chain(story: Story) -> None:
     """Write the chain in one line, how the job stands, and a line for each agent, with its children as branches."""
     out = Output()
-    columns = get_terminal_size((_COLUMNS, 0)).columns if out.is_terminal else _COLUMNS
-    arrow, dots = out.drawing["arrow"], out.drawing["dots"]
+    columns = out.width(_COLUMNS)
+    arrow, dots = out.symbols["arrow"], out.symbols["dots"]
     out.line(fitted(redact(chain_text(story.chain, arrow)), columns, dots), "bold")
-    drawing = _Drawing(out.drawing)
+    drawing = _Drawing(out.symbols)
     out.line(fitted(redact(drawing.state(story)), columns, dots), _STYLES.get(story.status, ""))
     for stem, branch in drawing.rows(drawing.branches(story)):
         out.line(stem + fitted(redact(branch.text), max(columns - len(stem), len(dots)), dots), branch.style)
@@ -110,7 +104,9 @@ class _Drawing:
         spent = ", ".join(spent_of(story.total_usage, story.total_cost_usd))
         below = sum(1 for _ in story.tree) - 1
         children = f"{below} child job{'s' * (below > 1)}" if below else ""
-        error = self._notices.cut(story.end.error or "") if story.end and story.status != "done" else ""
+        error = (
+            self._notices.cut(story.end.error or story.end.answer or "") if story.end and story.status != "done" else ""
+        )
         how = f"job {story.job} {story.status}" + (f" ({_reason(story.end)})" if story.end else "")
         parts = filter(None, [how, took, spent, children, error])
         return f" {self._symbols['dot']} ".join(parts)

@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, get_args
 
 from ekiden.dispatcher.journal.story_reader import decision_text
+from ekiden.dispatcher.playable import PLAYED
 from ekiden.shared.records import (
     ApprovalAsked,
     Decided,
+    Ended,
     HandedOff,
     LastTurn,
     LoopDetected,
@@ -35,7 +37,7 @@ TOLD: tuple[type[Told], ...] = get_args(Told)
 _LONGEST = 120
 """Characters of what an agent said elsewhere."""
 _LONGEST_VALUE = 60
-_ENDS = {"done": ("ok", "green"), "cancelled": ("cancelled", "yellow")}
+_ENDS = {"done": ("ok", "green"), "unfinished": ("unfinished", "yellow"), "cancelled": ("cancelled", "yellow")}
 
 
 class Notice(NamedTuple):
@@ -51,6 +53,8 @@ def why_routed(record: Routed) -> str:
     decided = next((stage for stage in reversed(record.stages) if stage.decided), None)
     if decided is not None and decided.stage == "session":
         return decided.note
+    if decided is not None and decided.stage == PLAYED:
+        return f"{record.confidence:.0f}% confidence; {decided.note}"
     stand_in = f", by the {STAND_IN} stand-in for a model" if decided and decided.model == STAND_IN else ""
     return f"{record.confidence:.0f}% confidence{stand_in}"
 
@@ -124,6 +128,20 @@ class Notices:
         symbol, style = _ENDS.get(status, ("failed", "red"))
         how = "" if status == "done" else f" {status}" + (f" ({reason})" if reason else "")
         return Notice(symbol, f"{agent}{how}: {self.cut(said)}", style)
+
+    def end(self, record: Ended, agent: str, *, is_said: bool) -> Notice:
+        """Say how the job has ended; ``is_said``: its answer has been shown."""
+        match record.status:
+            case "done":
+                late = f" (in its last turn: {record.reason})" if record.recovered else ""
+                answer = " has answered" if is_said else f": {record.answer or ''}"
+                return Notice("ok", f"{agent}{late}{answer}", "yellow" if late else "green")
+            case "unfinished":
+                why = "" if is_said else f": {record.answer or ''}"
+                return Notice("unfinished", f"{agent} could not do what was asked{why}", "yellow")
+            case "cancelled":
+                return Notice("cancelled", record.error or "cancelled", "yellow")
+        return Notice("failed", f"{record.status} ({record.reason}): {record.error or ''}", "red")
 
     def state(self, record: StateChanged) -> Notice:
         """Say which session variables were written, and by which tool."""

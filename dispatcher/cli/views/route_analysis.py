@@ -1,6 +1,6 @@
 """What ``ekiden route`` finds out, and how it shows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,18 +8,20 @@ from typing import Any
 from ekiden.dispatcher.bootstrap import load_catalog, strategies_of, strategy_in_force
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.dispatch import nobody, with_default
+from ekiden.dispatcher.learning.taught_catalog import taught
 from ekiden.dispatcher.routing.base import Route, RoutingResult
-from ekiden.dispatcher.routing.evaluation import evaluate, read_cases
+from ekiden.dispatcher.routing.evaluation import Case, evaluate, read_cases
 from ekiden.dispatcher.routing.overrides import parse_override, strategy_of
 from ekiden.dispatcher.routing.strategies import Strategies
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import load_folder
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.lessons import Lesson
 from ekiden.shared.records import RoutingStage
 from ekiden.shared.settings import Settings, load_settings
 from ekiden.shared.terminal_text import note, one_line
 
-__all__ = ["Analysis", "analysed", "measured", "print_analysis", "print_measured"]
+__all__ = ["Analysis", "analysed", "measured", "print_analysis", "print_compared", "print_measured"]
 
 _METHODS = {
     "rule": "rule-based matching",
@@ -28,6 +30,7 @@ _METHODS = {
     "agent": "named by the request",
     "fallback": "the default agent",
 }
+_COMPARED = ("in_scope_accuracy", "in_scope_accuracy_unrefused", "in_scope_kept", "oos_refused", "oos_auroc")
 _EXPLAINED = 8
 _CONFUSIONS = 12
 
@@ -58,10 +61,12 @@ class Analysis:
         return fields
 
 
-async def analysed(prompt: str, strategy: str | None, folder: Path | None, *, explain: bool) -> Analysis:
-    """Route ``prompt`` as a dispatcher with these settings would; with ``explain``, by every stage."""
+async def analysed(
+    prompt: str, strategy: str | None, folder: Path | None, *, explain: bool, lessons: Iterable[Lesson] = ()
+) -> Analysis:
+    """Route ``prompt`` as a dispatcher with these settings and ``lessons`` would; with ``explain``, by every stage."""
     settings = load_settings()
-    catalog = _catalog(settings, folder)
+    catalog = taught(_catalog(settings, folder), lessons)
     routers = strategies_of(settings)
     override = parse_override(prompt, catalog.names, routers)
     name = _named(strategy, routers) or override.strategy or strategy_in_force(settings, routers)
@@ -79,13 +84,15 @@ async def analysed(prompt: str, strategy: str | None, folder: Path | None, *, ex
     return Analysis(catalog, settings, name, result, explained)
 
 
-async def measured(lines: Sequence[str], strategy: str | None, folder: Path | None) -> dict[str, Any]:
-    """Route the labelled requests of ``lines`` and return the figures."""
+async def measured(
+    file: Path, strategy: str | None, folder: Path | None, lessons: Iterable[Lesson] = ()
+) -> dict[str, Any]:
+    """Route the labelled requests of ``file`` and return the figures. Raises ``InvalidRequest`` naming bad lines."""
     settings = load_settings()
-    catalog = _catalog(settings, folder)
+    catalog = taught(_catalog(settings, folder), lessons)
     routers = strategies_of(settings)
     name = _named(strategy, routers) or strategy_in_force(settings, routers)
-    cases = read_cases(lines, catalog.names)
+    cases = _cases(file, catalog.names)
     return {"strategy": name, **await evaluate(routers[name], catalog, cases)}
 
 
@@ -118,6 +125,14 @@ def print_analysis(analysis: Analysis, out: Output | None = None) -> None:
         _print_candidates(stage, result, analysis.catalog, out)
 
 
+def print_compared(before: Mapping[str, Any], after: Mapping[str, Any], out: Output | None = None) -> None:
+    """Show the figures of the files alone beside those with what was learned, and what is confused then."""
+    out = out or Output()
+    rows = [(key, _shown(before[key]), _shown(value)) for key, value in after.items() if key in _COMPARED]
+    out.table(("figure", "files alone", f"with {after['learned']} learned"), rows)
+    print_measured(after, out)
+
+
 def print_measured(figures: Mapping[str, Any], out: Output | None = None) -> None:
     """Show the figures, the stages, and which agents are confused most."""
     out = out or Output()
@@ -132,6 +147,15 @@ def print_measured(figures: Mapping[str, Any], out: Output | None = None) -> Non
     confused = [(agent, other, str(count)) for count, agent, other in sorted(pairs, reverse=True)[:_CONFUSIONS]]
     if confused:
         out.table(("agent", "went to", "times"), confused)
+
+
+def _cases(file: Path, names: Sequence[str]) -> list[Case]:
+    try:
+        return read_cases(file.read_text(encoding="utf-8-sig").splitlines(), names)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"{str(file)!r} cannot be read: {error}") from error
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{str(file)!r}: {error}") from None
 
 
 def _catalog(settings: Settings, folder: Path | None) -> Catalog:

@@ -1,10 +1,8 @@
 """A job's story, read with the user's settings, and drawn on standard output."""
 
-import os
 from collections.abc import Mapping, Sequence
-from shutil import get_terminal_size
 
-from ekiden.dispatcher.cli.terminal.output import Output, speaks_unicode
+from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.waterfall import ASCII, UNICODE, waterfall
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.story_reader import job_tree_story
@@ -31,7 +29,5 @@ def read_story(job: str, journals: Mapping[str, Sequence[Entry]], now_ms: int | 
 def draw_story(story: Story, width: int | None = None) -> None:
     """Write the waterfall to standard output, as wide as the terminal."""
     out = Output()
-    columns = get_terminal_size((_COLUMNS, 0)).columns if out.is_terminal else _COLUMNS
-    is_plain = not (out.is_terminal and speaks_unicode(out.stream, os.environ))
-    for line in waterfall(story, width or columns, ASCII if is_plain else UNICODE):
+    for line in waterfall(story, width or out.width(_COLUMNS), UNICODE if out.is_unicode else ASCII):
         out.line(line.text, line.style)

@@ -7,11 +7,13 @@ from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.notices import STAGES, STAND_IN, TOLD, Notice, Notices, Told, chain_text, why_routed
+from ekiden.dispatcher.cli.views.slow_tools import SlowTools
+from ekiden.dispatcher.cli.views.spending import Spending
 from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
 from ekiden.dispatcher.cli.views.tool_output import ToolOutput
 from ekiden.dispatcher.journal.call_states import OPEN, CallState, CallStates
 from ekiden.shared.ids import parent_of
-from ekiden.shared.messages import ToolCall, ToolResult, Usage
+from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.once import Once
 from ekiden.shared.records import (
     ApprovalAsked,
@@ -23,16 +25,13 @@ from ekiden.shared.records import (
     JobRequested,
     LegStarted,
     LegSuspended,
-    LoopJudged,
     ModelReplied,
     Record,
     Refused,
     Routed,
     StateChanged,
-    Summarised,
     ToolFinished,
     ToolStarted,
-    Unrouted,
 )
 from ekiden.shared.redaction import preview
 from ekiden.shared.stores.views import LivePiece
@@ -58,6 +57,7 @@ class TerminalView:
         models: Once | None = None,
         verbose: bool = False,
         indent: str = "",
+        spending: Spending | None = None,
     ) -> None:
         self._job = job
         self._out = output
@@ -69,7 +69,8 @@ class TerminalView:
         self._models = models or Once()
         """Those that were named already."""
         self._chain: tuple[str, ...] = ("user",)
-        self._usage = Usage()
+        self._spending = spending or Spending()
+        self._slow_tools = SlowTools()
         self._begun: list[str] = []
         """The agents that were called since the leg was taken."""
         self._delegated: dict[tuple[int, str], Delegated] = {}
@@ -107,8 +108,7 @@ class TerminalView:
 
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
-        self._learn_tokens(entry.record)
-        self._changed = self._states.note(entry.record)
+        self._count(entry.record)
         match entry.record:
             case JobRequested():
                 self._began_ms = entry.at_ms
@@ -137,24 +137,16 @@ class TerminalView:
             case _:
                 pass
 
-    def _learn_tokens(self, record: Record) -> None:
-        match record:
-            case Routed(stages=stages) | Unrouted(stages=stages):
-                self.spend(sum((stage.usage for stage in stages), Usage()))
-            case ModelReplied(usage=usage) | Summarised(usage=usage) | LoopJudged(usage=usage):
-                self.spend(usage)
-            case _:
-                pass
+    def _count(self, record: Record) -> None:
+        self._spending.note(record)
+        self._slow_tools.note(record)
+        self._changed = self._states.note(record)
 
     def below(self, job: str) -> "_ChildView":
         """See ``View``."""
         if job not in self._children:
-            self._children[job] = _ChildView(job, self._out, self.spend, f"{self._indent}  ")
+            self._children[job] = _ChildView(job, self._out, Spending(self._spending), f"{self._indent}  ")
         return self._children[job]
-
-    def spend(self, usage: Usage) -> None:
-        """Count tokens of the job or of one below it."""
-        self._usage += usage
 
     def live(self, piece: LivePiece) -> None:
         """See ``View``."""
@@ -188,6 +180,9 @@ class TerminalView:
 
     def tick(self) -> None:
         """See ``View``."""
+        if not self._out.is_terminal:
+            for one in self._slow_tools.due():
+                self._line("tool", f"{self._about(one.leg, one.call_id, one.name)} still runs")
         seconds = time.monotonic() - self._since
         if self._activity and seconds >= _SLOW_S:
             symbols = self._out.symbols
@@ -294,20 +289,13 @@ class TerminalView:
 
     def _ended(self, record: Ended, entry: Entry) -> None:
         self._break_off()
-        if record.status == "done":
+        if record.answer is not None:
             self._out.line()
         self._say_end(record)
         self._out.line(self._summary(entry), "dim")
 
     def _say_end(self, record: Ended) -> None:
-        if record.status == "done":
-            answer = " has answered" if self._is_said(record) else f": {record.answer or ''}"
-            recovered = f" (in its last turn: {record.reason})" if record.recovered else ""
-            self._line("ok", f"{self._agent(record.leg)}{recovered}{answer}", "yellow" if recovered else "green")
-        elif record.status == "cancelled":
-            self._line("cancelled", record.error or "cancelled", "yellow")
-        else:
-            self._line("failed", f"{record.status} ({record.reason}): {record.error or ''}", "red")
+        self._say(self._notices.end(record, self._agent(record.leg), is_said=self._is_said(record)))
 
     def _is_said(self, record: Ended) -> bool:
         """Whether the answer is what the model said last, so that it has been shown."""
@@ -315,19 +303,17 @@ class TerminalView:
 
     def _summary(self, last: Entry) -> str:
         seconds = (last.at_ms - (self._began_ms or last.at_ms)) / 1000
-        tokens = self._usage.input_tokens + self._usage.output_tokens
         chain = chain_text(self._chain, self._out.symbols["arrow"])
         below = [f"{len(self._children)} child job{'s' * (len(self._children) > 1)}"] if self._children else []
-        figures = [chain, f"{seconds:.1f} s", f"{tokens} tokens", *below, f"job {self._job}"]
+        figures = [chain, f"{seconds:.1f} s", *self._spending.figures, *below, f"job {self._job}"]
         return f" {self._out.symbols['dot']} ".join(figures)
 
 
 class _ChildView(TerminalView):
     """A delegated job, below the lines of the one that waits for it: who has it, and how it ends. No words."""
 
-    def __init__(self, job: str, output: Output, spend: Callable[[Usage], None], indent: str) -> None:
-        super().__init__(job, output, indent=indent)
-        self._spend_above = spend
+    def __init__(self, job: str, output: Output, spending: Spending, indent: str) -> None:
+        super().__init__(job, output, indent=indent, spending=spending)
         self._name = "agent"
         self.is_over = False
         self._is_end_told = False
@@ -346,11 +332,6 @@ class _ChildView(TerminalView):
         if isinstance(entry.record, JobRequested):
             self._name = entry.record.agent or self._name
         self.is_over |= isinstance(entry.record, Ended)
-
-    def spend(self, usage: Usage) -> None:
-        """Count tokens, here and above."""
-        super().spend(usage)
-        self._spend_above(usage)
 
     def end_with(self, agent: str, result: ToolResult) -> None:
         """Tell the end as the result of the call that began it, unless it has been told."""

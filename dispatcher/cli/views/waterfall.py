@@ -76,7 +76,13 @@ def waterfall(story: Story, width: int, glyphs: Glyphs) -> Iterator[Line]:
     yield from canvas.waiting_calls(story)
     if story.end is not None:
         is_done = story.end.status == "done"
-        why = ", recovered" if story.end.recovered else "" if is_done else f": {story.end.error or ''}"
+        why = (
+            ", recovered"
+            if story.end.recovered
+            else ""
+            if is_done
+            else f": {story.end.error or story.end.answer or ''}"
+        )
         reason = f"{story.end.reason}{why}"
         bar = _Bar(story.now_ms, story.now_ms, glyphs.moment)
         yield canvas.line(f"{story.end.status} ({reason})", None, [bar], "green" if is_done else "red")

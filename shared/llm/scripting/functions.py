@@ -3,11 +3,13 @@
 test_commands(listing)         commands that may run a project's tests, best first
 test_run(output)               a run of tests, read: passed, count, failures, first, failing, usable, last_line, command
 best_run(calls, label)         the most telling of the runs that calls with this label made
+missing_program(calls, label)  what these calls could not start, because it is not installed; empty: nothing
 time_limit(run)                seconds to allow for running the same tests again
 python_files(listing)          the project's own Python files
 files_to_read(run, files)      the files that may matter for the first failure
 repairs(run, calls, tables)    the changes to try for it, likeliest first
 standing_edits(calls)          the edits that have not been taken back
+diffs(calls)                   what they changed, as unified diffs
 closest(name, candidates)      the names most like ``name``, best first
 better(run, before)            whether fewer tests fail than before, and none that did not
 made(calls, label)             the calls with this label
@@ -20,8 +22,16 @@ from typing import Any
 from ekiden.shared.llm.scripting.names import closest
 from ekiden.shared.llm.scripting.regexes import searched
 from ekiden.shared.llm.scripting.repairs import files_to_read, repairs
-from ekiden.shared.llm.scripting.sources import standing_edits
-from ekiden.shared.llm.scripting.testruns import Run, best_run, commands_for_tests, python_files, read_run, time_limit
+from ekiden.shared.llm.scripting.sources import diffs, standing_edits
+from ekiden.shared.llm.scripting.testruns import (
+    Run,
+    best_run,
+    commands_for_tests,
+    missing_program,
+    python_files,
+    read_run,
+    time_limit,
+)
 from ekiden.shared.step_limits import A_MOMENT, spend
 
 __all__ = ["FUNCTIONS"]
@@ -58,10 +68,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "best_run": _dear(best_run),
     "better": _better,
     "closest": closest,
+    "diffs": _dear(diffs),
     "files_to_read": _dear(files_to_read),
     "find": _find,
     "last": _last,
     "length": lambda items: len(items or ()),
+    "missing_program": missing_program,
     "python_files": python_files,
     "repairs": _dear(repairs),
     "standing_edits": _dear(standing_edits),

@@ -20,7 +20,8 @@
           call: [{tool: bash, label: tests, args: {command: "…"}}]
           fresh: true                     # a new beginning: rules see only the calls from here on, and count anew
           delay_s: 1.0                    # the model takes this long
-          finish: stop                    # or max_tokens, refused, malformed_call, empty
+          finish: stop                    # or unfinished: it could not be done, and what is said tells why;
+                                          # or max_tokens, refused, malformed_call, empty
           usage: {input_tokens: 10}       # [estimated: a token is four characters]
           fail: TEXT                      # raises ModelError instead
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ekiden.shared.llm.scripting.history import CallRecord
 
-__all__ = ["Change", "Edit", "Source", "edit_for", "sources_in", "standing_edits"]
+__all__ = ["Change", "Edit", "Source", "diffs", "edit_for", "sources_in", "standing_edits"]
 
 _NUMBERED = re.compile(r"^ *(\d+)\t(.*)$", re.DOTALL)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -135,9 +135,8 @@ def standing_edits(calls: Sequence[CallRecord]) -> list[Edit]:
     standing: list[Edit] = []
     unsure: set[Edit] = set()
     for call in calls:
-        if call.tool != "edit_file" or call.result is None:
+        if (edit := _edit_of(call)) is None or call.result is None:
             continue
-        edit = Edit(str(call.args.get("path")), str(call.args.get("old")), str(call.args.get("new")))
         takes_back = bool(standing) and standing[-1] == Edit(edit.path, edit.new, edit.old)
         is_unknown = call.is_error and call.result.startswith("Outcome unknown")
         if is_unknown:
@@ -147,6 +146,18 @@ def standing_edits(calls: Sequence[CallRecord]) -> list[Edit]:
         elif not takes_back and (not call.is_error or is_unknown):
             standing.append(edit)
     return standing
+
+
+def diffs(calls: Sequence[CallRecord]) -> str:
+    """Return what ``edit_file`` showed of each edit that stands: a unified diff, behind its first line."""
+    shown = {_edit_of(call): (call.result or "").partition("\n")[2] for call in calls if not call.is_error}
+    return "\n".join(filter(None, (shown.get(edit) for edit in standing_edits(calls))))
+
+
+def _edit_of(call: CallRecord) -> Edit | None:
+    if call.tool != "edit_file":
+        return None
+    return Edit(*(str(call.args.get(name)) for name in ("path", "old", "new")))
 
 
 def _contains(node: ast.stmt, line: int) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "best_run",
     "commands_for_tests",
     "is_test",
+    "missing_program",
     "python_files",
     "read_run",
     "time_limit",
@@ -30,6 +31,7 @@ _ERROR = re.compile(r"^(?P<error>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 _COUNT = re.compile(r"^Ran (?P<count>\d{1,9}) tests? in (?P<seconds>\d+(?:\.\d+)?)s", re.MULTILINE)
 _PYTEST = re.compile(r"^(?:=+ )?(?P<counts>\d{1,9} \w+(?:, \d{1,9} \w+)*) in (?P<seconds>\d+(?:\.\d+)?)s", re.MULTILINE)
 _EXIT = re.compile(r"exit code: (-?\d+)\s*\Z")
+_MISSING = re.compile(r"^\((?P<program>\S+) is not installed here: ", re.MULTILINE)
 _NOT_OURS = ("site-packages", "dist-packages", "node_modules", "venv", "build", "dist")
 _FOLDER_FIRST = "pwd -P; "
 _IN_PLACE_LIMIT = 40
@@ -108,6 +110,12 @@ def best_run(calls: Iterable[CallRecord], label: str) -> Run | None:
     return ranked[0] if ranked else None
 
 
+def missing_program(calls: Iterable[CallRecord], label: str) -> str:
+    """Return the first program that calls with this label could not start, as ``bash`` says it; empty: none."""
+    found = (_MISSING.search(call.result or "") for call in calls if call.label == label)
+    return next((one["program"] for one in found if one is not None), "")
+
+
 def read_run(output: str | None, command: str = "") -> Run | None:
     """Read the output of one of ``commands_for_tests``; None for None."""
     if output is None:
@@ -140,12 +148,14 @@ def commands_for_tests(files: str | None) -> list[str]:
         f"{_FOLDER_FIRST}{source}python3 -B -m"  # -B: no __pycache__, which could hide an edit made in the same second
     )
     folders = sorted({path.partition("/")[0] for path in tests if "/" in path})
-    return [
+    by_unittest = [
         f"{run} unittest discover -v",
         *(f"{run} unittest discover -v -s {shlex.quote(folder)}" for folder in folders[:3]),
         f"{run} unittest -v {' '.join(map(shlex.quote, tests[:_IN_PLACE_LIMIT]))}",
-        f"{run} pytest -q --tb=native -p no:cacheprovider",
     ]
+    by_pytest = [f"{run} pytest -q --tb=native -p no:cacheprovider"]
+    is_pytests = any(PurePosixPath(path).name == "conftest.py" for path in paths)  # of which unittest would run a part
+    return by_pytest + by_unittest if is_pytests else by_unittest + by_pytest
 
 
 def python_files(listing: str | None) -> list[str]:

@@ -53,7 +53,7 @@ local jumps = clock[3] or '0'   -- how often the server's clock has jumped
 local now = math.max(ticked, followed)
 local is_vouched_for = followed == 0 or (ticked >= followed and ticked - followed <= VOUCHED_MS)
 
-local TERMINAL = {done = true, failed = true, cancelled = true, dead = true}
+local TERMINAL = {done = true, unfinished = true, failed = true, cancelled = true, dead = true}
 
 local function whole(number) return string.format('%.0f', number) end
 
@@ -374,7 +374,7 @@ local function finish(job, k, status, reason, result, variables, said, records)
   put(job, 'status', status, 'reason', reason, 'result', result, 'ended_ms', stamp)
   keep_if_due(job, TTL_S, k.session, k.messages, k.older_messages, k.job, k.journal, k.blobs, k.state)
   drop(job, 'message', 'owner')
-  if status == 'done' or status == 'cancelled' then   -- nobody can retry it: no leg will be claimed again
+  if status == 'done' or status == 'unfinished' or status == 'cancelled' then   -- nobody can retry it: no leg will be claimed again
     drop(job, 'context', 'token', 'used_ms', 'kept_ms')
   end
   save(job)

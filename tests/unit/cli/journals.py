@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ekiden.shared.records import Entry
+from ekiden.shared.records import Entry, decode_record
 
 FILE = Path(__file__).parent / "data" / "journal.json"
 STORED = json.loads(FILE.read_text("utf-8"))
@@ -11,4 +11,4 @@ JOB: str = STORED["job"]
 
 
 def stored_journal() -> list[Entry]:
-    return [Entry.model_validate(entry) for entry in STORED["entries"]]
+    return [Entry(**{**entry, "record": decode_record(json.dumps(entry["record"]))}) for entry in STORED["entries"]]

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ekiden.dispatcher.cli.agents.checks import Checker
-from ekiden.dispatcher.cli.agents.commands import Template
 from ekiden.dispatcher.cli.agents.create import templates
 from ekiden.dispatcher.cli.agents.discovery import AgentFile
 from ekiden.dispatcher.cli.agents.group import app
@@ -41,6 +40,10 @@ def fine(*words: str | Path) -> str:
     result = ekiden(*words)
     assert result.exit_code == 0, (result.output, result.exception)
     return result.stdout
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return list(map(json.loads, text.splitlines()))
 
 
 def refused(*words: str | Path) -> Exception:
@@ -101,8 +104,18 @@ def test_every_template_makes_an_agent_without_a_warning(template: str, project:
     assert definition.permits("edit_file") == (template in ("documentation", "testing"))
 
 
-def test_offers_the_templates_that_there_are() -> None:
-    assert [template.value for template in sorted(Template)] == templates()
+def test_offers_the_templates_that_there_are_and_those_of_the_user(project: Path) -> None:
+    helped = " ".join(fine("create", "--help").split())
+    assert all(name in helped for name in templates())
+    own = Path.home() / ".gemini" / "agents" / "templates"
+    own.mkdir(parents=True)
+    (own / "house-style.md").write_text("---\ndescription: as we do it\n---\n\nFollow the house style.\n")
+    fine("create", "painter", "--template", "house-style", "--global")
+    assert "Follow the house style." in fine("show", "painter", "--prompt")
+    assert objects(fine("list", "--scope", "global", "--json"))[0]["name"] == "painter", "a template is no agent"
+    assert "must be one of code-review, debugging, documentation, house-style" in str(
+        refused("create", "other", "--template", "nosuch")
+    )
 
 
 def test_what_is_said_wins_over_the_template(project: Path) -> None:
@@ -168,7 +181,7 @@ def test_lists_every_level_and_tells_what_is_shadowed(project: Path, tmp_path: P
     write(tmp_path / "home" / ".gemini" / "agents", "at-home")
     write(tmp_path / "extra", "elsewhere")
 
-    found = json.loads(fine("--agents-dir", tmp_path / "extra", "list", "--format", "json"))
+    found = objects(fine("--agents-dir", tmp_path / "extra", "list", "--format", "json"))
 
     levels = {(agent["name"], agent["level"]): agent["shadowed"] for agent in found}
     assert levels["debugger", "project"] is False
@@ -234,7 +247,7 @@ def test_shows_how_an_agent_works_with_others(project: Path) -> None:
     assert "delegates to:  documenter, test-writer (waits for any, 60 s each)\n" in said
     assert "inputs:        path (string, required), depth (integer)\n" in said
     assert "output:        report (must end with it)\n" in said
-    listed = json.loads(fine("list", "--format", "json"))
+    listed = objects(fine("list", "--json"))
     assert next(row for row in listed if row["name"] == "mine")["subagents"] == ["documenter", "test-writer"]
 
 
@@ -277,7 +290,7 @@ def test_a_refused_text_is_kept_beside_and_the_old_one_stays(project: Path, monk
     assert "limits: Does" in (ours(project) / "mine.md.rejected").read_text(encoding="utf-8")
     use_editor(monkeypatch, "pass")
     assert "refused is in .gemini/agents/mine.md.rejected" in fine("edit", "mine")
-    assert json.loads(fine("list", "--scope", "project", "--format", "json"))[0]["name"] == "mine"
+    assert objects(fine("list", "--scope", "project", "--json"))[0]["name"] == "mine"
 
 
 def test_a_broken_file_can_be_mended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +320,7 @@ def test_a_shipped_agent_becomes_one_of_the_project(project: Path, monkeypatch: 
 
     assert shipped.read_bytes() == before
     assert fine("show", "debugger", "--prompt").endswith("Be quick.\n")
-    assert json.loads(fine("list", "--format", "json"))[0]["level"] == "project"
+    assert objects(fine("list", "--json"))[0]["level"] == "project"
 
 
 def test_a_change_of_somebody_else_is_not_overwritten(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

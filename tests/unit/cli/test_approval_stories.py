@@ -92,7 +92,7 @@ def test_a_chain_shows_it_below_the_agent(capsys: pytest.CaptureFixture[str]) ->
     (denied,) = chain_json(story(DENIED))["legs"][0]["approvals"]
     assert (denied["status"], denied["by"], denied["why"], denied["decided_ms"]) == ("denied", "ada", "no", 8_000)
     show_chain(story(DENIED))
-    assert "@ bash: denied by ada (by their own word): no (2.0 s)" in capsys.readouterr().out
+    assert "👤 bash: denied by ada (by their own word): no (2.0 s)" in capsys.readouterr().out
 
 
 def test_a_waterfall_shows_how_long_a_person_took() -> None:

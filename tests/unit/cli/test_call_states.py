@@ -94,7 +94,8 @@ def test_each_entry_tells_which_calls_stand_differently_now() -> None:
 def test_events_carry_them() -> None:
     out = io.StringIO()
     view = JsonView("j" * 16 + ".1", out)
-    for seq, record in enumerate((REPLY, started(A), finished(A)), 1):
+    records: list[Record] = [REPLY, started(A), finished(A)]
+    for seq, record in enumerate(records, 1):
         view.show(Entry(seq=seq, at_ms=1, record=record))
     events = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [event["states"] for event in events] == [

@@ -32,8 +32,8 @@ def config(*args: str, typed: str | None = None) -> Result:
 def test_a_value_that_was_set_is_got_listed_with_its_origin_and_removed() -> None:
     assert config("set", "concurrency", "7").exit_code == 0
     assert config("get", "ekiden.concurrency").stdout == "7\n"
-    rows = json.loads(config("list", "--json").stdout)
-    assert {"key": "ekiden.concurrency", "value": "7", "origin": str(project_file())} in rows
+    rows = list(map(json.loads, config("list", "--json").stdout.splitlines()))
+    assert {"key": "ekiden.concurrency", "value": 7, "origin": str(project_file())} in rows
     config("unset", "concurrency")
     assert config("get", "concurrency").stdout == "50\n"
 
@@ -51,7 +51,7 @@ def test_what_commands_get_is_listed_by_name_and_can_be_added_to(monkeypatch: py
     def passed() -> dict[str, bool]:
         done = config("env", "--json")
         assert "planted" not in done.stdout
-        return {row["name"]: row["passed"] for row in json.loads(done.stdout)}
+        return {row["name"]: row["passed"] for row in map(json.loads, done.stdout.splitlines())}
 
     before = passed()
     assert (before["HOME"], before["DB_PASS"], before["SHOP_COLOUR"]) == (True, False, False)

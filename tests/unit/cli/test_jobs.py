@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
 from ekiden.dispatcher.client import Client
-from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.errors import InvalidRequest, UnknownJob
 from ekiden.shared.messages import Artifact, Message, ToolCall, ToolResult
 from ekiden.shared.records import JobRequested, ModelReplied, Record, ToolFinished, ToolStarted
 from ekiden.shared.stores.opening import Stores, open_stores
@@ -18,6 +19,7 @@ from ekiden.shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, done, moved, reply, submitted
 from tests.contract.test_approvals import parked
 from tests.contract.test_children import FAILED, end, waiting_parent
+from tests.contract.test_sessions_and_live import answered
 from tests.unit.cli.test_follower import delegated
 
 T = TypeVar("T")
@@ -235,9 +237,56 @@ def test_a_job_shows_how_the_calls_of_its_turn_stand_and_writes_out_what_its_too
     assert "call         draw (c1): success" in text
     assert "call         bash (c2): scheduled" in text
     assert json.loads(ekiden(valkey_url, "job", "show", job, "--json"))["calls"][1]["state"] == "scheduled"
-    assert ekiden(valkey_url, "job", "artifacts", job).split() == ["4", "image/png", "plot.png"]
-    assert json.loads(ekiden(valkey_url, "job", "artifacts", job, "--json"))[0]["name"] == "plot.png"
+    assert ekiden(valkey_url, "job", "artifacts", job).split()[3:] == ["4", "image/png", "plot.png"]
+    assert json.loads(ekiden(valkey_url, "job", "artifacts", job, "--json"))["name"] == "plot.png"
     found = CliRunner().invoke(app, ["job", "artifacts", job, "plot.png", "--redis", valkey_url])
     assert found.stdout_bytes == b"\x89PNG"
     with pytest.raises(InvalidRequest, match=r"no artifact 'x': it has plot\.png"):
         ekiden(valkey_url, "job", "artifacts", job, "x")
+
+
+def test_without_an_id_it_is_the_newest_job_but_for_what_changes_one(valkey_url: str) -> None:
+    async def scenario(stores: Stores, _: Client) -> str:
+        await submitted(stores, request_id="older")
+        return await submitted(stores, request_id="newer")
+
+    newest = there(valkey_url, scenario)
+    for words in (["job", "show"], ["job", "chain"], ["trace", "show"]):
+        done = CliRunner().invoke(app, [*words, "--redis", valkey_url])
+        assert newest in done.stdout
+        assert done.stderr == f"ekiden: job {newest}, the newest\n"
+    assert "Missing argument 'ID'" in CliRunner().invoke(app, ["job", "cancel", "--redis", valkey_url]).output
+
+
+def test_where_there_is_no_job_it_says_how_one_begins(valkey_url: str) -> None:
+    async def nothing(stores: Stores, _: Client) -> None:
+        pass
+
+    there(valkey_url, nothing)
+    with pytest.raises(UnknownJob, match="there is no job yet: `ekiden run`"):
+        ekiden(valkey_url, "job", "show")
+
+
+def test_a_session_is_exported_to_where_gemini_cli_keeps_it(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(stores: Stores, _: Client) -> str:
+        job = await submitted(stores, prompt="修复 cart.py")
+        await answered(stores, job, "修复 cart.py", "repaired")
+        return job
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    session = there(valkey_url, scenario).partition(".")[0]
+    events = json.loads(ekiden(valkey_url, "trace", "export", "--session", session))
+    spans = json.loads(ekiden(valkey_url, "trace", "export", "--session", session, "--format", "otlp"))
+    assert spans["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    told = ekiden(valkey_url, "trace", "export", "--gemini")
+    (file,) = (tmp_path / ".gemini" / "traces").glob(f"*/session-{session}.json")
+    assert str(file) in told
+    assert json.loads(file.read_text()) == events
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    ekiden(valkey_url, "sessions", "export", session, "--gemini")
+    context = json.loads((tmp_path / ".gemini" / "contexts" / "debugger.json").read_text())
+    assert (context["agentName"], context["metadata"]["session"]) == ("debugger", session)
+    assert [one["content"] for one in context["conversationHistory"]] == ["修复 cart.py", "repaired"]

@@ -9,10 +9,14 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from ekiden.dispatcher.__main__ import main as ekiden
 from ekiden.dispatcher.cli import main
 from ekiden.dispatcher.cli.agents.group import Group
+from ekiden.dispatcher.cli.commands import run as run_command
 from ekiden.dispatcher.cli.lazy import command_of
 from ekiden.dispatcher.cli.main import app
+from ekiden.dispatcher.cli.running.submission import CliRequest
+from ekiden.shared import process_secrets
 
 COMMANDS = [
     [],
@@ -161,5 +165,73 @@ def test_the_version_is_told() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout.startswith("ekiden ")
 
 
-def test_who_forgets_the_quotes_is_told_of_them() -> None:
-    assert "put the request in quotes" in CliRunner().invoke(app, ["run", "fix", "the", "tests"]).output
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[CliRequest]:
+    """What was to be run elsewhere."""
+    found: list[CliRequest] = []
+
+    def take(request: CliRequest, *_: object) -> int:
+        found.append(request)
+        return 0
+
+    monkeypatch.setattr(run_command, "run_elsewhere", take)
+    monkeypatch.setenv("EKIDEN_REDIS_URL", "redis://127.0.0.1:1/0")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "prompt", "agent", "strategy"),
+    [
+        (["run", "fix", "the", "tests"], "fix the tests", None, None),
+        (["run", "@debugger", "why", "does", "it", "fail"], "why does it fail", "debugger", None),
+        (["run", "@auto", "--strategy=rule", "There's a bug"], "There's a bug", None, "rule"),
+        (["run", "--", "what", "does", "-x", "mean"], "what does -x mean", None, None),
+        (["There's a bug in the login flow"], "There's a bug in the login flow", None, None),
+        (["修复失败的测试"], "修复失败的测试", None, None),
+        (["@debugger", "why?", "--cwd", "/"], "why?", "debugger", None),
+    ],
+)
+def test_a_request_is_said_with_and_without_quotes(
+    asked: list[CliRequest], words: list[str], prompt: str, agent: str | None, strategy: str | None
+) -> None:
+    assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    assert [(one.prompt, one.agent, one.strategy) for one in asked] == [(prompt, agent, strategy)]
+
+
+def test_an_option_that_is_a_word_of_the_request_is_told_of_the_dashes() -> None:
+    assert "Words behind `--` are the request" in CliRunner().invoke(app, ["run", "what", "does", "-x", "mean"]).output
+    assert "A request is put in quotes" in CliRunner().invoke(app, ["fix", "the", "tests"]).output
+
+
+def test_help_is_also_asked_for_in_a_word() -> None:
+    helped = CliRunner().invoke(app, ["help", "job", "show"], prog_name="ekiden").stdout
+    assert helped == CliRunner().invoke(app, ["job", "show", "--help"], prog_name="ekiden").stdout
+    assert "Usage: ekiden [OPTIONS] COMMAND" in CliRunner().invoke(app, ["help"], prog_name="ekiden").stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "environ"),
+    [
+        ("bash", {"COMP_WORDS": "ekiden job ch", "COMP_CWORD": "2"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "ekiden job ch"}),
+        ("fish", {"_TYPER_COMPLETE_ARGS": "ekiden job ch", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+def test_shells_complete_commands_that_are_loaded_when_called(shell: str, environ: dict[str, str]) -> None:
+    wanted = {"_EKIDEN_COMPLETE": f"complete_{shell}", **environ}
+    assert "chain" in CliRunner().invoke(app, [], prog_name="ekiden", env=wanted).stdout
+    script = CliRunner().invoke(app, [], prog_name="ekiden", env={"_EKIDEN_COMPLETE": f"source_{shell}"}).stdout
+    assert "_EKIDEN_COMPLETE" in script
+
+
+def test_ctrl_c_while_the_program_is_being_imported_ends_it_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process_secrets, "withdraw", interrupted)
+    with pytest.raises(SystemExit) as end:
+        ekiden()
+    assert end.value.code == 130
+    assert capfd.readouterr() == ("", "")

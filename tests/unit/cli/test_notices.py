@@ -62,7 +62,7 @@ def test_a_family_reads_like_a_story() -> None:
         "reviewer: reviewer says so",
         "",
         "✅ reviewer: All is well.",
-        f"user → lead → reviewer · 7.0 s · 1040 tokens · 2 child jobs · job {ROOT}",
+        f"user → lead → reviewer · 7.0 s · 1040 tokens · $0.0115 · 2 child jobs · job {ROOT}",
     ]
 
 
@@ -85,7 +85,7 @@ def test_a_child_that_nobody_followed_is_told_of_by_its_result() -> None:
 def test_an_end_is_told_once_whoever_tells_it_first() -> None:
     journals = family()
     late = [
-        entry.model_copy(update={"at_ms": BEGIN_MS + 9_000}) if isinstance(entry.record, Ended) else entry
+        entry._replace(at_ms=BEGIN_MS + 9_000) if isinstance(entry.record, Ended) else entry
         for entry in journals[TESTER]
     ]
     found = shown(journals | {TESTER: late})

@@ -7,7 +7,8 @@ import pytest
 from rich.cells import cell_len
 
 from ekiden.dispatcher.cli.terminal.output import Output, fitted, speaks_unicode
-from ekiden.shared.terminal_text import one_line
+from ekiden.dispatcher.cli.views.streamed_text import StreamedText
+from ekiden.shared.terminal_text import note, one_line
 
 
 class Terminal(io.TextIOWrapper):
@@ -88,6 +89,57 @@ def test_a_fitted_text_is_one_line_of_so_many_columns(text: str, width: int) -> 
     assert width < 40 or line == " ".join(text.replace("\x1b", "\\u001b").split())
 
 
-def test_drawings_are_plain_off_a_terminal() -> None:
-    assert "".join(Output(stream_of("utf-8")).drawing.values()).isascii()
-    assert Output(stream_of("utf-8")).symbols["arrow"] == "→"
+def test_symbols_are_those_that_the_stream_can_show_on_a_terminal_and_elsewhere() -> None:
+    assert Output(stream_of("utf-8")).symbols == Output(Terminal()).symbols
+    assert "".join(Output(stream_of("ascii")).symbols.values()).isascii()
+
+
+CHINESE = "请帮我修复这个购物车项目里的测试失败问题，TypeError 出现在 cart.total 函数，谢谢你的帮助"
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> tuple[Terminal, Output]:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    return terminal, Output(terminal)
+
+
+def lines_of(terminal: Terminal) -> list[str]:
+    return re.sub(r"\x1b\[[0-9;]*m", "", terminal.text()).splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_what_an_agent_says_breaks_at_words_however_it_comes(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    terminal, out = on_terminal(monkeypatch, width)
+    said = f"The cause is at cart.py:23, which adds up None. {CHINESE} " * 4
+    speech = StreamedText(out, "debugger: ")
+    for start in range(0, len(said), 7):
+        speech.add(said[start : start + 7])
+    speech.end(said)
+    lines = lines_of(terminal)
+    assert max(map(cell_len, lines)) <= width
+    assert "".join(lines).replace(" ", "") == f"debugger: {said}".replace(" ", "")
+    assert "".join(lines).count("TypeError") == "\n".join(lines).count("TypeError"), "no word is in two pieces"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_table_fits_every_terminal_whole_and_its_ids_can_be_copied(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    terminal, out = on_terminal(monkeypatch, width)
+    columns = ["JOB", "STATUS", "AGENT", "CREATED", "REQUEST"]
+    out.table(columns, [["abcdefghijklmnop.1", "failed", "代码修复", "2026-11-29 05:12:47", CHINESE]] * 2)
+    lines = lines_of(terminal)
+    assert max(map(cell_len, lines)) <= width
+    assert "\n".join(lines).count("abcdefghijklmnop.1") == 2
+    assert "\n".join(lines).count("2026-11-29 05:12:47") == 2
+    assert all("".join(lines).replace(" ", "").count(part) == 2 for part in ("TypeError", "cart.total"))
+    assert "…" not in "".join(lines), "nothing is left out"
+
+
+def test_a_note_on_a_terminal_breaks_at_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, _ = on_terminal(monkeypatch, 40)
+    monkeypatch.setattr("sys.stderr", terminal)
+    note(f"ekiden: {CHINESE}")
+    assert max(map(cell_len, lines_of(terminal))) <= 40

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.dispatcher.cli.running.request import Workspace, deadline_of, demo_project, prompt_of, user_name
+from ekiden.dispatcher.cli.running.request import (
+    Workspace,
+    deadline_of,
+    demo_project,
+    folder_there,
+    piped,
+    prompt_of,
+    user_name,
+)
 from ekiden.shared.errors import InvalidRequest
 
 
@@ -25,11 +33,32 @@ def test_a_link_that_leads_outside_is_seen_through(tmp_path: Path) -> None:
         Workspace.of(tmp_path / "root" / "link", tmp_path / "root")
 
 
+def test_a_folder_meant_from_here_must_be_here_and_another_may_be_where_the_workers_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert folder_there(Path("project")) == tmp_path / "project"
+    assert folder_there(Path("/srv/on/their/machine")) == Path("/srv/on/their/machine")
+    with pytest.raises(InvalidRequest, match="is no folder: did you mean 'project'"):
+        folder_there(Path("projekt"))
+
+
 def test_a_dash_reads_the_prompt_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
-    assert prompt_of("-") == "from a pipe\n"
+    assert prompt_of(["what", "is", "-"]) == "what is from a pipe\n"
     with pytest.raises(InvalidRequest, match="the prompt is empty"):
-        prompt_of(" \n")
+        prompt_of([" \n"])
+
+
+def test_only_a_pipe_or_a_file_is_read_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "request").write_text("fix it")
+    for path, words in ((tmp_path / "request", ["-"]), (Path("/dev/null"), [])):
+        with path.open() as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            assert piped() == words
+    monkeypatch.setattr("sys.stdin", io.StringIO("of no file"))
+    assert piped() == []
 
 
 def test_the_demo_is_written_to_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

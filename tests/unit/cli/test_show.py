@@ -7,6 +7,7 @@ import pytest
 
 from ekiden.dispatcher.cli.exit_codes import exit_code_of
 from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views import slow_tools
 from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.shared.handoff import first_context
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult, Usage
@@ -97,6 +98,14 @@ def test_what_goes_wrong_on_the_way_is_shown_with_its_cause() -> None:
         "💡 the catalog changed",
         "❌ failed (TIMEOUT): too long",
     ]
+
+
+def test_an_answer_that_does_not_do_what_was_asked_is_no_success() -> None:
+    end = Ended(leg=1, status="unfinished", reason="GOAL_NOT_REACHED", answer="There is no test.")
+    told = shown(LegStarted(leg=1, agent="debugger", attempt=1, worker="w"), reply("There is no test."), end)
+    assert "🚧 debugger could not do what was asked\n" in told
+    assert "✅" not in told
+    assert "🚧 agent could not do what was asked: There is no test." in shown(end)
 
 
 def test_the_agent_that_the_user_named_is_no_match_of_a_rule() -> None:
@@ -235,3 +244,37 @@ def test_a_verbose_view_tells_each_state_of_a_call() -> None:
         "🔧 ls (0 ms)",
         "🔧 bash (bash): awaiting approval",
     ]
+
+
+def priced(cost_usd: float | None, model: str = "gemini-2.5-flash") -> ModelReplied:
+    return reply("Done.", tokens=10).model_copy(update={"cost_usd": cost_usd, "model": model})
+
+
+@pytest.mark.parametrize(
+    ("replies", "figures"),
+    [
+        ((priced(0.0125), priced(0.02)), "20 tokens · $0.0325 · job"),
+        ((priced(0.0125), priced(None, "nobody-knows-1")), "20 tokens · at least $0.0125 · job"),
+        ((priced(0.0, "scripted"),), "10 tokens · job"),
+        ((priced(None),), "10 tokens · under $0.0001 · job"),
+    ],
+)
+def test_the_closing_line_says_what_it_cost_as_far_as_anybody_knows(
+    replies: tuple[ModelReplied, ...], figures: str
+) -> None:
+    assert figures in shown(*replies, Ended(leg=1, status="done", reason="GOAL", answer="Done."))
+
+
+def test_a_tool_that_takes_its_time_is_said_to_run_where_no_line_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ToolCall(id="c1", name="bash", args={"command": "make"})
+    out = io.StringIO()
+    view = TerminalView(JOB, Output(out))
+    began: tuple[Record, ...] = (reply("", call), ToolStarted(leg=1, call_id="c1", name="bash"))
+    for seq, record in enumerate(began, 1):
+        view.show(Entry(seq=seq, at_ms=seq, record=record))
+    view.tick()
+    assert "runs" not in out.getvalue()
+    monkeypatch.setattr(slow_tools, "SLOW_S", 0.0)
+    view.tick()
+    view.tick()
+    assert out.getvalue().count("bash make still runs") == 1

@@ -45,6 +45,21 @@ def test_what_keeps_agent_files_from_being_in_force_is_told_once(
     assert told == [text]
 
 
+def test_what_becomes_of_saved_files_is_told_each_time(tmp_path: Path) -> None:
+    published = {"event": "agents_published", "level": "warning", "changes": "changed a"}
+    entries = [{**published, "timestamp": "1"}, {**published, "timestamp": "2"}]
+    entries.append({"event": "agent_kept", "level": "warning", "agent": "a", "file": "a.md"})
+    stack = Stack("unix:///s", tmp_path, tmp_path)
+    stack.children["dispatcher"] = cast(Any, Dispatcher(*entries))
+    told: list[str] = []
+    for _ in range(2):
+        stack.tell_problems(told.append)
+    assert told == [
+        *["agent files changed, and are in force: changed a"] * 2,
+        "agent a stays as it was, until a.md is mended",
+    ]
+
+
 def test_what_either_pool_could_not_load_is_told_once(tmp_path: Path) -> None:
     both, tools = ({"event": "plugin", "level": "error", "problem": text} for text in ("models: x", "tools: y"))
     stack = Stack("unix:///s", tmp_path, tmp_path)

@@ -14,14 +14,17 @@ from ekiden.dispatcher.cli.views.status import StatusSnapshot, show_status, stat
 from ekiden.dispatcher.client import Client
 from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.errors import StoreUnavailable
+from ekiden.shared.records import Entry, ToolStarted
 from ekiden.shared.stores.dead_letters import DeadLetter, DeadLetters
 from ekiden.shared.stores.pools import QueueView
-from ekiden.shared.stores.views import PoolView
+from ekiden.shared.stores.views import JobView, PoolView
 from tests.unit.cli.inbox import NOON_MS, asked
+from tests.unit.cli.test_happenings import view_of
 
 POOL = PoolView("vm.1", "worker", ("ekiden.agent.debugger",), in_flight=3, capacity=50)
 QUEUES = [QueueView("ekiden.agent.debugger", 2, ("vm.1",)), QueueView("ekiden.dispatch", 1, ())]
 
+JOBS: list[JobView] = []
 ASKED: list[ApprovalView] = []
 DEAD = DeadLetters(
     3, DeadLetter("1700000000000-0", 1700000000000, "ekiden.dispatch", "it is no message of ours", b"hi")
@@ -45,6 +48,16 @@ class Server:
 
     async def approvals(self) -> list[ApprovalView]:
         return ASKED
+
+    async def now_ms(self) -> int:
+        return 70_000
+
+    async def jobs(self, limit: int) -> list[JobView]:
+        return JOBS[:limit]
+
+    async def newest_entries(self, job: JobView, count: int) -> list[Entry]:
+        started = ToolStarted(leg=1, call_id="c", name="bash")
+        return [Entry(seq=1, at_ms=1, record=started)] if job.status == "running" else []
 
     async def look_at_dead_letters(self) -> DeadLetters:
         return DEAD
@@ -116,6 +129,17 @@ def test_as_json_a_look_is_the_line_that_status_prints() -> None:
             "reason": "it is no message of ours",
         },
     }
+
+
+def test_jobs_that_run_are_shown_with_agent_age_and_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [view_of("b.1", status="suspended"), view_of("a.1"), view_of("c.1", status="done")]
+    monkeypatch.setitem(globals(), "JOBS", jobs)
+    lines = [line.split() for line in looked(1, as_json=False).splitlines()]
+    assert ["a.1", "running", "debugger", "1m10s", "tool", "call:", "bash", "it", "fails"] in lines
+    assert ["b.1", "suspended", "debugger", "1m10s", "-", "it", "fails"] in lines
+    first, second = json.loads(looked(1, as_json=True))["jobs"]
+    assert (first["id"], first["age_ms"], first["step"]) == ("a.1", 70_000, "tool_call: bash")
+    assert second["id"] == "b.1"
 
 
 def test_dead_letters_are_counted_with_the_newest_reason() -> None:

@@ -1,7 +1,9 @@
 """Which session a request belongs to."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,21 @@ def test_a_session_is_named_by_the_beginning_of_its_id(valkey_url: str) -> None:
         assert await ask(client, notes, SessionChoice("ada", session[:5])) == session
         with pytest.raises(UnknownJob):
             await ask(client, notes, SessionChoice("ada", "000"))
+
+    run(valkey_url, scenario)
+
+
+def test_a_folder_that_is_missing_where_all_workers_are_is_refused_at_once(valkey_url: str, tmp_path: Path) -> None:
+    async def scenario(client: Client, notes: list[str]) -> None:
+        here = PoolView("a", "worker", (), workspace_root=str(tmp_path), host=socket.gethostname())
+        asked = CliRequest("x", SessionChoice("ada"), cwd=tmp_path / "nosuch")
+        stores = open_stores(valkey_url)
+        await stores.pools.announce(here)
+        with pytest.raises(InvalidRequest, match="is no folder"):
+            await asked.submit(client, notes.append)
+        await stores.pools.announce(replace(here, id="b", host="elsewhere"))
+        await stores.close()
+        assert await asked.submit(client, notes.append)
 
     run(valkey_url, scenario)
 

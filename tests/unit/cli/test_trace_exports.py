@@ -123,7 +123,7 @@ def test_the_name_of_a_tool_that_the_agent_has_is_there_though_it_fails(export: 
     journals = planted("xyzzy")
     failing = ToolStarted(leg=1, call_id="c1", name="query_shop", is_known=True)
     seq = next(entry.seq for entry in journals[JOB] if isinstance(entry.record, ToolStarted))
-    journals[JOB][seq - 1] = journals[JOB][seq - 1].model_copy(update={"record": failing})
+    journals[JOB][seq - 1] = journals[JOB][seq - 1]._replace(record=failing)
     assert "query_shop" in json.dumps(export(journals, content=False))
 
 
@@ -234,7 +234,7 @@ def test_otlp_has_the_ids_that_were_drawn_at_submit_where_the_journal_has_them()
     first, *others = stored_journal()
     trace = "0af7651916cd43dd8448eb211c80319c"
     request = first.record.model_copy(update={"traceparent": f"00-{trace}-b7ad6b7169203331-00"})
-    journal = [first.model_copy(update={"record": request}), *others]
+    journal = [first._replace(record=request), *others]
     found = read_document(otlp({JOB: journal}, content=False))
     assert {span.trace for span in found} == {trace}
     assert [span.id for span in found if not span.parent] == ["b7ad6b7169203331"]

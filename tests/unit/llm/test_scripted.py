@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import re
 import weakref
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.errors import DefinitionError, ModelError
 from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, ToolSpec
 from ekiden.shared.llm.scripted import ScriptedModel
+from ekiden.shared.llm.scripting.script import VARIABLES, Call, Rule, When
 from ekiden.shared.messages import Message, TextPart, ToolResult, Usage, answered, user_message
 from tests.ticking import beside_a_ticking_loop
 
@@ -174,7 +176,7 @@ def test_says_plainly_that_it_has_no_reply() -> None:
 
 
 def test_the_shipped_scripts_answer_any_agent_honestly() -> None:
-    model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
+    model = ScriptedModel.from_folders(shipped_agents_dir() / "_scripts")
     for agent in ("documenter", "debugger"):
         text = _ask(model, user_message("hello"), agent=agent, tools=(_spec("bash"),)).message.text
         assert "scripted stand-in for a model" in text
@@ -182,7 +184,7 @@ def test_the_shipped_scripts_answer_any_agent_honestly() -> None:
 
 
 def test_the_shipped_debugger_says_that_it_has_no_tools() -> None:
-    model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
+    model = ScriptedModel.from_folders(shipped_agents_dir() / "_scripts")
     reply = _ask(model, user_message("the tests fail"), agent="debugger")
     assert "no file and shell tools" in reply.message.text
     assert not reply.message.calls
@@ -232,7 +234,21 @@ def test_refuses_two_scripts_for_one_agent(tmp_path: Path) -> None:
     for name in ("one.yaml", "two.yaml"):
         (tmp_path / name).write_text("agents: {a: [{name: x, say: h}]}")
     with pytest.raises(DefinitionError, match=r"two\.yaml.*'a'"):
-        ScriptedModel.from_folder(tmp_path)
+        ScriptedModel.from_folders(tmp_path)
+
+
+def test_an_agents_script_is_that_of_the_nearest_folder_unless_one_there_is_for_every_agent(tmp_path: Path) -> None:
+    for folder, agents in (("own", ("a",)), ("any", ("*",)), ("shipped", ("a", "b", "*"))):
+        (tmp_path / folder).mkdir()
+        rules = "".join(f"  '{agent}': [{{name: x, say: {folder}, times: 9}}]\n" for agent in agents)
+        (tmp_path / folder / "s.yaml").write_text(f"agents:\n{rules}")
+
+    def said(nearest: str, agent: str) -> str:
+        model = ScriptedModel.from_folders(tmp_path / nearest, tmp_path / "shipped")
+        return _ask(model, user_message("hi"), agent=agent).message.text
+
+    assert [said("own", agent) for agent in ("a", "b", "c")] == ["own", "shipped", "shipped"]
+    assert [said("any", agent) for agent in ("a", "b", "c")] == ["any", "any", "any"]
 
 
 def test_rules_for_every_agent_come_after_the_agents_own() -> None:
@@ -355,3 +371,27 @@ def test_a_script_that_takes_without_end_fails(script: str, rule: str, says: str
 def test_a_script_that_could_not_be_bounded_is_refused(script: str, complaint: str) -> None:
     with pytest.raises(DefinitionError, match=complaint):
         ScriptedModel.from_text(script)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "scripts.md"
+
+
+def test_the_script_of_the_page_plays_what_the_page_says() -> None:
+    found = re.search(r"<!-- script -->\n```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    model = ScriptedModel.from_text(found[1])
+    front = _ask(model, user_message("my Order 1001"), agent="frontdesk", tools=(_spec("transfer_to_orders"),))
+    assert front.message.calls[0].args == {"reason": "the customer asks about an order"}
+    assert _ask(model, user_message("hello"), agent="frontdesk").message.text == "What can I do for you?"
+    looked = _ask(model, user_message("order 1001"), agent="orders").message
+    status = answered([ToolResult(call_id=looked.calls[0].id, name="order_status", content="sent")])
+    assert _ask(model, user_message("order 1001"), looked, status, agent="orders").message.text == (
+        "I have looked it up: sent."
+    )
+
+
+def test_the_page_names_every_key_of_the_format() -> None:
+    text = PAGE.read_text("utf-8")
+    names = {field.alias or name for kind in (Rule, When, Call) for name, field in kind.model_fields.items()}
+    assert {name for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`", text)} == set()
+    assert {name for name in VARIABLES if not re.search(rf"`{name}\b[^`]*`", text)} == set()

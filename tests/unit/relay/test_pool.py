@@ -13,7 +13,6 @@ import pytest
 from billiard.exceptions import Terminated, WorkerLostError
 from celery import Celery, signals
 from celery.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
-from kombu.exceptions import ContentDisallowed
 
 from ekiden.shared.relay.pool import AsyncPool, RequestStack
 
@@ -39,14 +38,12 @@ class Pool:
         self.pool.start()
 
     def apply(self, task: Any, *args: Any, **limits: float) -> Any:
-        """Hand over one message as Celery's consumer does."""
-        return self.apply_message(task, (list(args), {}, {}), None, **limits)
-
-    def apply_message(self, task: Any, body: Any, content_type: str | None, **limits: float) -> Any:
-        """Hand over one message with this body."""
+        """Hand over one message as Celery's consumer does: with the body, and with what it has decoded of it."""
+        task_id = f"id-{list(args)}"
+        request = {"id": task_id, "task": task.name, "args": list(args), "kwargs": {}}
         return self.pool.apply_async(
-            lambda *_: (0, task.run(*body[0]), 0.0),  # what Celery's tracer answers for a plain task
-            args=(task.name, f"id-{body[0]}", {"id": f"id-{body[0]}", "task": task.name}, body, content_type, "utf-8"),
+            lambda *_: (0, task.run(*args), 0.0),  # what Celery's tracer answers for a plain task
+            args=(task.name, task_id, request, b"...", "application/json", "utf-8"),
             callback=self.reports.put,
             accept_callback=lambda pid, at: self.accepted.put(pid),
             **limits,
@@ -318,18 +315,6 @@ def test_plain_tasks_run_in_threads_beside(pool: Pool) -> None:
     names = {pool.report()[1] for _ in range(2)}
     assert len(names) == 2
     assert all(name.startswith("sync-task") for name in names)
-
-
-def test_a_body_is_decoded_if_its_type_is_accepted(pool: Pool) -> None:
-    @pool.task
-    async def echo(self: Any, text: str) -> str:
-        return text
-
-    pool.start()
-    pool.apply_message(echo, '[["好"], {}, {}]', "application/json")
-    assert pool.report() == (False, "好")
-    pool.apply_message(echo, "...", "application/x-python-serialize")
-    assert isinstance(pool.report()[1], ContentDisallowed)
 
 
 def test_it_grows_and_shrinks(pool: Pool) -> None:

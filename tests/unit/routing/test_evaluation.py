@@ -58,12 +58,15 @@ def test_reads_rows_and_skips_empty_lines() -> None:
         (["", '{"text": "x"}'], "line 2: an object with the texts 'text' and 'label'"),
         (['["x", "a"]'], "line 1: an object"),
         (['{"text": "x", "label": "c"}'], "line 1: the label 'c' is no agent"),
+        (['{"text": "x", "label": "agnet"}'], "nor 'oos': did you mean 'agent'"),
+        (["{", '{"text": "x", "label": "a"}', "[]"], "line 1: .*\nline 3: an object"),
+        (["{"] * 25, "line 20: .*\nand 5 more"),
         ([], "there are no rows"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_named(rows: list[str], said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        read_cases(rows, ["a"])
+        read_cases(rows, ["a", "agent"])
 
 
 def test_what_a_router_learns_first_is_not_in_its_times() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ekiden.dispatcher.routing.agent_texts import texts_of
 from ekiden.dispatcher.routing.base import RoutingResult
 from ekiden.dispatcher.routing.encoder import SentenceEncoder, Vectors
 from ekiden.dispatcher.routing.semantic import SemanticRouter
-from ekiden.dispatcher.routing.semantic_model import texts_of
 from ekiden.dispatcher.routing.word_index import WordIndex, words_of
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.parsing import definition_from
@@ -176,7 +176,7 @@ def test_the_agents_order_follows_the_catalog_after_a_change() -> None:
 
 
 def test_large_catalogs_take_the_nearest_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.dispatcher.routing.semantic_model._MOST_ROWS", 10)
+    monkeypatch.setattr("ekiden.dispatcher.routing.choice._MOST_ROWS", 10)
 
     assert routed("is a boat free", catalog_of(bills=BILLS, boats=BOATS)).candidates[0].agent == "boats"
 

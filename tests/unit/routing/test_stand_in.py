@@ -14,7 +14,7 @@ from ekiden.shared.llm.scripted import ScriptedModel
 
 
 def routed(prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:
-    model = ScriptedModel.from_folder(shipped_agents_dir() / "_scripts")
+    model = ScriptedModel.from_folders(shipped_agents_dir() / "_scripts")
     router = ModelRouter(lambda _: RouterModel(model, "scripted"), RuleRouter())
     return asyncio.run(router.route(prompt, catalog, context))
 

@@ -92,9 +92,12 @@ def test_the_projects_environment_runs_its_tests_and_is_only_read(shop: Workshop
         "import unittest\nclass T(unittest.TestCase):\n def test(self): pass\n"
     )
     said = shop.run(
-        ".venv/bin/python -m unittest -q test_it 2>&1 | tail -1; .venv/bin/python -c 'import sys; print(sys.prefix)'"
+        ".venv/bin/python -m unittest -q test_it 2>&1 | tail -1; python3 -c 'import sys; print(sys.prefix)'; "
+        "python -m nosuch"
     )
-    assert said == f"OK\n{shop.context.cwd}/.venv\nexit code: 0"
+    project = f"{shop.context.cwd}/.venv"
+    missing = "(nosuch is not installed here: the project's environment .venv has it not, nor has this worker)"
+    assert said == f"OK\n{project}\n{project}/bin/python: No module named nosuch\n{missing}\nexit code: 1"
     if mechanism == "bubblewrap":
         shop.run("echo evil > .venv/bin/python; echo 'import evil' > .venv/lib/x.pth; mv .venv v")
         assert not (shop.context.cwd / ".venv/lib/x.pth").exists()

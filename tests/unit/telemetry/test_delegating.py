@@ -249,7 +249,7 @@ def test_a_leg_that_waits_again_sends_its_children_once(valkey: Backend, told: W
 def test_a_job_that_nobody_delegated_is_a_root(world: World, above: str | None) -> None:
     entries = journal(STARTED)
     request = JobRequested(prompt="go", traceparent=TRACE, parent_traceparent=above)
-    world.ended([entries[0].model_copy(update={"record": request}), *entries[1:]], DONE)
+    world.ended([entries[0]._replace(record=request), *entries[1:]], DONE)
     assert world.one("invoke_workflow first").parent is None
 
 

@@ -81,7 +81,7 @@ def test_a_setting_that_is_not_on_the_list_of_harmless_ones_is_ignored_told_and_
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
 def test_a_harmless_setting_counts_unasked(name: str, project: Path) -> None:
-    values: dict[str, Any] = {"routing_enabled": False, "routing_strategy": "rule"}
+    values: dict[str, Any] = {"routing_enabled": False, "routing_strategy": "rule", "routing_learn": "on"}
     value = values.get(name, 12)
     change_setting(project_file(), key_of(name), value)
     assert project_trust_of(project).wanted == ()

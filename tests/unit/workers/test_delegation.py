@@ -370,3 +370,31 @@ def test_the_budget_of_the_root_stops_its_children() -> None:
         {"lead": [calls(delegate("c1", "scout")), said("never asked")], "scout": [spent]}, poor, SCOUT, TESTER
     )
     assert (story.view.status, story.view.reason) == ("failed", "MAX_TOKENS")
+
+
+def test_who_could_not_do_the_task_says_so_instead_of_a_result() -> None:
+    must = {"name": "solo", "complete_task": True, "output": {"name": "report", "schema": Report.model_json_schema()}}
+    gives_up = call("c2", "complete_task", status="unfinished", why="nobody may read x.py")
+    replies = [calls(call("c1", "complete_task", status="unfinished")), calls(gives_up)]
+    story, model = told({"solo": replies}, must, agent="solo")
+    assert (story.view.status, story.view.reason) == ("unfinished", "GOAL_NOT_REACHED")
+    assert story.view.result == "nobody may read x.py"
+    assert "'why' is a required property" in model.asked("solo")[1].messages[-1].results[0].content
+
+
+def test_an_output_may_have_the_name_of_the_status() -> None:
+    named = {"name": "solo", "complete_task": True, "output": {"name": "status"}}
+    story, _ = told({"solo": [calls(call("c1", "complete_task", status="unfinished"))]}, named, agent="solo")
+    assert (story.view.status, story.view.result) == ("done", "unfinished")
+
+
+def test_a_parent_reads_that_a_child_has_not_finished_and_does_not_count_it_as_a_success() -> None:
+    child = {**SCOUT, "complete_task": True}
+    first = {**LEAD, "delegation": {"join": "any"}}
+    gives_up = calls(call("x1", "complete_task", status="unfinished", why="there is no map"))
+    asked = calls(delegate("c1", "scout"), delegate("c2", "tester"))
+    replies = {"lead": [asked, said("ok")], "scout": [gives_up], "tester": [said("it works")]}
+    story, _ = told(replies, first, child, TESTER)
+    assert given(story.results["c1"]) == "unfinished: there is no map"
+    assert given(story.results["c2"]) == "it works"
+    assert [one.result.is_error for one in story.of(ToolFinished)] == [True, False]

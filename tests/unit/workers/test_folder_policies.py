@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,31 @@ def test_what_was_read_holds_for_a_moment_and_then_the_folder_is_looked_at_again
         return [*found, await verdict()]
 
     assert asyncio.run(scenario()) == ["ask", "ask", "deny"]
+
+
+def test_legs_that_ask_together_wait_for_one_reading_and_go_on_when_one_of_them_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies, read = FolderPolicies(Policy()), list[Path]()
+    began, goes_on = threading.Event(), threading.Event()
+
+    def slowly(policy: Policy, folder: Path) -> Policy:
+        read.append(folder)
+        began.set()
+        assert goes_on.wait(10)
+        return policy
+
+    monkeypatch.setattr(folder_policies, "folders_policy", slowly)
+    monkeypatch.setattr(folder_policies, "FRESH_S", 60.0)
+
+    async def scenario() -> None:
+        first, *others = [asyncio.create_task(policies.of(tmp_path)) for _ in range(5)]
+        await asyncio.to_thread(began.wait, 10)
+        first.cancel()
+        goes_on.set()
+        assert await asyncio.gather(*others) == [Policy()] * 4
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+    asyncio.run(scenario())
+    assert read == [tmp_path]

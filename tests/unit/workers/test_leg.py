@@ -1,5 +1,7 @@
 """The handler of an agent leg: what a worker lacks, which definition counts, what a leg is equipped with."""
 
+import gc
+import socket
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,17 +12,19 @@ import pytest
 from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.llm.base import ModelReply
 from ekiden.shared.records import LegSuspended, Noticed
+from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import queue_for
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import PoolView, ToolView
+from ekiden.workers.lacking import LOOKS
 from ekiden.workers.leg import Definitions
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.builtin.shell import bash
 from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
-from tests.unit.workers.world import Replies, What, call, calls, said, tool_named
+from tests.unit.workers.world import Replies, What, call, calls, handing_over, said, tool_named
 
 SOLO = {"name": "solo", "tools": ["look"]}
 
@@ -401,3 +405,77 @@ def test_an_agent_has_no_tool_that_who_called_it_has_not(tools: object, below: l
         return [spec.name for spec in model.asked("hand")[0].tools]
 
     assert on_fakeredis(scenario) == below
+
+
+def test_an_ended_leg_and_its_journal_are_gone_before_the_collector_of_cycles_looks() -> None:
+    async def scenario(stores: Stores) -> None:
+        model = Replies({"a": [calls(handing_over("c1", "b"))], "b": [said("done")]})
+        relay = Relay(stores, team({"name": "a", "handoffs": [{"to": "b"}]}, {"name": "b"}), model)
+        gc.collect()
+        gc.disable()
+        try:
+            assert (await relay.told("go", agent="a")).end.answer == "done"
+            assert [one for one in gc.get_objects() if isinstance(one, Leg)] == []
+        finally:
+            gc.enable()
+
+    on_fakeredis(scenario)
+
+
+async def looked_for(relay: Relay, **asked: Any) -> Story:
+    """Give a job its looks, and one more."""
+    job = await relay.submit("do it", agent="solo", **asked)
+    await relay.drain()
+    for _ in range(LOOKS):
+        assert await relay.wake(job) == "ok"
+        await relay.drain()
+    return await relay.story(job)
+
+
+@pytest.mark.parametrize(
+    ("tool", "says"),
+    [
+        ("read_fil", "lacks tools 'read_fil' (did you mean 'read_file'?). No worker has a tool of that name"),
+        ("lok", "'lok' (did you mean 'look'?)"),  # which the other pool brings
+        ("bash", "lacks tools bash (this worker has no --workspace-root). No running worker of that agent has them"),
+    ],
+)
+def test_a_tool_that_nobody_has_after_several_looks_fails_the_job_and_a_retry_looks_anew(tool: str, says: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        await announce(stores, "look")
+        relay = Relay(stores, team({"name": "solo", "tools": [tool]}), Replies({}))
+        story = await looked_for(relay)
+        assert (story.view.status, story.view.reason) == ("failed", "ERROR")
+        assert says in (story.view.result or "")
+        assert len(story.of(LegSuspended)) == LOOKS
+        await relay.retry(story.view.id)
+        assert (await stores.jobs.job(story.view.id)).status == "suspended"
+
+    on_fakeredis(scenario)
+
+
+def test_a_folder_that_no_pool_can_have_fails_the_job_and_one_that_another_machine_may_have_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root, outside):
+        folder.mkdir()
+    on_files = [tool_named("look", needs_workspace=True)]
+
+    async def scenario(stores: Stores, folder: Path, host: str) -> Story:
+        mine = PoolView("mine", "worker", (queue_for("solo"),), workspace_root=str(root), host=socket.gethostname())
+        theirs = replace(mine, id="theirs", workspace_root=str(tmp_path), host=host)
+        for pool in (mine, theirs) if host else (mine,):
+            await stores.pools.announce(pool)
+        return await looked_for(Relay(stores, team(SOLO), Replies({}), tools=on_files, root=root), cwd=folder)
+
+    def ended(folder: Path, host: str = "") -> tuple[str, str]:
+        view = on_fakeredis(partial(scenario, folder=folder, host=host)).view
+        return view.status, view.result or ""
+
+    assert ended(outside)[0] == "failed"
+    assert "may work there: give a folder where one may, or start" in ended(outside)[1]
+    assert "no such folder on this worker's machine" in ended(root / "nosuch")[1]
+    assert ended(root / "nosuch", socket.gethostname())[0] == "failed", "who is here sees what is here"
+    assert ended(outside, "elsewhere")[0] == "suspended"
+    assert ended(root / "nosuch", "elsewhere")[0] == "suspended"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -77,6 +78,12 @@ async def resumed(stores: Stores, cut: Sequence[Record]) -> tuple[Story, list[st
     return await relay.story(job), ran, model
 
 
+@cache
+def uncut_story() -> tuple[Story, list[Entry], Replies]:
+    """What each of the cut stories is compared with."""
+    return on_fakeredis(recorded)
+
+
 def essence(records: Sequence[Record]) -> list[Any]:
     """What must be the same however often the leg was cut off: no attempts, times and fresh ids."""
     changing = {"duration_ms", "timestamp", "handoff_id", "correlation_id", "upto"}
@@ -110,7 +117,7 @@ def finished_calls(cut: Sequence[Record]) -> set[str]:
 
 
 def test_the_story_that_is_cut_has_everything_in_it() -> None:
-    story, entries, _ = on_fakeredis(recorded)
+    story, entries, _ = uncut_story()
     assert story.chain == ["lead", "fixer", "reviewer"]
     assert story.codes == ["UNKNOWN_AGENT", "CIRCULAR_HANDOFF"]
     assert story.results.keys() == {"l1", "r1", "r2", "r3", "w1", "w2", "w3", "i1", "t4"}
@@ -119,7 +126,7 @@ def test_the_story_that_is_cut_has_everything_in_it() -> None:
 
 @pytest.mark.parametrize("length", range(22))
 def test_a_leg_that_is_cut_off_after_any_record_ends_as_if_it_had_not_been(length: int) -> None:
-    whole, entries, uncut = on_fakeredis(recorded)
+    whole, entries, uncut = uncut_story()
     cut = [entry.record for entry in entries][:length]
     story, ran, model = on_fakeredis(lambda stores: resumed(stores, cut))
     turns = sum(isinstance(record, ModelReplied) for record in cut)
@@ -144,7 +151,7 @@ def after(whole: Sequence[Entry], call_id: str) -> list[Record]:
 
 @pytest.mark.parametrize(("call_id", "runs_again"), [("r2", True), ("i1", True), ("w1", False)])
 def test_a_tool_that_was_started_runs_again_only_where_that_does_no_harm(call_id: str, runs_again: bool) -> None:
-    _, entries, _ = on_fakeredis(recorded)
+    _, entries, _ = uncut_story()
     story, ran, _ = on_fakeredis(lambda stores: resumed(stores, after(entries, call_id)))
     assert (call_id in ran) is runs_again
     assert (story.results[call_id] == OUTCOME_UNKNOWN) is not runs_again

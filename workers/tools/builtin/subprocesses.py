@@ -45,7 +45,13 @@ class Finished:
 
 
 async def run_confined(
-    command: Sequence[str], context: ToolContext, *, env: Mapping[str, str], timeout_s: float, max_chars: int
+    command: Sequence[str],
+    context: ToolContext,
+    *,
+    env: Mapping[str, str],
+    timeout_s: float,
+    max_chars: int,
+    further: Sequence[Readable] = (),
 ) -> Finished:
     """Run a program in the job's folder as ``run_command`` does, in the sandbox of this worker.
 
@@ -55,6 +61,7 @@ async def run_confined(
         env: The program's environment, of which the sandbox replaces what names folders that are not seen in it.
         timeout_s: When it is ended.
         max_chars: How much of its output is kept.
+        further: What it must read beside what all commands may.
 
     Raises:
         OSError: it could not be started, or not confined.
@@ -75,7 +82,7 @@ async def run_confined(
         timeout_s=timeout_s,
         max_chars=max_chars,
         lifetime=context.lifetime,
-        confinement=sandbox.confinement(place, network=bool(context.network), further=bases),
+        confinement=sandbox.confinement(place, network=bool(context.network), further=[*bases, *further]),
     )
 
 

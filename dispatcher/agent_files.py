@@ -1,0 +1,104 @@
+"""The agent files that a dispatcher goes by, read as they are now: a catalog, and what is wrong with the files."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.loader import Level, layered
+from ekiden.shared.definitions.problems import Problem
+from ekiden.shared.definitions.trusted import levels_here
+from ekiden.shared.project_folders import state_folder
+from ekiden.shared.settings import Settings
+
+__all__ = ["AgentFiles", "read_agent_files", "report", "state_of"]
+
+_MOST_ENTRIES = 50_000
+
+log = structlog.get_logger(__name__)
+
+State = frozenset[tuple[str, int, int, int]]
+"""Path, time of the last change in ns, size and inode of each file: other texts are other states."""
+
+
+@dataclass(frozen=True)
+class AgentFiles:
+    """What the files say."""
+
+    catalog: Catalog
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """The file of each agent."""
+    problems: tuple[Problem, ...] = ()
+    held: frozenset[str] = frozenset()
+    """Agents that are without what they ask for: nobody has granted it to the project that brings them."""
+    kept: frozenset[str] = frozenset()
+    """Agents that are as they were, since their files cannot be read."""
+    folders: tuple[Path, ...] = ()
+    """Where they are, and may come."""
+
+
+def read_agent_files(settings: Settings, before: AgentFiles | None = None) -> AgentFiles:
+    """Read all levels, each agent as far as it is trusted. What was read ``before`` stands in for a broken file.
+
+    Raises ``ConfigurationError`` where a settings file cannot be read.
+    """
+    levels = levels_here(settings)
+    loaded = layered(level.loaded for level in levels)
+    found = {definition.name: definition for definition in loaded.definitions}
+    kept = _broken(before, loaded.problems) if before is not None else {}
+    sources = {**loaded.sources, **kept}
+    if before is not None:
+        found |= {name: before.catalog.agents[name] for name in kept}
+    catalog, problems = build_catalog(found.values(), sources)
+    held = frozenset(_names(level for level in levels if level.is_held))
+    folders = tuple(dict.fromkeys(level.folder for level in levels if level.name != "shipped"))
+    return AgentFiles(catalog, sources, (*loaded.problems, *problems), held, frozenset(kept), folders)
+
+
+def report(problems: Iterable[Problem]) -> None:
+    """Log what is wrong, with file and line."""
+    for problem in problems:
+        say = log.error if problem.severity == "error" else log.warning
+        say("agent_file", at=problem.where, problem=problem.message)
+
+
+def state_of(folders: Sequence[Path]) -> State:
+    """Look at the agent files below ``folders``, and at what users have said of folders; none is opened."""
+    return frozenset(entry for folder in (*folders, state_folder() / "trust") for entry in _entries(folder))
+
+
+def _broken(before: AgentFiles, problems: Iterable[Problem]) -> dict[str, str]:
+    """Return the agents whose file is there and cannot be read any more, each with that file."""
+    files = {problem.file for problem in problems if problem.severity == "error"}
+    return {name: file for name, file in before.sources.items() if file in files and name in before.catalog.agents}
+
+
+def _names(levels: Iterable[Level]) -> Iterator[str]:
+    return (agent.name for level in levels for agent in level.loaded.definitions)
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, int, int, int]]:
+    left, been = _MOST_ENTRIES, set[str]()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        left -= len(folders) + len(files)
+        if left < 0:
+            return
+        if (real := os.path.realpath(place)) in been:
+            folders.clear()
+            continue
+        been.add(real)
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        for name in files:
+            if name.endswith((".md", ".json")):
+                yield from _entry(Path(place, name))
+
+
+def _entry(path: Path) -> Iterator[tuple[str, int, int, int]]:
+    try:
+        info = path.stat()
+    except OSError:  # it has gone since, or is a link to nowhere
+        return
+    yield str(path), info.st_mtime_ns, info.st_size, info.st_ino

@@ -1,0 +1,1 @@
+"""Routing that learns: from how jobs went, for the requests that come after them."""

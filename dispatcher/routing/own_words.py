@@ -1,0 +1,68 @@
+"""Which agents' own words occur in a request: BM25 over their files, with inflections cut off.
+
+See Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ekiden.dispatcher.routing.agent_texts import about
+from ekiden.dispatcher.routing.stems import stems_of
+from ekiden.dispatcher.routing.word_index import Floats
+from ekiden.shared.definitions.model import AgentDefinition
+
+__all__ = ["OwnWords"]
+
+_SATURATION = 1.2  # k1
+_BY_LENGTH = 0.4  # b
+_BODY = 4_000
+"""Characters of an agent's instructions that are looked at."""
+_OF_BODY = 0.25
+"""What a word of the instructions weighs: they also say what is not the agent's work."""
+
+
+class OwnWords:
+    """The words of the agents' names, titles, descriptions, keywords and instructions."""
+
+    def __init__(self, agents: Sequence[AgentDefinition]) -> None:
+        documents = [_words(agent) for agent in agents]
+        self._size = len(documents)
+        lengths = [sum(words.values()) for words in documents]
+        mean = sum(lengths) / max(len(lengths), 1) or 1.0
+        found: dict[str, list[tuple[int, float]]] = {}
+        for number, (words, length) in enumerate(zip(documents, lengths, strict=True)):
+            damping = _SATURATION * (1 - _BY_LENGTH + _BY_LENGTH * length / mean)
+            for word, count in words.items():
+                found.setdefault(word, []).append((number, count * (_SATURATION + 1) / (count + damping)))
+        self._postings = {word: _posting(pairs, self._size) for word, pairs in found.items()}
+
+    def scores(self, text: str) -> Floats:
+        """Return for each agent what share of the words of ``text`` it knows, rare ones counting more: about 0 to 1."""
+        scores = np.zeros(self._size)
+        whole = 0.0
+        for word in set(stems_of(text)):
+            numbers, weights = self._postings.get(word, _NOWHERE)
+            scores[numbers] += weights
+            whole += math.log(1 + self._size / (len(numbers) + 0.5))
+        return scores / whole if whole else scores
+
+
+_Posting = tuple[NDArray[np.int64], Floats]
+_NOWHERE: _Posting = (np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+def _posting(pairs: Sequence[tuple[int, float]], size: int) -> _Posting:
+    rarity = math.log(1 + (size - len(pairs) + 0.5) / (len(pairs) + 0.5))
+    return np.array([number for number, _ in pairs], dtype=np.int64), rarity * np.array([value for _, value in pairs])
+
+
+def _words(agent: AgentDefinition) -> dict[str, float]:
+    title = "" if agent.title.casefold() == agent.name.casefold() else agent.title
+    words: dict[str, float] = dict(Counter(stems_of(" ".join((about(agent), title, *agent.triggers.keywords)))))
+    for word in set(stems_of(agent.instructions[:_BODY])):
+        words[word] = words.get(word, 0.0) + _OF_BODY
+    return words

@@ -1,6 +1,6 @@
 """What settings are called where, and which of them mean what: by the fields of ``Settings``."""
 
-__all__ = ["ABSOLUTE", "HARMLESS", "KEYS", "OTHER_NAMES", "PATHS", "PREFIX"]
+__all__ = ["ABSOLUTE", "HARMLESS", "KEYS", "OTHER_KEYS", "OTHER_NAMES", "PATHS", "PREFIX"]
 
 PREFIX = "EKIDEN_"
 KEYS = {
@@ -15,6 +15,8 @@ KEYS = {
     "routing_default_agent": "agents.routing.default_agent",
     "routing_learn": "agents.routing.learn",
     "routing_session_policy": "agents.routing.session_policy",
+    "default_scope": "agents.defaultScope",
+    "context_persistence": "agents.contextPersistence",
     "tools_after_untrusted": "tools.after_untrusted",
     "tracing_enabled": "agents.tracing.enabled",
     "tracing_events": "agents.tracing.events",
@@ -52,6 +54,8 @@ PATHS = ("data_dir", "scripts_dir", "workspace_root", "project")
 ABSOLUTE = ("agents_dir", "scripts_dir", "data_dir", "policy_files")
 """What is read as the user's own word if it is the user's setting: a clone may have a folder of that name."""
 
+OTHER_KEYS = {"routing_enabled": "agents.autoRoute"}
+"""Keys of gemini-cli's that are read where ours is not set."""
 OTHER_NAMES = {
     "routing_enabled": "GEMINI_ROUTING_ENABLED",
     "routing_strategy": "GEMINI_ROUTING_STRATEGY",

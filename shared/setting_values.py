@@ -15,6 +15,7 @@ from ekiden.shared.storable import read_json
 __all__ = [
     "JOB_DEADLINE_S",
     "LONGEST_DEADLINE_S",
+    "AlwaysKept",
     "Command",
     "LearnSetting",
     "SandboxSetting",
@@ -58,6 +59,16 @@ def _checked_command(words: list[str]) -> list[str]:
 
 Command = Annotated[list[str], BeforeValidator(_words), AfterValidator(_checked_command)]
 """A command that is run outside of any folder of the user's: a list, or one line as a shell would split it."""
+
+
+def _kept(is_kept: bool) -> bool:
+    if not is_kept:
+        raise ValueError("sessions are always kept: leave it out; `ekiden sessions clear ID` forgets what was said")
+    return is_kept
+
+
+AlwaysKept = Annotated[bool, AfterValidator(_kept)]
+"""Whether what was said in sessions is kept: it is."""
 
 
 def checked_address(url: str) -> str:

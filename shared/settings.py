@@ -21,7 +21,7 @@ from ekiden.shared.project_folders import data_folder, project_of
 from ekiden.shared.setting_loops import KEYS as LOOP_KEYS
 from ekiden.shared.setting_loops import LoopSettings
 from ekiden.shared.setting_mcp import McpSettings
-from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_NAMES, PATHS, PREFIX
+from ekiden.shared.setting_names import ABSOLUTE, HARMLESS, KEYS, OTHER_KEYS, OTHER_NAMES, PATHS, PREFIX
 from ekiden.shared.setting_plugins import KEYS as PLUGIN_KEYS
 from ekiden.shared.setting_plugins import PluginSettings
 from ekiden.shared.setting_policy import KEYS as POLICY_KEYS
@@ -30,6 +30,7 @@ from ekiden.shared.setting_routing import RoutingSettings
 from ekiden.shared.setting_values import (
     JOB_DEADLINE_S,
     LONGEST_DEADLINE_S,
+    AlwaysKept,
     Command,
     SandboxSetting,
     checked_address,
@@ -131,6 +132,10 @@ class Settings(PluginSettings, PolicySettings, McpSettings, LoopSettings, Routin
     """Claims of a leg without any progress before the job is declared dead."""
     handoff_cycles: str = Field("parent", pattern=r"^(deny|parent|limit:[1-9][0-9]*)$")
     """``deny``, ``parent`` or ``limit:<n>``."""
+    default_scope: Literal["project", "global"] = "project"
+    """Where ``agents create`` puts agents."""
+    context_persistence: AlwaysKept = True
+    """Contexts of handoffs are always kept: a file that says so is right, and one that forbids it is refused."""
 
     tools_after_untrusted: Literal["allow", "deny"] = "allow"
     """``deny``: every agent gets only harmless tools once its job has read text whose author nobody vouches for."""
@@ -322,6 +327,7 @@ def _files() -> list[tuple[Path, dict[str, Any]]]:
 
 def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: value_at(values, key_of(name)) for name in Settings.model_fields}
+    found |= {name: value_at(values, key) for name, key in OTHER_KEYS.items() if found[name] is None}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -236,12 +236,13 @@ def _end_those_left(pids: Sequence[int]) -> None:
 
 
 def _import_all() -> None:
-    """Import what programs import, and load what takes them longest: the encoder of requests, and their models."""
+    """Import what programs import, and load what takes them longest: the encoder of requests, agents, and models."""
     ours = [module.name for module in walk_packages(ekiden.__path__, "ekiden.")]
     for name in (*_IMPORTED, *ours):
         if not name.startswith(_NOT_IMPORTED) and not name.endswith((".__main__", ".app")):
             import_module(name)
     import_module("ekiden.dispatcher.routing.encoder").SentenceEncoder().encode(["warm"])
+    import_module("ekiden.shared.definitions.loader").load_all(None)
     for model in _below(import_module("pydantic").BaseModel):
         if model.__module__.startswith("ekiden."):
             model.model_rebuild()  # which pydantic does when a model is first used

@@ -32,6 +32,8 @@ _LONGEST = 400
 _SURE = 80.0
 """Confidence of a router that has nothing to learn."""
 _FALLBACK = "fallback"
+_DISABLED = "none"
+"""The stage of a request that no router has looked at."""
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 _IDEOGRAPHS = re.compile(r"[\u3400-\u9fff\u3040-\u30ff\uac00-\ud7af]")
 
@@ -80,12 +82,12 @@ def _named(
     if not earlier or not _is_same(request, earlier[0]) or _workers(records) != [request.agent]:
         return None
     agent = str(request.agent)
-    for record in earlier:
-        if isinstance(record, Unrouted):
-            return agent, "chosen"
-        if isinstance(record, Routed) and record.agent != agent:
-            return agent, "named"
-    return None
+    choice = next((record for record in earlier if isinstance(record, Routed | Unrouted)), None)
+    if choice is None or not _is_routers(choice):
+        return None
+    if isinstance(choice, Unrouted):
+        return agent, "chosen"
+    return (agent, "named") if choice.agent != agent else None
 
 
 def _is_same(request: JobRequested, earlier: Record) -> bool:
@@ -97,7 +99,7 @@ def _is_same(request: JobRequested, earlier: Record) -> bool:
 def _routed(records: Sequence[Record]) -> tuple[str, Evidence] | None:
     """Return the agent that a routed request belonged to."""
     route = next((record for record in records if isinstance(record, Routed)), None)
-    if route is None or route.stage == SESSION:  # chosen by what was said before, not by the request
+    if route is None or route.stage == SESSION or not _is_routers(route):  # not by the request itself
         return None
     workers = _workers(records)
     if len(workers) > 1:
@@ -105,6 +107,12 @@ def _routed(records: Sequence[Record]) -> tuple[str, Evidence] | None:
     is_open = route.stage != _FALLBACK and route.confidence < _SURE
     is_alone = sum(isinstance(record, HandedOff) for record in records) == 1
     return (route.agent, "answered") if workers and is_open and is_alone else None
+
+
+def _is_routers(choice: Routed | Unrouted) -> bool:
+    """Tell whether a router has chosen so, and not somebody who was not there for the request then."""
+    agent = choice.agent if isinstance(choice, Routed) else None
+    return all(stage.agent == agent if stage.decided else stage.stage != _DISABLED for stage in choice.stages)
 
 
 def _workers(records: Sequence[Record]) -> list[str]:

@@ -11,9 +11,12 @@ from ekiden.dispatcher.local.locks import RunningCommands, root_of_up
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.dispatcher.local.unfinished import UnfinishedChoice, settle_unfinished
 from ekiden.shared.embedded import attach
+from ekiden.shared.project_folders import project_of
+from ekiden.shared.project_tools import tool_files
 from ekiden.shared.server import require_no_waiting
 from ekiden.shared.settings import load_settings, origin_of
 from ekiden.shared.settings_files import project_file
+from ekiden.shared.terminal_text import note
 
 __all__ = ["EmbeddedAccess", "embedded_access", "own_pools"]
 
@@ -53,9 +56,18 @@ def own_pools(
     if served is not None and folder.is_relative_to(served):
         yield None
         return
+    _tell_of_tools(folder)
     folders = [*_users_folders(), *agents_dirs] if agents_dirs else []
     with Stack(access.url, access.data_dir, root, agents_dirs=folders, project=folder) as stack:
         yield stack
+
+
+def _tell_of_tools(folder: Path) -> None:
+    """Say so where the folder that jobs work in has tools that our worker, started elsewhere, does not load."""
+    there = project_of(folder)
+    if there != project_of(Path.cwd()) and (files := tool_files(there)):
+        names = ", ".join(file.path.name for file in files)
+        note(f"ekiden: the tools of {str(there)!r} ({names}) are not loaded: start it in that folder to have them")
 
 
 def _users_folders() -> list[Path]:

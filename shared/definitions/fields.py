@@ -13,6 +13,7 @@ __all__ = [
     "MCP_SERVERS",
     "NETWORK",
     "PROSE",
+    "SPENDING",
     "TIMEOUT_MINUTES",
     "TOOLS",
     "asks",
@@ -65,6 +66,8 @@ AUTO_APPROVE = _spelt("autoApprove")
 """The levels of risk that run without asking; of several, what all of them have."""
 MAX_TURNS = ("max_turns", "maxTurns")
 TIMEOUT_MINUTES = ("timeout_mins", "timeoutMins")
+SPENDING = {"maxTokens": "max_tokens", "maxCost": "max_cost_usd"}
+"""Limits of what a leg spends, on the top level."""
 MCP_SERVERS = ("mcp", "mcp_servers", "mcpServers", "mcp-servers")
 
 _OURS = (
@@ -73,7 +76,17 @@ _OURS = (
     "tool_confirmation memory graph hooks tracing"
 )
 KNOWN_FIELDS = frozenset(
-    [*_OURS.split(), *TOOLS, *DENIED_TOOLS, *NETWORK, *AUTO_APPROVE, *MAX_TURNS, *TIMEOUT_MINUTES, *MCP_SERVERS]
+    [
+        *_OURS.split(),
+        *TOOLS,
+        *DENIED_TOOLS,
+        *NETWORK,
+        *AUTO_APPROVE,
+        *MAX_TURNS,
+        *TIMEOUT_MINUTES,
+        *SPENDING,
+        *MCP_SERVERS,
+    ]
 ) | {
     "permission",
     "display_name",
@@ -84,7 +97,9 @@ KNOWN_FIELDS = frozenset(
 _KNOWN = frozenset(map(folded, KNOWN_FIELDS))
 
 _OTHER_RESTRICTING = ["permission", "permissions", "permissionMode", "hooks", "limits", "mode", "sandbox", "readOnly"]
-_RESTRICTING = frozenset(map(folded, [*TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TIMEOUT_MINUTES, *_OTHER_RESTRICTING]))
+_RESTRICTING = frozenset(
+    map(folded, [*TOOLS, *DENIED_TOOLS, *MAX_TURNS, *TIMEOUT_MINUTES, *SPENDING, *_OTHER_RESTRICTING])
+)
 _SEEMS_RESTRICTING = re.compile(
     r"allow|approv|askbefore|block|confine|confirm|den(y|ied)|disable|exclu|forbid|guard|hitl|humaninthe|isolat"
     r"|^no(bash|edit|exec|network|shell|terminal|tool|writ)|permi|policy|prohibit|readonly|requires?(human|review)|restrict"

@@ -6,8 +6,9 @@ then the packs shipped in ``agents/``. A definition that a nearer one shadows is
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -130,7 +131,17 @@ def load_folder(path: Path, scope: str, *, within: Path | None = None) -> Loaded
 def load_file(path: Path, scope: str) -> tuple[AgentDefinition | None, list[Problem]]:
     """Load one agent file; the definition is None when a problem is an error."""
     try:
-        decoded = decode(_read(path))
+        data = _read(path)
+    except DefinitionError as error:
+        return None, [Problem(str(path), _line_of(error, {}), "error", str(error), "front matter")]
+    definition, problems = _understood(data, path, scope)
+    return definition, list(problems)
+
+
+@lru_cache(128)  # a process reads the same files several times: to trust them, to check them, to publish them
+def _understood(data: bytes, path: Path, scope: str) -> tuple[AgentDefinition | None, Sequence[Problem]]:
+    try:
+        decoded = decode(data)
         parts = read_front_matter(decoded.text)
     except DefinitionError as error:
         return None, [Problem(str(path), _line_of(error, {}), "error", str(error), "front matter")]

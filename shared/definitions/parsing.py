@@ -4,7 +4,7 @@
 field       forms
 ==========  ==============================================================================================
 tools       see ``tool_rules.py``; also ``allowedTools``; ``disallowedTools`` beside it; in every spelling
-limits      ``{max_turns, …}``; also ``max_turns``, ``maxTurns``, ``timeout_mins`` on the top level; the lowest counts
+limits      ``{max_turns, …}``; also on the top level, with ``timeout_mins`` and ``maxCost``; the lowest counts
 network     ``true`` or ``false``: whether commands reach one
 name        absent: the file's name, with a warning
 confirm.    ``confirmation`` in every spelling: see ``confirmation.py``
@@ -28,6 +28,7 @@ from ekiden.shared.definitions.fields import (
     DENIED_TOOLS,
     MAX_TURNS,
     NETWORK,
+    SPENDING,
     TIMEOUT_MINUTES,
     TOOLS,
     folded,
@@ -50,8 +51,8 @@ _RESERVED = frozenset({"user"})  # the first runner of every chain
 _LONGEST_KEYWORD = 200
 _MOST_PATTERNS = 100
 _TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
-_RULES = (*TOOLS, *DENIED_TOOLS, *NETWORK, *AUTO_APPROVE, "limits", *MAX_TURNS, *TIMEOUT_MINUTES)
-_LIMITS = {folded(name): name for name in Limits.model_fields}
+_RULES = (*TOOLS, *DENIED_TOOLS, *NETWORK, *AUTO_APPROVE, "limits", *MAX_TURNS, *TIMEOUT_MINUTES, *SPENDING)
+_LIMITS = {folded(name): name for name in Limits.model_fields} | {folded(key): limit for key, limit in SPENDING.items()}
 
 
 @dataclass
@@ -193,6 +194,9 @@ def _words_on_limits(raw: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
             yield key, _LIMITS.get(folded(name), name), value
     for key in keys_of(raw, MAX_TURNS):
         yield key, "max_turns", raw.pop(key)
+    for name, limit in SPENDING.items():
+        for key in keys_of(raw, [name]):
+            yield key, limit, raw.pop(key)
     for key in keys_of(raw, TIMEOUT_MINUTES):
         value = raw.pop(key)
         minutes = number(value)

@@ -69,6 +69,7 @@ def test_an_agents_life(tmp_path: Path, environment: dict[str, str]) -> None:
 
 def test_asks_for_everything_on_a_terminal(tmp_path: Path, environment: dict[str, str]) -> None:
     typed = "Bad Name\nmy-agent\nnope\nnone\n\nFinds faults.\n\nglobal\nls, grep\n"
+    typed += "fault, 故障\nwhat is wrong?; why?\nreviewer\nWhen it is found.\nnone\n"
 
     code, screen = type_into(tmp_path, environment, typed, "create")
 
@@ -78,6 +79,9 @@ def test_asks_for_everything_on_a_terminal(tmp_path: Path, environment: dict[str
     assert "title: My Agent" in text
     assert "description: Finds faults." in text
     assert "tools: [ls, grep]" in text
+    assert "keywords: [fault, 故障]" in text
+    assert "examples: ['what is wrong?', 'why?']" in text
+    assert "{to: reviewer, description: When it is found.}" in text
 
 
 @pytest.mark.parametrize(("answer", "is_gone"), [("y\n", True), ("n\n", False)])

@@ -102,8 +102,9 @@ def test_a_run_heeds_what_the_request_says_of_its_routing(ekiden: Program) -> No
     assert "Routing via fallback to: debugger" in done.stdout
 
 
-def test_a_refusal_says_and_records_why_nobody_was_chosen(ekiden: Program) -> None:
-    refused = ekiden.run("run", "why is the sky blue", "--json", env=ekiden.scripts(ANSWER_SCRIPT))
+def test_a_refusal_says_and_records_why_and_once_corrected_the_request_is_found(ekiden: Program) -> None:
+    ekiden.env |= ekiden.scripts(ANSWER_SCRIPT) | {"EKIDEN_ROUTING_LEARN": "on"}
+    refused = ekiden.run("run", "why is the sky blue", "--json")
     assert refused.returncode == 5
     records = [json.loads(line) for line in refused.stdout.splitlines()]
     unrouted = next(record for record in records if record.get("type") == "unrouted")
@@ -118,6 +119,11 @@ def test_a_refusal_says_and_records_why_nobody_was_chosen(ekiden: Program) -> No
     steps = [step for attempt in told["legs"][0]["attempts"] for step in attempt["steps"]]
     [routed] = [step for step in steps if "stages" in step]
     assert [stage["note"] for stage in routed["stages"]] == [stage["note"] for stage in unrouted["stages"]]
+
+    assert ekiden.run("run", "@documenter why is the sky blue").returncode == 0
+    found = ekiden.run("run", "Why is the sky blue?")
+    assert found.returncode == 0, found.stdout
+    assert "to: documenter" in found.stdout
 
 
 def test_on_a_terminal_the_user_chooses_who_takes_what_nobody_matches(ekiden: Program) -> None:
@@ -159,14 +165,3 @@ def test_a_model_routes_without_a_key_and_says_that_it_is_a_stand_in(ekiden: Pro
     assert done.returncode == 1, "there is nothing to review: " + done.stdout + done.stderr
     assert "🚧 reviewer could not do what was asked" in done.stdout
     assert "Routing via LLM to: reviewer (95% confidence, by the scripted stand-in for a model)" in done.stdout
-
-
-def test_a_corrected_request_is_found_the_next_time(ekiden: Program) -> None:
-    ekiden.env |= ekiden.scripts(ANSWER_SCRIPT) | {"EKIDEN_ROUTING_LEARN": "on"}
-    assert ekiden.run("run", "what makes the evening sky so red").returncode == 5
-    assert ekiden.run("run", "@documenter what makes the evening sky so red").returncode == 0
-
-    done = ekiden.run("run", "What makes the evening sky so red?")
-
-    assert done.returncode == 0, done.stdout
-    assert "to: documenter" in done.stdout

@@ -1,5 +1,6 @@
 """What ``ekiden agents validate`` looks at."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,12 +22,19 @@ from ekiden.shared.definitions.tool_names import is_foreign, tools_meant
 from ekiden.shared.errors import ConfigurationError, DefinitionError
 from ekiden.shared.llm.models import provider_of
 from ekiden.shared.settings_files import global_file
+from ekiden.shared.terminal_text import one_line
 
 __all__ = ["Check", "Checker", "Finding", "Report", "is_kebab"]
 
 MAX_DESCRIPTION = 1024
 """What the other programs that read such files take."""
 _KINDS = ("agent", "local")
+_PLACEHOLDER = re.compile(
+    r"^[ \t]*(?:[-*#>]+[ \t]*)*(?:(?:TODO|TBD|FIXME)\b|lorem ipsum"
+    r"|Describe the task here\b|Say what a good answer holds\b|[<\[{]+\s*(?:your|insert|describe|fill)\b).*",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that stands where something is to be written: ours of ``agents create``, and what others use."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ class Checker:
         """Check one file."""
         checks = [
             Check("Front matter valid", _of(file.problems, "file", "front matter")),
-            Check("Required fields present", _of(file.problems, "fields")),
+            Check("Required fields present", _of(file.problems, "fields") + tuple(_undescribed(file))),
         ]
         agent = file.definition
         if agent is None:
@@ -135,7 +143,7 @@ class Checker:
             Check(_model_title(agent.model or self.default_model), tuple(self._model(agent, lines))),
             Check(_titled("Tools", _available(agent)), _of(file.problems, "tools") + tuple(self._tools(agent, lines))),
             Check(_titled("MCP servers", servers_used(agent), "configured"), tuple(self._unconfigured(agent, lines))),
-            Check("System prompt not empty", _of(file.problems, "instructions")),
+            Check("System prompt not empty", _of(file.problems, "instructions") + tuple(_unwritten(agent, file.path))),
             Check("Handoffs and sub-agents lead to agents", self._edges(agent, lines)),
             Check("Conventions kept", tuple(_conventions(agent, lines))),
         ]
@@ -226,6 +234,28 @@ def _conventions(agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[F
         if key not in KNOWN_FIELDS:
             text = f"{key!r} is no field that Ekiden knows: it does nothing here{_near(key, KNOWN_FIELDS)}"
             yield Finding("warning", text, lines.get(key))
+
+
+def _undescribed(file: AgentFile) -> Iterator[Finding]:
+    agent = file.definition
+    if agent is not None and agent.description in (agent.title, agent.name):
+        text = (
+            "it has no description: routers, and agents that hand over, know it by its title alone. Say what it is for"
+        )
+        yield Finding("warning", text, _lines_of(file.path).get("description"))
+
+
+def _unwritten(agent: AgentDefinition, path: Path) -> Iterator[Finding]:
+    """Tell of the first line of the instructions that is a placeholder."""
+    found = _PLACEHOLDER.search(agent.instructions)
+    if found is None:
+        return
+    line = None
+    with suppress(OSError, DefinitionError):
+        before, here, _ = decode(path.read_bytes()).text.rpartition(found[0])
+        line = before.count("\n") + 1 if here else None
+    said = one_line(found[0], 60)
+    yield Finding("warning", f"the instructions hold a placeholder, {said!r}: write what the agent is to do", line)
 
 
 def is_kebab(name: str) -> bool:

@@ -26,6 +26,7 @@ from ekiden.dispatcher.cli.agents.show import (
     row_of,
     shown_path,
 )
+from ekiden.dispatcher.cli.agents.team_fields import TeamFields
 from ekiden.dispatcher.cli.agents.tools import known_tools
 from ekiden.dispatcher.cli.options import AgentsDir, AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
@@ -83,8 +84,28 @@ def create(
     model: Annotated[str | None, typer.Option(help="The model. [that of the settings]")] = None,
     tools: Annotated[str | None, typer.Option(metavar="A,B", help="The tools it gets; '' for none.")] = None,
     mcp: Annotated[str | None, typer.Option(metavar="A,B", help="The MCP servers it uses.")] = None,
-    scope: Annotated[Scope | None, typer.Option(help="For this project, or for all of yours. [project]")] = None,
+    scope: Annotated[
+        Scope | None, typer.Option(help="For this project, or all of yours. [agents.defaultScope]")
+    ] = None,
     globally: Annotated[bool, typer.Option("--global", help="As --scope global.")] = False,
+    keywords: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Words in requests that speak for it; '' for none.")
+    ] = None,
+    example: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="A request that it takes; several times.")
+    ] = None,
+    pattern: Annotated[
+        list[str] | None, typer.Option(metavar="RE2", help="Found in requests for it; several times.")
+    ] = None,
+    priority: Annotated[
+        int | None, typer.Option(min=0, max=100, help="The higher comes first of several. [50]")
+    ] = None,
+    handoff: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[=WHEN]", help="Whom it may hand over to; several times.")
+    ] = None,
+    subagent: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[=WHAT]", help="Whom it may delegate to; several times.")
+    ] = None,
     agents_dir: AgentsDir = None,
 ) -> None:
     """Make a new agent."""
@@ -93,11 +114,13 @@ def create(
     if globally and scope is Scope.project:
         raise InvalidRequest("--global and --scope project exclude each other: leave one out")
     agents = _agents(ctx, agents_dir, as_files=True)
-    level = (Scope.everywhere if globally else scope or Scope.project).value
+    level = (Scope.everywhere if globally else scope or Scope(load_settings().default_scope)).value
     if name is None:
         draft = ask(template, level)
     else:
         draft = Draft(name, title, description, model, tools, mcp, template, level)
+    team = TeamFields(keywords, example or (), pattern or (), priority, handoff or (), subagent or ())
+    draft.team = team.asked(agents.in_force) if name is None else team
     path = create_agent(draft, agents)
     out = Output()
     out.line(f"{out.symbols['ok']} Agent created: {shown_path(path)}")

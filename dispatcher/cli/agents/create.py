@@ -1,7 +1,7 @@
 """``ekiden agents create``: a new agent file, from options, from answers, from a template."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import yaml
 from ekiden.dispatcher.cli.agents.checks import is_kebab
 from ekiden.dispatcher.cli.agents.discovery import Agents, folder_of
 from ekiden.dispatcher.cli.agents.files import create_file
+from ekiden.dispatcher.cli.agents.team_fields import TeamFields
 from ekiden.dispatcher.cli.agents.tools import known_tools
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.encoding import decode
@@ -54,6 +55,7 @@ class Draft:
     mcp: str | None = None
     template: str | None = None
     scope: str = "project"
+    team: TeamFields = field(default_factory=TeamFields)
 
 
 def templates() -> dict[str, Path]:
@@ -100,6 +102,7 @@ def create(draft: Draft, agents: Agents) -> Path:
         raise InvalidRequest(f"agent {draft.name!r} exists already in {str(taken[0].path)!r}: edit it, or delete it")
     fields, body = _start(draft)
     _fill(fields, draft)
+    draft.team.put_into(fields)
     definition = read_definition(fields, body, draft.scope).definition
     _, problems = build_catalog({**agents.in_force, draft.name: definition}.values())
     collisions = [problem.message for problem in problems if problem.aspect == "name"]

@@ -14,7 +14,7 @@ from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.redaction import MASK, Redactor, redact, redact_all
-from ekiden.shared.setting_names import ABSOLUTE
+from ekiden.shared.setting_names import ABSOLUTE, OTHER_KEYS
 from ekiden.shared.settings import (
     Settings,
     key_of,
@@ -166,7 +166,7 @@ def _read(name: str) -> str:
 
 def _field(key: str) -> str:
     """Return the field that ``key`` means: its dotted key, its name, or an end that is unique."""
-    keys = {key_of(name): name for name in Settings.model_fields}
+    keys = {key_of(name): name for name in Settings.model_fields} | {other: name for name, other in OTHER_KEYS.items()}
     exact = [name for dotted, name in keys.items() if key in (dotted, name)]
     found = exact or [name for dotted, name in keys.items() if dotted.endswith(f".{key}")]
     if len(found) == 1:

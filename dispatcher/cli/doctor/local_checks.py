@@ -21,6 +21,7 @@ from ekiden.shared.mcp.entries import ServerEntry
 from ekiden.shared.policy.policies import policy_in
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_trust import project_trust_of
+from ekiden.shared.setting_names import OTHER_KEYS
 from ekiden.shared.settings import Settings, key_of, load_settings
 from ekiden.shared.settings_files import global_file, project_file, read_settings
 from ekiden.shared.telemetry.config import telemetry_config
@@ -29,8 +30,6 @@ __all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", 
 
 _CONNECT_S = 1.0
 _OURS = ("ekiden.", "agents.routing.", "agents.tracing.")
-_OF_THE_SOURCES = ("agents.autoRoute", "agents.defaultScope", "agents.contextPersistence")
-"""Keys of the design that Ekiden grew from; other keys beside ours are other programs'."""
 _ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
 _SHOWN = 3
 
@@ -54,7 +53,7 @@ async def examine_here() -> list[Finding]:
 
 def settings_files() -> Finding:
     """Tell which keys of ours in the settings files mean nothing."""
-    known = [key_of(name) for name in Settings.model_fields]
+    known = [*(key_of(name) for name in Settings.model_fields), *OTHER_KEYS.values()]
     said = [
         f"{key} in {path}" + "".join(f" (for {near!r}?)" for near in get_close_matches(key, known, n=1, cutoff=0.8))
         for path in (project_file(), global_file())
@@ -73,7 +72,7 @@ def _unknown(values: Mapping[str, Any], known: Collection[str], above: str = "")
             continue
         if isinstance(value, Mapping) and (any(one.startswith(f"{key}.") for one in known) or not above):
             yield from _unknown(value, known, f"{key}.")
-        elif key.startswith(_OURS) or key in _OF_THE_SOURCES:
+        elif key.startswith(_OURS):
             yield key
 
 

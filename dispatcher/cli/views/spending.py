@@ -26,8 +26,11 @@ class Spending:
             case Routed(stages=stages) | Unrouted(stages=stages):
                 for stage in (one for one in stages if one.model):
                     self.add(stage.usage, _LISTED.cost_usd(stage.model, stage.usage))
-            case ModelReplied() | Summarised() | LoopJudged():
-                usage, model = record.usage, record.model
+            case (
+                ModelReplied(usage=usage, model=model)
+                | Summarised(usage=usage, model=model)
+                | LoopJudged(usage=usage, model=model)
+            ):
                 said = record.cost_usd
                 self.add(usage, _LISTED.cost_usd(model, usage) if said is None else said)
             case _:

@@ -1,6 +1,7 @@
 """The commands in this process, on a project and a home folder of their own."""
 
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -88,7 +89,68 @@ def test_creates_an_agent_that_passes_a_strict_check(project: Path) -> None:
     assert (definition.title, definition.description) == ("Fixer: two", "Repairs: everything")
     assert [name for name in ("ls", "grep", "bash") if definition.permits(name)] == ["ls", "grep"]
     assert "ekiden agents edit code-fixer-2" in said
+    file = ours(project) / "code-fixer-2.md"
+    file.write_text(re.sub(r"(?m)^(Describe|Say).*", "You repair.", file.read_text()))
     fine("validate", "code-fixer-2", "--strict")
+
+
+def test_an_agent_is_made_with_all_that_makes_it_part_of_a_team(project: Path) -> None:
+    fine(
+        *("create", "front", "--description", "Takes requests.", "--keywords", "order, 订单", "--priority", "70"),
+        *("--example", "where is it?", "--example", "我的订单呢？", "--pattern", r"order \d+"),
+        *("--handoff", "reviewer=When it is to be read.", "--handoff", "debugger", "--subagent", "documenter=Texts."),
+    )
+    made, problems = load_file(ours(project) / "front.md", "project")
+    assert problems == []
+    assert made is not None
+    assert (made.triggers.keywords, made.triggers.examples) == (("order", "订单"), ("where is it?", "我的订单呢？"))
+    assert (made.triggers.patterns, made.triggers.priority) == (("order \\d+",), 70)
+    assert [(rule.to, rule.description) for rule in made.handoffs] == [
+        ("reviewer", "When it is to be read."),
+        ("debugger", ""),
+    ]
+    assert [(one.agent, one.description) for one in made.subagents] == [("documenter", "Texts.")]
+
+
+def test_what_is_said_of_its_team_stands_beside_what_the_template_says(project: Path) -> None:
+    fine("create", "t", "--template", "testing", "--keywords", "cover")
+    made, _ = load_file(ours(project) / "t.md", "project")
+    assert made is not None
+    assert made.triggers.keywords == ("cover",)
+    assert made.triggers.examples, "the template's"
+
+
+def test_an_edge_that_names_nobody_is_refused_and_one_to_nobody_is_told(project: Path) -> None:
+    assert "--handoff '=When' names no agent" in str(refused("create", "a", "--handoff", "=When"))
+    assert not (ours(project) / "a.md").exists()
+    result = ekiden("create", "a", "--description", "A.", "--handoff", "revewer")
+    assert "error: agent 'a' hands over to 'revewer'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("You are one.\n\nTODO: write more", 7),
+        ("Describe the task here: what it does", 5),
+        ("- [your instructions]", 5),
+        ("<Insert the rules>", 5),
+        ("Lorem ipsum dolor", 5),
+    ],
+)
+def test_a_body_that_nobody_has_written_yet_is_a_warning_with_its_line(body: str, line: int, project: Path) -> None:
+    write(ours(project), text=f"---\nname: mine\ndescription: Does things.\n---\n{body}\n")
+    said = fine("validate", "mine")
+    assert f"warning: line {line}: the instructions hold a placeholder, " in said
+
+
+def test_a_body_that_speaks_of_placeholders_is_none(project: Path) -> None:
+    write(ours(project), text="---\nname: mine\ndescription: D.\n---\nFind each TODO, and <your> notes.\n")
+    fine("validate", "mine", "--strict")
+
+
+def test_an_agent_that_nobody_has_described_is_a_warning(project: Path) -> None:
+    write(ours(project), text="---\nname: mine\ntitle: Mine\ndescription: ''\n---\nYou work.\n")
+    assert "warning: line 4: it has no description: routers" in fine("validate", "mine")
 
 
 @pytest.mark.parametrize("template", templates())

@@ -253,8 +253,8 @@ def test_a_key_of_ours_that_is_no_setting_is_told_and_others_keys_are_not(elsewh
     assert found.status == "warning"
     assert "ekiden.modle in " in found.text
     assert "'ekiden.model'" in found.text
-    assert all(key in found.text for key in ("agents.autoRoute", "agents.routing.rule.threshold"))
-    assert not any(key in found.text for key in ("lease_s", "prices", "theme", "overrides"))
+    assert "agents.routing.rule.threshold" in found.text
+    assert not any(key in found.text for key in ("autoRoute", "lease_s", "prices", "theme", "overrides"))
 
 
 def test_many_calls_that_never_returned_are_told() -> None:

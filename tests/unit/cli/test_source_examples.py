@@ -87,10 +87,12 @@ EXAMPLES = [
             "Tools [read_file, grep, bash] available",
             "MCP server not configured: github",
             "System prompt not empty",
-            "Validation: 7/8 passed",
+            "warning: it has no description",  # nobody has said anything of it yet
+            "the instructions hold a placeholder",
+            "Validation: 5/8 passed",
         ],
     ),
-    ("agents validate --all", 1, ["debug-analyzer", "1 error(s), 0 warning(s)"]),
+    ("agents validate --all", 1, ["debug-analyzer", "1 error(s), 2 warning(s)"]),
     # 4.2.1 create --extended: the file itself holds all that
     ("agents create debug-flow --extended", 2, ["No such option: --extended"]),
     # 4.2.2 graph: comes later
@@ -110,7 +112,10 @@ EXAMPLES = [
     ("agents config routing.rule.confidence_threshold 90", 0, ["agents.routing.rule.confidence_threshold = 90"]),
     ("agents config nosuch", 2, ["there is no setting 'agents.nosuch'"]),
     # 5.4 settings
-    ("config set agents.autoRoute true", 2, ["there is no setting 'agents.autoRoute'", "'agents.routing.enabled'"]),
+    ("config set agents.autoRoute false", 0, ["agents.routing.enabled = false"]),
+    ("config set agents.defaultScope global", 0, ["agents.defaultScope = global"]),
+    ("config set agents.contextPersistence true", 0, ["agents.contextPersistence = true"]),
+    ("config set agents.contextPersistence false", 2, ["sessions are always kept", "ekiden sessions clear ID"]),
     ("config set agents.tracing.enabled true", 0, ["agents.tracing.enabled = true"]),
     ("config set agents.tracing.backend console", 0, ["agents.tracing.backend = console"]),
 ]
@@ -152,6 +157,10 @@ def test_the_sources_own_settings_are_read_comment_and_all(project: Path) -> Non
     path.write_text(SETTINGS)
     settings = load_settings()
     assert (settings.tracing_enabled, settings.tracing_backend) == (True, "console")
+    path.write_text(SETTINGS.replace('"autoRoute": true', '"autoRoute": false').replace('"project"', '"global"'))
+    assert load_settings().routing_enabled is False
+    assert "home/.gemini/agents/everywhere.md" in said_by("agents create everywhere")[1]
+    path.write_text(SETTINGS)
     assert said_by(CREATE)[0] == 0
     assert "not configured" not in said_by("agents validate debug-analyzer")[1]
     rows = {row["key"]: row["origin"] for row in map(json.loads, said_by("config list --json")[1].splitlines())}

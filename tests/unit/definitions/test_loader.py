@@ -160,6 +160,22 @@ def test_what_is_no_file_is_a_problem_and_does_not_hang(tmp_path: Path) -> None:
     assert {Path(problem.file).name for problem in problems} == {"pipe.md", "dangling.md", "endless.md", "huge.md"}
 
 
+def test_a_file_is_understood_once_until_it_changes(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.md", body="")
+    first, problems = load_file(path, "project")
+    assert len(problems) == 1
+    problems.clear()
+
+    again, problems = load_file(path, "project")
+    assert again is first
+    assert len(problems) == 1, "what a caller does to its list is not seen by the next"
+
+    write(tmp_path, "a.md", body="You work.")
+    changed, problems = load_file(path, "project")
+    assert changed is not None
+    assert (changed.instructions.strip(), problems) == ("You work.", [])
+
+
 def test_every_real_file_gives_a_definition_or_a_reason() -> None:
     if not CORPUS.is_dir():
         pytest.skip("the corpus of real agent files is not beside this checkout")

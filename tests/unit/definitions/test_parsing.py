@@ -269,12 +269,25 @@ def test_limits_may_stand_on_the_top_level(fields: dict[str, Any], turns: int, s
     assert agent.extra == {}
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"maxTokens": 500, "maxCost": 0.5},
+        {"max_tokens": "500", "max-cost": "0.5", "limits": {"max_tokens": 900}},
+        {"limits": {"maxTokens": 500, "maxCost": 0.5}},
+    ],
+)
+def test_what_an_agent_spends_may_be_limited_on_the_top_level(fields: dict[str, Any]) -> None:
+    agent = read(**fields)
+    assert (agent.limits.max_tokens, agent.limits.max_cost_usd, agent.extra) == (500, 0.5, {})
+
+
 @pytest.mark.parametrize("turns", ["many", True, float("nan"), 0])
 def test_a_limit_that_is_no_number_is_refused_where_another_field_has_one_too(turns: Any) -> None:
     assert refused(limits={"max_turns": 3}, maxTurns=turns).field == "maxTurns"
 
 
-@pytest.mark.parametrize("field", ["maxTurns", "timeout_mins"])
+@pytest.mark.parametrize("field", ["maxTurns", "timeout_mins", "maxTokens"])
 def test_a_bad_limit_is_told_by_the_field_that_the_file_has(field: str) -> None:
     assert refused(**{field: 0}).field == field
 

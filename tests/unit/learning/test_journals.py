@@ -16,10 +16,11 @@ from ekiden.shared.records import (
     ModelReplied,
     Record,
     Routed,
+    RoutingStage,
     ToolFinished,
+    ToolStarted,
     Unrouted,
 )
-from ekiden.shared.records import ToolStarted as Started
 
 JOB = "abcdefghijklmnop.1"
 ASKED = "Where is my invoice?"
@@ -34,15 +35,17 @@ class Journal:
     context: HandoffContext = field(default_factory=lambda: first_context(JOB))
     leg: int = 0
 
-    def routed(self, agent: str, confidence: float = 60.0, stage: str = "semantic") -> "Journal":
-        self.records.append(Routed(agent=agent, stage=stage, score=1, confidence=confidence))
+    def routed(
+        self, agent: str, confidence: float = 60.0, stage: str = "semantic", stages: tuple[RoutingStage, ...] = ()
+    ) -> "Journal":
+        self.records.append(Routed(agent=agent, stage=stage, score=1, confidence=confidence, stages=stages))
         return self._moved(agent, None)
 
     def handed(self, agent: str, call_id: str | None = "c1", kind: Any = "handoff") -> "Journal":
         return self._moved(agent, call_id, kind)
 
     def called(self, tool: str = "read_file") -> "Journal":
-        self.records.append(Started(leg=self.leg, call_id="t1", name=tool))
+        self.records.append(ToolStarted(leg=self.leg, call_id="t1", name=tool))
         return self
 
     def read_untrusted(self) -> "Journal":
@@ -56,8 +59,8 @@ class Journal:
         self.records.append(Ended(leg=self.leg, status=status, reason=reason, answer="Here."))
         return self.entries()
 
-    def unrouted(self) -> list[Entry]:
-        self.records.append(Unrouted(why="nobody", agents=("billing",)))
+    def unrouted(self, *stages: RoutingStage) -> list[Entry]:
+        self.records.append(Unrouted(why="nobody", agents=("billing",), stages=stages))
         self.records.append(Ended(status="failed", reason="NO_ROUTE", error="nobody"))
         return self.entries()
 
@@ -81,11 +84,15 @@ def asked(prompt: str) -> Journal:
     return Journal(JobRequested(prompt=prompt))
 
 
+OPEN = RoutingStage(stage="semantic", agent="sales", note="looks like no agent's work")
+FOUND = RoutingStage(stage="semantic", agent="sales", decided=True)
+AWAY = (FOUND, RoutingStage(stage="played", agent="billing", decided=True))
 UNTRUSTED = Journal(JobRequested(prompt=ASKED, untrusted="a page"))
 ROUTED = {
     "an unsure router whose agent answered": (Journal().routed("billing").ended(), ("billing", "answered")),
     "the same with work": (Journal().routed("billing").called().ended(), ("billing", "answered")),
     "a sure router": (Journal().routed("billing", 90).ended(), None),
+    "another agent stood in for the one that was found": (Journal().routed("billing", stages=AWAY).ended(), None),
     "the default agent answered": (Journal().routed("desk", 0, "fallback").ended(), None),
     "chosen by what was said before": (Journal().routed("billing", 60, "session").ended(), None),
     "handed on untouched": (Journal().routed("desk", 95).handed("billing").ended(), ("billing", "passed_on")),
@@ -138,6 +145,18 @@ NAMED = {
     "nobody was found before": (named("billing").ended(), REFUSED, "chosen"),
     "another agent got it before": (named("billing").ended(), MISROUTED, "named"),
     "and it went on to others after work": (named("billing").called().handed("x").ended(), MISROUTED, "named"),
+    "nobody was found, though one was near": (named("billing").ended(), asked(ASKED).unrouted(OPEN), "chosen"),
+    "who was found could not take it": (named("billing").ended(), asked(ASKED).unrouted(FOUND), None),
+    "another stood in for who was found": (
+        named("debugger").ended(),
+        asked(ASKED).routed("billing", stages=AWAY).ended(),
+        None,
+    ),
+    "no router had looked at it": (
+        named("billing").ended(),
+        asked(ASKED).unrouted(RoutingStage(stage="none", note="disabled")),
+        None,
+    ),
     "the same agent got it before": (named("debugger").ended(), MISROUTED, None),
     "nothing was asked before": (named("billing").ended(), None, None),
     "something else was asked before": (named("billing", "Please pay me back").ended(), REFUSED, None),

@@ -19,7 +19,8 @@ from ekiden.shared.trust.notices import take_over
 from ekiden.shared.trust.store import remember
 
 REFUSED = {f"{group}_{kind}" for group in NOT_YET for kind in ("packages", "modules")}
-RISKY = sorted(Settings.model_fields.keys() - HARMLESS - REFUSED - OF_FOLDERS)
+ONE_VALUE = {"context_persistence"}
+RISKY = sorted(Settings.model_fields.keys() - HARMLESS - REFUSED - OF_FOLDERS - ONE_VALUE)
 VALUES: dict[str, Any] = {
     "redis_url": "redis://203.0.113.7:6379/0",
     "gemini_base_url": "http://203.0.113.7",
@@ -42,6 +43,7 @@ VALUES: dict[str, Any] = {
     "routing_fallback": "default_agent",
     "routing_session_policy": "sticky",
     "tracing_sample_rate": 0.5,
+    "default_scope": "global",
     **{f"{group}_modules": ["a:b"] for group in GROUPS},
 }
 JSON = st.recursive(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ekiden.dispatcher.cli.exit_codes import INTERRUPTED, exit_code_of
 from ekiden.dispatcher.cli.running.agent_choice import Offer, offer_of
+from ekiden.dispatcher.cli.running.agents_commands import run_agents_command
 from ekiden.dispatcher.cli.running.preapproval import NOTHING_APPROVED, Preapproval
 from ekiden.dispatcher.cli.running.questions import LeftWaiting
 from ekiden.dispatcher.cli.running.server_prompts import PromptCommand, Prompts, prompts_here
@@ -39,6 +40,7 @@ context         show what was said
 clear           begin a new session
 @NAME text      NAME takes this one message; @auto text: it is routed
 /agent NAME     talk to this agent; without NAME to whom the session's policy says
+/agents …       as `ekiden agents …`: list, route "TEXT", config routing, trace, handoff-chain
 /mcp:S:P ARGS   send the prompt P of the MCP server S, with its arguments
 /help           show this, and the prompts that there are
 Alt-Enter, or a backslash at the end of a line, begins another line; Ctrl-C stops an answer."""
@@ -74,7 +76,7 @@ def run_repl(url: str, stack: Stack | None, chat: Chat, lines: LineInput) -> int
         client = client_of(url)
         runner.run(client.__aenter__())
         try:
-            return _Repl(runner, client, stack, chat).run(lines)
+            return _Repl(runner, client, stack, chat, url).run(lines)
         finally:
             runner.run(client.__aexit__())
 
@@ -82,7 +84,8 @@ def run_repl(url: str, stack: Stack | None, chat: Chat, lines: LineInput) -> int
 class _Repl:
     """The state of a chat. Lines are read while the loop rests: then a terminal is all the reader's own."""
 
-    def __init__(self, runner: asyncio.Runner, client: Client, stack: Stack | None, chat: Chat) -> None:
+    def __init__(self, runner: asyncio.Runner, client: Client, stack: Stack | None, chat: Chat, url: str) -> None:
+        self._url = url
         self._runner = runner
         self._client = client
         self._stack = stack
@@ -132,6 +135,8 @@ class _Repl:
                 self._run(self._list_prompts())
             case ["agent", *names] if words[0] == "/agent" and len(names) < 2:
                 self._run(self._turn_to(names[0] if names else None))
+            case ["agents", *_] if words[0] == "/agents":
+                run_agents_command(" ".join(words), self._url, self._note)
             case _ if words[0].startswith("/") and "/" not in words[0][1:]:
                 self._note(f"there is no command {words[0]}: /help lists them")
             case _:

@@ -22,6 +22,7 @@ HERE = {
     "agents config": ["routing"],
     "agents list": [],
     "agents show": ["debugger"],
+    "agents suggest": ["debugger"],
     "agents validate": ["debugger"],
     "config env": [],
     "config get": ["ekiden.lease_s"],
@@ -52,7 +53,8 @@ ALSO_CALLED = {("agents", "route"), ("agents", "trace"), ("agents", "handoff-cha
 """Other names of commands, as gemini-cli has them."""
 ELSEWHERE = {
     "agents run", "approvals answer", "approvals approve", "approvals deny", "catalog publish", "catalog rollback",
-    "catalog show", "job follow", "job result", "job retry", "mcp test", "policy replay", "policy test", "route eval",
+    "catalog show", "job follow", "job result", "init",
+    "job retry", "mcp test", "route learn", "policy replay", "policy test", "route eval",
     "run", "submit", "trace replay",
 }  # fmt: skip
 """They change something, need files, pools or an end, or write events; their own tests read what they write."""

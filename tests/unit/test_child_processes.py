@@ -151,8 +151,9 @@ def test_stopping_one_child_leaves_no_descriptor_open(start: Callable[[str], Chi
     start("pass").stop()  # what the first one needs may stay, such as a device of random numbers
     gc.collect()  # what other tests left open
     before = psutil.Process().num_fds()
-    start("pass").stop()
-    assert psutil.Process().num_fds() <= before
+    for _ in range(10):
+        start("pass").stop()
+    assert psutil.Process().num_fds() < before + 10  # what other tests left behind may open one, too
 
 
 def test_a_child_is_out_of_reach_of_the_terminal(start: Callable[[str], ChildProcess]) -> None:
@@ -166,7 +167,7 @@ import os, subprocess, sys
 from ekiden.shared.child_processes import watch_parent
 name = os.environ[{PARENT_FD!r}]
 watch_parent()
-code = "import os, sys; print(os.environ.get({PARENT_FD!r})); os.fstat(int(sys.argv[1]))"
+code = "import os, sys; print(os.environ.get({PARENT_FD!r}), flush=True); os.fstat(int(sys.argv[1]))"
 subprocess.run([sys.executable, "-c", code, name], close_fds=False)
 """)
     assert until(lambda: child.poll() is not None)

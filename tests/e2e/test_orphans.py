@@ -15,7 +15,7 @@ from ekiden.shared.embedded import attach
 from ekiden.shared.records import LegStarted, ToolFinished
 from tests.e2e.program import Program, Running, wait_until
 from tests.integration.team import Team, over
-from tests.processes import is_gone
+from tests.processes import arguments_of, is_gone, name_of
 
 # Ignores SIGTERM, ticks, and leaves something behind in every way there is.
 COMMAND = (
@@ -50,13 +50,6 @@ def below(pid: int, of: Path) -> list[psutil.Process]:
     return psutil.Process(pid).children(recursive=True)
 
 
-def arguments_of(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
 def wait_until_none_is_left(processes: list[psutil.Process]) -> None:
     wait_until(lambda: all(map(is_gone, processes)), 20, "nothing is left")
 
@@ -75,7 +68,7 @@ def test_nothing_of_a_lost_worker_is_alive_when_its_leg_goes_on(team: Team, faul
     async def scenario() -> None:
         async with Client(team.url) as client:
             job = await client.submit("go", agent="shell", cwd=root)
-            started = [one for one in await asyncio.to_thread(below, first, root) if "reaper" not in one.name()]
+            started = [one for one in await asyncio.to_thread(below, first, root) if "reaper" not in name_of(one)]
             os.kill(first, fault)
             team.let_go("lost")
             team.start("heir", "worker", "ekiden.agent.shell", workspace_root=root, lease_s=1.0, sweep_s=0.2)

@@ -15,7 +15,7 @@ from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.builtin import subprocesses
 from ekiden.workers.tools.builtin.shell import Bash, bash, environment
 from ekiden.workers.tools.builtin.subprocesses import run_command
-from tests.processes import is_gone
+from tests.processes import is_gone, name_of
 
 
 def _call(command: str, context: ToolContext, timeout_s: float = 60) -> Coroutine[Any, Any, str]:
@@ -184,7 +184,7 @@ def test_leaves_nothing_behind_when_cancelled_while_starting(cwd: Path, context:
     before = _open_files()
     for turns in range(12):
         asyncio.run(cancelled(turns))
-    assert _all_gone([child.pid for child in psutil.Process().children() if "sleep" in child.name()])
+    assert _all_gone([child.pid for child in psutil.Process().children() if "sleep" in name_of(child)])
     assert _open_files() == before
 
 

@@ -92,7 +92,7 @@ class DispatchHandler:
         if request.strategy is None and (kept := await self._kept(leg)) is not None:
             return RoutingResult(route=_session_route(kept), stages=(kept,))
         strategy = None if request.strategy == AUTO else request.strategy
-        if not self.enabled and strategy is None:
+        if not self.enabled:
             return RoutingResult(stages=(RoutingStage(stage="none", note="Routing is disabled in the settings"),))
         router = self.router if strategy is None else self.strategies.get(strategy)
         if router is None:  # who asked for another one is not to be served by anybody

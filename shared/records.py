@@ -111,8 +111,9 @@ class RoutingStage(BaseModel):
     """Its best agent, if it has one."""
     score: float = 0.0
     confidence: float = 0.0
+    """How surely it decides rightly: of rules, that the agent is the right one; by meaning, that anybody here is."""
     threshold: float | None = None
-    """What was needed: of ``confidence`` for rules, of ``score`` by meaning."""
+    """What was needed of ``confidence``."""
     decided: bool = False
     note: str = ""
     """Why it did not decide, or who else was near."""

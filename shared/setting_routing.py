@@ -16,7 +16,7 @@ class RoutingSettings(BaseModel):
     """The part of the settings that is about routing."""
 
     routing_enabled: bool = True
-    """Off: only requests that name their agent, or a strategy, are accepted."""
+    """Off: only requests that name their agent are accepted, and no strategy is asked."""
     routing_strategy: str = Field("hybrid", pattern=r"^[a-z][a-z0-9_-]{0,63}$")
     """The name of a router that the dispatcher has."""
     routing_rule_threshold: float = Field(80.0, ge=0, le=100)

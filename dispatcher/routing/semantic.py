@@ -80,10 +80,12 @@ class SemanticRouter:
             stage="semantic",
             agent=best.agent,
             score=best.score,
-            confidence=best.confidence,
+            confidence=round(judgement.share, 1),
             threshold=self._threshold,
             decided=is_ours,
-            note=f"looks like {best.agent}{others}" if is_ours else "looks like no agent's work",
+            note=f"looks like {best.agent} ({best.confidence:.0f}%){others}"
+            if is_ours
+            else "looks like no agent's work",
             duration_ms=round(duration_ms, 2),
         )
         route = best if is_ours else None

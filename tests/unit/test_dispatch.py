@@ -132,12 +132,15 @@ def test_a_strategy_that_nobody_has_is_refused_with_those_that_there_are() -> No
     assert error_of(outcome) == "there is no strategy 'ruel': give one of mine, rule; did you mean 'rule'?"
 
 
-def test_with_routing_disabled_only_named_agents_and_strategies_are_accepted() -> None:
-    rule = {"rule": Finding("billing")}
-
-    assert "Routing is disabled in the settings. Name one" in error_of(run(Finding("debugger"), enabled=False)[0])
-    asked = JobRequested(prompt="x", strategy="rule")
-    assert agent_of(run(Finding("debugger"), asked, enabled=False, strategies=rule)[0]) == "billing"
+def test_with_routing_disabled_only_named_agents_are_accepted() -> None:
+    asked = (
+        JobRequested(prompt="x"),
+        JobRequested(prompt="x", strategy="rule"),
+        JobRequested(prompt="x", strategy="auto"),
+    )
+    for request in asked:
+        outcome, _ = run(Finding("debugger"), request, enabled=False, strategies={"rule": Finding("billing")})
+        assert "Routing is disabled in the settings. Name one" in error_of(outcome)
     named = JobRequested(prompt="x", agent="debugger")
     assert agent_of(run(Finding(None), named, enabled=False)[0]) == "debugger"
 

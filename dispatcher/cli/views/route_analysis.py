@@ -70,11 +70,10 @@ async def analysed(
     routers = strategies_of(settings)
     override = parse_override(prompt, catalog.names, routers)
     name = _named(strategy, routers) or override.strategy or strategy_in_force(settings, routers)
-    is_asked = strategy is not None or override.strategy is not None
     if override.agent is not None:
         route = Route(agent=override.agent, stage="agent", score=0, confidence=100)
         result = RoutingResult(route=route)
-    elif not settings.routing_enabled and not is_asked:
+    elif not settings.routing_enabled:
         result = RoutingResult(stages=(RoutingStage(stage="none", note="Routing is disabled in the settings"),))
     else:
         default = settings.routing_default_agent if settings.routing_fallback == "default_agent" else None

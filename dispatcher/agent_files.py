@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
-
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import Level, layered
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.definitions.trusted import levels_here
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.project_folders import state_folder
 from ekiden.shared.settings import Settings
 
@@ -18,7 +17,7 @@ __all__ = ["AgentFiles", "read_agent_files", "report", "state_of"]
 
 _MOST_ENTRIES = 50_000
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 State = frozenset[tuple[str, int, int, int]]
 """Path, time of the last change in ns, size and inode of each file: other texts are other states."""

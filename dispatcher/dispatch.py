@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ekiden.dispatcher.playable import PLAYED, everybody, played, why_not_all
+from ekiden.dispatcher.playable import PLAYED, as_it_is, played, why_not_all
 from ekiden.dispatcher.routing.base import RequestContext, Route, Router, RoutingResult, routable
 from ekiden.dispatcher.routing.followup import SESSION
 from ekiden.dispatcher.routing.overrides import AUTO, no_strategy
@@ -49,10 +49,10 @@ class DispatchHandler:
     """By name, for requests that ask for one."""
     default_agent: str | None = None
     enabled: bool = True
-    playable: Callable[[Catalog], Awaitable[Catalog]] = everybody
+    playable: Callable[[Catalog], Awaitable[Catalog]] = as_it_is
     """Leaves out of the catalog whom requests cannot go to now; who is named gets them all the same."""
-    taught: Callable[[Catalog], Awaitable[Catalog]] | None = None
-    """Returns what the router is shown of the catalog, with what was learned from requests; None: the catalog."""
+    taught: Callable[[Catalog], Awaitable[Catalog]] = as_it_is
+    """Returns what the router is shown of the catalog, with what was learned from requests."""
 
     async def run(self, leg: Leg) -> Outcome:
         """Route the job; a route that was recorded before a crash stands."""
@@ -99,8 +99,7 @@ class DispatchHandler:
             note = no_strategy(str(strategy), self.strategies)
             return RoutingResult(stages=(RoutingStage(stage="none", note=note),))
         context = RequestContext(_said_by_user(leg.earlier), lambda model: HookedModel(model, leg.hooks))
-        known = self.catalog if self.taught is None else await self.taught(self.catalog)
-        result = await router.route(request.prompt, known, context)
+        result = await router.route(request.prompt, await self.taught(self.catalog), context)
         return self._fallen_back(played(result, await self.playable(self.catalog)), leg)
 
     def _named(self, name: str) -> RoutingResult:

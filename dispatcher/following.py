@@ -7,11 +7,10 @@ import asyncio
 import time
 from dataclasses import dataclass, field, replace
 
-import structlog
-
 from ekiden.dispatcher.agent_files import AgentFiles, State, read_agent_files, report, state_of
 from ekiden.dispatcher.publishing import difference, publish
 from ekiden.shared.errors import CatalogReplaced, ConfigurationError
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.settings import Settings
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 
@@ -20,7 +19,7 @@ __all__ = ["Following"]
 _SHARE = 20
 """A look that takes a second is followed by as many of rest: a folder may hold ten thousand files."""
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from ekiden.shared.llm.stand_in import played_by
 from ekiden.shared.records import RoutingStage
 from ekiden.shared.stores.views import PoolView
 
-__all__ = ["PLAYED", "Playable", "everybody", "playable_of", "played", "why_not_all"]
+__all__ = ["PLAYED", "Playable", "as_it_is", "playable_of", "played", "why_not_all"]
 
 LOOK_S = 2.0
 """How long a look at the pools counts."""
@@ -49,8 +49,8 @@ class Playable:
         return found
 
 
-async def everybody(catalog: Catalog) -> Catalog:
-    """Leave nobody out."""
+async def as_it_is(catalog: Catalog) -> Catalog:
+    """Leave nobody out, and add nothing."""
     return catalog
 
 

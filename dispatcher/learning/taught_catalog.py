@@ -2,18 +2,17 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 
-import structlog
-
 from ekiden.dispatcher.routing.base import routable
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.errors import EkidenError, StoreUnavailable
+from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.lessons import Lesson, normalised
 from ekiden.shared.setting_values import LearnSetting
 from ekiden.shared.stores.lessons import Known, RedisLessonStore
 
 __all__ = ["TaughtCatalogs", "taught"]
 
-log = structlog.get_logger(__name__)
+log = LateLogger(__name__)
 
 
 def taught(catalog: Catalog, lessons: Iterable[Lesson], *, accepted_only: bool = False) -> Catalog:

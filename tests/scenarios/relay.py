@@ -38,7 +38,7 @@ from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.registry import Registry
 from ekiden.workers.tools.tool_runner import ToolRunner
 from tests.conftest import Backend
-from tests.contract.relay_world import submission
+from tests.contract.relay_world import claimed, submission
 from tests.invariants import faults_of_job
 
 __all__ = ["Listener", "Relay", "Story", "assert_well_formed", "on_fakeredis", "team", "text_of"]
@@ -227,6 +227,13 @@ class Relay:
         """Let the job's timer ring, or its lease run out, and push its message again."""
         await self.stores.client.zadd(keys.TIMERS, {job: 0})
         return await self.stores.jobs.requeue(job, 0.0, 5)
+
+    async def lose(self, job: str, records: Iterable[Record]) -> None:
+        """Let a worker begin the job's leg, write ``records`` and die."""
+        lost = await claimed(self.stores, job, owner="lost", lease_s=0.0)
+        for number, record in enumerate(records):
+            token = f"{lost.lease.fence}.{number}"
+            await self.stores.jobs.append(lost.lease, token, [record], used_ms=1, is_progress=True)
 
     async def retry(self, job: str) -> None:
         """Let a job that failed go on, as a user would, and run it to its end."""

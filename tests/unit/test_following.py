@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
-from ekiden.dispatcher.agent_files import read_agent_files, state_of
+from ekiden.dispatcher.agent_files import read_agent_files, report, state_of
 from ekiden.dispatcher.following import Following
 from ekiden.dispatcher.publishing import publish, publish_own
+from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.settings import load_settings
 from ekiden.shared.stores.opening import Stores
@@ -179,3 +181,12 @@ def test_a_look_costs_little_of_the_time_and_survives_links_in_a_round(folder: P
         assert following._due == due + 100, "it does not look before it is due"
 
     on_fakeredis(scenario)
+
+
+def test_what_is_wrong_with_files_is_no_output_of_a_command(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(structlog, "is_configured", lambda: False)
+    report([Problem("a.md", 3, "warning", "no such tool")])
+    assert caplog.messages == ["ekiden: agent file: a.md:3: no such tool"]
+    assert capfd.readouterr().out == ""

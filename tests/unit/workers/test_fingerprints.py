@@ -6,7 +6,6 @@ from typing import Any
 from ekiden.shared.records import ModelReplied, Record
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.turn_records import Fingerprint
-from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
 
@@ -21,11 +20,8 @@ def run(replies: Sequence[Said] = REPLIES, prompt: str = "do it", cut: Sequence[
         relay = Relay(stores, team({"name": "solo", **front}), Replies({"solo": replies}), tools=[LOOK])
         job = await relay.submit(prompt, agent="solo")
         await relay.step()
-        lost = await claimed(stores, job, owner="lost", lease_s=0.0) if cut else None
-        for number, record in enumerate(cut):
-            assert lost is not None
-            token = f"{lost.lease.fence}.{number}"
-            await stores.jobs.append(lost.lease, token, [record], used_ms=1, is_progress=True)
+        if cut:
+            await relay.lose(job, cut)
         await relay.drain()
         return await relay.story(job)
 

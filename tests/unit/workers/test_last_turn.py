@@ -170,9 +170,7 @@ def test_a_worker_that_dies_in_it_takes_nothing_away_and_adds_no_turn(cut: int) 
         relay = Relay(stores, agents, Replies({"solo": replies}), tools=[LOOK])
         job = await relay.submit("do it", agent="solo")
         await relay.step()
-        lost = await claimed(stores, job, owner="lost", lease_s=0.0)
-        for number, record in enumerate(records[:cut]):
-            await stores.jobs.append(lost.lease, f"{lost.lease.fence}.{number}", [record], used_ms=1, is_progress=True)
+        await relay.lose(job, records[:cut])
         await relay.drain()
         return await relay.story(job)
 

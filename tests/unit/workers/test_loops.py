@@ -17,7 +17,6 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.workers.loops.steps import Steps
 from ekiden.workers.loops.texts import repeated_words
 from ekiden.workers.tools.base import Tool, ToolContext
-from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, Said, What, call, calls, handing_over, said, tool_named
 
@@ -244,9 +243,7 @@ def test_a_leg_that_is_cut_off_anywhere_ends_by_the_same_turn() -> None:
         relay = Relay(stores, team(SOLO), Replies({"solo": replies}), tools=[LOOK])
         job = await relay.submit("x", agent="solo")
         await relay.step()
-        lost = await claimed(stores, job, owner="lost", lease_s=0.0)
-        for number, record in enumerate(records[:upto]):
-            await stores.jobs.append(lost.lease, f"{lost.lease.fence}.{number}", [record], used_ms=1, is_progress=True)
+        await relay.lose(job, records[:upto])
         await relay.drain()
         return await relay.story(job)
 

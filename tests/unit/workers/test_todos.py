@@ -10,7 +10,6 @@ from ekiden.shared.records import ModelReplied
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.todos import Todo, listed, todos_in
 from ekiden.workers.tools.builtin.todos import write_todos
-from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_fakeredis, team
 from tests.unit.workers.world import Replies, call, calls, handing_over, said
 
@@ -88,9 +87,7 @@ def test_a_plan_outlives_its_worker(cut: int) -> None:
         relay = Relay(stores, team(*TEAM), Replies(replies), tools=[write_todos])
         job = await relay.submit("x", agent="lead")
         await relay.step()
-        lost = await claimed(stores, job, owner="lost", lease_s=0.0)
-        for number, record in enumerate(records[:cut]):
-            await stores.jobs.append(lost.lease, f"{lost.lease.fence}.{number}", [record], used_ms=1, is_progress=True)
+        await relay.lose(job, records[:cut])
         await relay.drain()
         return await relay.story(job)
 

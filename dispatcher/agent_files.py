@@ -11,7 +11,7 @@ from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.definitions.trusted import levels_here
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.project_folders import state_folder
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 
 __all__ = ["AgentFiles", "read_agent_files", "report", "state_of"]
 

@@ -16,10 +16,12 @@ from typing import Any, Literal, Self, TypeVar
 
 from ekiden.dispatcher.approvals import Approvals
 from ekiden.dispatcher.conversations import Conversations
+from ekiden.dispatcher.forking.client_part import Forking
 from ekiden.dispatcher.identity import person_at
-from ekiden.dispatcher.journal_cursor import JournalCursor
+from ekiden.dispatcher.journal_cursor import JournalCursor, delegated_in
 from ekiden.dispatcher.learning.client_part import Learning
 from ekiden.dispatcher.operations import Operations
+from ekiden.dispatcher.remembering import Remembering
 from ekiden.dispatcher.requests import (
     SubmitRequest,
     checked_folder,
@@ -32,21 +34,21 @@ from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.composition import LateHooks
 from ekiden.shared.errors import NotConfirmed, NotPermitted, StoreUnavailable, WentBack
 from ekiden.shared.handoff import first_context
-from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, JobRequested, Retried
+from ekiden.shared.records import Ended, Entry, HandedOff, JobRequested, Retried
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.risk import Risk
-from ekiden.shared.setting_routing import SessionPolicy
-from ekiden.shared.setting_values import JOB_DEADLINE_S
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.routing import SessionPolicy
+from ekiden.shared.settings.values import JOB_DEADLINE_S
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy
 from ekiden.shared.stores.job_reader import Unfinished
+from ekiden.shared.stores.live import LiveRead
 from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.replication import RequireReplicas
-from ekiden.shared.stores.views import JobView, LivePiece
+from ekiden.shared.stores.views import JobView
 
-__all__ = ["Client", "client_of"]
+__all__ = ["Client"]
 
 WAIT_S = 2.0
 """How long one read of a journal blocks; below the connection's timeout."""
@@ -63,20 +65,21 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Client(Operations, Approvals, Conversations, Learning):
+class Client(Operations, Approvals, Conversations, Forking, Learning, Remembering):
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
     counts as done; where they do not in time, ``NotConfirmed`` is raised: it is done, but may be lost with the server.
-    ``signing``: signs requests, where the pools believe no others.
+    ``signing``: signs requests, where the pools believe no others. ``notes``: the folder of those kept in files.
     """
 
-    def __init__(self, url: str, wait_replicas: int = 0, signing: Signing = OFF) -> None:
+    def __init__(self, url: str, wait_replicas: int = 0, signing: Signing = OFF, notes: Path | None = None) -> None:
         confirming = RequireReplicas(wait_replicas)
         self._stores = open_stores(url, retries=3, confirming=confirming, signing=signing)
         self._waiting = open_stores(url, retries=3, connections=MAX_FOLLOWED)
         self._hooks = LateHooks("ekiden-client")
         self._wait_replicas = wait_replicas
+        self._notes_folder = notes
         self._by_intake = False
         """Whether the server's rules let this user push requests only: a dispatcher runs the scripts for it."""
         self._own = OwnJobs()
@@ -109,6 +112,7 @@ class Client(Operations, Approvals, Conversations, Learning):
         inputs: Mapping[str, Any] | None = None,
         approve: Collection[Risk] = (),
         when_asked: WhenAsked = "park",
+        asks: bool = False,
     ) -> str:
         """Create a job and return its id: it is stored and queued then. The same ``request_id`` gives the same job.
 
@@ -131,6 +135,8 @@ class Client(Operations, Approvals, Conversations, Learning):
             inputs: What the agent's file declares as ``inputs``, by name, for an agent that is named.
             approve: Risks of which every call is approved in advance, so far as the caller may approve it.
             when_asked: What becomes of any other call that is asked about: it waits (``park``), or is denied.
+            asks: Whether the caller says who takes it, where several agents are about as likely: then nobody gets it,
+                and the job's ``Unrouted`` record has their names.
 
         Raises:
             InvalidRequest: the prompt is empty, something else of the request cannot be kept, or its id is another's.
@@ -159,6 +165,7 @@ class Client(Operations, Approvals, Conversations, Learning):
             inputs=None if inputs is None else checked_inputs(inputs, agent),
             approve=tuple(approve),
             when_asked=when_asked,
+            asks=asks,
         )
         await self._check()
         person = await person_at(self._stores, user)
@@ -273,11 +280,11 @@ class Client(Operations, Approvals, Conversations, Learning):
         At most ``MAX_JOB_TREE`` of them. Raises ``UnknownJob``.
         """
         found = {job: await self.entries(job)}
-        level = _delegated(found[job])
+        level = delegated_in(job, found[job])
         while level := level[: MAX_JOB_TREE - len(found)]:
             journals = await _each(self._journal, level)
-            found |= zip(level, journals, strict=True)
-            level = [child for journal in journals for child in _delegated(journal)]
+            found |= (read := dict(zip(level, journals, strict=True)))
+            level = [child for one, journal in read.items() for child in delegated_in(one, journal)]
         return found
 
     async def newest_entries(self, job: JobView, count: int) -> list[Entry]:
@@ -325,10 +332,14 @@ class Client(Operations, Approvals, Conversations, Learning):
         """Return what a job keeps under ``Artifact.ref``; None: it is gone."""
         return await self._stores.artifacts.read(job, ref)
 
-    async def live(self, job: str, after: str = "0", wait_s: float = WAIT_S) -> tuple[str, list[LivePiece]]:
+    async def live(self, job: str, after: str = "0", wait_s: float = WAIT_S) -> LiveRead:
         """Return pieces of answers in the making behind ``after``, and the place to go on from."""
+        return (await self.live_of({job: after}, wait_s)).get(job, (after, []))
+
+    async def live_of(self, places: Mapping[str, str], wait_s: float = WAIT_S) -> dict[str, LiveRead]:
+        """Return the same of several jobs of one session, each behind its place: of those that have written."""
         stores = self._waiting if wait_s else self._stores
-        return await stores.live.read(job, after, wait_s=wait_s)
+        return await stores.live.read_all(places, wait_s=wait_s)
 
     async def resolve(self, prefix: str) -> str:
         """Return the one job whose id begins so. Raises ``UnknownJob``, ``AmbiguousId``."""
@@ -363,12 +374,6 @@ class Client(Operations, Approvals, Conversations, Learning):
                 self._is_checked = True
 
 
-def client_of(url: str) -> Client:
-    """Return a client of the server at ``url`` that waits for replicas, and signs, as the settings say."""
-    settings = load_settings()
-    return Client(url, settings.wait_replicas, settings.signing)
-
-
 async def _each(ask: Callable[[Q], Awaitable[A]], questions: Iterable[Q]) -> list[A]:
     """Ask all, a few at once; return the answers in order."""
     gate = asyncio.Semaphore(_AT_ONCE)
@@ -378,10 +383,6 @@ async def _each(ask: Callable[[Q], Awaitable[A]], questions: Iterable[Q]) -> lis
             return await ask(question)
 
     return list(await asyncio.gather(*map(one, questions)))
-
-
-def _delegated(entries: Iterable[Entry]) -> list[str]:
-    return [entry.record.child for entry in entries if isinstance(entry.record, Delegated)]
 
 
 def _traceparent_of(entries: list[Entry]) -> str:

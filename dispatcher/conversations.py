@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ekiden.shared.setting_routing import SessionPolicy
+from ekiden.shared.settings.routing import SessionPolicy
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.sessions import Forgotten, SessionMessage, SessionView
 

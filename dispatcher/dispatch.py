@@ -4,25 +4,36 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ekiden.dispatcher.playable import PLAYED, as_it_is, played, why_not_all
+from ekiden.dispatcher.playable import as_it_is, played, why_not_all
 from ekiden.dispatcher.routing.base import RequestContext, Route, Router, RoutingResult, routable
 from ekiden.dispatcher.routing.followup import SESSION
+from ekiden.dispatcher.routing.near_ties import near_in, question
 from ekiden.dispatcher.routing.overrides import AUTO, no_strategy
+from ekiden.dispatcher.small_talk import answer_to
+from ekiden.dispatcher.unrouted import listed, nobody, why_nobody, with_default
+from ekiden.shared.definitions.agent_inputs import why_not_callable
 from ekiden.shared.definitions.catalog import Catalog
-from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.errors import UnknownAgent
+from ekiden.shared.errors import HookFailed, HookStopped, UnknownAgent
 from ekiden.shared.handoff import History
-from ekiden.shared.hooks import HookedModel
+from ekiden.shared.hooks.asking import NOBODY, HookAsking, by_hooks
+from ekiden.shared.hooks.base import HookedModel
+from ekiden.shared.hooks.events import Place
+from ekiden.shared.hooks.occasions import BeforeRoute
 from ekiden.shared.ids import is_first_of_session, session_of
+from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED, Budgets, JobLimits, why_no_budget
 from ekiden.shared.late_logger import LateLogger
-from ekiden.shared.outcomes import Budget, Failed, Outcome, Transfer
-from ekiden.shared.records import Routed, RoutingStage, Unrouted
+from ekiden.shared.outcomes import Failed, Outcome, Transfer
+from ekiden.shared.records import Noticed, Routed, RoutingStage, Unrouted
 from ekiden.shared.relay.leg import Leg
+from ekiden.shared.request_rails import RequestRails
+from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.sessions import SessionMessage, SessionView
+from ekiden.shared.stores.usage import RedisUsageStore
 
-__all__ = ["DispatchHandler", "nobody", "with_default"]
+__all__ = ["DispatchHandler"]
 
-_LISTED = 30
+HOOK = "hook"
+"""The stage in which a hook has chosen."""
 _MESSAGES = 3
 """How many of the user's last messages a follow-up is read with."""
 
@@ -53,36 +64,104 @@ class DispatchHandler:
     """Leaves out of the catalog whom requests cannot go to now; who is named gets them all the same."""
     taught: Callable[[Catalog], Awaitable[Catalog]] = as_it_is
     """Returns what the router is shown of the catalog, with what was learned from requests."""
+    hooks: HookAsking = NOBODY
+    """Are asked before anybody is looked for."""
+    job_limits: JobLimits = UNLIMITED
+    """What any job may use up, whatever its first agent's file says."""
+    budgets: Budgets = NO_BUDGETS
+    """What each user and each session may."""
+    rails: RequestRails = RequestRails()  # noqa: RUF009  # it keeps nothing
+    """Judge what is asked, before hooks and routers."""
+    recorded: Callable[[str], Routed | None] = lambda _: None
+    """Tells who got a job that is played again; None: that is decided anew."""
+    usage: RedisUsageStore | None = None
+    """Tells what of budgets is used up; None: nobody has one."""
 
     async def run(self, leg: Leg) -> Outcome:
         """Route the job; a route that was recorded before a crash stands."""
+        if (stop := await self._out_of_budget(leg)) is not None:
+            return stop
+        if (stop := await self.rails.refused(leg)) is not None:
+            return stop
         routed = next((record for record in leg.records if isinstance(record, Routed)), None)
+        if routed is None and (routed := self.recorded(leg.job)) is not None:
+            leg.hold(routed)
         if routed is None or routed.agent not in self.catalog:
-            result = await self._route(leg)
+            try:
+                result = await self._by_hooks(leg) or await self._route(leg)
+            except HookStopped as error:
+                return Failed("DENIED", str(error))
+            except HookFailed as error:
+                return Failed("ERROR", str(error))
+            playable = await self.playable(self.catalog)
             if (route := result.route) is None:
-                return self._refuse(leg, result, await self.playable(self.catalog))
-            routed = Routed(leg=leg.number, **route.model_dump(), stages=result.stages)
+                return self._refuse(leg, result, playable)
+            near = near_in(result, playable)
+            if near and leg.request.asks and self.fallback == "prompt_user":
+                return self._ask(leg, result, near)
+            routed = Routed(leg=leg.number, **route.model_dump(), stages=result.stages, near=near[1:])
             leg.hold(routed)
         context = leg.context.advance(
             routed.agent, f"routed by {routed.stage}", is_route=True, history=History(upto=len(leg.entries))
         )
         definition = self.catalog.definition(routed.agent)
+        if why := await run_limited(lambda: why_not_callable(definition, leg.request.inputs or {}, leg.request.prompt)):
+            return Failed("ERROR", why)
         return Transfer(
             context,
             catalog=self.catalog.digest,
             definition=self.catalog.digests[routed.agent],
-            budget=_budget_of(definition),
+            limits=definition.limits.of_job.lowest(self.job_limits),
+            budgets=self.budgets,
         )
+
+    async def _out_of_budget(self, leg: Leg) -> Failed | None:
+        """Return the end of a job whose user or session has nothing left: it is not even routed."""
+        if self.usage is None or not self.budgets.counted():
+            return None
+        spending = self.budgets.spending(await self.usage.spent(session_of(leg.job)))
+        gone = next((used for used in spending.values() if used.share >= 1), None)
+        if gone is None:
+            return None
+        return Failed("MAX_TOKENS" if gone.limit.endswith("tokens") else "MAX_COST", why_no_budget(gone))
+
+    async def _by_hooks(self, leg: Leg) -> RoutingResult | None:
+        """Return whom hooks give the request to; None: they leave that to others. Raises ``HookStopped``."""
+        if not self.hooks.at(BeforeRoute.name):
+            return None
+        place = Place(session_of(leg.job), leg.job, leg.number, cwd=leg.cwd or "")
+        named = leg.request.agent or ""
+        agents = tuple(agent.name for agent in routable(self.catalog))
+        said = await self.hooks.ask(BeforeRoute(place, leg.request.prompt, agents, named))
+        if said.notes:
+            await leg.record(*(Noticed(leg=leg.number, text=note) for note in dict.fromkeys(said.notes)))
+        if why := said.stop or said.block:
+            raise HookStopped(f"{by_hooks(said.by)} refused the request: {why}")
+        if said.event.agent == named:
+            return None
+        reason = f"chosen by {by_hooks(said.by)}"
+        stage = RoutingStage(stage=HOOK, agent=said.event.agent, decided=True, note=reason)
+        route = Route(agent=said.event.agent, stage=HOOK, score=0, confidence=100, reason=reason)
+        return RoutingResult(route=route, stages=(stage,))
 
     def _refuse(self, leg: Leg, result: RoutingResult, playable: Catalog) -> Failed:
         """Record why nobody was chosen, and whom the user may name instead."""
         asked = leg.request
         is_wrong = asked.agent is not None or (asked.strategy or AUTO) not in (AUTO, *self.strategies)
         is_brief = self.fallback == "none" or is_wrong
-        agents = () if is_brief else tuple(agent.name for agent in _listed(playable, result))
-        leg.hold(Unrouted(leg=leg.number, why=_why(result), stages=result.stages, agents=agents))
+        agents = () if is_brief else tuple(agent.name for agent in listed(playable, result))
+        leg.hold(Unrouted(leg=leg.number, why=why_nobody(result), stages=result.stages, agents=agents))
+        greeting = "" if is_brief else answer_to(asked.prompt, ())
         others = "" if is_wrong else why_not_all(self.catalog, playable)
-        return Failed("NO_ROUTE", "\n".join(filter(None, [nobody(playable, result, is_brief=is_brief), others])))
+        refusal = "\n".join(filter(None, (greeting, nobody(playable, result, is_brief=is_brief), others)))
+        return Failed("NO_ROUTE", refusal)
+
+    def _ask(self, leg: Leg, result: RoutingResult, near: tuple[str, ...]) -> Failed:
+        """Leave the choice to whoever asked: whom they name gets the request."""
+        stages = tuple(stage.model_copy(update={"decided": False}) for stage in result.stages)
+        why = f"{' and '.join(near)} are about as likely"
+        leg.hold(Unrouted(leg=leg.number, why=why, stages=stages, agents=near, is_tie=True))
+        return Failed("NO_ROUTE", question(near, self.catalog))
 
     async def _route(self, leg: Leg) -> RoutingResult:
         """Return the agent that the user named; else whom the session's policy names; else the router's choice."""
@@ -135,53 +214,6 @@ class DispatchHandler:
             return with_default(result, self.catalog, self.default_agent if self.fallback == "default_agent" else None)
         stage = RoutingStage(stage=SESSION, agent=last, decided=True, note="nobody else is sure: it spoke last")
         return result.model_copy(update={"route": _session_route(stage), "stages": (*result.stages, stage)})
-
-
-def _budget_of(definition: AgentDefinition) -> Budget:
-    """Return what a job that begins with this agent may use up, with all that it delegates."""
-    limits = definition.limits
-    cost = limits.max_cost_usd
-    return Budget(tokens=limits.max_tokens, micro_usd=None if cost is None else round(cost * 1_000_000))
-
-
-def with_default(result: RoutingResult, catalog: Catalog, default: str | None) -> RoutingResult:
-    """Return ``result``, or the ``default`` agent where nobody was chosen and there is one."""
-    if result.route is not None or default is None:
-        return result
-    if default not in catalog:
-        log.error("no_default_agent", agent=default, hint="no agent has the name in agents.routing.default_agent")
-        return result
-    route = Route(agent=default, stage="fallback", score=0, confidence=0)
-    stage = RoutingStage(stage="fallback", agent=default, decided=True, note="nobody matched: the default agent")
-    return result.model_copy(update={"route": route, "stages": (*result.stages, stage)})
-
-
-def nobody(catalog: Catalog, result: RoutingResult, *, is_brief: bool = False) -> str:
-    """Say that no agent was chosen, why, and, unless ``is_brief``, which there are: numbered, the likeliest first."""
-    if not len(catalog):
-        return "no agents are loaded: put agent files into .gemini/agents/ and publish them (`ekiden catalog publish`)"
-    if is_brief:
-        return _why(result)
-    lines = [
-        f"  {number}. {agent.name} - {agent.description}" for number, agent in enumerate(_listed(catalog, result), 1)
-    ]
-    if (others := len(routable(catalog)) - len(lines)) > 0:
-        lines.append(f"  and {others} others: `ekiden agents list`")
-    return "\n".join([f"{_why(result)}. Name one with @NAME or --agent NAME:", *lines])
-
-
-def _why(result: RoutingResult) -> str:
-    for stage in result.stages:
-        if stage.stage in ("none", "agent", PLAYED):
-            return stage.note
-    found = [f"{stage.stage}: {stage.note}" for stage in result.stages if stage.note]
-    return "no agent matches the request" + (f" ({'; '.join(found)})" if found else "")
-
-
-def _listed(catalog: Catalog, result: RoutingResult) -> list[AgentDefinition]:
-    near = [route.agent for route in result.candidates]
-    agents = sorted(routable(catalog), key=lambda agent: near.index(agent.name) if agent.name in near else len(near))
-    return agents[:_LISTED]
 
 
 def _said_by_user(earlier: Sequence[SessionMessage]) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from ekiden.dispatcher.client import Client, client_of
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.clients import client_of
 from ekiden.dispatcher.identity import login_name
 from ekiden.dispatcher.local.access import embedded_access, own_pools
 from ekiden.dispatcher.local.stack import Stack
@@ -16,12 +17,12 @@ from ekiden.dispatcher.local.unfinished import UnfinishedChoice
 from ekiden.dispatcher.results import Result, result_of
 from ekiden.dispatcher.routing.overrides import AUTO, Override, parse_override
 from ekiden.shared.errors import EkidenError, InvalidRequest
-from ekiden.shared.grace_periods import JOB_S
 from ekiden.shared.llm.models import learn_providers
 from ekiden.shared.prices import Prices
+from ekiden.shared.processes.grace_periods import JOB_S
 from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.risk import Risk
-from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.settings.model import Settings, load_settings
 from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["arun", "run"]

@@ -11,7 +11,7 @@ from ekiden.dispatcher.agent_files import AgentFiles, State, read_agent_files, r
 from ekiden.dispatcher.publishing import difference, publish
 from ekiden.shared.errors import CatalogReplaced, ConfigurationError
 from ekiden.shared.late_logger import LateLogger
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 
 __all__ = ["Following"]

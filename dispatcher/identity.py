@@ -1,9 +1,10 @@
 """Who a client acts for: as the server knows them, or by their own word."""
 
 import getpass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ekiden.shared.stores.opening import Stores
+if TYPE_CHECKING:  # half a second, of which a name needs nothing
+    from ekiden.shared.stores.opening import Stores
 
 __all__ = ["Person", "login_name", "person_at"]
 
@@ -24,7 +25,7 @@ def login_name() -> str:
         return ""
 
 
-async def person_at(stores: Stores, claimed: str = "") -> Person:
+async def person_at(stores: "Stores", claimed: str = "") -> Person:
     """Return whom the server knows this connection as; where it does not, who it says it is."""
     if user := await stores.user():
         return Person(user, is_claimed=False)

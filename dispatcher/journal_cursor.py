@@ -1,12 +1,19 @@
-"""How far a journal was read, by a reader who notices when the server goes back in time."""
+"""Reading journals: how far, by who notices when the server goes back in time, and which other jobs they name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ekiden.shared.errors import UnknownJob
-from ekiden.shared.records import Entry, JobRequested
+from ekiden.shared.ids import parent_of
+from ekiden.shared.records import Delegated, Entry, JobRequested
 from ekiden.shared.stores.views import JobView
 
-__all__ = ["JournalCursor"]
+__all__ = ["JournalCursor", "delegated_in"]
+
+
+def delegated_in(job: str, entries: Iterable[Entry]) -> list[str]:
+    """Return the jobs that ``job`` has delegated, by its journal; in a fork, not those of the job it comes from."""
+    found = (entry.record.child for entry in entries if isinstance(entry.record, Delegated))
+    return [child for child in found if parent_of(child) == job]
 
 
 class JournalCursor:

@@ -11,7 +11,9 @@ from ekiden.shared.stores.pools import QueueView
 from ekiden.shared.stores.views import PoolView
 
 if TYPE_CHECKING:
+    from ekiden.shared.definitions.catalog import Catalog
     from ekiden.shared.definitions.model import AgentDefinition
+    from ekiden.shared.stores.usage import UsageRow
 
 __all__ = ["Operations"]
 
@@ -55,6 +57,17 @@ class Operations:
         manifest, definitions = await self._stores.catalogs.definitions(in_force.digest)
         return {name: AgentDefinition.from_json(definitions[digest]) for name, digest in manifest.items()}
 
+    async def catalog(self, digest: str) -> "Catalog":
+        """Return a catalog that is stored. Raises ``NoCatalog``, ``UnreadableDefinition``, ``Forged``."""
+        from ekiden.shared.definitions.catalog import Catalog
+
+        return Catalog.from_store(*await self._stores.catalogs.definitions(digest))
+
+    async def usage(self, days: int) -> "list[UsageRow]":
+        """Return what models were used for in the last ``days`` days (UTC), today being one of them."""
+        today = await self._stores.usage.today()
+        return await self._stores.usage.rows(range(today - days + 1, today + 1))
+
     async def queues(self) -> list[QueueView]:
         """Return every queue with its length and its consumers."""
         return await self._stores.pools.queues()
@@ -76,13 +89,17 @@ class Operations:
         in_force = await self._stores.catalogs.in_force()
         return sorted(in_force.manifest) if in_force else []
 
-    async def definition(self, agent: str) -> "AgentDefinition":
-        """Return an agent of the catalog in force. Raises ``UnknownAgent``, ``NoCatalog``."""
+    async def definition(self, agent: str, catalog: str | None = None) -> "AgentDefinition":
+        """Return an agent of a catalog, by its digest; None: that in force. Raises ``UnknownAgent``, ``NoCatalog``."""
         from ekiden.shared.definitions.model import AgentDefinition
 
-        in_force = await self._stores.catalogs.in_force()
-        if in_force is None:
+        digest = catalog or await self._stores.catalogs.current()
+        if digest is None:
             raise NoCatalog("nobody has published agents to this server: start `ekiden dispatcher`")
-        require_agent(agent, in_force.manifest)
-        digest = in_force.manifest[agent]
-        return AgentDefinition.from_json(await self._stores.catalogs.definition(in_force.digest, digest))
+        manifest = await self._stores.catalogs.manifest(digest)
+        require_agent(agent, manifest)
+        return AgentDefinition.from_json(await self._stores.catalogs.definition(digest, manifest[agent]))
+
+    async def published(self, catalog: str) -> tuple[dict[str, str], dict[str, str]]:
+        """Return a whole catalog by its digest: name -> digest, and digest -> JSON. Raises ``NoCatalog``."""
+        return await self._stores.catalogs.definitions(catalog)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ekiden.dispatcher.routing.base import RoutingResult, routable
 from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.llm.stand_in import played_by
 from ekiden.shared.records import RoutingStage
 from ekiden.shared.stores.views import PoolView
@@ -56,11 +57,21 @@ async def as_it_is(catalog: Catalog) -> Catalog:
 
 def playable_of(catalog: Catalog, names: frozenset[str] | None) -> Catalog:
     """Return ``catalog`` without those whom requests would go to and whose names are not there; None: all are."""
-    lost = {agent.name for agent in routable(catalog) if names is not None and agent.name not in names}
+    if names is None:
+        return catalog
+    lost = {agent.name for agent in routable(catalog) if not _is_played(agent, catalog, names)}
     if not lost:
         return catalog
     left = [name for name in catalog.names if name not in lost]
     return Catalog({name: catalog.agents[name] for name in left}, {name: catalog.digests[name] for name in left})
+
+
+def _is_played(agent: AgentDefinition, catalog: Catalog, names: frozenset[str]) -> bool:
+    """Tell whether somebody plays an agent; of a graph, all that it runs."""
+    if agent.graph is None:
+        return agent.name in names
+    runs = {node.runner for node in agent.graph.nodes if node.runner}
+    return all(name in catalog and _is_played(catalog.agents[name], catalog, names) for name in runs)
 
 
 def played(result: RoutingResult, playable: Catalog) -> RoutingResult:
@@ -81,7 +92,8 @@ def why_not_all(catalog: Catalog, playable: Catalog) -> str:
         return ""
     played = _listed([agent.name for agent in routable(playable)])
     can = f"only {played} can be played, by a scripted stand-in" if played else "nobody can be played"
-    return f"Without a model {can}: a key (`ekiden models` names it), or a script of theirs, adds {_listed(lost)}"
+    gains = "a key (`ekiden models` names it), or a script of theirs (`ekiden.scripts_dir`: docs/scripts.md)"
+    return f"Without a model {can}: {gains}, adds {_listed(lost)}"
 
 
 def _listed(names: Sequence[str]) -> str:

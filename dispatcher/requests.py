@@ -1,6 +1,7 @@
 """What a client asks for, checked before anything is stored: by the client, and by whoever gets it from one."""
 
 import json
+import operator
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.errors import InvalidRequest, UnknownAgent
+from ekiden.shared.faults import fault_in
 from ekiden.shared.risk import RISKS, Risk
-from ekiden.shared.setting_routing import SessionPolicy
-from ekiden.shared.setting_values import LONGEST_DEADLINE_S
+from ekiden.shared.settings.routing import SessionPolicy
+from ekiden.shared.settings.values import LONGEST_DEADLINE_S
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.base import OnBusy
 from ekiden.shared.suggestions import nearest
@@ -54,6 +56,7 @@ class SubmitRequest(BaseModel):
     inputs: dict[str, Any] | None = None
     approve: Annotated[tuple[Risk, ...], Field(max_length=len(RISKS))] = ()
     when_asked: WhenAsked = "park"
+    asks: Annotated[bool, Field(exclude_if=operator.not_)] = False
     by: _Name = ""
     is_claimed: bool = True
     """Whether who asks is the client's word only."""
@@ -95,8 +98,8 @@ def why_invalid(error: ValidationError) -> str:
     """Say which field is at fault, and why: nothing of what it holds."""
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "value_error":  # ours
-        return first["msg"].removeprefix("Value error, ")
-    return f"the request cannot be read: {'.'.join(map(str, first['loc']))} {first['msg']}"
+        return fault_in(first)
+    return f"the request cannot be read: {'.'.join(map(str, first['loc']))} {fault_in(first)}"
 
 
 def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:

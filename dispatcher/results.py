@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from ekiden.dispatcher.chain_picture import Box, chain_picture
 from ekiden.dispatcher.journal.story import Leg, Story
@@ -25,6 +26,7 @@ class Result:
         job: Its id: ``ekiden job show`` and ``ekiden trace show`` take it.
         status: ``done``, or how else it ended: ``failed``, ``cancelled``, …
         answer: What was answered; empty where it failed.
+        output: The structured answer, where its agent's file declares an ``output``: ``answer`` is its text.
         error: Why it failed; empty where it has not.
         chain: The agents that had it, in order.
         usage: Tokens of all models, also of the jobs that it delegated.
@@ -44,6 +46,7 @@ class Result:
     duration_s: float
     journals: Mapping[str, Sequence[Entry]] = field(repr=False)
     problems: tuple[str, ...] = ()
+    output: Any = None
     _story: Story | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -101,6 +104,7 @@ def result_of(
         duration_s=(story.now_ms - story.start_ms) / 1000,
         journals=journals,
         problems=tuple(problems),
+        output=end.output if end else None,
         _story=story,
     )
 

@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.dispatcher.requests import SubmitRequest, require_agent
-from ekiden.shared.errors import NotConfirmed, UnknownJob, WentBack
+from ekiden.shared.errors import InvalidRequest, NotConfirmed, UnknownJob, WentBack
 from ekiden.shared.handoff import first_context
 from ekiden.shared.ids import first_job_for, is_session_id
 from ekiden.shared.records import JobRequested
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.stores.catalogs import InForce
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.submissions import NewSession, Submission
 
@@ -38,6 +39,7 @@ async def create_job(stores: Stores, request: SubmitRequest) -> Created:
     in_force = await stores.catalogs.in_force() if request.agent is not None else None
     if request.agent is not None and in_force is not None:  # without one, the dispatcher decides when it comes
         require_agent(request.agent, in_force.manifest)
+        await _require_callable(stores, request, in_force)
     begins = NewSession(request.user, request.policy) if request.session is None else None
     while True:
         if begins is not None:
@@ -80,6 +82,20 @@ class OwnJobs:
         return JournalCursor(job, self._requests.get(job))
 
 
+async def _require_callable(stores: Stores, request: SubmitRequest, in_force: InForce) -> None:
+    """Refuse inputs that the named agent does not take; what is missing where there are none, its dispatcher says."""
+    if request.agent is None or request.inputs is None:
+        return
+    from ekiden.shared.definitions.agent_inputs import why_not_callable  # who submits without inputs does without
+    from ekiden.shared.definitions.model import AgentDefinition
+    from ekiden.shared.step_limits import run_limited
+
+    text = await stores.catalogs.definition(in_force.digest, in_force.manifest[request.agent])
+    definition, inputs = AgentDefinition.from_json(text), request.inputs
+    if why := await run_limited(lambda: why_not_callable(definition, inputs, request.prompt)):
+        raise InvalidRequest(why)
+
+
 def _record_of(request: SubmitRequest) -> JobRequested:
     return JobRequested(
         prompt=request.prompt,
@@ -92,6 +108,7 @@ def _record_of(request: SubmitRequest) -> JobRequested:
         request_id=request.request_id,
         approve=request.approve,
         when_asked=request.when_asked,
+        asks=request.asks,
         by=request.by,
         is_claimed=bool(request.by) and request.is_claimed,
     )

@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ekiden.dispatcher.client import Client
     from ekiden.dispatcher.embedding import arun, run
+    from ekiden.dispatcher.journal.listening import activities, pieces
     from ekiden.dispatcher.results import Result
     from ekiden.shared.stores.views import JobView as Job
     from ekiden.workers.tools.base import ToolContext, tool
 
-__all__ = ["Client", "Job", "Result", "ToolContext", "arun", "run", "tool"]
+__all__ = ["Client", "Job", "Result", "ToolContext", "activities", "arun", "pieces", "run", "tool"]
 
 _PLACES = {
     "Client": ("ekiden.dispatcher.client", "Client"),
     "Job": ("ekiden.shared.stores.views", "JobView"),
     "Result": ("ekiden.dispatcher.results", "Result"),
     "ToolContext": ("ekiden.workers.tools.base", "ToolContext"),
+    "activities": ("ekiden.dispatcher.journal.listening", "activities"),
     "arun": ("ekiden.dispatcher.embedding", "arun"),
+    "pieces": ("ekiden.dispatcher.journal.listening", "pieces"),
     "run": ("ekiden.dispatcher.embedding", "run"),
     "tool": ("ekiden.workers.tools.base", "tool"),
 }

@@ -8,8 +8,20 @@ from typing import Any, Literal
 
 from ekiden.shared.risk import Risk
 
-__all__ = ["Answer", "ApprovalKind", "ApprovalStatus", "ApprovalView", "WhenAsked", "approval_json", "digest_of"]
+__all__ = [
+    "ANSWER",
+    "ANSWER_ID",
+    "Answer",
+    "ApprovalKind",
+    "ApprovalStatus",
+    "ApprovalView",
+    "WhenAsked",
+    "approval_json",
+    "digest_of",
+]
 
+ANSWER, ANSWER_ID = "answer", ":answer"
+"""What an answer of an agent is called that people are asked about as if it were a call, and its call's id."""
 ApprovalKind = Literal["call", "question"]
 ApprovalStatus = Literal["waiting", "approved", "denied", "answered", "expired", "void"]
 """``void``: the job ended first."""

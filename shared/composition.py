@@ -5,13 +5,13 @@ import os
 from collections.abc import Iterable
 
 from ekiden.shared.environments import for_tools
-from ekiden.shared.hooks import Hook, Hooks
+from ekiden.shared.hooks.base import Hook, Hooks
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.notifications import CommandNotifier
 from ekiden.shared.plugins import load
 from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.relay.message import queue_of_leg
-from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.settings.model import Settings, load_settings
 from ekiden.shared.telemetry.config import telemetry_config
 from ekiden.shared.tracing.trace_ids import new_traceparent
 
@@ -52,13 +52,23 @@ def hooks_for(
 
 
 def pool_hooks(service: str, settings: Settings) -> tuple[tuple[Hook, ...], tuple[str, ...]]:
-    """Return the hooks of a pool, those of plug-ins last, and what is wrong with the plug-ins that are left out.
+    """Return the hooks of a pool, those of plug-ins and of the settings last, and what is wrong with those left out.
 
     Raises:
         ConfigurationError: what is asked for cannot be had.
     """
+    from ekiden.shared.hooks.asking import HookAsking  # here: clients do without them
+    from ekiden.shared.hooks.commands import command_hooks, refusing_hooks
+    from ekiden.shared.hooks.observers import Observers
+    from ekiden.shared.settings.hooks import hooks_in_force
+
     loaded = load("hooks", settings.allowed("hooks"), Hook)
-    return hooks_for(service, settings, loaded.made.values(), is_host=True), loaded.problems
+    named = hooks_in_force(settings)
+    env = for_tools(os.environ, settings.tools_env)
+    commands = [hook for folder, entries in named.entries for hook in command_hooks(entries, env, folder)]
+    asked = (*commands, *loaded.made.values(), *refusing_hooks(named.refused))
+    hooks = hooks_for(service, settings, (*asked, Observers(HookAsking(asked))), is_host=True)
+    return hooks, (*loaded.problems, *named.problems)
 
 
 class LateHooks:

@@ -19,17 +19,21 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── UnreadableDefinition  an agent in the store that a newer version has written, or a catalog that is none
      │    └── MissingModel          a model name that no adapter here serves
      ├── ConditionFailed        a condition of an agent file cannot be told: it counts as false, with a warning
+     ├── GraphFailed            a graph cannot go on: no edge holds, it goes round too often, a node has failed
      ├── TooCostly              a check has used up what one may cost: it counts as failed
      ├── ToolError              the model can mend it: its text is the tool's result
      ├── CommandLost            a program ended with whoever watched over it: what it did is unknown
      ├── HandoffRefused         the model can mend it: names the code and the allowed targets
+     ├── HookFailed             whoever wrote the hook can mend it: it is required, so its leg fails
+     ├── HookStopped            a hook says that the job must end, and why
      ├── ModelError             a model call that failed for good
      │    ├── ModelAccessDenied     whoever runs this process can mend it: key, project, permission
      │    ├── UnknownModel          the provider has no model of this name
      │    ├── QuotaExhausted        a quota that does not come back within minutes
      │    ├── RequestRefused        the provider finds the request itself invalid
      │    ├── MalformedCall         the model's tool call cannot be read, not even when asked again
-     │    └── ModelUnavailable      (Transient) overload, rate limit, lost connection
+     │    ├── ModelUnavailable      (Transient) overload, rate limit, lost connection
+     │    └── NotAsked              all leave the model alone for a while: CircuitOpen, QuotaStillExhausted
      ├── NotPermitted           the Redis user lacks the right: whoever runs the server can give it (exit code 7)
      │    └── NotAnApprover         the rule that asks lets others answer, or nobody could tell who answers
      ├── StoreUnavailable       (Transient) no answer from the server
@@ -46,7 +50,8 @@ Two questions place a class: who can act on it, and may the same call succeed la
 Messages name the thing with ``!r``, say what was expected and what to do; never a secret, never user text.
 """
 
-from typing import ClassVar, Literal
+import math
+from typing import ClassVar, Final, Literal
 
 __all__ = [
     "AlreadyDecided",
@@ -54,13 +59,17 @@ __all__ = [
     "ApprovalGone",
     "CatalogNotReady",
     "CatalogReplaced",
+    "CircuitOpen",
     "CommandLost",
     "ConditionFailed",
     "ConfigurationError",
     "DefinitionError",
     "EkidenError",
     "Forged",
+    "GraphFailed",
     "HandoffRefused",
+    "HookFailed",
+    "HookStopped",
     "IndexOverwritten",
     "InvalidRequest",
     "JobCancelled",
@@ -72,10 +81,12 @@ __all__ = [
     "ModelUnavailable",
     "NoCatalog",
     "NotAnApprover",
+    "NotAsked",
     "NotConfirmed",
     "NotPermitted",
     "NotTaken",
     "QuotaExhausted",
+    "QuotaStillExhausted",
     "RequestRefused",
     "SessionBusy",
     "StopFlag",
@@ -93,6 +104,9 @@ __all__ = [
     "WentBack",
     "WrongPool",
 ]
+
+_LONGEST_WAIT_S: Final = 3_600.0
+"""What a provider may make us wait at once, whatever it says."""
 
 
 StopFlag = Literal["user", "deadline", "parent"]
@@ -193,6 +207,10 @@ class ConditionFailed(EkidenError):
     """A condition is neither true nor false of what it was asked about; whoever asked takes it as false."""
 
 
+class GraphFailed(EkidenError):
+    """A graph cannot go on: its job fails with this text."""
+
+
 class TooCostly(EkidenError):
     """A check of something that a file or a model wrote has used up what one check may cost."""
 
@@ -212,6 +230,14 @@ class HandoffRefused(EkidenError):
         """Keep the machine-readable ``code`` (``CIRCULAR_HANDOFF``, ...) beside the text."""
         super().__init__(message)
         self.code = code
+
+
+class HookFailed(EkidenError):
+    """A hook that is required could not say anything."""
+
+
+class HookStopped(EkidenError):
+    """A hook ends the job; the text is for the user."""
 
 
 class ModelError(EkidenError):
@@ -245,10 +271,36 @@ class MalformedCall(ModelError):
 class ModelUnavailable(ModelError, Transient):
     """The model may answer later."""
 
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        """Keep what the provider said about when to come back (seconds; None: it said nothing)."""
+    def __init__(self, message: str, retry_after_s: float | None = None, *, is_rate_limit: bool = False) -> None:
+        """Keep what the provider said about when to come back (seconds; None: it said nothing).
+
+        ``is_rate_limit``: whether it is asked too often.
+        """
         super().__init__(message)
-        self.retry_after_s = retry_after_s
+        self.is_rate_limit = is_rate_limit
+        is_wait = retry_after_s is not None and math.isfinite(retry_after_s)
+        self.retry_after_s = min(max(0.0, retry_after_s or 0.0), _LONGEST_WAIT_S) if is_wait else None
+
+
+class OverLimit(EkidenError):
+    """A limit that all workers keep together leaves no room for a call of a model: it waits, and holds no worker."""
+
+    def __init__(self, message: str, wait_s: float) -> None:
+        """``wait_s``: for how long, about."""
+        super().__init__(message)
+        self.wait_s = wait_s
+
+
+class NotAsked(ModelError):
+    """The model was not even asked: it keeps failing, and all leave it alone for a while."""
+
+
+class CircuitOpen(ModelUnavailable, NotAsked):
+    """It is left alone since it gives no answer; nobody tries again before that."""
+
+
+class QuotaStillExhausted(QuotaExhausted, NotAsked):
+    """It is left alone since its quota is used up."""
 
 
 class StoreUnavailable(EkidenError, Transient):

@@ -3,16 +3,19 @@
 It is kept with the job and returned by the claim; the queue message only names it.
 """
 
+import operator
 import time
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from ekiden.shared.ids import drawn_id
+from ekiden.shared.stored_model import StoredModel
 
 __all__ = [
     "VERSION",
     "Frame",
+    "GraphPosition",
     "HandoffContext",
     "HandoffMetadata",
     "History",
@@ -23,11 +26,7 @@ __all__ = [
 VERSION = 1
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
-
-
-class History(_Frozen):
+class History(StoredModel):
     """What of the conversation the target sees, by reference into the job's journal."""
 
     mode: Literal["all", "none", "last", "summary"] = "all"
@@ -37,7 +36,7 @@ class History(_Frozen):
     """The journal position (inclusive) that the history ends at."""
 
 
-class Frame(_Frozen):
+class Frame(StoredModel):
     """An agent that waits for control to come back: a call of the call stack."""
 
     agent: str
@@ -49,9 +48,32 @@ class Frame(_Frozen):
     """Who the agent itself had control from."""
     chain_length: int
     """How much of the chain is its own: what follows is dropped at the return."""
+    graphs: int = Field(default=0, exclude_if=operator.not_)
+    """In how many graphs it is a step."""
 
 
-class Returned(_Frozen):
+class GraphPosition(StoredModel):
+    """Where control is in a graph. What its nodes have given is in the journal, and the graph in the job's catalog."""
+
+    graph: str
+    """The agent whose file has it."""
+    run: int
+    """The leg of this job in which it began."""
+    node: str = Field(default="", exclude_if=operator.not_)
+    """The node that runs; empty: the graph itself has control, to begin what is no plain step."""
+    step: int = 0
+    """How many nodes have begun."""
+    part: Literal["", "node", "item"] = Field(default="", exclude_if=operator.not_)
+    """What of a node a job below the graph's does: all of it, or one item of its list; empty: it is no such job."""
+    calls: int = Field(default=0, exclude_if=operator.not_)
+    """How many agents waited for control already when it began."""
+    chain_length: int
+    """How much of the chain is the graph's own and before it: what follows is dropped at each step."""
+    depth: int
+    """How many handoffs there were before it: those within a node count for that one alone."""
+
+
+class Returned(StoredModel):
     """What control came back with."""
 
     leg: int
@@ -61,7 +83,7 @@ class Returned(_Frozen):
     is_error: bool = False
 
 
-class HandoffMetadata(_Frozen):
+class HandoffMetadata(StoredModel):
     """How control came here."""
 
     handoff_id: str
@@ -78,7 +100,7 @@ class HandoffMetadata(_Frozen):
     tracestate: str = ""
 
 
-class HandoffContext(_Frozen):
+class HandoffContext(StoredModel):
     """Who hands over to whom, why, and with what."""
 
     v: int = VERSION
@@ -94,6 +116,29 @@ class HandoffContext(_Frozen):
     """Who gets control back when the agent has ended, the last one first."""
     returned: Returned | None = None
     """Set where this is such a return."""
+    graphs: tuple[GraphPosition, ...] = Field(default=(), exclude_if=operator.not_)
+    """The graphs that control is in, the innermost last."""
+
+    @property
+    def ends_node(self) -> bool:
+        """Whether the agent's answer is that of a graph's node: it runs as one, and no agent within waits for it."""
+        at = self.graphs[-1] if self.graphs else None
+        return at is not None and bool(at.node) and not at.part and len(self.calls) == at.calls
+
+    @property
+    def does_part(self) -> bool:
+        """Whether the job does a node, or an item of one, for the graph of the job above it."""
+        return bool(self.graphs) and bool(self.graphs[-1].part)
+
+    @property
+    def begins_node(self) -> bool:
+        """Whether control came here by a step of a graph, and not by a handoff from whoever had it so."""
+        return self.ends_node and len(self.metadata.handoff_chain) == self.graphs[-1].chain_length + 1
+
+    @property
+    def step_inputs(self) -> dict[str, Any] | None:
+        """What the agent is given by the step of a graph, if one led here."""
+        return self.payload if self.begins_node else None
 
     def encode(self) -> str:
         """Return the compact JSON form."""
@@ -148,7 +193,51 @@ class HandoffContext(_Frozen):
             history=history or History(),
             metadata=metadata,
             calls=(*self.calls, call) if call else self.calls,
+            graphs=self.graphs,
         )
+
+    def begin_graph(self, leg: int) -> GraphPosition:
+        """Return the position of a graph that begins in this job's ``leg``, where control came to its agent."""
+        return GraphPosition(
+            graph=self.to_agent,
+            run=leg,
+            calls=len(self.calls),
+            chain_length=len(self.metadata.handoff_chain),
+            depth=self.metadata.chain_depth,
+        )
+
+    def step(
+        self, to_agent: str, reason: str, graphs: tuple[GraphPosition, ...], payload: dict[str, Any] | None = None
+    ) -> "HandoffContext":
+        """Return the context of a graph's next step, at the last of ``graphs``: the chain goes on from the graph.
+
+        No step reads what was said in another: it gets ``payload``.
+        """
+        at = graphs[-1]
+        chain = self.metadata.handoff_chain[: at.chain_length]
+        metadata = self.metadata.model_copy(
+            update={
+                "handoff_id": drawn_id(),
+                "timestamp": time.time(),
+                "handoff_chain": (*chain, to_agent) if at.node else chain,
+                "chain_depth": at.depth,
+            }
+        )
+        return HandoffContext(
+            from_agent=self.to_agent,
+            to_agent=to_agent,
+            reason=reason,
+            payload=payload,
+            history=History(mode="none"),
+            metadata=metadata,
+            calls=self.calls[: at.calls],
+            graphs=graphs,
+        )
+
+    def with_returned(self, text: str) -> "HandoffContext":
+        """Return a copy in which what came back with control says ``text``."""
+        back = self.returned.model_copy(update={"text": text}) if self.returned else None
+        return self.model_copy(update={"returned": back})
 
     def come_back(self, text: str, *, is_error: bool, upto: int) -> "HandoffContext":
         """Return the context of the innermost caller that gets control back: the chain as it was, no deeper."""
@@ -167,6 +256,7 @@ class HandoffContext(_Frozen):
             history=History(upto=upto),
             metadata=metadata,
             calls=tuple(outer),
+            graphs=self.graphs[: frame.graphs],
             returned=Returned(leg=frame.leg, call_id=frame.call_id, text=text, is_error=is_error),
         )
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["set_in", "unset_in", "without_comments"]
+__all__ = ["line_in", "second_in", "set_in", "unset_in", "without_comments"]
 
 _TOKEN = re.compile(r'("(?:[^"\\]++|\\.)*+"?)|\A\ufeff|//[^\r\n]*|/\*.*?\*/|(/\*.*)', re.DOTALL)
 """In a group what stays: a text, and a comment without an end, which is no JSON (and looked for only once)."""
@@ -21,7 +21,8 @@ _DECODER = json.JSONDecoder()
 
 
 class _Member(NamedTuple):
-    name: str
+    name: str | int
+    """In a list its number, from 0."""
     start: int
     value: int
     end: int
@@ -39,6 +40,31 @@ class _Edit(NamedTuple):
 def without_comments(text: str) -> str:
     """Return ``text`` with spaces in the place of its comments: every place and line is as before."""
     return _TOKEN.sub(lambda found: found[1] or found[2] or re.sub(r"[^\r\n]", " ", found[0]), text)
+
+
+def line_in(text: str, path: Sequence[str | int]) -> int:
+    """Return the line, from 1, of what stands at ``path``, or of the last part of it that is there."""
+    plain = _plain(text)
+    place = line = _start(plain, 0)
+    for name in path:
+        found = next((one for one in _members(plain, place) if one.name == name), None)
+        if found is None:
+            break
+        line, place = found.start, found.value
+    return text.count("\n", 0, line) + 1
+
+
+def second_in(text: str) -> int:
+    """Return the line of the first name that an object has for the second time; 1 where each has its own."""
+    plain = _plain(text)
+    waiting, found = [_start(plain, 0)], len(plain)
+    while waiting:
+        seen = set[str | int]()
+        for one in _members(plain, waiting.pop()):
+            found = min(found, one.start) if one.name in seen else found
+            seen.add(one.name)
+            waiting.append(one.value)
+    return text.count("\n", 0, found) + 1 if found < len(plain) else 1
 
 
 def set_in(text: str, path: Sequence[str], value: Any) -> str:
@@ -84,17 +110,21 @@ def _plain(text: str) -> str:
 
 
 def _members(plain: str, at: int) -> Iterator[_Member]:
-    """Yield the members of the object that begins at ``at``; the text is known to be JSON."""
-    at = _start(plain, at + 1)
-    while plain[at] != "}":
-        start = at
-        name, at = _DECODER.raw_decode(plain, at)
-        value = _start(plain, _start(plain, at) + 1)
+    """Yield the members of the object or list that begins at ``at``; anything else has none. It is known to be JSON."""
+    if (closing := {"{": "}", "[": "]"}.get(plain[at : at + 1])) is None:
+        return
+    at, number = _start(plain, at + 1), 0
+    while plain[at] != closing:
+        start = value = at
+        name: str | int = number
+        if closing == "}":
+            name, at = _DECODER.raw_decode(plain, at)
+            value = _start(plain, _start(plain, at) + 1)
         _, end = _DECODER.raw_decode(plain, value)
         at = _start(plain, end)
         comma = at if plain[at] == "," else None
         yield _Member(name, start, value, end, comma)
-        at = at if comma is None else _start(plain, comma + 1)
+        at, number = at if comma is None else _start(plain, comma + 1), number + 1
 
 
 def _insertion(text: str, plain: str, at: int, members: list[_Member], added: dict[str, Any]) -> list[_Edit]:

@@ -8,7 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-__all__ = ["LateLogger"]
+__all__ = ["LateLogger", "set_up_logs_late"]
+
+_to_set_up: list[Callable[[], None]] = []
+
+
+def set_up_logs_late(set_up: Callable[[], None]) -> None:
+    """Have ``set_up`` called before the first line, if there is one."""
+    _to_set_up[:] = [set_up]
 
 
 class LateLogger:
@@ -24,6 +31,8 @@ class LateLogger:
     def __getattr__(self, method: str) -> Callable[..., Any]:
         import structlog
 
+        while _to_set_up:
+            _to_set_up.pop()()
         if structlog.is_configured():
             return getattr(structlog.get_logger(self._name), method)  # type: ignore[no-any-return]  # structlog's
         return partial(_write, getattr(logging.getLogger(self._name), method))

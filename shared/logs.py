@@ -3,7 +3,8 @@
 import io
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 import structlog
@@ -11,7 +12,10 @@ import structlog
 from ekiden.shared.redaction import redact, redact_all
 from ekiden.shared.terminal_text import visible
 
-__all__ = ["configure_logs"]
+__all__ = ["LOG_FIELDS", "configure_logs"]
+
+LOG_FIELDS: ContextVar[Mapping[str, Any]] = ContextVar("log_fields", default={})  # noqa: B039  # nobody changes a mapping
+"""What every log line of a task carries; structlog's own way sets and resets a variable for each field, in each leg."""
 
 _NOT_TOLD = ("event", "level", "logger", "timestamp")
 """What people are not told of a log line beside its event."""
@@ -30,7 +34,8 @@ def configure_logs(
     number = level if isinstance(level, int) else getattr(logging, level.upper())
     stream = stream or sys.stderr
     shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
+        structlog.contextvars.merge_contextvars,  # of plug-ins
+        _with_fields,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -58,6 +63,10 @@ def configure_logs(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(number)
+
+
+def _with_fields(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {**LOG_FIELDS.get(), **event}
 
 
 def _form(stream: TextIO, is_for_people: bool | None) -> list[structlog.typing.Processor]:

@@ -1,15 +1,20 @@
 """Vendor-neutral conversation: messages made of parts. All frozen; all JSON through pydantic."""
 
 import operator
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from collections.abc import Collection, Iterable, Sequence
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
+
+from ekiden.shared.stored_model import StoredModel
 
 __all__ = [
+    "MOST_TOKENS",
+    "WITHHELD",
     "Artifact",
     "Message",
     "Part",
+    "SessionPart",
     "TextPart",
     "ToolCall",
     "ToolResult",
@@ -20,11 +25,14 @@ __all__ = [
 ]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+MOST_TOKENS = 10_000_000
+"""Of input, or of output, that a call may take: some times what any model's window holds."""
+WITHHELD = "The result is withheld: "
+"""How a result begins that stands in the place of one that a guardrail does not let pass."""
+_PARAGRAPH = "\n\n"
 
 
-class TextPart(_Frozen):
+class TextPart(StoredModel):
     """Text that a user or a model wrote; ``thought`` marks a model's thinking, never shown as its answer."""
 
     kind: Literal["text"] = "text"
@@ -34,7 +42,7 @@ class TextPart(_Frozen):
     """Opaque bytes of the provider (base64), returned to the same model unchanged."""
 
 
-class ToolCall(_Frozen):
+class ToolCall(StoredModel):
     """A model's request to run a tool. ``id`` is unique within the leg."""
 
     kind: Literal["call"] = "call"
@@ -46,7 +54,7 @@ class ToolCall(_Frozen):
     """Why nobody can carry the call out, told to the model as its result; its arguments are not kept then."""
 
 
-class Artifact(_Frozen):
+class Artifact(StoredModel):
     """A file that a tool made, kept beside the journal of its job."""
 
     name: str
@@ -57,7 +65,7 @@ class Artifact(_Frozen):
     """What it is kept under."""
 
 
-class ToolResult(_Frozen):
+class ToolResult(StoredModel):
     """What a tool call gave. Exactly one per call."""
 
     kind: Literal["result"] = "result"
@@ -71,12 +79,49 @@ class ToolResult(_Frozen):
     whole: str = Field(default="", exclude_if=operator.not_)
     """What the whole text is kept under where ``content`` is a part of it; empty: it is all."""
     artifacts: tuple[Artifact, ...] = Field(default=(), exclude_if=operator.not_)
+    own: tuple[int, int] | None = Field(default=None, exclude_if=operator.not_)
+    """Where in ``content`` the tool itself speaks, if there is more: whose arguments it ran with, what hooks say."""
+
+    @property
+    def said(self) -> str:
+        """What the tool itself said."""
+        return self.content if self.own is None else self.content[slice(*self.own)]
+
+    def with_notes(self, before: Sequence[str] = (), behind: Sequence[str] = ()) -> Self:
+        """Return it with what the model is told besides, a paragraph each."""
+        if not [*before, *behind]:
+            return self
+        begin = sum(len(text) + len(_PARAGRAPH) for text in before)
+        first, last = self.own or (0, len(self.content))
+        content = _PARAGRAPH.join([*before, self.content, *behind])
+        return self.model_copy(update={"content": content, "own": (begin + first, begin + last)})
 
 
 Part = Annotated[TextPart | ToolCall | ToolResult, Field(discriminator="kind")]
 
 
-class Message(_Frozen):
+class SessionPart(StoredModel):
+    """Which of a session's earlier jobs a snapshot stands for: those that its readers are told of."""
+
+    before: int
+    """The number in the session of the first job that it does not stand for."""
+    agent: str = Field(default="", exclude_if=operator.not_)
+    """Whose conversation it is: of jobs in which it had control; empty: nobody's own."""
+    is_common: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether it has the common talk, too: what was routed."""
+    text: str = Field(default="", exclude_if=operator.not_)
+    """The snapshot."""
+
+    def is_for(self, agent: str, *, is_common: bool) -> bool:
+        """Tell whether an agent is told all of it anyhow; ``is_common``: it is told what was routed."""
+        return self.agent in ("", agent) and (is_common or not self.is_common)
+
+    def has(self, number: int, agents: Collection[str], to: str) -> bool:
+        """Tell whether it stands for a job: its number, who had control, whom the user named."""
+        return number < self.before and (self.agent in agents or (self.is_common and not to))
+
+
+class Message(StoredModel):
     """One entry of a conversation, as a model reads or writes it."""
 
     role: Literal["user", "model", "tool"]
@@ -85,6 +130,10 @@ class Message(_Frozen):
     """The model that wrote it: signatures are only valid there."""
     agent: str | None = None
     """The agent whose answer it is; of what was said in a session only."""
+    snapshots: tuple[SessionPart, ...] = Field(default=(), exclude_if=operator.not_)
+    """What stands for the session before, for those who read it; of a request in a session only."""
+    aside: bool = Field(default=False, exclude_if=operator.not_)
+    """Said by the relay in the middle of the work, such as that a limit is near: it asks for nothing new."""
 
     @property
     def text(self) -> str:
@@ -102,11 +151,26 @@ class Message(_Frozen):
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
 
-class Usage(_Frozen):
-    """Tokens of one model call, or of many added up. ``output_tokens`` includes thoughts."""
+def _no_less_than_none(tokens: int) -> int:
+    return max(0, tokens)
 
-    input_tokens: int = 0
-    output_tokens: int = 0
+
+class Usage(StoredModel):
+    """Tokens of one model call, or of many added up. ``output_tokens`` includes thoughts.
+
+    A server says them, and budgets and limits go by them: less than none gives nothing back.
+    """
+
+    input_tokens: Annotated[int, AfterValidator(_no_less_than_none)] = 0
+    output_tokens: Annotated[int, AfterValidator(_no_less_than_none)] = 0
+
+    def of_one_call(self) -> "Usage":
+        """Return what of it is believed of one call: ``MOST_TOKENS`` each."""
+        if max(self.input_tokens, self.output_tokens) <= MOST_TOKENS:
+            return self
+        return Usage(
+            input_tokens=min(self.input_tokens, MOST_TOKENS), output_tokens=min(self.output_tokens, MOST_TOKENS)
+        )
 
     def __add__(self, other: "Usage") -> "Usage":
         """Add two usages."""
@@ -121,9 +185,9 @@ def error_result(call: ToolCall, why: str) -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, content=why, is_error=True)
 
 
-def user_message(text: str) -> Message:
-    """Make a message that the user (or the relay on their behalf) says."""
-    return Message(role="user", parts=(TextPart(text=text),))
+def user_message(text: str, *, aside: bool = False) -> Message:
+    """Make a message that the user (or the relay on their behalf) says; for ``aside`` see ``Message``."""
+    return Message(role="user", parts=(TextPart(text=text),), aside=aside)
 
 
 def answered(results: Iterable[ToolResult]) -> Message:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from ekiden.shared.approvals import ApprovalView, approval_json
-from ekiden.shared.hooks import Hook
+from ekiden.shared.hooks.base import Hook
 from ekiden.shared.late_logger import LateLogger
 
 __all__ = ["CommandNotifier"]

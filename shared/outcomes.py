@@ -7,10 +7,10 @@ from typing import Any, Literal
 from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, ToolRules
 from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED, Budgets, JobLimits
 
 __all__ = [
     "Answer",
-    "Budget",
     "Cancelled",
     "ChildJob",
     "Failed",
@@ -28,6 +28,7 @@ TerminationReason = Literal[
     "MAX_TURNS",
     "MAX_TOKENS",
     "MAX_COST",
+    "MAX_LEGS",
     "LOOP",
     "ABORTED",
     "ERROR",
@@ -38,15 +39,7 @@ TerminationReason = Literal[
     "NO_ROUTE",
     "GOAL_NOT_REACHED",
 ]
-SuspendCause = Literal["missing_tools", "retry", "children", "catalog", "approval"]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a job with all its children may use up; None: any amount."""
-
-    tokens: int | None = None
-    micro_usd: int | None = None
+SuspendCause = Literal["missing_tools", "retry", "children", "catalog", "approval", "limit"]
 
 
 @dataclass(frozen=True)
@@ -89,10 +82,14 @@ class Transfer:
     """What was mended in the call, for the journal."""
     definition: str = ""
     """The digest of the target's definition, which the catalog must have; empty: not looked for."""
-    budget: Budget | None = None
+    limits: JobLimits = UNLIMITED
     """What the whole job may use up; the route sets it."""
+    budgets: Budgets = NO_BUDGETS
+    """What its user and its session may; the route sets them, too."""
     left: tuple[str, ...] = ()
-    """The agents that leave the chain with a return."""
+    """The agents that leave the chain, with a return or a step of a graph."""
+    is_step: bool = False
+    """It is a graph's next step: no handoff, and neither deeper nor a circle."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class ChildJob:
     context: HandoffContext
     inputs: Mapping[str, Any]
     bounds: tuple[ToolRules, ...]
-    max_depth: int
+    max_depth: int | None
     timeout_s: float
     untrusted: str = ""
     """What text of an unknown author its caller had read, in words."""
@@ -121,7 +118,8 @@ class Suspended:
     detail: str = ""
     children: tuple[ChildJob, ...] = ()
     need: int = 0
-    """How many of the children must succeed; 0: all must end. The rest is cancelled then."""
+    """How many of the children must succeed; 0: all must end. The rest is cancelled then. -1: one must end, however;
+    the rest goes on. Children of the leg that are not named any more are cancelled."""
     approvals: tuple[ApprovalView, ...] = ()
     """What persons are asked: the leg goes on when each is answered, or has waited for as long as it may."""
 

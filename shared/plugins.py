@@ -4,22 +4,25 @@ Only what the settings allow is loaded (``settings.allowed``), by its name, once
 is a problem to report, and stops nobody. Importing this loads nothing: not even the metadata of packages.
 """
 
+import ast
 import importlib
 import logging
 import re
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ekiden.shared.foreign_code import is_interruption, said_by
 from ekiden.shared.terminal_text import one_line, visible
 
 if TYPE_CHECKING:
-    from ekiden.shared.setting_plugins import Allowed, Group
+    from ekiden.shared.settings.plugins import Allowed, Group
 
 __all__ = [
     "Loaded",
@@ -33,6 +36,7 @@ __all__ = [
     "named_if_slow",
     "offers",
     "sources",
+    "why_nowhere",
 ]
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
@@ -132,6 +136,31 @@ def offers(group: str, package: str) -> list[Source] | None:
         (Source(entry.name, f"{entry.module}:{entry.attr}", found.name, found.version) for entry in entries),
         key=lambda source: source.name,
     )
+
+
+def why_nowhere(target: str) -> str:
+    """Say why nothing can be behind ``module:attribute`` here; empty: something may be. Runs no code of it."""
+    module, _, path = target.partition(":")
+    parts, spec = module.split("."), None
+    for depth in range(1, len(parts) + 1):
+        name, within = ".".join(parts[:depth]), spec.submodule_search_locations if spec else None
+        found = (finder.find_spec(name, within) for finder in sys.meta_path) if depth == 1 or within else ()
+        if (spec := next(filter(None, found), None)) is None:
+            return f"there is no module {name!r} here: install it, or put it on Python's path"
+    attribute = path.partition(".")[0]
+    if spec is None or not (spec.origin or "").endswith(".py") or _may_bind(Path(str(spec.origin)), attribute):
+        return ""
+    return f"the module {module!r} has no {attribute!r}"
+
+
+def _may_bind(file: Path, name: str) -> bool:
+    """Tell whether a module may have an attribute: only one that its text names nowhere is missing for certain."""
+    try:
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return True  # whoever loads it says what is wrong with it
+    bound = {str(getattr(node, field)) for node in nodes for field in ("name", "id", "asname") if hasattr(node, field)}
+    return bool(bound & {name, "*", "__getattr__", "globals", "setattr", "exec"})
 
 
 @cache

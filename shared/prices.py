@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ekiden.shared.llm.models import provider_of
+from ekiden.shared.llm.models import served
 from ekiden.shared.messages import Usage
 
 __all__ = ["Prices"]
@@ -23,11 +23,10 @@ class Prices:
         return None if price is None else (usage.input_tokens * price[0] + usage.output_tokens * price[1]) / 1_000_000
 
     def _price_of(self, model: str) -> tuple[float, float] | None:
-        name = model.rpartition("/")[2]
+        name, provider = served(model)
         for start, price in self._said:
             if name.startswith(start) or model == start:
                 return price
-        provider = provider_of(name)
         if provider is None:
             return None
         variant = re.compile(provider.variant)

@@ -7,8 +7,8 @@ from ekiden.shared.definitions.trusted import agents_wanted, files_here
 from ekiden.shared.mcp.configured import project_files
 from ekiden.shared.policy.folder_rules import policy_rights
 from ekiden.shared.project_tools import tool_files
-from ekiden.shared.settings import load_settings, settings_wanted
-from ekiden.shared.settings_files import project_file, read_settings
+from ekiden.shared.settings.files import project_file, read_settings
+from ekiden.shared.settings.model import load_settings, settings_wanted
 from ekiden.shared.trust.grants import Grants, grants_of
 from ekiden.shared.trust.rights import Right, section_rights
 

@@ -134,8 +134,17 @@ class Redactor:
 
     def _redact_item(self, key: Any, value: Any) -> Any:
         """Mask the value of a key that is named like a secret: only together do they look like one."""
-        is_secret = isinstance(value, str) and len(value) >= 4 and self._named.search(f'"{key}"=nameless')
-        return MASK if is_secret and not _PLAIN.match(value) else self.redact_all(value)
+        may_be = isinstance(value, str | list | tuple) and self._named.search(f'"{key}"=nameless')
+        return self._masked_value(value) if may_be else self.redact_all(value)
+
+    def _masked_value(self, value: Any) -> Any:
+        match value:
+            case str() if len(value) >= 4 and not _PLAIN.match(value):
+                return MASK
+            case list() | tuple():
+                return [self._masked_value(inner) for inner in value]
+            case _:
+                return self.redact_all(value)
 
 
 def _mask_prefixed(found: Any) -> str:

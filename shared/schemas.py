@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.shared.errors import DefinitionError, TooCostly
 from ekiden.shared.patterns import Pattern, compile_pattern
+from ekiden.shared.schema_formats import FORMATS, has_format
 from ekiden.shared.step_limits import limited, spend
 from ekiden.shared.subschemas import check_references, parts_of
 
@@ -44,23 +45,29 @@ _UNAVAILABLE = {
     "$anchor": "use '$defs'",
     "$recursiveRef": "use '$ref': '#/$defs/...'",
 }
+_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _AT_THE_ROOT = ("$schema", "$id")
 """Say which dialect and which document: there is one of each here."""
 
 
-def check(schema: Mapping[str, Any]) -> None:
+def check(schema: Mapping[str, Any], *, formats: bool = False) -> None:
     """Raise ``DefinitionError`` unless ``schema`` is a JSON Schema (2020-12) that needs nothing from elsewhere.
 
     Patterns are RE2's, there are no ``patternProperties``, and its references multiply no more than
-    ``subschemas.MOST_APPLIED`` allows: what a model says is never checked for minutes.
+    ``subschemas.MOST_APPLIED`` allows: what a model says is never checked for minutes. ``formats``: a ``format`` that
+    is not known here is an error, too, as it would not be checked.
     """
-    from jsonschema import Draft202012Validator
+    _check_size(schema, SCHEMA_ENTRIES, SCHEMA_TEXT, MAX_DEPTH)
+    if _is_plain(schema):
+        return
+    from jsonschema import Draft202012Validator  # a tenth of a second
     from jsonschema.exceptions import SchemaError
 
-    _check_size(schema, SCHEMA_ENTRIES, SCHEMA_TEXT, MAX_DEPTH)
     try:
         Draft202012Validator.check_schema(schema)
         _check_parts(schema)
+        if formats:
+            _check_formats(schema)
     except SchemaError as error:
         where = ".".join(map(str, error.path)) or "the whole"
         raise DefinitionError(f"no JSON Schema: at {where}, {_shortened(error.message)}") from None
@@ -68,15 +75,35 @@ def check(schema: Mapping[str, Any]) -> None:
         raise DefinitionError("no JSON Schema: it is nested too deeply") from None
 
 
-def problems(value: Any, schema: Mapping[str, Any]) -> list[str]:
+def _is_plain(schema: object) -> bool:
+    """Tell whether ``schema`` is one of the many that are seen to be right without the library."""
+    if not isinstance(schema, Mapping):
+        return False
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    return (
+        schema.keys() <= {"type", "description", "properties", "required", "items"}
+        and schema.get("type", "object") in _TYPES
+        and isinstance(schema.get("description", ""), str)
+        and isinstance(properties, Mapping)
+        and all(isinstance(name, str) and _is_plain(one) for name, one in properties.items())
+        and isinstance(required, list)
+        and all(isinstance(name, str) for name in required)
+        and len(set(required)) == len(required)
+        and ("items" not in schema or _is_plain(schema["items"]))
+    )
+
+
+def problems(value: Any, schema: Mapping[str, Any], *, formats: bool = False) -> list[str]:
     """Return what is wrong with ``value`` (JSON): at most ten lines in the order of the value, each with its path.
+
+    ``formats``: the ``format`` of texts is checked as well, where ``schema_formats`` knows it.
 
     On an event loop, call it within ``step_limits.run_limited``. Raises ``TooCostly`` where a second try has more.
     """
     with limited() as limit:
         try:
             _check_size(value, VALUE_ENTRIES, VALUE_TEXT)
-            found = _prepared(_as_text(schema)).iter_errors(value)
+            found = _prepared(_as_text(schema), formats=formats).iter_errors(value)
             places = _Places(value)
             return [_told(one) for one in sorted(islice(found, MOST_SORTED), key=places.of)[:MOST_PROBLEMS]]
         except TooCostly:
@@ -97,6 +124,12 @@ def _check_parts(schema: Mapping[str, Any]) -> None:
         if isinstance(part.get("pattern"), str):
             compile_pattern(part["pattern"])
     check_references(schema)
+
+
+def _check_formats(schema: Mapping[str, Any]) -> None:
+    unknown = next((part["format"] for part in parts_of(schema) if part.get("format", "date") not in FORMATS), None)
+    if unknown is not None:
+        raise DefinitionError(f"the format {unknown!r} cannot be checked: there are {', '.join(FORMATS)}")
 
 
 def _check_size(value: Any, entries: int, text: int, depth: int | None = None) -> None:
@@ -123,22 +156,26 @@ def _as_text(schema: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=128)
-def _prepared(text: str) -> Any:
+def _prepared(text: str, *, formats: bool) -> Any:
     """Return the validator of a schema, also of one that was stored before it was checked."""
     from referencing import Registry
 
     schema = json.loads(text)
     _check_parts(schema)
     registry: Registry[Any] = Registry()  # knows nothing, so that nothing is fetched
-    return _validator()({key: value for key, value in schema.items() if key not in _AT_THE_ROOT}, registry=registry)
+    return _validator(formats=formats)(
+        {key: value for key, value in schema.items() if key not in _AT_THE_ROOT}, registry=registry
+    )
 
 
 @cache
-def _validator() -> Any:
+def _validator(*, formats: bool) -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
     checks = dict(Draft202012Validator.VALIDATORS) | {"pattern": _check_pattern, "uniqueItems": _check_unique}
+    if formats:
+        checks["format"] = _check_format
     return extend(Draft202012Validator, {key: _counted(one) for key, one in checks.items()})  # type: ignore[no-untyped-call]  # nor is its stub
 
 
@@ -167,6 +204,13 @@ def _check_pattern(_validator: Any, wanted: str, value: Any, _schema: Any) -> It
     spend(pattern.programsize * len(text) // 512)
     if not pattern.search(text):
         yield ValidationError(f"{value!r} does not match {wanted!r}")
+
+
+def _check_format(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator["ValidationError"]:
+    from jsonschema.exceptions import ValidationError
+
+    if wanted in FORMATS and not has_format(wanted, value):
+        yield ValidationError(f"{value!r} is not a {wanted!r}")
 
 
 _pattern: Callable[[str], Pattern] = lru_cache(maxsize=256)(compile_pattern)

@@ -1,7 +1,7 @@
 """Which server this process talks to."""
 
 from ekiden.shared.errors import ConfigurationError, StoreUnavailable
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 
 __all__ = ["require_no_waiting", "server_url"]
 

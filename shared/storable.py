@@ -32,10 +32,14 @@ def storable(value: Any) -> Any:
             return value
 
 
-def read_json(text: str) -> Any:
-    """Return what JSON from outside says, storable. Raises ``ValueError`` if it is none, or nests too deep."""
+def read_json(text: str, *, may_repeat: bool = False) -> Any:
+    """Return what JSON from outside says, storable.
+
+    Raises ``ValueError`` if it is none, nests too deep, or an object has a name twice: of two limits only one would
+    count. ``may_repeat``: then the last one does.
+    """
     with suppress(RecursionError):
-        if not nests_too_deep(value := json.loads(text)):
+        if not nests_too_deep(value := json.loads(text, object_pairs_hook=dict if may_repeat else _unique)):
             return storable(value)
     raise ValueError(f"it has more than {MAX_DEPTH} levels of lists and objects in each other")
 
@@ -47,6 +51,15 @@ def nests_too_deep(value: Any) -> bool:
         inner = (one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer))
         level, depth = _containers(inner), depth + 1
     return bool(level)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r:.80} stands there twice, and only one would count: remove one")
+        found[name] = value
+    return found
 
 
 def _containers(values: Iterable[Any]) -> list[Any]:

@@ -2,11 +2,12 @@
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ekiden.shared.storable import MAX_DEPTH, nests_too_deep
 
-__all__ = ["problem_of"]
+__all__ = ["problem_of", "value_at"]
 
 _NAME = re.compile(r"[\w.-]{1,100}")
 _MAX_VALUE = 16_384
@@ -26,3 +27,17 @@ def problem_of(name: str, value: Any) -> str | None:
     if size > _MAX_VALUE:
         return f"the value of {name!r} takes {size:,} characters as JSON: {_MAX_VALUE:,} are the most"
     return None
+
+
+def value_at(value: Any, path: str) -> Any:
+    """Return what stands at a dotted path (``files.0.name``), or None; a name with dots in it goes before a path."""
+    if isinstance(value, Mapping) and path in value:
+        return value[path]
+    for step in filter(None, path.split(".")):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and len(step) < 10 and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value

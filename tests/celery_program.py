@@ -2,7 +2,7 @@
 
 from celery.__main__ import main
 
-from ekiden.shared.child_processes import watch_parent
+from ekiden.shared.processes.children import watch_parent
 
 if __name__ == "__main__":
     watch_parent()

@@ -1,6 +1,7 @@
 """Servers and clients for all tests."""
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -12,12 +13,15 @@ from typing import TypeVar
 import fakeredis
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 from redis.asyncio import Redis
 
-from ekiden.shared.embedded import attach
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any, connect
+from tests.doubles.fake_scripts import complete_scripts
+from tests.forked_workers import fork_workers
+from tests.servers import shared_url
 
 T = TypeVar("T")
 
@@ -31,11 +35,35 @@ sys.dont_write_bytecode = False  # and each run of the tests, all of them
 os.environ["EKIDEN_AUTO_APPROVE"] = "safe,low,medium,high"  # nobody sits there; tests of approvals take this away
 os.environ["EKIDEN_TRUST"] = "1"  # so are the folders that they make; the tests of trust take this away
 
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # else examples have so many milliseconds by the clock
+complete_scripts()
+gc.disable()  # until all tests are found: nothing that is imported goes, and to look for it takes a third of the time
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Import once what each process of the tests needs."""
+    fork_workers(config)
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on, but look no more at what has been imported, and not at every 700 new objects."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests that start programs."""
+    if item.nodeid.startswith(("tests/e2e/", "tests/integration/")):
+        item.add_marker("e2e")
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that start programs: the last ones to end are to be short, or one process works alone."""
-    items.sort(key=lambda item: not {"e2e", "integration"}.intersection(item.path.parts))
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +83,9 @@ def own_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def valkey_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def valkey_url() -> str:
     """The address of a real server that all tests share; each starts with an empty database."""
-    with attach(tmp_path_factory.mktemp("valkey")) as attachment:
-        yield attachment.url
+    return shared_url()
 
 
 @dataclass
@@ -85,8 +112,12 @@ class Backend:
 
 async def immortal_keys(client: Redis) -> list[str]:
     """Keys without a TTL that are none of the few that may be."""
-    found = [key async for key in client.scan_iter()]
-    return [key for key in found if await as_any(client.ttl(key)) == -1 and not keys.is_permanent(key)]
+    found = [key async for key in client.scan_iter(count=1_000)]
+    async with client.pipeline(transaction=False) as asked:
+        for key in found:
+            asked.ttl(key)
+        left_s = await asked.execute()
+    return [key for key, ttl_s in zip(found, left_s, strict=True) if ttl_s == -1 and not keys.is_permanent(key)]
 
 
 @pytest.fixture(params=["fakeredis", "valkey"])
@@ -94,18 +125,18 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     """Both kinds of server: a contract holds on either."""
     if request.param == "fakeredis":
         return Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
-    return real_backend(request.getfixturevalue("valkey_url"))
+    return real_backend()
 
 
 @pytest.fixture
-def valkey(valkey_url: str) -> Backend:
+def valkey() -> Backend:
     """The real server alone."""
-    return real_backend(valkey_url)
+    return real_backend()
 
 
-def real_backend(url: str) -> Backend:
-    """A backend on the server at ``url``."""
-    return Backend(lambda: connect(url))
+def real_backend() -> Backend:
+    """The real server."""
+    return Backend(lambda: connect(shared_url()))
 
 
 @pytest.fixture

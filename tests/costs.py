@@ -1,13 +1,15 @@
-"""What each test costs in CPU seconds, its programs included: ``python -m pytest -n 0 -p tests.costs tests/...``.
+"""What each test costs in CPU seconds, its programs included: ``python -m pytest -p tests.costs tests/...``.
 
 Clock time says little on a machine that others use too. Programs count once they have ended and were waited for.
 What a test waits is the clock time beyond its CPU time: it costs nobody anything while other tests run beside it.
+Each process of pytest-xdist tells the one that started it. What it costs to collect the tests is not counted.
 """
 
 import resource
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -34,8 +36,24 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _costs[item.nodeid] = now_cpu_s - cpu_s, now_clock_s - clock_s
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that started this one, if one did."""
+    if (told := getattr(session.config, "workeroutput", None)) is not None:
+        told["costs"] = _costs, started_anew
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Note what another process tells; one that has died tells nothing."""
+    costs, anew = getattr(node, "workeroutput", {}).get("costs", ({}, []))
+    _costs.update(costs)
+    started_anew.extend(map(tuple, anew))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the dearest tests, then what each file costs, then the programs that were not forked off the template."""
+    if not _costs:
+        return
     files: dict[str, tuple[float, float]] = {}
     for test, (cpu_s, clock_s) in _costs.items():
         file = test.partition("::")[0]

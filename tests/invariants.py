@@ -8,17 +8,21 @@ journal that two writers shared shows them by what one of them cannot have done.
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from ekiden.shared.approvals import ANSWER_ID
 from ekiden.shared.records import (
     ApprovalAsked,
     Decided,
     Delegated,
     Ended,
     Entry,
+    Forked,
+    Guarded,
     HandedOff,
     JobRequested,
     LegStarted,
     LegSuspended,
     ModelReplied,
+    NodeFinished,
     Noticed,
     Nudged,
     Record,
@@ -76,6 +80,8 @@ class _Reader:
         """Those of them that the claim in force has begun."""
         self._approvals = 0
         self._unanswered: set[str] = set()
+        self._guarded: set[str] = set()
+        """What guardrails want people to be asked about that is no call: an answer, a handoff of the file."""
         """What persons are asked and have not decided."""
         self._closing = False
         """Whether the end, or the return, is all that may come."""
@@ -95,7 +101,7 @@ class _Reader:
             not self._closing or isinstance(record, ToolFinished | Ended | HandedOff),
             f"{record.type} is written without a claim",
         )
-        if type(record) in self._STEPS:
+        if type(record) in self._STEPS and not (isinstance(record, StateChanged) and record.by == "fork"):
             self._expect(self._is_claimed, f"{record.type} is written without a claim")
         if (note := self._NOTED.get(type(record))) is not None:
             note(self, record)
@@ -149,12 +155,17 @@ class _Reader:
         self._is_claimed = False
 
     def _asked(self, record: ApprovalAsked) -> None:
-        self._expect(record.call_id in self._open, f"call {record.call_id} is asked about, which is not open")
+        is_known = record.call_id in self._open or record.call_id in self._guarded
+        self._expect(is_known, f"{record.call_id} is asked about, which is no open call, and no guardrail wants it")
         self._approvals += 1
         due = f"{record.id.rpartition(':')[0]}:{self._approvals}"
         self._expect(record.id == due, f"approval {record.id} comes where {due} is due")
         self._unanswered.add(record.id)
         self._begun.discard(record.call_id)
+
+    def _judged(self, record: Guarded) -> None:
+        if record.status == "asked":
+            self._guarded.add(record.call_id or ANSWER_ID)
 
     def _decided(self, record: Decided) -> None:
         self._expect(not self._is_claimed, f"{record.id} is decided beside a running leg")
@@ -164,7 +175,8 @@ class _Reader:
     def _moved(self, record: HandedOff) -> None:
         is_childs_first = self._seq == 2  # a delegated job begins at its agent
         is_burial = bool(record.context.returned)
-        self._expect(self._is_claimed or is_childs_first or is_burial, "control moves without a claim")
+        is_users = record.context.reason == "the user has put it in charge"
+        self._expect(self._is_claimed or is_childs_first or is_burial or is_users, "control moves without a claim")
         if record.call_id is not None:
             self._answered(record.call_id)
         self._expect(not self._open, f"control moves before the answers to {sorted(self._open)}")
@@ -178,6 +190,11 @@ class _Reader:
         self._begin_anew()
         counted = [turn for n, turn in enumerate(self._turns, 1) if turn.message.calls or n in self._nudged]
         self._turns = counted  # a reply that was no answer is void
+
+    def _forked(self, _: Forked) -> None:
+        self._is_claimed = self._closing = False
+        self._attempts, self._begun = 0, set()
+        self._nudged.add(len(self._turns))  # its agent may go on behind an answer
 
     def _ended(self, _: Ended) -> None:
         self._expect(not self._open, f"the job ends before the answers to {sorted(self._open)}")
@@ -197,6 +214,7 @@ class _Reader:
         LegStarted: _claimed,
         Routed: _progressed,
         Unrouted: _progressed,
+        NodeFinished: _progressed,
         ModelReplied: _replied,
         Nudged: _nudge,
         ToolStarted: _started,
@@ -204,8 +222,10 @@ class _Reader:
         Refused: _refused,
         LegSuspended: _suspended,
         ApprovalAsked: _asked,
+        Guarded: _judged,
         Decided: _decided,
         HandedOff: _moved,
         Retried: _retried,
+        Forked: _forked,
         Ended: _ended,
     }

@@ -12,9 +12,16 @@ import pytest
 
 import ekiden
 
-ROOT = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 PACKAGES = ("shared", "dispatcher", "workers")
 CEILING = 400
+HURRIED = re.compile(
+    r"(?:monotonic\(\) - \w+ <=? |asyncio\.timeout\(|wait_for\((?:[^(),]|\([^()]*\))*, "
+    r"|\.(?:wait|join|result|get)\((?:timeout=)?)"
+    r"(?:[2-9]|[12]\d)(?:\.\d+)?(?!\w)"
+)
+"""A time that passes on a busy machine, and not on an idle one."""
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
@@ -68,7 +75,8 @@ def test_a_project_may_have_folders_of_our_names(program: list[str], tmp_path: P
 def test_what_the_package_offers_is_there() -> None:
     assert {name for name in ekiden.__all__ if getattr(ekiden, name)} == set(ekiden.__all__)
     with pytest.raises(
-        AttributeError, match="has no attribute 'client': it has Client, Job, Result, ToolContext, arun, run, tool"
+        AttributeError,
+        match="has no attribute 'client': it has Client, Job, Result, ToolContext, activities, arun, pieces, run, tool",
     ):
         _ = ekiden.client
 
@@ -85,6 +93,18 @@ def test_no_module_is_over_its_ceiling() -> None:
     assert {name: length for name, length in lengths.items() if length > CEILING} == {}
 
 
+def test_no_test_asks_how_busy_the_machine_is() -> None:
+    """Who waits has a deadline of half a minute at least; what is to be cut short would take far longer than that."""
+    lines = {
+        f"{path.relative_to(TESTS)}:{number}": line.strip()
+        for path in TESTS.rglob("*.py")
+        if "benchmarks" not in path.parts
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if HURRIED.search(line)
+    }
+    assert lines == {}
+
+
 def test_commands_make_their_clients_in_one_way() -> None:
     """Who calls the class forgets the settings: a request that nobody signed, or whose replicas nobody waited for."""
     made = {
@@ -92,7 +112,7 @@ def test_commands_make_their_clients_in_one_way() -> None:
         for path, call in calls_in_sources(r"\bClient\b")
         if isinstance(call.func, ast.Name) and call.func.id == "Client"
     }
-    assert made == {"dispatcher/client.py"}
+    assert made == {"dispatcher/clients.py"}
 
 
 def test_nothing_slow_is_imported_for_help() -> None:

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
-from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.definitions.loader import load_folder
+from ekiden.shared.packs import shipped_agents_dir
 from ekiden.shared.telemetry import metrics
 
 ROOT = Path(__file__).parents[1]

@@ -10,13 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
-from ekiden.shared.settings import Settings, key_of
+from ekiden.shared.settings.model import Settings, key_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLOW = re.compile(r"`((?:shared|dispatcher|workers)/[\w/]+\.py):(\w+)`")
 FILE = re.compile(r"`((?:shared|dispatcher|workers|tests|agents|deploy)/[\w./-]*\w(?:\.\w+)?)/?`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+CELL_END = re.compile(r"(?<!\\)\|")
+LONG = 30
+"""Characters with which two rows of a table begin the same only by mistake."""
 COMMAND = re.compile(r"\bekiden ((?:[a-z]+(?:\\?\|[a-z]+)* ?)+)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PLUGINS = "tools|models|routers|hooks|guardrails|commands"
@@ -89,6 +92,26 @@ def test_every_link_leads_somewhere(page: str) -> None:
         target = (here.parent / path).resolve() if path else here
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+def tables_in(text: str) -> list[list[list[str]]]:
+    """The tables of a page: rows of cells, the line below the heads among them."""
+    blocks = re.findall(
+        r"(?:^\|.*\n?)+", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+    return [[CELL_END.split(row.strip().strip("|")) for row in block.splitlines()] for block in blocks]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_table_is_whole_and_has_no_row_twice(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    for heads, rule, *rows in tables_in(text):
+        assert all(re.fullmatch(r" ?:?-+:? ?", cell) for cell in rule), heads
+        for row in rows:
+            assert len(row) == len(heads), row
+        about = [re.match(r"(`[^`]+`|.*)", row[0].strip())[0] for row in rows]  # type: ignore[index]  # anything matches
+        twice = {one for one in about if len(one) > LONG and about.count(one) > 1}
+        assert not twice
 
 
 @pytest.mark.parametrize("page", pages())

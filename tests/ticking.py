@@ -3,8 +3,8 @@
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 __all__ = ["beside_a_ticking_loop"]
@@ -31,26 +31,24 @@ async def beside_a_ticking_loop(work: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(0.005)
             worked, held = max(worked, time.thread_time() - own), max(held, time.process_time() - whole)
 
-    with _without_the_tests_garbage():
-        ticking = asyncio.ensure_future(tick())
-        await asyncio.sleep(0.02)
-        try:
-            return await work()
-        finally:
-            await asyncio.sleep(0.02)  # a tick that was held up ends
-            ticking.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticking
-            assert worked < WORKED_S, f"the loop worked {worked:.3f} s at a stretch"
-            assert held < HELD_S, f"the loop was held for {held:.3f} s"
+    _leave_out_what_there_is()
+    ticking = asyncio.ensure_future(tick())
+    await asyncio.sleep(0.02)
+    try:
+        return await work()
+    finally:
+        await asyncio.sleep(0.02)  # a tick that was held up ends
+        ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticking
+        assert worked < WORKED_S, f"the loop worked {worked:.3f} s at a stretch"
+        assert held < HELD_S, f"the loop was held for {held:.3f} s"
 
 
-@contextmanager
-def _without_the_tests_garbage() -> Iterator[None]:
-    """Keep the collector, which stops all threads, from what the test run has gathered before."""
+def _leave_out_what_there_is() -> None:
+    """Keep the collector, which stops all threads, from what the test run has gathered before; for good.
+
+    To give it all back would let it walk through everything that the run has imported and found, from then on.
+    """
     gc.collect()
     gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

@@ -26,21 +26,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.machinery import PathFinder
 from inspect import signature
 from pathlib import Path
-from pkgutil import walk_packages
+from pkgutil import iter_modules, walk_packages
+from types import ModuleType
 from typing import Any, NoReturn
 
 import pytest
 
 import ekiden
 
-__all__ = ["COLD", "WarmPopen", "end_with_parent", "started_anew", "take_terminal", "warm"]
+__all__ = [
+    "COLD",
+    "RUN_TESTS",
+    "Template",
+    "WarmPopen",
+    "end_with_parent",
+    "start_template",
+    "started_anew",
+    "take_terminal",
+    "warm",
+]
 
 COLD = subprocess.Popen
 """Starts everything as ever."""
 started_anew: list[tuple[str, ...]] = []
 """The Pythons that had to be started as ever: by which test, and with which arguments."""
+
+RUN_TESTS = "run-tests"
+"""Of ``start_template``."""
 
 _ROOT = Path(__file__).parents[1]
 _PROGRAMS = ("celery", "ekiden.dispatcher", "tests.celery_program", "tests.e2e.kill_app")
@@ -48,10 +63,17 @@ _WITH_CHILDREN = ("chat", "run", "up")
 """Commands that start programs of ours: they have a template of their own, as the children are to be theirs."""
 _READ_AT_START = ("PYTHON", "LD_", "LANG", "LC_", "TZ", "MALLOC_", "FAKETIME", "OPENBLAS_", "OMP_")
 """How variables begin that count when Python starts, or when something is imported that the template has imported."""
+_PATH = "PYTHONPATH"
+"""The one of them that changes nothing for modules that are found without it."""
+_RUN_AT_START = ("sitecustomize", "usercustomize")
 _IMPORTED = (
     "billiard.pool",
+    "celery.app.amqp",
     "celery.app.control",
+    "celery.app.events",
+    "celery.app.routes",
     "celery.apps.worker",
+    "celery.backends.base",
     "celery.bin.worker",
     "celery.worker.autoscale",
     "celery.worker.components",
@@ -88,7 +110,7 @@ class WarmPopen(subprocess.Popen[Any]):
     def _execute_child(self, *given: Any) -> None:
         start = super()._execute_child  # type: ignore[misc]
         how = signature(start).bind(*given).arguments
-        if not _is_warm(how):
+        if (template := self._template_of(how)) is None:
             if how["args"][0] == sys.executable:
                 started_anew.append((os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0], *how["args"][1:4]))
             start(*given)
@@ -97,7 +119,7 @@ class WarmPopen(subprocess.Popen[Any]):
         standard = [std if end == -1 else end for std, end in enumerate((ends[0], ends[3], ends[5]))]
         argv, passed = list(map(str, how["args"])), list(how["pass_fds"])
         request = {
-            "argv": argv[argv.index("-m") + 1 :],
+            "argv": argv[argv.index("-m") + 1 if "-m" in argv else argv.index("-c") :],
             "is_safe_path": "-P" in argv,
             "cwd": str(how["cwd"] or Path.cwd()),
             "env": dict(_environment(how)),
@@ -105,9 +127,13 @@ class WarmPopen(subprocess.Popen[Any]):
             "takes_terminal": how["preexec_fn"] is take_terminal,
             "descriptors": [0, 1, 2, *passed],
         }
-        self.pid = _template().fork(request, [*standard, *passed])
+        self.pid = template.fork(request, [*standard, *passed])
         self._child_created = True
         self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
+
+    def _template_of(self, how: Mapping[str, Any]) -> "Template | None":
+        """Return what the program is to be forked off; None: it is started as ever."""
+        return _template() if _is_warm(how) else None
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -146,14 +172,28 @@ def _is_warm(how: Mapping[str, Any]) -> bool:
         and how["preexec_fn"] in (None, end_with_parent, take_terminal)
         and how["uid"] is how["gid"] is None
         and _read_at_start(env) == _read_at_start(os.environ)
+        and _only_adds(_python_path(env))
     )
 
 
 def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(_READ_AT_START)}
+    return {name: value for name, value in env.items() if name.startswith(_READ_AT_START) and name != _PATH}
 
 
-class _Template:
+def _python_path(env: Mapping[str, str]) -> list[str]:
+    return [folder for folder in env.get(_PATH, "").split(os.pathsep) if folder]
+
+
+def _only_adds(folders: Sequence[str]) -> bool:
+    """Tell whether the folders have modules that nobody else has: the template has imported none, Python runs none."""
+    elsewhere = [folder for folder in sys.path if folder not in folders]
+    return not any(
+        name in _RUN_AT_START or name in sys.stdlib_module_names or PathFinder.find_spec(name, elsewhere)
+        for _, name, _ in iter_modules(folders)
+    )
+
+
+class Template:
     """The process that has imported everything, and ends with this one."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -174,20 +214,26 @@ class _Template:
 
 
 @cache
-def _template() -> _Template:
+def _template() -> Template:
     """Start the template of this process."""
+    return start_template()
+
+
+def start_template(*of: str) -> Template:
+    """Start a template; ``of`` processes that run tests (``RUN_TESTS``) if it is to be one of those as well."""
     ours, theirs = socket.socketpair()
     with theirs:
-        argv = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
-        env = {**os.environ, "PYTHONPATH": str(_ROOT), _ROOM: "." * _ROOM_BYTES}
-        process = COLD(argv, env=env, pass_fds=[theirs.fileno()], start_new_session=True)
+        argv = [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), *of]
+        env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+        env |= {"PYTHONPATH": str(_ROOT), _ROOM: "." * _ROOM_BYTES}
+        process = COLD(argv, env=env, pass_fds=[theirs.fileno()], start_new_session=True, stdout=subprocess.DEVNULL)
     atexit.register(_end, ours, process)
-    return _Template(ours)
+    return Template(ours)
 
 
 def _end(connection: socket.socket, process: "subprocess.Popen[bytes]") -> None:
     connection.close()
-    process.wait(10)
+    process.wait(60)
 
 
 def _adopt(yes: bool) -> None:
@@ -204,9 +250,9 @@ def _read(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def _serve(connection: socket.socket) -> list[int]:
-    """Fork for each request that comes, until whoever asks has ended; return the pids."""
-    forked: list[int] = []
+def _serve(connection: socket.socket) -> dict[int, bytes]:
+    """Fork for each request that comes, until whoever asks has ended; return when each began, by pid."""
+    forked: dict[int, bytes] = {}
     while True:
         length, descriptors, *_ = socket.recv_fds(connection, _LENGTH_BYTES, 64)
         if not length:
@@ -221,17 +267,27 @@ def _serve(connection: socket.socket) -> list[int]:
             _run(request, descriptors)
         os.waitpid(between, 0)
         pid = os.read(ours, _LENGTH_BYTES)
+        forked[int.from_bytes(pid)] = _begun(int.from_bytes(pid))
         connection.sendall(pid)
-        forked.append(int.from_bytes(pid))
         for descriptor in (ours, theirs, *descriptors):
             os.close(descriptor)
 
 
-def _end_those_left(pids: Sequence[int]) -> None:
-    """Kill what tests that were ended themselves have left; what else has such a pid by now is no child of ours."""
-    for pid in pids:
+def _begun(pid: int) -> bytes:
+    """Tell when a process began, in ticks of the kernel's: pids come again after some minutes of tests."""
+    return _stat_of(pid)[19]
+
+
+def _stat_of(pid: int | str) -> list[bytes]:
+    """Return the fields of proc_pid_stat(5), from the third on."""
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+
+
+def _end_those_left(forked: Mapping[int, bytes]) -> None:
+    """Kill what tests that were ended themselves have left, and nobody who has such a pid by now."""
+    for pid, begun in forked.items():
         with suppress(OSError):
-            if b"\0-m\0tests.warm\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if _begun(pid) == begun:
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -241,8 +297,12 @@ def _import_all() -> None:
     for name in (*_IMPORTED, *ours):
         if not name.startswith(_NOT_IMPORTED) and not name.endswith((".__main__", ".app")):
             import_module(name)
-    import_module("ekiden.dispatcher.routing.encoder").SentenceEncoder().encode(["warm"])
+    import_module("ekiden.shared.embedding.encoder").SentenceEncoder().encode(["warm"])
     import_module("ekiden.shared.definitions.loader").load_all(None)
+    import_module("ekiden.shared.redaction").Redactor()  # its patterns are compiled now
+    scripts = import_module("ekiden.shared.stores.scripts")
+    for script in Path(scripts.__file__ or "").parent.glob("lua/[a-z]*.lua"):
+        scripts.source_of(script.stem)
     for model in _below(import_module("pydantic").BaseModel):
         if model.__module__.startswith("ekiden."):
             model.model_rebuild()  # which pydantic does when a model is first used
@@ -254,14 +314,16 @@ def _below(kind: type[Any]) -> Iterator[type[Any]]:
         yield from _below(below)
 
 
-def _with_template() -> socket.socket:
+def _with_template(runs_tests: bool) -> socket.socket:
     """Leave a template below this process, which is still what its own was; return the connection to it."""
     ours, theirs = socket.socketpair()
     if not os.fork():
         os.setsid()
         number = os.dup2(theirs.fileno(), _HIGH)
         os.closerange(3, _HIGH)
-        _serve(socket.socket(fileno=number))
+        forked = _serve(socket.socket(fileno=number))
+        if runs_tests:
+            _end_those_left(forked)
         os._exit(0)
     theirs.close()
     return ours
@@ -273,7 +335,12 @@ def _run(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
     try:
         _take_place(request, descriptors)
         _become(request)
-        runpy.run_module(request["argv"][0], run_name="__main__", alter_sys=True)
+        if _runs_tests(request):
+            gc.disable()  # as tests/conftest.py does, which is imported already
+            sys.modules["__main__"] = main = ModuleType("__main__")
+            exec(request["argv"][1], main.__dict__)
+        else:
+            runpy.run_module(request["argv"][0], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as end:
         code = _exit_code(end)
@@ -289,7 +356,9 @@ def _run(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
 
 def _take_place(request: Mapping[str, Any], arrived: Sequence[int]) -> None:
     """Take over session and folder; give what has arrived its numbers, and close all others."""
-    kept = _with_template() if request["argv"][1:2] and request["argv"][1] in _WITH_CHILDREN else None
+    runs_tests = _runs_tests(request)
+    has_children = runs_tests or any(word in _WITH_CHILDREN for word in request["argv"][1:2])
+    kept = _with_template(runs_tests) if has_children else None
     if request["is_new_session"]:
         os.setsid()
     os.chdir(request["cwd"])
@@ -303,9 +372,15 @@ def _take_place(request: Mapping[str, Any], arrived: Sequence[int]) -> None:
         take_terminal()
     os.closerange(_HIGH, 2 * _HIGH)
     if kept is not None:
-        template = _Template(socket.socket(fileno=2 * _HIGH))
+        template = Template(socket.socket(fileno=2 * _HIGH))
         globals()["_template"] = lambda: template
-        subprocess.Popen = WarmPopen  # type: ignore[misc]
+        if not runs_tests:
+            subprocess.Popen = WarmPopen  # type: ignore[misc]
+
+
+def _runs_tests(request: Mapping[str, Any]) -> bool:
+    """Tell whether it is a process of pytest-xdist, whose program comes with its input."""
+    return bool(request["argv"][0] == "-c")
 
 
 def _become(request: Mapping[str, Any]) -> None:
@@ -315,7 +390,8 @@ def _become(request: Mapping[str, Any]) -> None:
     os.environ.update(request["env"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv[:] = request["argv"]
-    sys.path[:] = [*([] if request["is_safe_path"] else [request["cwd"]]), *sys.path]
+    first = [] if request["is_safe_path"] else [request["cwd"]]
+    sys.path[:] = [*first, *_python_path(request["env"]), *sys.path]
     tempfile.tempdir = None
     atexit._clear()
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -326,7 +402,7 @@ def _become(request: Mapping[str, Any]) -> None:
 
 def _show(environment: bytes) -> None:
     """Put what this process is started with where the kernel shows it."""
-    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()  # the third of proc_pid_stat(5) is first
+    fields = _stat_of("self")
     start, end = int(fields[47]), int(fields[48])
     ctypes.memmove(start, environment[: end - start].ljust(end - start, b"\0"), end - start)
 
@@ -357,8 +433,17 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-if __name__ == "__main__":
+def _be_template(connection: socket.socket, *of: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if RUN_TESTS in of:  # first: pytest rewrites what it imports of its plugins
+        pytest.main(["--collect-only", "-p", "no:cacheprovider", str(_ROOT / "tests" / "__init__.py")])
     _import_all()
+    if RUN_TESTS in of:
+        with suppress(ImportError, AttributeError):  # not public; else each process looks for them itself
+            import_module("hypothesis.internal.conjecture.providers")._get_local_constants()
     gc.freeze()  # else the first collection in each program touches, and so copies, all that it shares with this one
-    _end_those_left(_serve(socket.socket(fileno=int(sys.argv[1]))))
+    _end_those_left(_serve(connection))
+
+
+if __name__ == "__main__":
+    import_module("tests.warm")._be_template(socket.socket(fileno=int(sys.argv[1])), *sys.argv[2:])

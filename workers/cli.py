@@ -33,7 +33,7 @@ def worker(
     ] = False,
 ) -> None:
     """Serve the queues of agents: run their legs, hand over to the next."""
-    from ekiden.shared.child_processes import watch_parent
+    from ekiden.shared.processes.children import watch_parent
 
     watch_parent()
     import asyncio
@@ -47,7 +47,7 @@ def worker(
     from ekiden.shared.relay.message import queue_for
     from ekiden.shared.relay.pool_process import serve
     from ekiden.shared.server import server_url
-    from ekiden.shared.settings import load_settings
+    from ekiden.shared.settings.model import load_settings
     from ekiden.shared.trust.notices import BASH
 
     url = server_url(load_settings(redis_url=redis))

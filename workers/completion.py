@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -14,11 +14,14 @@ from ekiden.shared.messages import ToolCall
 from ekiden.shared.outcomes import Answer, Unfinished
 from ekiden.shared.schemas import problems
 from ekiden.shared.subschemas import SchemaEmbedder
+from ekiden.shared.variables import value_at
 
 __all__ = ["COMPLETE_TASK", "CONTROLS", "EXIT", "Completion", "says_it_hands_over"]
 
 COMPLETE_TASK = "complete_task"
 EXIT = "exit"
+COMPLETED = "Task completed successfully."
+"""The answer of an agent whose file declares no output, and that gives none."""
 CONTROLS = frozenset({COMPLETE_TASK, EXIT})
 """Tools that no registry has: they end the leg, and are offered by what the agent's file says elsewhere."""
 
@@ -73,13 +76,15 @@ class Completion:
             return Answer(str(call.args["answer"]), is_final=True)
         if self._gives_up(call):
             return Unfinished(str(call.args[_WHY]))
-        output = call.args[self._output.name] if self._output else None
+        if self._output is None or self._output.name not in call.args:
+            return Answer(COMPLETED)
+        output = call.args[self._output.name]
         return Answer(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False), output=output)
 
     def variables(self, output: Any) -> dict[str, Any]:
         """Return the session variables that ``output`` sets, as the agent's file maps them."""
         mapped = self._output.state if self._output else {}
-        found = {name: _at(output, path) for name, path in mapped.items()}
+        found = {name: value_at(output, path) for name, path in mapped.items()}
         return {name: value for name, value in found.items() if value is not None}
 
     @cached_property
@@ -90,7 +95,8 @@ class Completion:
         properties = {self._output.name: within.taken(value, value)}
         if self._may_give_up:
             properties |= _GIVING_UP
-        return {"type": "object", "properties": properties, "required": [self._output.name], **within.shared}
+        required = [self._output.name] if self._agent.output is not None else []
+        return {"type": "object", "properties": properties, "required": required, **within.shared}
 
     def _accepted(self, call: ToolCall) -> dict[str, Any]:
         """Return what the call's arguments must be: nobody has a result of what could not be done."""
@@ -143,15 +149,3 @@ def says_it_hands_over(text: str, targets: Iterable[str]) -> bool:
 
 def _plain(text: str) -> str:
     return re.sub(r"[-_\s]+", " ", text).casefold()
-
-
-def _at(value: Any, path: str) -> Any:
-    """Return what stands at a dotted path, or None."""
-    for step in filter(None, path.split(".")):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdecimal() and len(step) < 10 and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return value

@@ -8,14 +8,33 @@ from ekiden.shared.llm.context_windows import tokens_in, tokens_of
 from ekiden.shared.messages import Message
 from ekiden.workers.prompt import LATER, left_out
 
-__all__ = ["MAX_TOKENS", "Block", "Item", "Quote", "budget_for", "fit_to_budget"]
+__all__ = [
+    "MAX_TOKENS",
+    "NOWHERE",
+    "THIS_JOB",
+    "Block",
+    "Item",
+    "Place",
+    "Quote",
+    "budget_for",
+    "fit_to_budget",
+    "items_without",
+    "left_out_of",
+]
 
 MAX_TOKENS = 60_000
 """What of the past an agent reads at most, however large its model's window is: reading costs, and distracts."""
 _SHARE = 2
 """A half of the window is left for the agent's own work."""
-_MARKS = 30
+_MARKS = 50
 """Tokens of the marks round a quotation; the line that says what was left out takes no more."""
+
+Place = tuple[int, int]
+"""Where something begins that is told: ``(0, n)`` the session's job n, ``(1, n)`` the journal's n-th entry."""
+NOWHERE: Place = (0, 0)
+"""Before all places."""
+THIS_JOB: Place = (1, 0)
+"""Behind all that was said in the session before."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +56,7 @@ class Block:
     items: tuple[Item, ...]
     is_pinned: bool = False
     """It is told whatever the budget."""
+    at: Place = NOWHERE
 
     @property
     def tokens(self) -> int:
@@ -54,13 +74,22 @@ def fit_to_budget(blocks: Sequence[Block], budget_tokens: int) -> list[Item]:
 
     What is pinned is there in any case, and counts first.
     """
+    return items_without(blocks, left_out_of(blocks, budget_tokens))
+
+
+def items_without(blocks: Sequence[Block], dropped: Sequence[Block]) -> list[Item]:
+    """Return the items of the blocks that are not ``dropped``, and a line in front that says how much is."""
+    gone = {id(block) for block in dropped}
+    return [*_gap(dropped), *(item for block in blocks if id(block) not in gone for item in block.items)]
+
+
+def left_out_of(blocks: Sequence[Block], budget_tokens: int) -> list[Block]:
+    """Return the blocks that ``fit_to_budget`` leaves out."""
     room = budget_tokens - _MARKS - sum(block.tokens for block in blocks if block.is_pinned)
     optional = [block for block in blocks if not block.is_pinned]
     total = accumulate(block.tokens for block in reversed(optional))
     fit = sum(tokens <= room for tokens in total)
-    dropped = optional[: len(optional) - fit]
-    gone = {id(block) for block in dropped}
-    return [*_gap(dropped), *(item for block in blocks if id(block) not in gone for item in block.items)]
+    return optional[: len(optional) - fit]
 
 
 def _gap(dropped: Sequence[Block]) -> Iterable[str]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ekiden.shared.definitions.transfer_names import agent_meant, delegation_tool_name, transfer_tool_name
+from ekiden.shared.hooks.asking import by_hooks
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.policy.decision import ALLOWED, Decision
 from ekiden.shared.policy.engine import Policy
@@ -17,6 +18,9 @@ from ekiden.workers.untrusted import Untrusted
 __all__ = ["Deciding"]
 
 NOBODY_IS_ASKED = "Tool execution denied: {} would have to be approved by a person, and this job asks nobody"
+
+HOOKS = "hooks"
+"""What rule it is that hooks decide by."""
 
 
 class Deciding:
@@ -43,8 +47,13 @@ class Deciding:
         """Return what holds of a call that is in order."""
         if refusal := self._untrusted.refusal(call, self._tools.get(call.name)):
             return Decision("deny", refusal, "tools.after_untrusted")
+        hooked = self._leg.conversation.turns[-1].hooked.get(call.id)
+        if hooked is not None and hooked.block:
+            return Decision("deny", f"Tool execution blocked by {by_hooks(hooked.by)}: {hooked.block}", HOOKS)
         use = self._use(call)
         decision = self._policy.decide(use)
+        if hooked is not None and hooked.ask and decision.verdict == "allow":
+            decision = replace(decision, verdict="ask", reason=f"{by_hooks(hooked.by)}: {hooked.ask}", rule=HOOKS)
         return self._approved_beforehand(use, decision) if decision.verdict == "ask" else decision
 
     def _use(self, call: ToolCall) -> ToolUse:

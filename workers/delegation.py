@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ekiden.shared.definitions.agent_inputs import called_with
 from ekiden.shared.definitions.model import AgentDefinition, Subagent, ToolRules
 from ekiden.shared.definitions.transfer_names import DELEGATION_PREFIX, agent_meant, delegation_tool_name
 from ekiden.shared.errors import ToolError
@@ -69,7 +70,7 @@ class Delegations:
             call_id=call.id,
             agent=name,
             objective=objective,
-            context=context.model_copy(update={"calls": ()}),  # a child's callers are its own
+            context=context.model_copy(update={"calls": (), "graphs": ()}),  # a child's callers are its own
             inputs=inputs,
             bounds=self._bounds(),
             max_depth=self._max_depth(context.metadata.chain_depth),
@@ -102,11 +103,9 @@ class Delegations:
         if _bare(call.name) == SINGLE:
             given = args.get("inputs")
             args = {"objective": args.get("objective"), **(given if isinstance(given, Mapping) else {})}
-        schema = self._definitions[name].inputs_schema
-        known = schema["properties"]
-        defaults = {field: one["default"] for field, one in known.items() if "default" in one}
-        inputs = defaults | {field: value for field, value in args.items() if value is not None}
-        if found := problems(inputs, schema):
+        definition = self._definitions[name]
+        inputs = called_with(definition, args)
+        if found := problems(inputs, definition.inputs_schema):
             raise ToolError("\n".join([f"agent {name!r} cannot be called so:", *(f"- {one}" for one in found)]))
         return inputs
 

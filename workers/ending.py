@@ -1,16 +1,22 @@
 """How a leg ends: the steps from a reply that could be the last one to its outcome, and what stops it before."""
 
 from collections import Counter
+from dataclasses import replace
 
 from ekiden.shared.conversation import Turn
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.job_limits import Used, why_no_budget
 from ekiden.shared.llm.base import FinishReason
 from ekiden.shared.outcomes import Answer, Failed, Outcome, TerminationReason, Transfer, Unfinished
-from ekiden.shared.records import ModelReplied, Nudged
+from ekiden.shared.records import ModelReplied, Noticed, Nudged, StateChanged
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
-from ekiden.workers.completion import Completion, says_it_hands_over
+from ekiden.workers.completion import COMPLETE_TASK, Completion, says_it_hands_over
 from ekiden.workers.handoffs import Transfers
+from ekiden.workers.leg_hooks import LegHooks
+from ekiden.workers.limits import REASONS, Limits, job_is_used_up
+from ekiden.workers.processors import Processors
+from ekiden.workers.rails import Rails
 
 __all__ = ["Ending"]
 
@@ -28,6 +34,8 @@ NOT_COMPLETED = (
 )
 
 NO_COMPLETION = "Agent stopped calling tools but did not call 'complete_task' to finalize the session."
+PROTOCOL_VIOLATION = "protocol_violation"
+"""What programs find an ending against the rules by."""
 
 _CUT_SHORT: dict[FinishReason, str] = {
     "max_tokens": "had to stop in mid-answer: ask for less at once, or choose a model with longer answers",
@@ -40,11 +48,25 @@ _CUT_SHORT: dict[FinishReason, str] = {
 class Ending:
     """Decides for one leg whether its last turn ends it, and whether it may have another one."""
 
-    def __init__(self, leg: Leg, agent: AgentDefinition, completion: Completion, transfers: Transfers) -> None:
+    def __init__(
+        self,
+        leg: Leg,
+        agent: AgentDefinition,
+        limits: Limits,
+        completion: Completion,
+        transfers: Transfers,
+        processors: Processors,
+        hooks: LegHooks,
+        rails: Rails,
+    ) -> None:
         self._leg = leg
         self._agent = agent
+        self._limits = limits
         self._completion = completion
         self._transfers = transfers
+        self._hooks = hooks
+        self._rails = rails
+        self._processors = processors
 
     async def reached(self) -> Outcome | None:
         """Return how the last turn ends the leg; None: it does not."""
@@ -55,24 +77,40 @@ class Ending:
         # An answer goes through steps: each gives an answer, another outcome, or None, and then the leg goes on.
         is_last = self._leg.conversation.last_turn is not None
         remind = () if is_last else (self._remind,)
-        for step in (*remind, self._insist_on_completion, self._hand_over):
+        for step in (*remind, self._insist_on_completion, self._ask_hooks, self._guard, self._hand_over, self._process):
             if not isinstance(outcome, Answer):
                 break
             outcome = await step(turns[-1], outcome)
-        return outcome
+        return await self._rails.answered(outcome) if isinstance(outcome, Unfinished) else outcome
 
     def stopped(self) -> Failed | None:
         """Return why the leg must not have another turn."""
         # Listed here and not kept: methods that an object keeps of itself keep it, and its leg's journal, from being
         # freed when the leg has ended.
-        checks = (self._refusals, self._denials, self._turns, self._tokens, self._budget)
+        checks = (self._rails.stopped, self._refusals, self._denials, self._used_up)
         return next((stop for check in checks if (stop := check()) is not None), None)
 
-    def limit(self, reason: TerminationReason, limit: str) -> Failed:
-        """Return the outcome of a leg that has reached a limit of its agent's file."""
-        name = self._agent.name
-        why = f"agent {name!r} reached its limit ({limit}): raise it under 'limits' in the agent's file"
-        return self.ended(reason, why, f"You have reached a limit ({limit}).")
+    def out_of_time(self) -> Failed:
+        """Return the outcome of a leg whose time, or its job's, is over."""
+        return self._limit(self._limits.out_of_time())
+
+    def _limit(self, reached: Used) -> Failed:
+        """Return the outcome of a leg that has reached a limit.
+
+        One of money leaves no turn more, since that would cost; nor does one that others share, who have used it up.
+        """
+        if why := why_no_budget(reached):
+            return Failed(REASONS[reached.limit], why)
+        limit, reason = f"{reached.limit}: {reached.most:.10g}", REASONS[reached.limit]
+        if reached.of_job:
+            why = f"all agents together have reached the job's limit ({limit}): raise it under 'limits.job' in the "
+            why += "file of the agent that the job began with, or in the settings"
+            told = f"All agents that work on this job together have reached its limit ({limit})."
+        else:
+            name = self._agent.name
+            why = f"agent {name!r} reached its limit ({limit}): raise it under 'limits' in the agent's file"
+            told = f"You have reached a limit ({limit})."
+        return Failed(reason, why) if reason == "MAX_COST" else self.ended(reason, why, told)
 
     def ended(self, reason: TerminationReason, why: str, told: str) -> Failed:
         """Return the outcome of a leg that may still end with what it has, where its file leaves time for that.
@@ -86,7 +124,7 @@ class Ending:
         if not grace_s:
             return Failed(reason, why)
         how = "by complete_task" if self._completion.must_complete else "with your best answer"
-        or_transfer = ", or hand over" if self._transfers.names else ""
+        or_transfer = ", or hand over" if self._transfers.names and not job_is_used_up(self._leg) else ""
         return Failed(
             reason,
             why,
@@ -130,12 +168,12 @@ class Ending:
     async def _insist_on_completion(self, turn: Turn, answer: Answer) -> Answer | Failed:
         if turn.reply.message.calls or not self._completion.must_complete:
             return answer
-        why = f"agent {self._agent.name!r} ended without calling complete_task, though its file demands it"
+        why = f"{NO_COMPLETION} The file of agent {self._agent.name!r} demands it ({PROTOCOL_VIOLATION})."
         return self.ended("ERROR_NO_COMPLETE_TASK_CALL", why, NO_COMPLETION)
 
-    async def _hand_over(self, turn: Turn, answer: Answer) -> Answer | Transfer:
-        """Return the first handoff that the agent's file asks for on completion and nobody refused."""
-        if answer.is_final:
+    async def _hand_over(self, turn: Turn, answer: Answer) -> Outcome:
+        """Return the first handoff that the file asks for on completion and nobody refused; a graph has edges."""
+        if answer.is_final or self._leg.context.ends_node:
             return answer
         output = answer.output if answer.output is not None else answer.text
         upto = len(self._leg.entries)
@@ -144,7 +182,29 @@ class Ending:
             transfers = self._transfers.automatic(output, upto)
             return next((one for one in transfers if one.context.to_agent not in turn.refused_auto), None)
 
-        return await run_limited(first) or answer
+        while (transfer := await run_limited(first)) is not None:
+            if await self._hooks.may_hand_over(transfer.context):
+                return await self._rails.handed_over_by_file(transfer)
+        return answer
+
+    async def _ask_hooks(self, turn: Turn, answer: Answer) -> Answer | None:
+        return await self._hooks.after_agent(answer)
+
+    async def _guard(self, turn: Turn, answer: Answer) -> Outcome | None:
+        """Only what has passed is given, and sets the session's variables."""
+        guarded = await self._rails.answered(answer)
+        if isinstance(guarded, Answer) and (changes := self._completion.variables(guarded.output)):
+            self._leg.hold(StateChanged(leg=self._leg.number, changes=changes, by=COMPLETE_TASK))
+        return guarded
+
+    async def _process(self, _: Turn, answer: Answer) -> Answer:
+        """Let the processor that the file names make the answer's text; the object stays as it is."""
+        if answer.output is None or not (self._agent.output and self._agent.output.process):
+            return answer
+        text, problem = await self._processors.shape(self._agent.output.process, answer.output)
+        if problem:
+            await self._leg.record(Noticed(leg=self._leg.number, text=f"{self._agent.name}: {problem}"))
+        return replace(answer, text=text)
 
     def _refusals(self) -> Failed | None:
         refusals = [turn.refusal for turn in self._leg.conversation.counted if turn.refusal]
@@ -160,22 +220,6 @@ class Ending:
         why = f"agent {self._agent.name!r} wanted the same call of {most[0][0]!r} {MAX_DENIALS} times, each time denied"
         return Failed("DENIED", f"{why}: say in the request what it is to do instead, or approve it")
 
-    def _turns(self) -> Failed | None:
-        most = self._agent.limits.max_turns
-        return self.limit("MAX_TURNS", f"max_turns: {most}") if len(self._leg.conversation.counted) >= most else None
-
-    def _tokens(self) -> Failed | None:
-        most = self._agent.limits.max_tokens
-        if most is None or sum(map(_tokens_of, self._leg.conversation.counted)) < most:
-            return None
-        return self.limit("MAX_TOKENS", f"max_tokens: {most}")
-
-    def _budget(self) -> Failed | None:
-        if not (used_up := self._leg.used_up):
-            return None
-        reason: TerminationReason = "MAX_TOKENS" if used_up == "tokens" else "MAX_COST"
-        return Failed(reason, f"the job's budget of {used_up} is used up: its first agent's file sets it")
-
-
-def _tokens_of(turn: Turn) -> int:
-    return turn.reply.usage.input_tokens + turn.reply.usage.output_tokens
+    def _used_up(self) -> Failed | None:
+        reached = self._limits.reached()
+        return None if reached is None else self._limit(reached)

@@ -1,13 +1,15 @@
 """What a model was asked, as digests: whoever plays a job again finds the reply that belongs to a request by them."""
 
+import operator
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from hashlib import blake2b
 
 from ekiden.shared.definitions.model import AgentDefinition, canonical_json
 from ekiden.shared.llm.base import ModelRequest, ToolSpec
 from ekiden.shared.messages import Message, TextPart, ToolCall
 from ekiden.shared.records import Entry, HandedOff
-from ekiden.shared.turn_records import Fingerprint
+from ekiden.shared.records.turns import Fingerprint, digest_of
 
 __all__ = ["Fingerprints"]
 
@@ -23,7 +25,7 @@ class Fingerprints:
         self._messages = blake2b(digest_size=16)
         self._read = 0
         self._tools: tuple[ToolSpec, ...] = ()
-        self._of_tools = _digest_of_tools(())
+        self._of_tools = _digest_of_tools(_Same(()))
 
     def of(self, request: ModelRequest) -> Fingerprint:
         """Return the fingerprint of the leg's next request."""
@@ -33,13 +35,15 @@ class Fingerprints:
                 self._messages.update(len(encoded).to_bytes(8, "big") + encoded)
         self._read = len(request.messages)
         if request.tools != self._tools:
-            self._tools, self._of_tools = request.tools, _digest_of_tools(request.tools)
-        asked = [request.model, request.temperature, self._as_always(request.instructions)]
+            self._tools, self._of_tools = request.tools, _digest_of_tools(_Same(request.tools))
+        instructions = self._as_always(request.instructions)
+        asked = [request.model, request.temperature, instructions]
         return Fingerprint(
             definition=self._agent.digest,
-            model=_digest(canonical_json(asked)),
+            model=digest_of(canonical_json(asked)),
             messages=self._messages.hexdigest(),
             tools=self._of_tools,
+            instructions=digest_of(request.instructions),
         )
 
     def _as_always(self, text: str) -> str:
@@ -60,9 +64,19 @@ def _read_by_model(message: Message) -> Iterator[str]:
                 yield canonical_json([part.call_id, part.name, part.content, part.is_error])
 
 
-def _digest_of_tools(tools: tuple[ToolSpec, ...]) -> str:
-    return _digest(canonical_json([tool.model_dump(mode="json") for tool in tools]))
+class _Same(tuple[ToolSpec, ...]):
+    """Tools as a key: equal where they are the same objects, for they cannot be hashed."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and len(self) == len(other) and all(map(operator.is_, self, other))
 
 
-def _digest(text: str) -> str:
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+@lru_cache(maxsize=256)
+def _digest_of_tools(tools: _Same) -> str:
+    """Return the digest of what nearly every leg of an agent is offered."""
+    return digest_of(canonical_json([tool.model_dump(mode="json") for tool in tools]))

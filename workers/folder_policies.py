@@ -31,4 +31,6 @@ class FolderPolicies:
                 self._read.clear()
             reading = asyncio.create_task(asyncio.to_thread(folders_policy, self._policy, folder))
             self._read[folder] = (now, reading)
+        if reading.done():
+            return reading.result()
         return await asyncio.shield(reading)  # a leg that is stopped stops itself alone

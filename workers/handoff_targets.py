@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule
@@ -79,7 +80,9 @@ def targets_of(agent: AgentDefinition, leg: Leg) -> list[HandoffRule]:
 
 
 def _can_take_back(parent: str, leg: Leg) -> bool:
-    """Whether ``parent`` has had this very job, and does not wait for its result anyway."""
+    """Whether ``parent`` has had this very job, and does not wait for its result anyway, as a graph does."""
+    if leg.context.begins_node:
+        return False
     moves = (entry.record for entry in leg.entries if isinstance(entry.record, HandedOff))
     has_had_it = parent in {move.context.to_agent for move in moves}  # a caller in another job has not, nor the user
     return has_had_it and parent not in {frame.agent for frame in leg.context.calls}
@@ -89,7 +92,7 @@ def tool_for(target: Target) -> ToolSpec:
     """Return the target's own tool: the fields of its payload stand beside the texts where they can."""
     schema = target.rule.payload
     if schema is None:
-        return _tool(target.tool, _described(target), {}, [])
+        return _plain_tool(target.tool, _described(target))
     within = SchemaEmbedder()
     if not _can_spread(schema):
         properties, required = {"payload": within.taken(schema, schema)}, ["payload"] if schema.get("required") else []
@@ -97,6 +100,12 @@ def tool_for(target: Target) -> ToolSpec:
         properties = {name: within.taken(one, schema) for name, one in schema["properties"].items()}
         required = schema.get("required", [])
     return _tool(target.tool, _described(target), properties, required, within.shared)
+
+
+@lru_cache(maxsize=1_024)
+def _plain_tool(name: str, description: str) -> ToolSpec:
+    """Return a tool that takes the texts of every handoff, and no more: the same one in each leg."""
+    return _tool(name, description, {}, [])
 
 
 def single_tool(targets: Iterable[Target]) -> ToolSpec:

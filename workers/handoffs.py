@@ -9,7 +9,6 @@ from typing import Any
 import structlog
 
 from ekiden.shared.conditions import Condition
-from ekiden.shared.current_task import last_action_of, task_of
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule
 from ekiden.shared.definitions.transfer_names import ToolNames, agent_meant
 from ekiden.shared.errors import ConditionFailed, DefinitionError, HandoffRefused
@@ -32,6 +31,7 @@ from ekiden.workers.handoff_targets import (
     targets_of,
     tool_for,
 )
+from ekiden.workers.job_variables import task_variables
 
 __all__ = ["Transfers"]
 
@@ -147,19 +147,7 @@ class Transfers:
             return False
 
     def _variables(self, output: Any) -> dict[str, Any]:
-        state, request, metadata = self._leg.state, self._leg.request, self._leg.context.metadata
-        done = last_action_of(entry.record for entry in reversed(self._leg.entries))
-        known = task_of(request.prompt, "running", self._agent.name, done)
-        task = {
-            **(known | {name: state[name] for name in known if name in state}),  # who writes one of these means it
-            "prompt": request.prompt,
-            "inputs": request.inputs or {},
-            "status": state.get("task_status", known["task_status"]),
-            "agent": self._agent.name,
-            "chain": list(metadata.handoff_chain),
-            "depth": metadata.chain_depth,
-        }
-        return {"state": state, "output": output, "task": task}
+        return {"state": self._leg.state, "output": output, "task": task_variables(self._leg)}
 
     def _called(self, call: ToolCall) -> str:
         """Return the target as the model called it: what follows is the same for both styles.
@@ -234,6 +222,7 @@ class Transfers:
             call_id=call.id,
             from_agent=context.from_agent,
             chain_length=length,
+            graphs=len(context.graphs),
         )
 
     def _transfer(self, context: HandoffContext, **of_the_call: Any) -> Transfer:

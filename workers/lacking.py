@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.mcp.names import announced_as
 from ekiden.shared.outcomes import Failed, Suspended
-from ekiden.shared.records import LegSuspended, Retried
+from ekiden.shared.records import Forked, LegSuspended, Retried
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.relay.message import queue_for
 from ekiden.shared.stores.views import PoolView
@@ -88,7 +88,7 @@ async def nobody_else() -> Sequence[PoolView]:
 
 def _looks(leg: Leg) -> int:
     """Count how often the leg has been given back for what nobody has, since it began or somebody retried the job."""
-    recent = takewhile(lambda record: not isinstance(record, Retried), reversed(leg.records))
+    recent = takewhile(lambda record: not isinstance(record, Forked | Retried), reversed(leg.records))
     return sum(isinstance(record, LegSuspended) and record.cause == "missing_tools" for record in recent)
 
 

@@ -6,30 +6,12 @@ A model that was trained with another program's tools calls ``replace`` with ``o
 
 from collections.abc import Collection
 
+from ekiden.shared.definitions.tool_arguments import OWN_ARGUMENTS
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, own_name
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Part, ToolCall
 
 __all__ = ["OwnNames", "own_call"]
-
-_FILE = {"path": "file_path absolute_path filePath target_file"}
-_FOLDER = {"path": "dir_path directory folder"}
-_ARGUMENTS = {
-    "read_file": _FILE,
-    "write_file": {**_FILE, "content": "contents file_text"},
-    "edit_file": {**_FILE, "old": "old_string oldString old_str", "new": "new_string newString new_str"},
-    "delete_file": _FILE,
-    "read_many_files": {**_FOLDER, "include": "paths"},
-    "ls": _FOLDER,
-    "glob": _FOLDER,
-    "grep": {**_FOLDER, "include": "glob"},
-    "bash": {"command": "cmd"},
-}
-"""By tool: an argument, and what gemini-cli, Claude Code and others call it."""
-_OWN = {
-    tool: {alias: name for name, aliases in arguments.items() for alias in aliases.split()}
-    for tool, arguments in _ARGUMENTS.items()
-}
 
 
 class OwnNames:
@@ -54,7 +36,7 @@ def own_call(call: ToolCall, offered: Collection[str]) -> ToolCall:
     """Return a call in our names; what is offered, or means no tool that workers ship with, stays as it is."""
     own = None if call.name in offered else own_name(call.name)
     name = own if own in BUILTIN_TOOLS else call.name
-    names = _OWN.get(name, {}) if name in BUILTIN_TOOLS else {}
+    names = OWN_ARGUMENTS.get(name, {}) if name in BUILTIN_TOOLS else {}
     args = {names.get(one, one) if names.get(one) not in call.args else one: value for one, value in call.args.items()}
     if name == call.name and args.keys() == call.args.keys():
         return call

@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from ekiden.dispatcher.client import Client, client_of
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.clients import client_of
 from ekiden.shared.errors import StoreUnavailable, UnknownJob
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.terminal_text import note
 
 __all__ = ["configured", "connected", "job_named", "server_address"]
@@ -25,7 +26,7 @@ def configured(redis: str | None, data_dir: Path | None) -> tuple[str | None, Pa
 async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool = True) -> AsyncIterator[Client]:
     """Yield a client of the configured server, else of the data folder's; see ``server_address``."""
     with server_address(redis, data_dir, may_start=may_start) as url:
-        async with client_of(url) as client:
+        async with client_of(url, data_dir=data_dir) as client:
             yield client
 
 

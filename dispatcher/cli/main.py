@@ -5,6 +5,7 @@ Importing this costs no more than typer: a command is imported when it is called
 
 import errno
 import os
+import re
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -38,7 +39,8 @@ COMMANDS = {
     ),
     "submit": ("ekiden.dispatcher.cli.commands.submit:submit", "Submit a request and print its job's id."),
     "jobs": ("ekiden.dispatcher.cli.commands.jobs:jobs", "List the newest jobs, newest first."),
-    "job": ("ekiden.dispatcher.cli.commands.job:app", "Look at one job, cancel it, or let it go on."),
+    "usage": ("ekiden.dispatcher.cli.commands.usage:usage", "Show the tokens and the money that models have taken."),
+    "job": ("ekiden.dispatcher.cli.commands.job:app", "Look at one job, cancel it, let it go on, or fork it."),
     "approvals": (
         "ekiden.dispatcher.cli.commands.approvals:app",
         "See what waits for people, and answer it.",
@@ -47,6 +49,11 @@ COMMANDS = {
         "ekiden.dispatcher.cli.commands.sessions:app",
         "Look at conversations, say who goes on with them, clear or export them.",
     ),
+    "memory": (
+        "ekiden.dispatcher.cli.commands.memory:app",
+        "Look at what agents remember from job to job, add to it, forget.",
+    ),
+    "users": ("ekiden.dispatcher.cli.commands.users:app", "Forget the people who use this deployment."),
     "trace": (
         "ekiden.dispatcher.cli.commands.trace:app",
         "See where a job's time and tokens went; export it, play it again.",
@@ -67,6 +74,8 @@ COMMANDS = {
         "Show the models that agents can use here, and why the others cannot be used.",
     ),
     "agents": ("ekiden.dispatcher.cli.agents.group:app", "Make, show, change and check agents."),
+    "graph": ("ekiden.dispatcher.cli.commands.graph:app", "Look at graphs of agents. No server is needed."),
+    "team": ("ekiden.dispatcher.cli.commands.team:app", "Look at all agents together. No server is needed."),
     "catalog": (
         "ekiden.dispatcher.cli.commands.catalog:app",
         "Put agents in force, see which are, go back to those before.",
@@ -83,6 +92,11 @@ COMMANDS = {
         "ekiden.dispatcher.cli.commands.policy:app",
         "See what holds of a call, test a policy, and replay it against what your agents did.",
     ),
+    "guardrails": (
+        "ekiden.dispatcher.cli.commands.guardrails:app",
+        "See what an agent's guardrails would have said of what it did.",
+    ),
+    "eval": ("ekiden.dispatcher.cli.commands.evals:app", "Hold what a team does against a suite of requests."),
     "config": ("ekiden.dispatcher.cli.commands.config:app", "Read and change settings."),
     "trust": (
         "ekiden.dispatcher.cli.commands.trust:trust",
@@ -99,6 +113,7 @@ COMMANDS = {
     ),
 }
 """The commands of this package: where each one is, and what ``--help`` says of it without importing it."""
+_CHOICE = re.compile(r"'(.*)' is not one of (.*)\.", re.DOTALL)
 _OUTPUT = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 EPILOG = (
     "File tools stay in their workspace; the tool bash, of an agent that has it, runs any command as you: ekiden "
@@ -148,12 +163,26 @@ class _Commands(LazyGroup):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             sys.exit(_unwritten(error))
+        except typer.BadParameter as error:
+            error.message = _said_plainly(error.message)
+            raise
         except typer.Abort:
             note("Aborted")
             raise typer.Exit(INTERRUPTED) from None
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return super().get_command(ctx, cmd_name) or _PLUGGED.command(cmd_name)
+
+
+def _said_plainly(message: str) -> str:
+    """Return what is wrong with an argument without pydantic's words, and with what may have been meant."""
+    from ekiden.shared.faults import in_plain_words
+    from ekiden.shared.suggestions import nearest
+
+    text = in_plain_words(message)
+    chosen = _CHOICE.fullmatch(text)
+    near = nearest(chosen[1], re.findall(r"'([^']*)'", chosen[2]), 1) if chosen else []
+    return f"{text} Did you mean {near[0]!r}?" if near else text
 
 
 app = typer.Typer(

@@ -1,9 +1,12 @@
 """Options that several commands share."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from ekiden.shared.errors import InvalidRequest
 
 __all__ = [
     "AgentsDir",
@@ -12,6 +15,7 @@ __all__ = [
     "Continue",
     "DataDir",
     "Deadline",
+    "Input",
     "LogLevel",
     "NonInteractive",
     "OnBusy",
@@ -27,7 +31,10 @@ __all__ = [
     "Trust",
     "User",
     "Verbose",
+    "seconds_of",
 ]
+
+_UNITS_S = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 AgentsDir = Annotated[
     list[Path] | None,
@@ -66,6 +73,14 @@ State = Annotated[
         "--state",
         metavar="NAME=VALUE",
         help="A session variable to set; the value is JSON, or else text. May be repeated.",
+    ),
+]
+Input = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=VALUE",
+        help="An input that the named agent's file declares; JSON where it declares no text. May be repeated.",
     ),
 ]
 Strategy = Annotated[
@@ -115,8 +130,13 @@ Outage = Annotated[
 Tail = Annotated[
     int | None, typer.Option("--tail", metavar="N", min=0, help="Of what happened before, show the last N events only.")
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show also what session variables are set to.")]
-Trace = Annotated[bool, typer.Option("--trace", help="Draw where the time went at the end; see `ekiden trace show`.")]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Show also what session variables are set to, and calls with all their arguments."
+    ),
+]
+Trace = Annotated[bool, typer.Option("--trace", help="Tell what took how long, and draw it at the end: `trace show`.")]
 Trust = Annotated[
     bool,
     typer.Option(
@@ -124,3 +144,11 @@ Trust = Annotated[
         help="Let the folder's agents and settings do what they ask for, this time. `ekiden trust` remembers it.",
     ),
 ]
+
+
+def seconds_of(since: str) -> float:
+    """Return the seconds of ``--since``."""
+    found = re.fullmatch(r"(\d{1,5})([mhdw])", since.strip())
+    if found is None:
+        raise InvalidRequest(f"--since {since!r}: expected a number and one of m, h, d, w, such as 30d")
+    return float(found[1]) * _UNITS_S[found[2]]

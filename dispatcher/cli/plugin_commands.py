@@ -58,7 +58,7 @@ class Plugged:
         """Return what the settings allow, by name. They are read only where they say anything: that is slow."""
         if not _is_spoken_of():
             return {}, []
-        from ekiden.shared.settings import load_settings
+        from ekiden.shared.settings.model import load_settings
 
         found, problems = sources(_GROUP, load_settings().allowed(_GROUP))
         named = [(source.name.replace("_", "-"), source) for source in found]
@@ -78,7 +78,7 @@ def _is_spoken_of() -> bool:
     here = Path.cwd()
     if not any((folder / _SETTINGS).exists() for folder in (here, *here.parents, Path.home())):
         return False
-    from ekiden.shared.settings_files import global_file, project_file, read_settings  # a tenth of what --help takes
+    from ekiden.shared.settings.files import global_file, project_file, read_settings  # a tenth of what --help takes
 
     return any(_GROUP in read_settings(path) for path in (project_file(), global_file()))
 

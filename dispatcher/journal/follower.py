@@ -16,6 +16,7 @@ from ekiden.shared.ids import session_of
 from ekiden.shared.once import Once
 from ekiden.shared.records import Ended, Entry, LegSuspended
 from ekiden.shared.relay.message import agent_of
+from ekiden.shared.stores.live import LiveRead
 from ekiden.shared.stores.views import LivePiece
 
 __all__ = ["OUTAGE_S", "Follower", "show_job_tree", "waits_behind"]
@@ -63,8 +64,9 @@ class Follower:
         """Set when a leg waits for people or for jobs below it, or one of these has ended: is there anybody to ask?"""
         self._views = Views(self.job, self.view)
         self._children = OpenChildren(self.job, self.client.cursor(self.job))
-        self._place = "0"
-        self._drafts = LivePieces()
+        self._places: dict[str, str] = {}
+        """Up to where the live stream of each job was read."""
+        self._drafts: dict[str, LivePieces] = {}
         self._warned = Once()
         self._last: Entry | None = None
 
@@ -81,7 +83,7 @@ class Follower:
             while (end := await self._end()) is None:
                 reads.keep("journal", lambda: self.client.entries_after(self.job, self._children.cursor(self.job)))
                 if self.is_live:
-                    reads.keep("live", lambda: self.client.live(self.job, self._place))
+                    reads.keep("live", self._read_live)
                 if self._children:
                     reads.keep("children", self._read_children)
                 try:
@@ -108,20 +110,26 @@ class Follower:
         Before live pieces come the journal's entries, before the journal's entries those of the children.
         """
         entries: list[Entry] = found.get("journal", [])
-        cursor, pieces = found.get("live", (self._place, []))
+        live: dict[str, LiveRead] = found.get("live", {})
         below = self._show_placed(found.get("children", []))
         await self._show_entries(entries)
-        if pieces:
+        if live:
             here = self._children.cursor(self.job)
-            await self._show_entries(await self._ask(lambda: self.client.entries_after(self.job, here, 0.0)))
-            self._show_pieces(pieces)
-            self._place = cursor
-        return bool(entries or pieces or below)
+            if not await self._show_entries(await self._ask(lambda: self.client.entries_after(self.job, here, 0.0))):
+                await self._show_children()
+            for job, (place, pieces) in live.items():
+                self._show_pieces(job, pieces)
+                self._places[job] = place
+        return bool(entries or live or below)
 
-    async def _show_entries(self, entries: list[Entry]) -> None:
-        if entries and self._children:
+    async def _show_entries(self, entries: list[Entry]) -> bool:
+        if entries:
+            await self._show_children()
+        return bool(self._show_placed([Placed(self.job, entry) for entry in entries]))
+
+    async def _show_children(self) -> None:
+        if self._children:
             self._show_placed(await self._ask(lambda: self._children.read(self.client)))
-        self._show_placed([Placed(self.job, entry) for entry in entries])
 
     def _show_placed(self, placed: Sequence[Placed]) -> list[Placed]:
         """Show what is new of it, and return that."""
@@ -141,17 +149,23 @@ class Follower:
                 pass
         if job == self.job:
             self._last = entry
-            self._drafts.close(entry.record)
+        self._drafts.setdefault(job, LivePieces()).close(entry.record)
 
     async def _read_children(self) -> list[Placed]:
         """Return what the children have written, before long: there is no waiting for several journals at once."""
         await asyncio.sleep(_TICK_S)
         return await self._children.read(self.client)
 
-    def _show_pieces(self, pieces: list[LivePiece]) -> None:
+    async def _read_live(self) -> dict[str, LiveRead]:
+        """Return what is being written, in the job and in those below it that go on: not for long, others may come."""
+        jobs = (self.job, *self._children.jobs)
+        return await self.client.live_of({job: self._places.get(job, "0") for job in jobs}, _TICK_S)
+
+    def _show_pieces(self, job: str, pieces: list[LivePiece]) -> None:
+        drafts, view = self._drafts.setdefault(job, LivePieces()), self._views.of(job)
         for piece in pieces:
-            if self._drafts.is_open(piece):
-                self.view.live(piece)
+            if drafts.is_open(piece):
+                view.live(piece)
 
     async def _catch_up(self) -> None:
         """Show what there is already, or its tail; nothing when this follower goes on after a break."""
@@ -173,10 +187,10 @@ class Follower:
         kept = entries[: self._seq]
         self._last = kept[-1] if kept else None
         if self._seq < was:
-            self._place = "0"  # the clock of another host may be behind, and what comes be before what we have read
-        self._drafts = LivePieces()
+            self._places = {}  # the clock of another host may be behind, and what comes be before what we have read
+        self._drafts[self.job] = LivePieces()
         for entry in kept:
-            self._drafts.close(entry.record)
+            self._drafts[self.job].close(entry.record)
         whose = f"steps {self._seq + 1} to {was} are" if self._seq < was else "some of what its child jobs did is"
         self.view.note(
             f"the server went back in time: {whose} forgotten; job {self.job} goes on behind step {self._seq}"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.approval_records import ApprovalAsked
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.policy.cases import tool_use
 from ekiden.shared.policy.engine import Policy
 from ekiden.shared.policy.policies import folders_policy
 from ekiden.shared.policy.tool_use import SHELL
 from ekiden.shared.records import Entry, JobRequested, LegStarted, ModelReplied, ToolStarted
+from ekiden.shared.records.approvals import ApprovalAsked
 
 __all__ = ["ChangedCall", "Replay", "replayed"]
 

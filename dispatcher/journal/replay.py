@@ -1,16 +1,24 @@
 """A journal played again to whoever watches, in its own time, faster or slower."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from ekiden.dispatcher.journal.story import Story
+from ekiden.dispatcher.journal.story import StepKind, Story
 from ekiden.dispatcher.journal.tree import Placed, Views
 from ekiden.dispatcher.journal.view import View
 
-__all__ = ["replay", "totals"]
+__all__ = ["duration_s", "replay", "totals"]
 
 _TICK_S = 1.0
+_COUNTED: Mapping[StepKind, str] = {
+    "tool": "tool",
+    "handoff": "handoff",
+    "guardrail": "guardrail",
+    "returned": "return",
+    "refused": "refused handoff",
+    "delegated": "child job",
+}
 
 
 def replay(
@@ -31,18 +39,17 @@ def replay(
         views.of(of).show(entry)
 
 
-def totals(story: Story) -> str:
-    """Return what a job consisted of, in one line: ``3 agents, 14 tool calls, 2 handoffs``."""
-    counts = [
-        (len({leg.agent for one in story.tree for leg in one.legs if leg.number}), "agent"),
-        (story.count("model"), "model call"),
-        (story.count("tool"), "tool call"),
-        (story.count("handoff"), "handoff"),
-        (story.count("returned"), "return"),
-        (story.count("refused"), "refused handoff"),
-        (story.count("delegated"), "child job"),
-    ]
-    return ", ".join(f"{number} {word}{'s' * (number != 1)}" for number, word in counts if number)
+def totals(stories: Sequence[Story]) -> str:
+    """Return what jobs consisted of, in one line: ``3 agents, 4 tools, 2 handoffs, 1 guardrail``."""
+    legs = [leg for story in stories for one in story.tree for leg in one.legs]
+    counts = [(len({leg.agent for leg in legs if leg.number}), "agent")]
+    counts += [(sum(story.count(kind) for story in stories), word) for kind, word in _COUNTED.items()]
+    return ", ".join(f"{number} {word}{'s' * (number != 1)}" for number, word in counts if number) or "nothing"
+
+
+def duration_s(stories: Sequence[Story]) -> str:
+    """Return how long jobs took together, each from its request to its end: ``12.3s``."""
+    return f"{sum(story.now_ms - story.start_ms for story in stories) / 1000:.1f}s"
 
 
 def _wait(seconds: float, view: View, sleep: Callable[[float], None]) -> None:

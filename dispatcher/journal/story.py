@@ -9,14 +9,13 @@ from ekiden.shared.ids import session_of
 from ekiden.shared.messages import Message, ToolCall, Usage
 from ekiden.shared.records import (
     Ended,
+    Forked,
     HandedOff,
     JobRequested,
-    LoopJudged,
-    ModelReplied,
+    ModelCall,
     Record,
     Routed,
     RoutingStage,
-    Summarised,
     Unrouted,
 )
 from ekiden.shared.todos import Todo
@@ -24,10 +23,20 @@ from ekiden.shared.todos import Todo
 __all__ = ["Attempt", "AttemptEnd", "How", "Leg", "Step", "StepKind", "Story"]
 
 StepKind = Literal[
-    "route", "model", "tool", "approval", "handoff", "returned", "delegated", "refused", "suspended", "notice"
+    "route",
+    "model",
+    "tool",
+    "approval",
+    "handoff",
+    "returned",
+    "delegated",
+    "refused",
+    "suspended",
+    "guardrail",
+    "notice",
 ]
-How = Literal["route", "delegation", "handoff", "automatic", "return"]
-"""How control came to an agent; ``automatic``: its predecessor's file asked for it."""
+How = Literal["route", "delegation", "handoff", "automatic", "return", "edge"]
+"""How control came to an agent; ``automatic``: its predecessor's file asked for it; ``edge``: a graph did."""
 AttemptEnd = Literal["handoff", "suspended", "ended", "lost", "running"]
 
 
@@ -56,7 +65,7 @@ class Step:
     is_error: bool = False
     is_lost: bool = False
     heard: tuple[Message, ...] = ()
-    record: Record | None = None
+    record: Record | ModelCall | None = None
     call: ToolCall | None = None
     cost_usd: float | None = None
     child: str = ""
@@ -65,7 +74,7 @@ class Step:
     @property
     def usage(self) -> Usage:
         """The tokens of a model call, or of a routing by a model; none for anything else."""
-        if isinstance(self.record, ModelReplied | Summarised | LoopJudged):
+        if isinstance(self.record, ModelCall):
             return self.record.usage
         return sum((stage.usage for stage in self.stages), Usage())
 
@@ -140,6 +149,8 @@ class Story:
     start_ms: int = 0
     legs: list[Leg] = field(default_factory=list)
     end: Ended | None = None
+    forked: Forked | None = None
+    """Where its own steps begin, if it did not begin by itself: what stands before is another job's."""
     correlation_id: str = ""
     above: tuple[str, ...] = ("user",)
     """The path to who asked for it."""
@@ -183,14 +194,26 @@ class Story:
         return [step for leg in self.legs for step in leg.steps]
 
     @property
+    def own_legs(self) -> list[Leg]:
+        """The legs that it has worked on: in a fork, from the one that goes on."""
+        first = self.forked.leg if self.forked is not None else 0
+        return [leg for leg in self.legs if leg.number >= first]
+
+    @property
+    def own_steps(self) -> list[Step]:
+        """The steps of all legs that no other job has paid for."""
+        shared = self.forked.seq if self.forked is not None else 0
+        return [step for step in self.steps if step.seq > shared]
+
+    @property
     def usage(self) -> Usage:
         """All its tokens, without those of its children."""
-        return _usage(self.steps)
+        return _usage(self.own_steps)
 
     @property
     def cost_usd(self) -> float | None:
         """What all model calls cost together; None where nobody said of any."""
-        return _cost_usd(self.steps)
+        return _cost_usd(self.own_steps)
 
     @property
     def total_usage(self) -> Usage:
@@ -200,7 +223,7 @@ class Story:
     @property
     def total_cost_usd(self) -> float | None:
         """What they cost."""
-        return _cost_usd(step for story in self.tree for step in story.steps)
+        return _cost_usd(step for story in self.tree for step in story.own_steps)
 
     def count(self, kind: StepKind) -> int:
         """Count the steps of a kind, also those of the jobs below it."""

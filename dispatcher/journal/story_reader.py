@@ -13,18 +13,27 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    FellBack,
+    Forked,
+    Guarded,
+    GuardJudged,
     HandedOff,
+    Hooked,
     JobRequested,
     LastTurn,
     LegStarted,
     LegSuspended,
+    LimitNear,
     LoopDetected,
-    LoopJudged,
+    ModelCall,
     ModelReplied,
+    NodeFinished,
     Noticed,
     Nudged,
+    Recalled,
     Record,
     Refused,
+    Repairing,
     Retried,
     Routed,
     StateChanged,
@@ -36,6 +45,9 @@ from ekiden.shared.records import (
 from ekiden.shared.todos import todos_of
 
 __all__ = ["decision_text", "job_tree_story", "story_of"]
+
+_TOLD = {"nudged": "nudged", "limit_near": "limit near", "loop": "loop"}
+"""What a step is called in which a model is told something, by its record."""
 
 
 def job_tree_story(
@@ -103,6 +115,8 @@ class _StoryReader:
             case Retried():
                 self._story.end = self._leg.left_ms = None
                 self._woken_ms = entry.at_ms
+            case Forked() as forked:
+                self._fork(forked, entry)
             case Ended() as end:
                 self._finish(end, entry)
             case record:
@@ -119,12 +133,23 @@ class _StoryReader:
             self._lose(before)
         if not leg.attempts:
             ready_ms = leg.ready_ms
-            self._heard = [user_message(self._story.request.prompt)] if leg.number and self._story.request else []
+            self._heard = _opening(self._story.request, leg)
         else:
             ready_ms = min(self._woken_ms if self._woken_ms is not None else entry.at_ms, entry.at_ms)
         self._woken_ms = None
         number = len(leg.attempts) + 1
         leg.attempts.append(Attempt(number, started.worker, ready_ms, entry.at_ms, is_takeover=is_takeover))
+
+    def _fork(self, forked: Forked, entry: Entry) -> None:
+        """What stands before is another job's: no worker of this one has had it."""
+        self._story.forked, self._story.end, self._story.start_ms = forked, None, entry.at_ms
+        self._woken_ms, self._wait = entry.at_ms, None
+        for step in self._story.steps:
+            step.end_ms = entry.at_ms
+        if self._attempt is not None and self._attempt.end == "running":
+            self._close("ended", entry.at_ms)
+        if forked.prompt:
+            self._heard.append(user_message(forked.prompt))
 
     def _lose(self, attempt: Attempt) -> None:
         """The worker was lost: nobody knows when, but not before its last word."""
@@ -151,7 +176,7 @@ class _StoryReader:
 
     def _tell_step(self, record: Record, entry: Entry) -> None:
         match record:
-            case ModelReplied() | Summarised() | LoopJudged():
+            case ModelCall():
                 self._model(record, entry)
             case Delegated():
                 self._delegate(record, entry)
@@ -161,6 +186,8 @@ class _StoryReader:
                 self._open[call_id] = step
             case ToolFinished():
                 self._tool(record, entry)
+            case NodeFinished():
+                self._node(record, entry)
             case HandedOff():
                 self._hand_off(record, entry)
             case ApprovalAsked() | Decided():
@@ -178,35 +205,59 @@ class _StoryReader:
                 self._add(self._moment("refused", name, entry, detail=detail, is_error=True, call=call))
             case Routed(agent=agent, stage=stage, confidence=confidence):
                 how = "as asked" if stage == "agent" else f"{stage}, {confidence:g}% confidence"
-                self._add(self._moment("route", agent, entry, detail=how))
+                self._route(self._moment("route", agent, entry, detail=how))
             case Unrouted(why=why):
-                self._add(self._moment("route", "nobody", entry, detail=why, is_error=True))
+                self._route(self._moment("route", "nobody", entry, detail=why, is_error=True))
             case Noticed(text=text):
                 self._add(self._moment("notice", "notice", entry, detail=text))
-            case Nudged(text=text):
-                self._add(self._moment("notice", "nudged", entry, detail=f"is told: {text}"))
-            case LastTurn(reason=reason, error=error):
+            case Recalled(text=text, notes=notes):
+                self._add(self._moment("notice", "memory", entry, detail="\n".join([text, *notes])))
+            case Nudged(text=text) | LimitNear(text=text) | LoopDetected(text=text):
+                self._heard.append(user_message(text))
+                self._add(self._moment("notice", _TOLD[record.type], entry, detail=f"is told: {text}"))
+            case LastTurn(reason=reason, error=error, text=text):
+                self._heard.append(user_message(text))
                 self._add(self._moment("notice", "last turn", entry, detail=f"{reason}: {error}"))
-            case LoopDetected(text=text):
-                self._add(self._moment("notice", "loop", entry, detail=f"is told: {text}"))
+            case Hooked() | Guarded():
+                self._add(self._word_on(record, entry))
             case StateChanged(changes=changes):
                 detail = f"state: {json.dumps(changes, ensure_ascii=False)}"
                 self._add(self._moment("notice", "state", entry, detail=detail))
 
-    def _model(self, record: ModelReplied | Summarised | LoopJudged, entry: Entry) -> None:
+    def _word_on(self, record: Hooked | Guarded, entry: Entry) -> Step:
+        """Return what others have said of a step."""
+        if isinstance(record, Hooked):
+            return self._moment("notice", "hook", entry, detail=record.text, is_error=bool(record.block))
+        is_error = record.status == "failed"
+        return self._moment("guardrail", record.rail, entry, detail=record.text, is_error=is_error)
+
+    def _model(self, record: ModelCall, entry: Entry) -> None:
         attempt = self._attempt
         earliest = attempt.start_ms if attempt else self._story.start_ms
         start_ms = max(entry.at_ms - record.duration_ms, earliest)
         heard: tuple[Message, ...] = ()
-        detail, is_error = "summary" if isinstance(record, Summarised) else "looks for a loop", False
+        detail, is_error = record.purpose if isinstance(record, Summarised) else "looks for a loop", False
         if isinstance(record, ModelReplied):
             heard, self._heard = tuple(self._heard), []
             is_error = record.finish not in ("stop", "unfinished")
             detail = record.finish if is_error else ""
             self._calls.update({(record.leg, call.id): call for call in record.message.calls})
+        if isinstance(record, Repairing):
+            detail = f"repairs what did not pass {record.rail}"
+        if isinstance(record, GuardJudged):
+            detail = f"judges by the guardrail {record.rail}"
+        if isinstance(record, FellBack):
+            detail, is_error = f"{record.why}, {record.to} is asked: {record.text}", True
         name = record.model or "model"
         step = Step("model", entry.seq, name, start_ms, entry.at_ms, detail, is_error, heard=heard, record=record)
         step.cost_usd = self._prices.cost_usd(name, record.usage) if record.cost_usd is None else record.cost_usd
+        self._add(step)
+
+    def _route(self, step: Step) -> None:
+        asked = [stage for stage in step.stages if stage.model]
+        costs = [self._prices.cost_usd(one.model, one.usage) if one.cost_usd is None else one.cost_usd for one in asked]
+        known = [cost for cost in costs if cost is not None]
+        step.cost_usd = sum(known) if known else None
         self._add(step)
 
     def _delegate(self, record: Delegated, entry: Entry) -> None:
@@ -230,6 +281,12 @@ class _StoryReader:
         step.seq, step.record, step.is_error = entry.seq, record, result.is_error
         step.end_ms = min(entry.at_ms, step.start_ms + record.duration_ms)
         step.detail = result.content if result.is_error else record.untrusted and f"untrusted: {record.untrusted}"
+
+    def _node(self, record: NodeFinished, entry: Entry) -> None:
+        if (child := self._delegated.pop(record.call_id, None)) is not None:
+            child.seq, child.is_error, child.end_ms = entry.seq, bool(record.error), entry.at_ms
+        detail = record.error or f"next: {', '.join(record.next)}"
+        self._add(self._moment("notice", f"node {record.node}", entry, detail=detail, is_error=bool(record.error)))
 
     def _approval(self, record: ApprovalAsked | Decided, entry: Entry) -> None:
         if isinstance(record, ApprovalAsked):
@@ -265,10 +322,11 @@ class _StoryReader:
     def _how(self, record: HandedOff) -> How:
         if record.kind == "route":
             return "delegation" if parent_of(self._story.job) else "route"
-        return "automatic" if record.kind == "handoff" and record.call_id is None else record.kind
+        is_automatic = record.call_id is None and record.context.reason.startswith("completed")
+        return "automatic" if record.kind == "handoff" and is_automatic else record.kind
 
     def _pause(self, record: LegSuspended, entry: Entry) -> None:
-        if record.cause in ("children", "approval"):  # somebody else ends it, and nobody knows when
+        if record.cause in ("children", "approval", "limit"):  # somebody else ends it, and nobody knows when
             self._wait = self._add(self._moment("suspended", record.cause, entry, detail=record.detail))
             self._wait.end_ms = None
             self._close("suspended", entry.at_ms)
@@ -309,3 +367,16 @@ class _StoryReader:
     ) -> Step:
         at_ms = entry.at_ms
         return Step(kind, entry.seq, name, at_ms, at_ms, detail, is_error, record=entry.record, call=call)
+
+
+def _opening(request: JobRequested | None, leg: Leg) -> list[Message]:
+    """Return what an agent reads first: the request and, of a handoff, what it was handed over with."""
+    if not leg.number or request is None:
+        return []
+    said = [request.prompt]
+    if leg.moved is not None and leg.moved.kind != "route":
+        context = leg.moved.context
+        back = context.returned.text if context.returned is not None else None
+        payload = None if context.payload is None else json.dumps(context.payload, ensure_ascii=False)
+        said += filter(None, (context.reason, context.context, context.summary, payload, back))
+    return [user_message("\n\n".join(said))]

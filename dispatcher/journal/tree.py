@@ -82,13 +82,17 @@ class OpenChildren:
                 self._open.add(child)
         return entries
 
+    @property
+    def _has_room(self) -> bool:
+        return len(self._open) < MAX_FOLLOWED
+
     def _is_new(self, placed: Placed) -> bool:
         job, entry = placed
         if entry.seq <= self.cursor(job).seq:
             return False
         self.cursor(job).note(entry)
         match entry.record:
-            case Delegated(child=child) if len(self._open) < MAX_FOLLOWED and child not in self._read:
+            case Delegated(child=child) if self._has_room and child not in self._read and parent_of(child) == job:
                 self.cursor(child)
                 self._open.add(child)
             case Ended():

@@ -15,6 +15,7 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    Forked,
     HandedOff,
     JobRequested,
     Record,
@@ -70,8 +71,13 @@ def is_teachable(text: str) -> bool:
 def _ended_well(request: JobRequested, records: Sequence[Record]) -> bool:
     """Tell whether a person's request was answered, and no text of unknown authors had a say in it."""
     end = records[-1]
-    is_answered = isinstance(end, Ended) and (end.status, end.reason) == ("done", "GOAL")
+    is_answered = isinstance(end, Ended) and (end.status, end.reason) == ("done", "GOAL") and not _is_forked(records)
     return is_answered and request.inputs is None and not request.untrusted and not untrusted_in(records)
+
+
+def _is_forked(records: Sequence[Record]) -> bool:
+    """Tell whether another job has taught what there is to learn: its route is this one's, too."""
+    return any(isinstance(record, Forked) for record in records)
 
 
 def _named(

@@ -1,38 +1,17 @@
-"""A catalog whose agents have what was learned as further examples. Routers see it; jobs are pinned to the files'."""
+"""Catalogs with what was learned, as it changes. Routers see them; jobs are pinned to the files'."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 
-from ekiden.dispatcher.routing.base import routable
+from ekiden.dispatcher.learning.taught import taught
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.errors import EkidenError, StoreUnavailable
 from ekiden.shared.late_logger import LateLogger
-from ekiden.shared.lessons import Lesson, normalised
-from ekiden.shared.setting_values import LearnSetting
+from ekiden.shared.settings.values import LearnSetting
 from ekiden.shared.stores.lessons import Known, RedisLessonStore
 
-__all__ = ["TaughtCatalogs", "taught"]
+__all__ = ["TaughtCatalogs"]
 
 log = LateLogger(__name__)
-
-
-def taught(catalog: Catalog, lessons: Iterable[Lesson], *, accepted_only: bool = False) -> Catalog:
-    """Return ``catalog`` with the lessons that count; where nothing is learned, as it is.
-
-    What a file says stands. Where users do not agree whose a request is, the stronger evidence counts, then the newer.
-    """
-    agents = {agent.name: agent for agent in routable(catalog)}
-    said = {normalised(text) for agent in agents.values() for text in agent.triggers.examples}
-    learned: dict[str, list[str]] = {}
-    counting = ("accepted",) if accepted_only else ("accepted", "new")
-    for lesson in sorted(lessons, key=lambda one: (one.weight, one.id), reverse=True):
-        if lesson.state in counting and lesson.agent in agents and (text := normalised(lesson.text)) not in said:
-            said.add(text)
-            learned.setdefault(lesson.agent, []).append(lesson.text)
-    if not learned:
-        return catalog
-    changed = {name: agents[name].with_examples(texts) for name, texts in learned.items()}
-    digests = {name: agent.digest for name, agent in changed.items()}
-    return Catalog({**catalog.agents, **changed}, {**catalog.digests, **digests})  # of thousands, only those are new
 
 
 class TaughtCatalogs:

@@ -14,8 +14,9 @@ from ekiden.shared.embedded import attach
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_tools import tool_files
 from ekiden.shared.server import require_no_waiting
-from ekiden.shared.settings import load_settings, origin_of
-from ekiden.shared.settings_files import project_file
+from ekiden.shared.settings.files import project_file
+from ekiden.shared.settings.hooks import require_hooks
+from ekiden.shared.settings.model import load_settings, origin_of
 from ekiden.shared.terminal_text import note
 
 __all__ = ["EmbeddedAccess", "embedded_access", "own_pools"]
@@ -48,17 +49,25 @@ def embedded_access(
 
 @contextmanager
 def own_pools(
-    access: EmbeddedAccess, folder: Path, root: Path, agents_dirs: Sequence[Path] = ()
+    access: EmbeddedAccess,
+    folder: Path,
+    root: Path,
+    agents_dirs: Sequence[Path] = (),
+    packs: Sequence[str] | None = None,
 ) -> Iterator[Stack | None]:
-    """Run a dispatcher and a worker for the folder, below ``root``; None: an ``ekiden up`` serves it already."""
+    """Run a dispatcher and a worker for the folder, below ``root``; None: an ``ekiden up`` serves it already.
+
+    ``packs``: as ``Stack`` has them.
+    """
     warn_of_bash(access.data_dir)
     served = root_of_up(access.data_dir)
     if served is not None and folder.is_relative_to(served):
         yield None
         return
     _tell_of_tools(folder)
+    require_hooks()
     folders = [*_users_folders(), *agents_dirs] if agents_dirs else []
-    with Stack(access.url, access.data_dir, root, agents_dirs=folders, project=folder) as stack:
+    with Stack(access.url, access.data_dir, root, agents_dirs=folders, project=folder, packs=packs) as stack:
         yield stack
 
 

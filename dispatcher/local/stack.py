@@ -5,17 +5,17 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.child_processes import ChildProcess, start_child, stop_all
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.grace_periods import stop_s
 from ekiden.shared.once import Once
-from ekiden.shared.settings import load_settings
+from ekiden.shared.processes.children import ChildProcess, start_child, stop_all
+from ekiden.shared.processes.grace_periods import stop_s
+from ekiden.shared.settings.model import load_settings
 
 __all__ = ["Stack"]
 
@@ -44,6 +44,9 @@ class Stack:
         concurrency: Legs at a time in the worker; None: as the settings say.
         agents_dirs: Further folders of agent files, by the user's word.
         project: The folder that jobs work in, whose project's agents are read as far as it is trusted.
+        packs: Which teams that come with Ekiden are there; None: as the settings say.
+        env: What else stands in the environment of the pools.
+        publishes: Whether agent files come into force; else those do that are.
     """
 
     url: str
@@ -52,6 +55,9 @@ class Stack:
     concurrency: int | None = None
     agents_dirs: Sequence[Path] = ()
     project: Path | None = None
+    packs: Sequence[str] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    publishes: bool = True
     children: dict[str, ChildProcess] = field(default_factory=dict)
     _told: Once = field(default_factory=Once, repr=False)
     _drain_s: float = field(default_factory=lambda: load_settings().drain_s or 0.0, repr=False)
@@ -75,7 +81,10 @@ class Stack:
             log.replace(log.with_suffix(".log.1"))
         # -P: the current folder is a user's project, whose packages may be named like ours
         argv = [sys.executable, "-P", "-m", "ekiden.dispatcher", kind, *self._options(kind)]
-        env = {**os.environ, "EKIDEN_REDIS_URL": self.url, "EKIDEN_DRAIN_S": str(self._drain_s)}
+        env = {**os.environ, "EKIDEN_REDIS_URL": self.url, "EKIDEN_DRAIN_S": str(self._drain_s), **self.env}
+        env["EKIDEN_DATA_DIR"] = str(self.data_dir)
+        if self.packs is not None:
+            env["EKIDEN_PACKS"] = json.dumps(self.packs)
         self.children[kind] = start_child(argv, env=env, log=log)
 
     def stop(self) -> None:
@@ -96,7 +105,7 @@ class Stack:
         if code < 0:
             return f"killed by signal {-code} ({signal.Signals(-code).name})"
         lines = [line for line in self.children[kind].tail(20).splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it wrote nothing"
+        return lines[-1].strip().removeprefix("ekiden: ") if lines else "it wrote nothing"
 
     async def watch(self, look: Callable[[], None]) -> None:
         """Call ``look`` now and then; return never; raise ``ConfigurationError`` when a pool ends by itself."""
@@ -134,7 +143,7 @@ class Stack:
         if kind == "dispatcher":
             project = [] if self.project is None else ["--project", str(self.project)]
             return [
-                "--publish",
+                *(["--publish"] if self.publishes else []),
                 *project,
                 *(part for folder in self.agents_dirs for part in ("--agents-dir", str(folder))),
             ]

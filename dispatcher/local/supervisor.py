@@ -5,7 +5,8 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
-from ekiden.dispatcher.client import Client, client_of
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.clients import client_of
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.terminal_text import note, say

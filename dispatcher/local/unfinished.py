@@ -9,7 +9,8 @@ from typing import Literal
 
 import typer
 
-from ekiden.dispatcher.client import Client, client_of
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.clients import client_of
 from ekiden.dispatcher.local.locks import RunningCommands
 from ekiden.shared.embedded import Attachment
 from ekiden.shared.errors import ConfigurationError, InvalidRequest

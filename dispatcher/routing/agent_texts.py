@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ekiden.dispatcher.routing.encoder import Encoder, Vectors
 from ekiden.dispatcher.routing.made_requests import MOST_PHRASES, made_requests
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.embedding.encoder import Encoder, Vectors
 
 __all__ = ["LONGEST", "AgentVectors", "about", "encoded", "texts_of"]
 

@@ -1,20 +1,22 @@
 """What a router answers, whatever it looks at."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.llm.base import ChatModel
 from ekiden.shared.records import RoutingStage
 
-__all__ = ["NO_CONTEXT", "SHOWN", "RequestContext", "Route", "Router", "RoutingResult", "routable"]
+__all__ = ["NO_CONTEXT", "OUT", "SHOWN", "RequestContext", "Route", "Router", "RoutingResult", "routable"]
 
 SHOWN = 20
 """How many candidates a router names at most: a registry may hold thousands that match."""
+OUT = -math.inf
 _SYSTEM = "system"
 
 
@@ -46,6 +48,8 @@ class RoutingResult(BaseModel):
     stages: tuple[RoutingStage, ...] = ()
     belonging: float = 0.0
     """0 to 100: how surely the request belongs to anybody here, unrounded, for measuring."""
+    evidence: Mapping[str, float] = Field(default_factory=dict)
+    """What keywords and patterns say for each agent, in logarithms of odds; ``OUT``: it is not to have the request."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.dispatcher.routing.word_index import Floats
+from ekiden.shared.embedding.word_index import Floats
 
 __all__ = ["CALIBRATED", "Calibration", "Scales", "calibrated", "scales_of"]
 

@@ -41,5 +41,5 @@ class CatalogCache(Generic[T]):
         if not task.done():  # waiting cancels nothing: others wait for the same
             await asyncio.wait([task], timeout=self._max_wait_s)
         if not task.done():
-            raise CatalogNotReady(f"catalog {digest[:12]} is still being learned here")
+            raise CatalogNotReady(f"the agents are new here and still being read (catalog {digest[:12]})")
         return task.result()

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ekiden.dispatcher.routing.agent_texts import AgentVectors, texts_of
-from ekiden.dispatcher.routing.encoder import Vectors
-from ekiden.dispatcher.routing.kernels import Head, closeness, fit_nearest, fit_ridge
+from ekiden.dispatcher.routing.kernels import Head, NearestHead, RidgeHead, closeness, fit_nearest, fit_ridge
 from ekiden.dispatcher.routing.own_words import OwnWords
 from ekiden.dispatcher.routing.prior import Prior, mean_of_best, prior_of
-from ekiden.dispatcher.routing.word_index import Floats, WordIndex
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.embedding.encoder import Vectors
+from ekiden.shared.embedding.postings import Postings
+from ekiden.shared.embedding.word_index import Floats, WordIndex
 
-__all__ = ["Choice", "choice_of"]
+__all__ = ["KINDS", "Choice", "choice_of"]
 
 _MOST_ROWS = 3_000
 """Texts above which no matrix of all pairs is made."""
@@ -119,6 +120,10 @@ class Choice:
     def _margins(self, scores: Floats, near: NDArray[np.floating]) -> Floats:
         taken_off = _OF_PRIOR * float(self.fading.mean()) + _OF_HEAD
         return np.asarray(scores.max(axis=1) - taken_off * mean_of_best(near))
+
+
+KINDS = (Choice, WordIndex, OwnWords, Postings, Mixture, RidgeHead, NearestHead, Prior)
+"""What a choice is made of."""
 
 
 def choice_of(agents: Sequence[AgentDefinition], own: Sequence[AgentVectors], background: Vectors) -> Choice:

@@ -121,6 +121,7 @@ def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "p99_ms": round(float(np.quantile(times, 0.99)), 3),
         "stages": _by_stage([*inside, *outside], len(inside)),
         "agents": _by_agent(inside),
+        "wrong": [_wrong(one) for one in (*inside, *outside) if not one.is_right],
     }
 
 
@@ -138,6 +139,12 @@ def _case(line: str, names: Sequence[str]) -> Case:
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         raise ValueError(f"the label {label!r} is no agent of the catalog, nor {NOBODY!r}: {hint}")
     return Case(text, label, row.get("clear") is not False)
+
+
+def _wrong(outcome: Outcome) -> dict[str, str]:
+    """Return a request that did not go where it should: where that is, and where it went."""
+    went = outcome.result.route.agent if outcome.result.route else NOBODY
+    return {"text": outcome.case.text, "label": outcome.case.label, "went": went}
 
 
 def _first(outcome: Outcome, count: int) -> list[str]:

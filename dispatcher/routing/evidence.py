@@ -10,17 +10,19 @@ less sure that the request is its own: "top up" alone does not tell a failed top
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from ekiden.dispatcher.routing.lexicon import Lexicon
 from ekiden.dispatcher.routing.out_of_scope import OUT_OF_SCOPE
-from ekiden.dispatcher.routing.word_index import Floats, is_unspaced, words_of
+from ekiden.shared.definitions.loader import SHIPPED
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.embedding.word_index import Floats, is_unspaced, words_of
 
-__all__ = ["Evidence", "words_said"]
+__all__ = ["Evidence", "evidence_of", "words_said"]
 
 _BELIEF = {False: 0.75, True: 0.85}
 """In a keyword, in a pattern, before any example is seen."""
@@ -31,57 +33,78 @@ _LEARNED = 10.0
 _STRANGENESS = 4.6
 """What a request of which the examples know no word takes from the evidence."""
 _MOST_EXAMPLES = 5_000
+_NOBODY = -1
 
 
+@dataclass(frozen=True, eq=False)
 class Evidence:
-    """What speaks for each agent when terms occur, in logarithms of odds."""
+    """What speaks for each agent when terms occur, in logarithms of odds. Make one with ``evidence_of``."""
 
-    def __init__(self, agents: Sequence[AgentDefinition], lexicon: Lexicon) -> None:
-        examples = _examples(agents)
-        counts = np.array([len(agent.triggers.examples) for agent in agents], dtype=np.float64)
-        self._maturity = counts / (counts + _LEARNED)
-        self.has_examples = bool(counts.any())
-        self._known: dict[int, set[str]] = {}
-        frequency: Counter[str] = Counter()
-        for owner, text in examples:
-            said = words_said(text)
-            frequency.update(said)
-            self._known.setdefault(owner, set()).update(said)
-        self._rarity = {word: math.log((1 + len(examples)) / (1 + count)) for word, count in frequency.items()}
-        self._unheard = math.log(1 + len(examples))
-        self.weights = self._weigh(examples, lexicon)
-        """For each place of ``lexicon.agents``."""
+    weights: Floats
+    """For each place of the lexicon's ``agents``."""
+    maturity: Floats
+    """For each agent how much its examples are worth: 0 without any, to 1."""
+    known: Mapping[str, Mapping[str, None]]
+    """By the agent's number, as text, the words of its examples."""
+    rarity: Mapping[str, float]
+    """Of each word of the examples."""
+    unheard: float
+    """The rarity of all others."""
+
+    @property
+    def has_examples(self) -> bool:
+        """Whether any agent has examples."""
+        return bool(self.known)
 
     def strangeness(self, agent: int, said: set[str]) -> float:
         """Return what is to be taken from the evidence for ``agent``, for the words ``said`` that it does not know."""
-        if not self._maturity[agent]:
+        if not self.maturity[agent]:
             return 0.0
-        known = self._known.get(agent, set())
-        weights = {word: self._rarity.get(word, self._unheard) for word in said}
+        known = self.known.get(str(agent), {})
+        weights = {word: self.rarity.get(word, self.unheard) for word in said}
         whole = sum(weights.values())
         unknown = sum(weight for word, weight in weights.items() if word not in known)
-        return _STRANGENESS * float(self._maturity[agent]) * (unknown / whole if whole else 0.0)
+        return _STRANGENESS * float(self.maturity[agent]) * (unknown / whole if whole else 0.0)
 
-    def _weigh(self, examples: Sequence[tuple[int, str]], lexicon: Lexicon) -> Floats:
-        rights = np.zeros(len(lexicon.agents))
-        seen = np.zeros(len(lexicon.terms))
-        for owner, text in examples:
-            terms = lexicon.find(text)
-            seen[terms] += 1
-            places = lexicon.places(terms)
-            rights[places[lexicon.agents[places] == owner]] += 1
-        each = np.diff(lexicon.starts)
-        beliefs = np.repeat([_BELIEF[term.is_pattern] for term in lexicon.terms], each)
-        beliefs = 0.5 + (beliefs - 0.5) * (1 - self._maturity[lexicon.agents])
-        odds = (rights + _BELIEF_WEIGHT * beliefs) / (np.repeat(seen, each) + _BELIEF_WEIGHT)
-        return np.asarray(np.log(odds / (1 - odds)))
+
+def evidence_of(agents: Sequence[AgentDefinition], lexicon: Lexicon) -> Evidence:
+    """Hold the terms of all ``agents``, which are the ``lexicon``'s, against their examples."""
+    examples = _examples(agents)
+    counts = np.array([len(agent.triggers.examples) for agent in agents], dtype=np.float64)
+    maturity = counts / (counts + _LEARNED)
+    known: dict[str, dict[str, None]] = {}
+    frequency: Counter[str] = Counter()
+    for owner, text in examples:
+        said = words_said(text)
+        frequency.update(said)
+        if owner != _NOBODY:
+            known.setdefault(str(owner), {}).update(dict.fromkeys(said))
+    rarity = {word: math.log((1 + len(examples)) / (1 + count)) for word, count in frequency.items()}
+    is_shipped = np.array([agent.scope == SHIPPED for agent in agents], dtype=bool)
+    doubts = np.where(is_shipped, 0.0, maturity)  # theirs are written for terms and examples that do not overlap
+    return Evidence(_weights(examples, lexicon, doubts), maturity, known, rarity, math.log(1 + len(examples)))
+
+
+def _weights(examples: Sequence[tuple[int, str]], lexicon: Lexicon, doubts: Floats) -> Floats:
+    rights = np.zeros(len(lexicon.agents))
+    seen = np.zeros(len(lexicon.terms))
+    for owner, text in examples:
+        terms = lexicon.find(text)
+        seen[terms] += 1
+        places = lexicon.places(terms)
+        rights[places[lexicon.agents[places] == owner]] += 1
+    each = np.diff(lexicon.starts)
+    beliefs = np.repeat([_BELIEF[term.is_pattern] for term in lexicon.terms], each)
+    beliefs = 0.5 + (beliefs - 0.5) * (1 - doubts[lexicon.agents])
+    odds = (rights + _BELIEF_WEIGHT * beliefs) / (np.repeat(seen, each) + _BELIEF_WEIGHT)
+    return np.asarray(np.log(odds / (1 - odds)))
 
 
 def _examples(agents: Sequence[AgentDefinition]) -> list[tuple[int, str]]:
-    """Return the agents' examples and the background (owner -1), evenly thinned where there are very many."""
+    """Return the agents' examples and the background (owner ``_NOBODY``), evenly thinned where there are very many."""
     own = [(number, text) for number, agent in enumerate(agents) for text in agent.triggers.examples]
     step = -(-len(own) // _MOST_EXAMPLES) or 1
-    return [*own[::step], *((-1, text) for text in OUT_OF_SCOPE)]
+    return [*own[::step], *((_NOBODY, text) for text in OUT_OF_SCOPE)]
 
 
 def words_said(text: str) -> set[str]:

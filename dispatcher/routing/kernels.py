@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.dispatcher.routing.word_index import Floats
+from ekiden.shared.embedding.word_index import Floats
 
 __all__ = ["Head", "NearestHead", "RidgeHead", "closeness", "fit_nearest", "fit_ridge"]
 

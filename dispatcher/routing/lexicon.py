@@ -1,12 +1,13 @@
 """The keywords and patterns of all agents, found in one pass over a request however many there are.
 
-Keywords are one Aho-Corasick automaton: whole words in scripts that set words apart, anywhere in those that do not.
+Keywords are one Aho-Corasick automaton: whole words in scripts that set words apart, anywhere in those that do not;
+English ones also in their other forms (``inflections.py``).
 Patterns are RE2 sets. A set that runs out of memory says that nothing matched; each therefore holds a pattern that
 always matches, and where that one is missing the patterns are tried one by one.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -16,11 +17,12 @@ import ahocorasick
 import numpy as np
 from numpy.typing import NDArray
 
+from ekiden.dispatcher.routing.inflections import folded, is_same, uninflected
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.patterns import Pattern, PatternSet, compile_pattern, pattern_set
 
-__all__ = ["KEYWORD_POINTS", "PATTERN_POINTS", "Lexicon", "folded"]
+__all__ = ["KEYWORD_POINTS", "PATTERN_POINTS", "Lexicon"]
 
 KEYWORD_POINTS = 10
 PATTERN_POINTS = 20
@@ -70,9 +72,27 @@ class Lexicon:
         encoded = text.encode("utf-8", "replace")
         until = time.monotonic() + _MOST_S
         found = {number for patterns in self._sets for number in patterns.find(encoded, until)}
-        if self._keywords is not None:
-            found |= _keywords_in(folded(text), self._keywords)
+        found.update(number for number, _, _ in self._keywords_in(text))
         return sorted(found)
+
+    def without(self, text: str, terms: Collection[int]) -> str:
+        """Return ``text``, folded, with a gap in every place where one of these keywords occurs."""
+        characters = list(folded(text[:_READ]))
+        for number, first, end in self._keywords_in(text[:_READ]):
+            if number in terms:
+                characters[first:end] = " " * (end - first)
+        return "".join(characters)
+
+    def _keywords_in(self, text: str) -> Iterator[tuple[int, int, int]]:
+        """Yield the number of each keyword with where it begins and ends in the folded text."""
+        said = uninflected(text)
+        for last, (numbers, length) in self._keywords.iter(said.text) if self._keywords is not None else ():
+            if not _stands_alone(said.text, last - length + 1, last):
+                continue
+            first, end = said.origin(last - length + 1, last + 1)
+            for number in numbers:
+                if is_same(self.terms[number].text, said.folded[first:end]):
+                    yield number, first, end
 
     def places(self, terms: Sequence[int]) -> NDArray[np.int64]:
         """Return where in ``agents`` the agents of these terms are."""
@@ -82,35 +102,42 @@ class Lexicon:
         ends = np.cumsum(counts)
         return np.repeat(first - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
 
+    def is_keyword(self, term: int) -> bool:
+        """Tell whether the term of this number is a keyword."""
+        return not self.terms[term].is_pattern
 
-def folded(text: str) -> str:
-    """Return ``text`` as keywords are compared: case-folded, every gap one space."""
-    return " ".join(text.casefold().split())
+    def terms_at(self, places: NDArray[np.int64]) -> list[int]:
+        """Return the number of the term that each of ``places`` belongs to."""
+        return [int(number) for number in np.searchsorted(self.starts, places, side="right") - 1]
 
 
 def _terms_of(agent: AgentDefinition) -> Iterable[Term]:
-    keywords = filter(None, map(folded, agent.triggers.keywords))
-    terms = [*(Term(text, False) for text in keywords), *(Term(text, True) for text in agent.triggers.patterns)]
-    return dict.fromkeys(terms)
+    patterns = (Term(text, True) for text in agent.triggers.patterns)
+    return dict.fromkeys((*(Term(text, False) for text in _keywords_of(agent)), *patterns))
+
+
+def _keywords_of(agent: AgentDefinition) -> Iterator[str]:
+    """Yield the keywords, of several forms of the same words the first: it is found in all of them."""
+    spelled: dict[str, list[str]] = {}
+    for text in filter(None, map(folded, agent.triggers.keywords)):
+        others = spelled.setdefault(uninflected(text).text, [])
+        if not any(is_same(text, other) for other in others):
+            others.append(text)
+            yield text
 
 
 def _automaton(terms: Sequence[Term]) -> Any:
-    automaton = ahocorasick.Automaton()
+    spelled: dict[str, list[int]] = {}
     for number, term in enumerate(terms):
         if not term.is_pattern:
-            automaton.add_word(term.text, (number, len(term.text)))
-    if not len(automaton):
+            spelled.setdefault(uninflected(term.text).text, []).append(number)
+    if not spelled:
         return None
+    automaton = ahocorasick.Automaton()
+    for text, numbers in spelled.items():
+        automaton.add_word(text, (numbers, len(text)))
     automaton.make_automaton()
     return automaton
-
-
-def _keywords_in(text: str, automaton: Any) -> set[int]:
-    found: set[int] = set()
-    for last, (number, length) in automaton.iter(text):
-        if number not in found and _stands_alone(text, last - length + 1, last):
-            found.add(number)
-    return found
 
 
 def _stands_alone(text: str, first: int, last: int) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ekiden.shared.definitions.model import AgentDefinition
 
-__all__ = ["MOST_PHRASES", "made_requests", "phrases_of"]
+__all__ = ["FORMS", "MOST_PHRASES", "made_requests", "phrases_of"]
 
 MOST_PHRASES = 8
 """Of an agent."""
@@ -17,6 +17,8 @@ _LONGEST = 300
 """Characters of a phrase."""
 _FORMS = ("{}", "i want to {}", "can you {}")
 _CHINESE_FORMS = ("{}", "我想{}", "请帮我{}")
+FORMS = len(_FORMS)
+"""Requests that are made from a phrase, in either language."""
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _CLAUSE = re.compile(r"(?<=[a-z0-9)])\.\s+|\.$|[;:。；：]|\s-\s|\n")
 _COORDINATED = re.compile(r",\s*(?:and\s+|or\s+)?|\s+and\s+|\s+or\s+|，|、|和|与|及|或")

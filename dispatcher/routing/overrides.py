@@ -16,6 +16,8 @@ __all__ = ["AUTO", "Override", "no_strategy", "parse_override", "strategy_of"]
 AUTO = "auto"
 """``@auto``: let the router choose, even where something else was set."""
 
+_LLM = "llm"
+"""The strategy that settings switch off."""
 _NAMED = re.compile(r"@(?:\"(?P<quoted>[^\"\n]+)\"|(?P<name>[^\s\"'“”@,;:!?()]+))(?:\s+|$)")
 _OPTION = re.compile(r"--(?P<option>[A-Za-z][\w-]*)(?:=|\s+)(?P<value>\S+)\s*")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "「": "」"}
@@ -69,7 +71,8 @@ def no_strategy(text: str, known: Collection[str]) -> str:
     """Say that no strategy is called ``text``, and which there are."""
     near = nearest(text.casefold(), known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"there is no strategy {text!r}: give one of {', '.join(sorted(known))}{hint}"
+    where = " where agents.routing.llm.enabled is false" if text.casefold() == _LLM else ""
+    return f"there is no strategy {text!r}{where}: give one of {', '.join(sorted(known))}{hint}"
 
 
 def _strategy(rest: str, known: Collection[str] | None) -> tuple[str | None, str]:

@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ekiden.dispatcher.routing.agent_texts import about
-from ekiden.dispatcher.routing.stems import stems_of
-from ekiden.dispatcher.routing.word_index import Floats
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.embedding.postings import Floats, postings_of
+from ekiden.shared.embedding.stems import stems_of
 
 __all__ = ["OwnWords"]
 
@@ -33,31 +32,29 @@ class OwnWords:
         self._size = len(documents)
         lengths = [sum(words.values()) for words in documents]
         mean = sum(lengths) / max(len(lengths), 1) or 1.0
-        found: dict[str, list[tuple[int, float]]] = {}
-        for number, (words, length) in enumerate(zip(documents, lengths, strict=True)):
+        frequency = Counter(word for words in documents for word in words)
+        self._number = {word: number for number, word in enumerate(frequency)}
+        rarity = {word: math.log(1 + (self._size - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
+        rows = []
+        for words, length in zip(documents, lengths, strict=True):
             damping = _SATURATION * (1 - _BY_LENGTH + _BY_LENGTH * length / mean)
-            for word, count in words.items():
-                found.setdefault(word, []).append((number, count * (_SATURATION + 1) / (count + damping)))
-        self._postings = {word: _posting(pairs, self._size) for word, pairs in found.items()}
+            weights = [rarity[word] * count * (_SATURATION + 1) / (count + damping) for word, count in words.items()]
+            rows.append(([self._number[word] for word in words], weights))
+        self._postings = postings_of(rows, len(frequency))
 
     def scores(self, text: str) -> Floats:
         """Return for each agent what share of the words of ``text`` it knows, rare ones counting more: about 0 to 1."""
         scores = np.zeros(self._size)
         whole = 0.0
         for word in set(stems_of(text)):
-            numbers, weights = self._postings.get(word, _NOWHERE)
-            scores[numbers] += weights
-            whole += math.log(1 + self._size / (len(numbers) + 0.5))
+            number = self._number.get(word)
+            agents, weights = _NOWHERE if number is None else self._postings.of(number)
+            scores[agents] += weights
+            whole += math.log(1 + self._size / (len(agents) + 0.5))
         return scores / whole if whole else scores
 
 
-_Posting = tuple[NDArray[np.int64], Floats]
-_NOWHERE: _Posting = (np.zeros(0, dtype=np.int64), np.zeros(0))
-
-
-def _posting(pairs: Sequence[tuple[int, float]], size: int) -> _Posting:
-    rarity = math.log(1 + (size - len(pairs) + 0.5) / (len(pairs) + 0.5))
-    return np.array([number for number, _ in pairs], dtype=np.int64), rarity * np.array([value for _, value in pairs])
+_NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def _words(agent: AgentDefinition) -> dict[str, float]:

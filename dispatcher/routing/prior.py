@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ekiden.dispatcher.routing.agent_texts import AgentVectors
-from ekiden.dispatcher.routing.encoder import Vectors
-from ekiden.dispatcher.routing.word_index import Floats
+from ekiden.shared.embedding.encoder import Vectors
+from ekiden.shared.embedding.word_index import Floats
 
 __all__ = ["NEAREST", "Prior", "mean_of_best", "prior_of"]
 

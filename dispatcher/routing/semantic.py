@@ -13,13 +13,14 @@ from ekiden.dispatcher.routing.agent_texts import AgentVectors, encoded
 from ekiden.dispatcher.routing.base import NO_CONTEXT, SHOWN, RequestContext, Route, RoutingResult, routable
 from ekiden.dispatcher.routing.calibration import CALIBRATED
 from ekiden.dispatcher.routing.catalog_cache import CatalogCache
-from ekiden.dispatcher.routing.encoder import Encoder, SentenceEncoder, single_threaded
-from ekiden.dispatcher.routing.semantic_model import Judgement, SemanticModel, learn
+from ekiden.dispatcher.routing.kept_model import kept_model
+from ekiden.dispatcher.routing.semantic_model import KINDS, Judgement, SemanticModel, learn
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.embedding.encoder import Encoder, SentenceEncoder, single_threaded
 from ekiden.shared.records import RoutingStage
 
-__all__ = ["SemanticRouter"]
+__all__ = ["SemanticRouter", "judged"]
 
 
 class SemanticRouter:
@@ -68,28 +69,41 @@ class SemanticRouter:
             return meaning.judge(prompt, self._encoder)
 
     def _learn(self, agents: Sequence[AgentDefinition]) -> SemanticModel:
+        if isinstance(self._encoder, SentenceEncoder):
+            return kept_model("learned", agents, self._encoder.name, KINDS, lambda: self._learn_anew(agents))
+        return self._learn_anew(agents)
+
+    def _learn_anew(self, agents: Sequence[AgentDefinition]) -> SemanticModel:
         self._vectors = encoded(agents, self._encoder, self._vectors)
         return learn(agents, self._encoder, list(self._vectors.values()))
 
     def _result(self, meaning: SemanticModel, judgement: Judgement, duration_ms: float) -> RoutingResult:
-        candidates = tuple(_routes(meaning, judgement))
-        best = candidates[0]
-        is_ours = judgement.share >= self._threshold
-        others = "".join(f"; then {route.agent}" for route in candidates[1:2])
-        stage = RoutingStage(
-            stage="semantic",
-            agent=best.agent,
-            score=best.score,
-            confidence=round(judgement.share, 1),
-            threshold=self._threshold,
-            decided=is_ours,
-            note=f"looks like {best.agent} ({best.confidence:.0f}%){others}"
-            if is_ours
-            else "looks like no agent's work",
-            duration_ms=round(duration_ms, 2),
-        )
-        route = best if is_ours else None
-        return RoutingResult(route=route, candidates=candidates, stages=(stage,), belonging=judgement.share)
+        return judged(tuple(_routes(meaning, judgement)), judgement.share, self._threshold, duration_ms)
+
+
+def judged(candidates: tuple[Route, ...], share: float, threshold: float, duration_ms: float) -> RoutingResult:
+    """Return the choice of the first of ``candidates``, if the request is anybody's as surely as ``threshold`` has it.
+
+    Args:
+        candidates: At least one, best first.
+        share: 0 to 100: how surely the request is anybody's.
+        threshold: The same that is needed.
+        duration_ms: How long it took to judge.
+    """
+    best = candidates[0]
+    is_ours = share >= threshold
+    others = "".join(f"; then {route.agent}" for route in candidates[1:2])
+    stage = RoutingStage(
+        stage="semantic",
+        agent=best.agent,
+        score=best.score,
+        confidence=round(share, 1),
+        threshold=threshold,
+        decided=is_ours,
+        note=f"looks like {best.agent} ({best.confidence:.0f}%){others}" if is_ours else "looks like no agent's work",
+        duration_ms=round(duration_ms, 2),
+    )
+    return RoutingResult(route=best if is_ours else None, candidates=candidates, stages=(stage,), belonging=share)
 
 
 def _routes(meaning: SemanticModel, judgement: Judgement) -> list[Route]:

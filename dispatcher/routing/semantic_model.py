@@ -2,10 +2,11 @@
 
 Whose request it is, is the *choice* (``choice.py``). Whether it is anybody's: the margin of the best agent and, where
 there are examples, the *scope*, which holds all texts of the catalog against requests that are hardly anybody's. From
-which value on it is somebody's, the catalog's own texts tell (``calibration.py``).
+which value on it is somebody's, the catalog's own texts tell (``calibration.py``): those of a user's agents for them,
+those of the agents that come with Ekiden for these. How many examples these have says nothing of what users ask for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +14,16 @@ from numpy.typing import NDArray
 
 from ekiden.dispatcher.routing.agent_texts import LONGEST, AgentVectors, encoded
 from ekiden.dispatcher.routing.calibration import Calibration, Scales, calibrated, scales_of
+from ekiden.dispatcher.routing.choice import KINDS as OF_CHOICE
 from ekiden.dispatcher.routing.choice import Choice, choice_of
-from ekiden.dispatcher.routing.encoder import Encoder, Vectors
 from ekiden.dispatcher.routing.kernels import Head, closeness, fit_ridge
 from ekiden.dispatcher.routing.out_of_scope import OUT_OF_SCOPE
-from ekiden.dispatcher.routing.word_index import Floats
+from ekiden.shared.definitions.loader import SHIPPED
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.embedding.encoder import Encoder, Vectors
+from ekiden.shared.embedding.word_index import Floats
 
-__all__ = ["Judgement", "SemanticModel", "learn"]
+__all__ = ["KINDS", "Judgement", "SemanticModel", "learn"]
 
 _MOST_SCOPED = 3_000
 _SHARPNESS = 4.0
@@ -65,14 +68,23 @@ class Scope:
 
 
 @dataclass(frozen=True, eq=False)
+class Reading:
+    """How much the best agent's margin and the scope are, for the agents of one origin."""
+
+    scales: Scales
+    calibration: Calibration
+
+
+@dataclass(frozen=True, eq=False)
 class SemanticModel:
     """A catalog's texts and what was fitted on them. Make one with ``learn``."""
 
     names: tuple[str, ...]
     choice: Choice
     scope: Scope
-    scales: Scales
-    calibration: Calibration
+    readings: tuple[Reading, ...]
+    origins: NDArray[np.int64]
+    """For each agent which of ``readings`` holds."""
 
     def judge(self, text: str, encoder: Encoder) -> Judgement:
         """Hold ``text`` against all agents."""
@@ -81,10 +93,16 @@ class SemanticModel:
         scores, margin = self.choice.judge(text, vector)
         order = np.argsort(-scores, kind="stable")
         lead = float(scores[order[0]] - scores[order[1]]) if len(order) > 1 else 1.0
-        belonging = float(self.scales.belonging(np.array([margin]), self.scope.scores(vector))[0])
+        reading = self.readings[self.origins[order[0]]]
+        belonging = float(reading.scales.belonging(np.array([margin]), self.scope.scores(vector))[0])
+        calibration = reading.calibration
         return Judgement(
-            order, scores, belonging, self.calibration.share(belonging), self.calibration.confidence(belonging, lead)
+            order, scores, belonging, calibration.share(belonging), calibration.confidence(belonging, lead)
         )
+
+
+KINDS = (SemanticModel, Reading, Scope, Scales, Calibration, *OF_CHOICE)
+"""What a model is made of."""
 
 
 def learn(agents: Sequence[AgentDefinition], encoder: Encoder, known: Sequence[AgentVectors] = ()) -> SemanticModel:
@@ -92,15 +110,24 @@ def learn(agents: Sequence[AgentDefinition], encoder: Encoder, known: Sequence[A
     own = known or list(encoded(agents, encoder, {}).values())
     choice = choice_of(agents, own, encoder.encode(OUT_OF_SCOPE))
     scope = _scope_of(choice)
+    _, origins = np.unique([agent.scope == SHIPPED for agent in agents], return_inverse=True)
+    readings = tuple(_readings(choice, scope, origins))
+    return SemanticModel(tuple(agent.name for agent in agents), choice, scope, readings, origins)
+
+
+def _readings(choice: Choice, scope: Scope, origins: NDArray[np.int64]) -> Iterator[Reading]:
     examples = np.bincount(choice.owners) - 1
     scores, margins = choice.inside()
-    exemplified = float((examples > 0).mean()) if len(margins) else 0.0
-    scales = scales_of(choice.outside(OUT_OF_SCOPE), scope.outside, exemplified)
+    outside = choice.outside(OUT_OF_SCOPE)
     rows = np.flatnonzero(choice.is_example)[: len(margins)]
-    inside = scales.belonging(margins, scope.left_out(rows))
-    strangers = _strangers(choice, scope, scales, np.flatnonzero(examples == 0))
-    calibration = calibrated(inside, strangers, exemplified, scores, choice.owners[rows])
-    return SemanticModel(tuple(agent.name for agent in agents), choice, scope, scales, calibration)
+    owners = choice.owners[rows]
+    for origin in range(origins.max() + 1):
+        agents, ours = origins == origin, origins[owners] == origin
+        exemplified = float((examples[agents] > 0).mean()) if len(margins) else 0.0
+        scales = scales_of(outside, scope.outside, exemplified)
+        inside = scales.belonging(margins[ours], scope.left_out(rows[ours]))
+        strangers = _strangers(choice, scope, scales, np.flatnonzero(agents & (examples == 0)))
+        yield Reading(scales, calibrated(inside, strangers, exemplified, scores, owners))
 
 
 def _scope_of(choice: Choice) -> Scope:

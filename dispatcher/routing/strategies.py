@@ -9,17 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ekiden.dispatcher.routing.base import Router
-from ekiden.dispatcher.routing.encoder import Encoder
 from ekiden.dispatcher.routing.followup import FollowUpRouter
 from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD, HybridRouter
-from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
+from ekiden.dispatcher.routing.llm import LLM, ModelRouter, RouterModel
 from ekiden.dispatcher.routing.overrides import AUTO
 from ekiden.dispatcher.routing.plugin_routers import ForeignRouter
 from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.dispatcher.routing.second_opinion import SecondOpinion
 from ekiden.dispatcher.routing.semantic import SemanticRouter
 from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.embedding.encoder import Encoder
 from ekiden.shared.plugins import load
-from ekiden.shared.setting_plugins import Allowed
+from ekiden.shared.settings.plugins import Allowed
 
 __all__ = ["RoutingValues", "Strategies", "routers"]
 
@@ -32,9 +33,7 @@ class RoutingValues:
     semantic_threshold: float | None = None
     top_k: int = 20
     model_for: Callable[[Catalog], RouterModel] | None = None
-    """Who is asked with the strategy ``llm``; None: there is no such strategy."""
-    asks_model: bool = False
-    """Whether the strategy ``hybrid`` asks it too."""
+    """Who is asked with the strategy ``llm``, and where ``hybrid`` is not sure; None: nobody, there is no ``llm``."""
     max_wait_s: float | None = None
     """How long a request waits for a catalog that is still being learned; None: as long as it takes."""
 
@@ -42,8 +41,12 @@ class RoutingValues:
 class Strategies(UserDict[str, Router]):
     """The routers by the name of their strategy."""
 
-    def __init__(self, known: dict[str, Router], rule: RuleRouter, semantic: SemanticRouter) -> None:
+    def __init__(
+        self, known: dict[str, Router], rule: RuleRouter, semantic: SemanticRouter, model: ModelRouter | None
+    ) -> None:
         super().__init__(known)
+        self.model = model
+        """Who is asked what is left open; None: nobody."""
         self.problems: tuple[str, ...] = ()
         """Which routers and models of plug-ins the settings ask for that are not to be had, and why."""
         self._rule = rule
@@ -66,10 +69,10 @@ def routers(values: RoutingValues, encoder: Encoder | None = None) -> Strategies
     rule = RuleRouter(values.max_wait_s)
     semantic = SemanticRouter(encoder, values.semantic_threshold, values.max_wait_s)
     model = ModelRouter(values.model_for, semantic, values.top_k) if values.model_for else None
-    hybrid = HybridRouter(rule, semantic, model if values.asks_model else None, values.rule_threshold)
+    hybrid = FollowUpRouter(HybridRouter(rule, semantic, values.rule_threshold))
     known: dict[str, Router] = {
         "rule": FollowUpRouter(rule),
         "semantic": FollowUpRouter(semantic),
-        "hybrid": hybrid if hybrid.model else FollowUpRouter(hybrid),
+        "hybrid": SecondOpinion(hybrid, model) if model else hybrid,
     }
-    return Strategies({**known, "llm": model} if model else known, rule, semantic)
+    return Strategies({**known, LLM: model} if model else known, rule, semantic, model)

@@ -6,7 +6,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
+from ekiden.shared.definitions.graph_references import broken_graphs
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, Subagent, sha256_of
+from ekiden.shared.definitions.places import line_in
 from ekiden.shared.definitions.problems import Aspect, Problem, Severity
 from ekiden.shared.definitions.transfer_names import ToolNames, transfer_tool_name
 from ekiden.shared.errors import UnknownAgent
@@ -115,6 +117,7 @@ def build_catalog(
     have the name of a tool that all agents have. A handoff or a delegation to an agent that does not exist, or to the
     agent itself: the edge is left out, the agent stays. Agents that hand over to each other without end, asking nobody:
     the handoff of the first by name is left out. Each is an error problem.
+    A graph that names what is not there, or that runs itself through others: its agent is left out.
     Agents that may delegate to each other in a round are a warning.
 
     Args:
@@ -123,6 +126,7 @@ def build_catalog(
     """
     check = _Check({definition.name: definition for definition in definitions}, sources or {})
     check.leave_out_collisions()
+    check.leave_out_broken_graphs()
     check.leave_out_dangling_edges()
     check.leave_out_endless_rounds()
     check.warn_of_rounds_of_delegation()
@@ -149,6 +153,14 @@ class _Check:
                     f"agents {first!r} and {other!r} would share the tool {tool!r}; {other!r} is left out. Rename one",
                 )
                 del self.agents[other]
+
+    def leave_out_broken_graphs(self) -> None:
+        """Until all stand: an agent that is left out may be part of another's graph."""
+        while broken := broken_graphs(self.agents, self._named):
+            for name, faults in broken.items():
+                for place, message in faults:
+                    self._note(name, "graph", f"{message}. Agent {name!r} is left out", place=place)
+                del self.agents[name]
 
     def leave_out_dangling_edges(self) -> None:
         tools = ToolNames(self.agents)
@@ -221,8 +233,17 @@ class _Check:
                     "warning",
                 )
 
-    def _note(self, name: str, aspect: Aspect, message: str, severity: Severity = "error") -> None:
-        self.problems.append(Problem(self._sources.get(name, name), None, severity, message, aspect))
+    def _note(
+        self,
+        name: str,
+        aspect: Aspect,
+        message: str,
+        severity: Severity = "error",
+        place: tuple[str | int, ...] = (),
+    ) -> None:
+        source, place = self._sources.get(name), place or (aspect,)
+        line = line_in(source, place) if source else None
+        self.problems.append(Problem(source or name, line, severity, message, aspect, place))
 
 
 _EDGES = {"handoffs": ("hands over to", "handoff", "to"), "subagents": ("delegates to", "sub-agent", "agent")}

@@ -72,8 +72,8 @@ MCP_SERVERS = ("mcp", "mcp_servers", "mcpServers", "mcp-servers")
 
 _OURS = (
     "kind name title description systemPrompt model models temperature color scope version triggers handoffs subagents "
-    "delegation transfer transfer_to_parent inputs output complete_task limits loops guardrails confirmation "
-    "tool_confirmation memory graph hooks tracing"
+    "delegation transfer transfer_to_parent inputs output complete_task limits loops compression guardrails "
+    "confirmation tool_confirmation memory graph orchestrate hooks tracing"
 )
 KNOWN_FIELDS = frozenset(
     [

@@ -17,13 +17,16 @@ from ekiden.shared.definitions.fields import DENIED_TOOLS, TOOLS, keys_of
 from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import read_definition
+from ekiden.shared.definitions.places import line_of
 from ekiden.shared.definitions.problems import AgentFileError, Aspect, Problem
 from ekiden.shared.definitions.transfer_names import transfer_tool_name
-from ekiden.shared.errors import ConfigurationError, DefinitionError
+from ekiden.shared.errors import DefinitionError
+from ekiden.shared.packs import SYSTEM_PACK, pack_names, shipped_agents_dir
 from ekiden.shared.trust.grants import stands_by
 
 __all__ = [
     "AGENTS_FOLDER",
+    "SHIPPED",
     "Level",
     "Loaded",
     "layered",
@@ -31,11 +34,12 @@ __all__ = [
     "load_file",
     "load_folder",
     "load_levels",
-    "shipped_agents_dir",
 ]
 
 AGENTS_FOLDER = Path(".gemini", "agents")
 """Where a project and a home folder keep their agent files."""
+SHIPPED = "shipped"
+"""The scope of an agent that comes with Ekiden."""
 _MAX_ENTRIES = 20_000
 _WALK_S = 5.0
 
@@ -66,12 +70,16 @@ class Level:
 def load_all(
     project_dir: Path | None, extra_dirs: Iterable[Path] = (), home: Path | None = None, *, shipped: bool = True
 ) -> Loaded:
-    """Load every level and let the nearer ones win by name. Arguments as ``load_levels``."""
-    return layered(level.loaded for level in load_levels(project_dir, extra_dirs, home, shipped=shipped))
+    """Load every level as ``load_levels``, the nearer ones winning by name; without ``shipped``, there is no pack."""
+    levels = load_levels(project_dir, extra_dirs, home)
+    return layered(level.loaded for level in levels if shipped or level.name != "shipped")
 
 
 def load_levels(
-    project_dir: Path | None, extra_dirs: Iterable[Path] = (), home: Path | None = None, *, shipped: bool = True
+    project_dir: Path | None,
+    extra_dirs: Iterable[Path] = (),
+    home: Path | None = None,
+    packs: Iterable[str] | None = None,
 ) -> list[Level]:
     """Load every level, the nearest first.
 
@@ -79,13 +87,13 @@ def load_levels(
         project_dir: The project's root, if there is a project.
         extra_dirs: Folders of agent files, by setting; one that does not exist is a problem.
         home: The user's home folder; None leaves the global level out.
-        shipped: Whether the packs that come with Ekiden are the last level.
+        packs: Which of those that come with Ekiden are the last level, beside ``system``; None: all.
     """
     levels = [_optional("project", project_dir), _optional("global", home)]
     levels += [Level("extra", folder, _load_extra(folder)) for folder in extra_dirs]
-    if shipped:
-        packs = shipped_agents_dir()
-        levels.append(Level("shipped", packs, load_folder(packs, "global")))
+    ours = shipped_agents_dir()
+    names = sorted({SYSTEM_PACK, *(pack_names() if packs is None else packs)})
+    levels.append(Level("shipped", ours, layered(load_folder(ours / name, SHIPPED) for name in names)))
     return [level for level in levels if level is not None]
 
 
@@ -148,32 +156,17 @@ def _understood(data: bytes, path: Path, scope: str) -> tuple[AgentDefinition | 
     try:
         reading = read_definition(parts.fields, parts.body, scope, path.stem)
     except AgentFileError as error:
-        return None, [Problem(str(path), _line_of(error, parts.lines), "error", str(error), _aspect(error.field))]
+        line = _line_within(error, decoded.text) or _line_of(error, parts.lines)
+        return None, [Problem(str(path), line, "error", str(error), _aspect_of(error))]
     found: list[tuple[int | None, str, Aspect]] = []
     if decoded.warning:
         found.append((decoded.line, decoded.warning, "front matter"))
     found += [(line, text, "front matter") for line, text in parts.warnings]
     found += [(parts.lines.get(field), text, _aspect(field)) for field, text in reading.notes]
     found += [(parts.lines.get(field), text, "tools") for field, text in reading.about_tools]
-    if not reading.definition.instructions.strip():
+    if not reading.definition.instructions.strip() and reading.definition.graph is None:
         found.append((parts.body_line, "the body is empty: the agent has no instructions", "instructions"))
     return reading.definition, [Problem(str(path), line, "warning", text, aspect) for line, text, aspect in found]
-
-
-def shipped_agents_dir() -> Path:
-    """Find the packs: inside the installed package, or beside the checkout.
-
-    Raises:
-        ConfigurationError: the installation lacks them.
-    """
-    package = Path(__file__).resolve().parents[1]
-    checkout = package.parent
-    if (package / "_agents").is_dir():
-        return package / "_agents"
-    # In site-packages, a folder "agents" would belong to another distribution.
-    if (checkout / "pyproject.toml").is_file() and (checkout / "agents").is_dir():
-        return checkout / "agents"
-    raise ConfigurationError(f"The shipped agent files are missing from {str(package)!r}: install Ekiden again")
 
 
 def _optional(name: Literal["project", "global"], root: Path | None) -> Level | None:
@@ -256,10 +249,21 @@ def _line_of(error: DefinitionError, lines: Mapping[str, int]) -> int | None:
     return lines.get(error.field) if error.line is None and error.field is not None else error.line
 
 
-def _aspect(field: str | None) -> Aspect:
-    return "tools" if field and keys_of({field: None}, [*TOOLS, *DENIED_TOOLS]) else "fields"
+def _line_within(error: AgentFileError, text: str) -> int | None:
+    return line_of(text, (error.field, *error.within)) if error.field is not None and error.within else None
+
+
+def _aspect_of(error: AgentFileError) -> Aspect:
+    return "fields" if error.is_missing else _aspect(error.field or "values")
+
+
+def _aspect(field: str) -> Aspect:
+    """Return what a note or a fault of a field is about; those of none are about one that is not there."""
+    if not field:
+        return "fields"
+    return "tools" if keys_of({field: None}, [*TOOLS, *DENIED_TOOLS]) else "values"
 
 
 def _same_name(file: Path, name: str, first: str) -> Problem:
     text = f"agent {name!r} is also defined in {first!r}, which counts. Rename one of the two"
-    return Problem(str(file), None, "error", text, "fields")
+    return Problem(str(file), None, "error", text, "values")

@@ -15,18 +15,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ekiden.shared.bounds import NUMBER, between
+from ekiden.shared.definitions.graph import Graph
+from ekiden.shared.definitions.guardrails import Guardrail
+from ekiden.shared.definitions.memory import Memory
 from ekiden.shared.definitions.rules import DEFAULT_HANDOFF_DEPTH, AfterUntrusted, Nested, ToolRules, is_none, matches
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, MEMORY_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import UnreadableDefinition
+from ekiden.shared.fallback_causes import FallbackCause
+from ekiden.shared.job_limits import JobLimits
 from ekiden.shared.loop_kinds import LoopKind, read_switches
 from ekiden.shared.subschemas import SchemaEmbedder
 
 __all__ = [
     "DEFAULT_HANDOFF_DEPTH",
+    "OUTPUT_PROCESSORS",
     "AfterUntrusted",
     "AgentDefinition",
+    "Compression",
     "Confirmation",
     "Delegation",
+    "Guardrail",
     "HandoffRule",
     "InputField",
     "Limits",
@@ -40,6 +49,8 @@ __all__ = [
 
 GRACE_S = 60.0
 """Seconds of a last turn."""
+OUTPUT_PROCESSORS = frozenset({"json", "markdown"})
+"""Those that workers ship with."""
 MOST_CHILDREN = 100
 """Children of one turn, at most."""
 
@@ -52,21 +63,6 @@ def canonical_json(value: Any) -> str:
 def sha256_of(value: Any) -> str:
     """Return the SHA-256 of the canonical JSON of ``value``, in hexadecimal."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
-
-
-def _refuse_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("must be a number")  # pydantic collects ValueError, not TypeError
-    return value
-
-
-def _between(low: float, high: float) -> AfterValidator:
-    def check(value: float) -> float:
-        if not low <= value <= high:  # also refuses NaN
-            raise ValueError(f"must be between {low} and {high}")
-        return value
-
-    return AfterValidator(check)
 
 
 def _one_line(name: str) -> str:
@@ -89,10 +85,7 @@ def _check_join(value: str) -> str:
     return value
 
 
-_NUMBER = BeforeValidator(_refuse_bool)
-
-
-_SECONDS = Annotated[float, _between(0.1, 604_800), _NUMBER]
+_SECONDS = Annotated[float, between(0.1, 604_800), NUMBER]
 
 
 _NO_RULES = ToolRules()
@@ -124,7 +117,7 @@ class Triggers(Nested):
     keywords: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
-    priority: Annotated[int, _between(0, 100), _NUMBER] = 50
+    priority: Annotated[int, between(0, 100), NUMBER] = 50
 
 
 class HandoffRule(Nested):
@@ -176,7 +169,7 @@ class Delegation(Nested):
     """``all``, ``any`` or ``quorum:<n>``: how many must succeed before the agent goes on."""
     timeout: _SECONDS = 3600.0
     """Seconds for each child."""
-    max_children: Annotated[int, _between(1, MOST_CHILDREN), _NUMBER] = 20
+    max_children: Annotated[int, between(1, MOST_CHILDREN), NUMBER] = 20
 
     def needed(self, children: int) -> int:
         """Return how many of so many children must succeed; 0: the agent waits until all have ended."""
@@ -212,20 +205,43 @@ class Output(Nested):
     """A JSON Schema; empty: any value."""
     state: dict[str, str] = Field(default_factory=dict)
     """State variable to the dotted path of its value in the output."""
+    process: str = Field(default="", exclude_if=operator.not_)
+    """The output processor that makes what callers read of it; empty: it is its JSON, or the text that it is."""
 
 
 class Limits(Nested):
     """What one leg of the agent, and a job that begins with it, may use up."""
 
-    max_turns: Annotated[int, _between(1, 10_000), _NUMBER] = 30
-    max_seconds: Annotated[float, _between(1, 604_800), _NUMBER] = 600.0
-    max_tokens: Annotated[int, _between(1, 1_000_000_000), _NUMBER] | None = None
-    max_cost_usd: Annotated[float, _between(0, 1_000_000), _NUMBER] | None = None
-    max_handoff_depth: Annotated[int, _between(0, 100), _NUMBER] = DEFAULT_HANDOFF_DEPTH
-    grace_seconds: Annotated[float, _between(0, 3_600), _NUMBER] = Field(
+    max_turns: Annotated[int, between(1, 10_000), NUMBER] = 30
+    max_seconds: Annotated[float, between(1, 604_800), NUMBER] = 600.0
+    max_tokens: Annotated[int, between(1, 1_000_000_000), NUMBER] | None = None
+    max_cost_usd: Annotated[float, between(0, 1_000_000), NUMBER] | None = None
+    max_handoff_depth: Annotated[int, between(0, 100), NUMBER] = DEFAULT_HANDOFF_DEPTH
+    grace_seconds: Annotated[float, between(0, 3_600), NUMBER] = Field(
         default=GRACE_S, exclude_if=lambda value: value == GRACE_S
     )
     """What a leg that has reached a limit has for its last turn; 0: it has none."""
+    job: JobLimits | None = Field(default=None, exclude_if=is_none)
+    """What a job that begins with the agent may use up, with all that is handed over and delegated."""
+
+    @property
+    def of_job(self) -> JobLimits:
+        """What a job that begins with the agent may use up; where ``job`` is silent, as much as a leg of the agent."""
+        said = {name: getattr(self.job, name) for name in ("max_tokens", "max_cost_usd")} if self.job else {}
+        return (self.job or JobLimits()).model_copy(
+            update={name: getattr(self, name) for name in ("max_tokens", "max_cost_usd") if said.get(name) is None}
+        )
+
+
+class Compression(Nested):
+    """When a long conversation is compressed; None: as the settings say."""
+
+    threshold: Annotated[float, between(0.01, 1), NUMBER] | None = None
+    """The share of the model's window from which on; 1: never."""
+    keep: Annotated[float, between(0, 0.9), NUMBER] | None = None
+    """The share of the conversation, the newest of it, that stays word for word."""
+    model: str | None = None
+    """Who writes the snapshot."""
 
 
 class AgentDefinition(BaseModel):
@@ -242,7 +258,11 @@ class AgentDefinition(BaseModel):
     version: str | None = None
     model: str | None = None
     """None: the model of the settings (absent and ``inherit`` alike)."""
-    temperature: Annotated[float, _between(0, 2), _NUMBER] | None = None
+    fallbacks: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """Models that are asked, in this order, where the one before gives no answer."""
+    fallback_on: tuple[FallbackCause, ...] = Field(default=(), exclude_if=operator.not_)
+    """Why the next one is asked; empty: as the settings say."""
+    temperature: Annotated[float, between(0, 2), NUMBER] | None = None
     tools: ToolRules | None = None
     """None: all tools that are safe."""
     confirmation: Confirmation | None = Field(default=None, exclude_if=is_none)
@@ -260,11 +280,17 @@ class AgentDefinition(BaseModel):
     output: Output | None = Field(default=None, exclude_if=is_none)
     complete_task: bool = Field(default=False, exclude_if=operator.not_)
     """The agent must end by calling ``complete_task``."""
+    guardrails: tuple[Guardrail, ...] = Field(default=(), exclude_if=operator.not_)
+    """What is judged of what it is asked, and of what it says."""
     limits: Limits = Limits()
     loops: Annotated[dict[LoopKind, bool], BeforeValidator(read_switches)] = Field(
         default_factory=dict, exclude_if=operator.not_
     )
     """Kinds of loops that are looked for or not; those that are not named are."""
+    compression: Compression = Field(default=Compression(), exclude_if=lambda value: value == Compression())
+    memory: Memory = Field(default=Memory(), exclude_if=lambda value: value == Memory())
+    graph: Graph | None = Field(default=None, exclude_if=is_none)
+    """What runs in the agent's place; None: the agent itself."""
     extra: dict[str, Any] = Field(default_factory=dict)
     """The rest of the front matter, as JSON."""
 
@@ -272,6 +298,11 @@ class AgentDefinition(BaseModel):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: the same content has the same digest, wherever it was read."""
         return sha256_of(self.model_dump(mode="json"))
+
+    @property
+    def models(self) -> tuple[str | None, ...]:
+        """The model and its fallbacks, in order; None: the model of the settings."""
+        return (self.model, *self.fallbacks)
 
     def with_examples(self, examples: Iterable[str]) -> "AgentDefinition":
         """Return it with further ``examples`` behind those of its file: another definition, with its own digest."""
@@ -308,12 +339,15 @@ class AgentDefinition(BaseModel):
     def allowed(self) -> tuple[str, ...]:
         """The tools, and patterns of tools, that the file allows; the safe ones where it names none."""
         rules = self.rules
+        given = tuple(tool for tool in sorted(MEMORY_TOOLS) if self.permits(tool) and tool not in (rules.allow or ()))
         if rules.allow is None:
-            return tuple(tool for tool in sorted(SAFE_TOOLS) if self.permits(tool))
-        return rules.allow + tuple(tool for tool in rules.unknown if tool in BUILTIN_TOOLS)
+            return tuple(tool for tool in sorted(SAFE_TOOLS) if self.permits(tool)) + given
+        return rules.allow + given + tuple(tool for tool in rules.unknown if tool in BUILTIN_TOOLS)
 
     def permits(self, tool: str, *, only_reads: bool = False) -> bool:
         """Tell whether the rules of the file let the agent use ``tool``; see ``ToolRules``."""
+        if tool in MEMORY_TOOLS and self.memory.long_term is None:
+            return False
         return self.rules.permits(tool, only_reads=only_reads and not self.untrusted)
 
     def to_json(self) -> str:

@@ -5,9 +5,13 @@ field       forms
 ==========  ==============================================================================================
 tools       see ``tool_rules.py``; also ``allowedTools``; ``disallowedTools`` beside it; in every spelling
 limits      ``{max_turns, …}``; also on the top level, with ``timeout_mins`` and ``maxCost``; the lowest counts
+models      ``model`` or ``models``: see ``model_names.py``
 network     ``true`` or ``false``: whether commands reach one
 name        absent: the file's name, with a warning
 confirm.    ``confirmation`` in every spelling: see ``confirmation.py``
+guardrails  in every spelling: see ``guardrail_parsing.py``
+memory      see ``memory.py``
+graph       see ``graph_parsing.py``; also ``orchestrate`` with ``agents``
 triggers    ``{keywords, patterns, examples, priority 0-100}``, a list of ``{intent, keywords, regex, priority 0-10}``
 handoffs    and sub-agents, inputs, outputs: see ``team_parsing.py``
 prompt      the body, or ``systemPrompt`` where there is none
@@ -34,8 +38,14 @@ from ekiden.shared.definitions.fields import (
     folded,
     keys_of,
 )
+from ekiden.shared.definitions.graph_shape import check_shape
+from ekiden.shared.definitions.graph_short_forms import take_graph
+from ekiden.shared.definitions.graph_surroundings import check_beside_a_graph
+from ekiden.shared.definitions.guardrail_parsing import take_guardrails
 from ekiden.shared.definitions.json_values import json_value
+from ekiden.shared.definitions.memory import read_memory
 from ekiden.shared.definitions.model import AgentDefinition, Limits
+from ekiden.shared.definitions.model_names import MODELS, model_name, take_models
 from ekiden.shared.definitions.problems import AgentFileError
 from ekiden.shared.definitions.restrictions import restrict
 from ekiden.shared.definitions.team_parsing import FORMS, number
@@ -43,6 +53,8 @@ from ekiden.shared.definitions.tool_rules import RulesReader
 from ekiden.shared.definitions.unsupported_fields import idle_fields, refuse_unbuilt
 from ekiden.shared.definitions.unused_keys import unused_keys_in
 from ekiden.shared.errors import DefinitionError
+from ekiden.shared.faults import fault_in
+from ekiden.shared.job_limits import JobLimits
 from ekiden.shared.patterns import compile_pattern
 
 __all__ = ["ParsedDefinition", "definition_from", "read_definition"]
@@ -50,8 +62,14 @@ __all__ = ["ParsedDefinition", "definition_from", "read_definition"]
 _RESERVED = frozenset({"user"})  # the first runner of every chain
 _LONGEST_KEYWORD = 200
 _MOST_PATTERNS = 100
-_TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra"}
+_TYPED = frozenset(AgentDefinition.model_fields) - {"instructions", "extra", "model", "fallbacks", "fallback_on"}
 _RULES = (*TOOLS, *DENIED_TOOLS, *NETWORK, *AUTO_APPROVE, "limits", *MAX_TURNS, *TIMEOUT_MINUTES, *SPENDING)
+_STRICT = ("limits", "output", "handoffs")
+"""Fields whose objects restrict: a limit, a schema, a condition."""
+_OF_JOB = "job."
+_LIMITS_OF_JOB = {folded(name): name for name in JobLimits.model_fields} | {
+    folded(k): limit for k, limit in SPENDING.items()
+}
 _LIMITS = {folded(name): name for name in Limits.model_fields} | {folded(key): limit for key, limit in SPENDING.items()}
 
 
@@ -84,24 +102,35 @@ def read_definition(
         AgentFileError: a field's value cannot be meant; names the field, the value and what is allowed.
     """
     raw = json_value(dict(fields))
-    absent = [key for key in {*_TYPED, *keys_of(raw, _RULES)} if raw.get(key, ...) is None]
+    absent = [key for key in {*_TYPED, *MODELS, *keys_of(raw, _RULES)} if raw.get(key, ...) is None]
     raw = {key: value for key, value in raw.items() if key not in absent}
     refuse_unbuilt(raw)
     notes = list(idle_fields(raw))
     prompt = body if body.strip() else raw.pop("systemPrompt", body)
     confirmation = take_confirmation(raw)
+    guardrails = take_guardrails(raw)
+    graph = take_graph(raw)
+    models = take_models(raw)
     reader = _tools(raw)
     limits, origins = _limits(raw)
     typed = {key: raw.pop(key) for key in _TYPED & raw.keys()}
     values: dict[str, Any] = {"scope": scope, **typed, **_identity(typed, file_name, notes)}
     values |= {key: _reading(key, read, typed[key]) for key, read in _FORMS.items() if key in typed}
-    values |= {"tools": reader.rules, "limits": limits, "instructions": prompt, "extra": raw}
-    values["confirmation"] = confirmation
+    values |= models | {"tools": reader.rules, "limits": limits, "instructions": prompt, "extra": raw}
+    values |= {"confirmation": confirmation, "guardrails": guardrails, "graph": graph}
+    if "long_term" in values.get("memory", {}) and not reader.is_confined:
+        values["tools"] = {**(reader.rules or {}), "memory": True}
     try:
         definition = AgentDefinition(**{key: value for key, value in values.items() if value is not None})
     except ValidationError as error:
         raise _translated(error, origins) from None
-    return ParsedDefinition(definition, [*notes, *unused_keys_in(definition)], [*reader.narrowed, *reader.notes])
+    if definition.graph is not None:
+        check_shape(definition.graph)
+        check_beside_a_graph(definition)
+    unused = list(unused_keys_in(definition))
+    if misspelt := next(((field, text) for field, text in unused if field in _STRICT and "Did you mean" in text), None):
+        raise AgentFileError(misspelt[1], field=misspelt[0])  # what cannot be read of them must not be none
+    return ParsedDefinition(definition, [*notes, *unused], [*reader.narrowed, *reader.notes])
 
 
 def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str]]) -> dict[str, str]:
@@ -113,7 +142,8 @@ def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str
     if name is None:
         raise AgentFileError(
             "'name' is missing: give the agent one, kebab-case by convention ('code-fixer')"
-            + ("" if said else ", and a 'description'")
+            + ("" if said else ", and a 'description'"),
+            is_missing=True,
         )
     if name.casefold() in _RESERVED:
         raise AgentFileError(f"'name' is {name!r}: this name is reserved, take another", field="name")
@@ -122,6 +152,7 @@ def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str
             f"agent {name!r} needs a 'description' (or a 'title'): one sentence on what it is for, "
             "which routers and other agents read",
             field="name",
+            is_missing=True,
         )
     return {"name": name, "title": title or name, "description": said}
 
@@ -140,15 +171,6 @@ def _reading(field: str, read: Callable[[Any], Any], value: Any) -> Any:
         return read(value)
     except DefinitionError as error:
         raise AgentFileError(f"{field!r}: {error}", field=field) from None
-
-
-def _model(value: Any) -> str | None:
-    if isinstance(value, list) and value:
-        value = value[0]  # in order of preference
-    if not isinstance(value, str):
-        raise DefinitionError(f"must be the name of a model or 'inherit', not {value!r}")
-    name = value.strip()
-    return None if name.casefold() in ("", "inherit") else name
 
 
 def _version(value: Any) -> str:
@@ -184,6 +206,9 @@ def _limits(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         if limit not in values or _size(value) < _size(values[limit]):
             values[limit] = value
             origins[limit] = key
+    of_job = {limit.removeprefix(_OF_JOB): values.pop(limit) for limit in [*values] if limit.startswith(_OF_JOB)}
+    if of_job:
+        values["job"] = of_job
     return values, {limit: key for limit, key in origins.items() if key != "limits"}
 
 
@@ -191,7 +216,11 @@ def _words_on_limits(raw: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
     """Take the limits out of ``raw``: yield the field, the limit, and its value."""
     for key in keys_of(raw, ["limits"]):
         for name, value in _reading(key, _limits_object, raw.pop(key)).items():
-            yield key, _LIMITS.get(folded(name), name), value
+            if folded(name) != "job":
+                yield key, _LIMITS.get(folded(name), name), value
+                continue
+            for own, most in _reading(key, _job_limits_object, value).items():
+                yield key, f"{_OF_JOB}{_LIMITS_OF_JOB.get(folded(own), own)}", most
     for key in keys_of(raw, MAX_TURNS):
         yield key, "max_turns", raw.pop(key)
     for name, limit in SPENDING.items():
@@ -249,14 +278,30 @@ def _tenfold(priority: Any, place: int) -> int:
     return round(value * 10)
 
 
+def _job_limits_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise DefinitionError(f"'job' must be an object such as {{max_tokens: 200000}}, not {value!r}")
+    return {str(key): item for key, item in value.items() if item is not None}
+
+
 def _limits_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise DefinitionError(f"must be an object such as {{max_turns: 30}}, not {value!r}")
     return {key: item for key, item in value.items() if item is not None}
 
 
+def _compression(value: Any) -> dict[str, Any]:
+    """Read an object, or the word that says whether there is any."""
+    if isinstance(value, bool):
+        return {} if value else {"threshold": 1}
+    if not isinstance(value, Mapping):
+        raise DefinitionError(f"must be true, false, or an object such as {{threshold: 0.5}}, not {value!r}")
+    return {**value, "model": model_name(value["model"])} if value.get("model") is not None else dict(value)
+
+
 _FORMS: dict[str, Callable[[Any], Any]] = {
-    "model": _model,
+    "compression": _compression,
+    "memory": read_memory,
     "version": _version,
     "triggers": _triggers,
     **FORMS,
@@ -290,13 +335,13 @@ def _translated(error: ValidationError, origins: Mapping[str, str]) -> AgentFile
     where, *inside = map(str, details[0]["loc"])
     if where == "limits" and inside and inside[0] in origins:
         where = origins[inside[0]]
-    return AgentFileError("; ".join(map(_sentence, details)), field=where)
+    return AgentFileError("; ".join(map(_sentence, details)), field=where, within=tuple(details[0]["loc"][1:]))
 
 
 def _sentence(detail: Any) -> str:
     # ``loc`` also names the branch of a union ("bool", "dict[str,any]"), which no author wrote.
     place = ".".join(str(part) for part in detail["loc"])
-    reason = detail["ctx"]["error"] if "error" in detail.get("ctx", {}) else detail["msg"]
+    reason = detail["ctx"]["error"] if "error" in detail.get("ctx", {}) else fault_in(detail)
     return f"{place!r} is {_shortened(repr(detail['input']))}: {reason}"
 
 

@@ -5,17 +5,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ekiden.shared.definitions.fields import MCP_SERVERS
-from ekiden.shared.definitions.model import AgentDefinition, ToolRules
+from ekiden.shared.definitions.model import AgentDefinition, Limits, ToolRules
 from ekiden.shared.definitions.tool_names import SAFE_TOOLS
 from ekiden.shared.definitions.transfer_names import transfer_tool_name
+from ekiden.shared.embedding_models import OWN_ENCODER
 from ekiden.shared.risk import Risk
-from ekiden.shared.trust.rights import Right, tool_right, value_right
+from ekiden.shared.trust.rights import Right, limit_right, tool_right, value_right
 
-__all__ = ["Names", "rights_wanted", "without_rights"]
+__all__ = ["Names", "may_run_without", "rights_wanted", "without_rights"]
 
 _HARMLESS_LEVELS: tuple[Risk, ...] = ("safe", "low")
 _RISKY_FIELDS = {**dict.fromkeys(MCP_SERVERS, "MCP servers"), "hooks": "hooks"}
 """Fields that bring programs or addresses, and what they hold."""
+_USUAL = Limits()
+_LIMITS = ("max_turns", "max_seconds", "max_handoff_depth", "grace_seconds")
+"""Those that are there without a file's word; of all others a file can only say less than the user does."""
 
 
 class Names:
@@ -38,19 +42,28 @@ class Names:
 
 
 def rights_wanted(agent: AgentDefinition, users: Names) -> list[Right]:
-    """Return what the agent of a project asks for: tools beyond reading, a network, programs, another's place."""
+    """Return what the agent of a project asks for: tools beyond reading, a network, programs, another's place.
+
+    And what costs more than is usual: models of its choice, higher limits, to go round in circles.
+    """
     subject = f"agent {agent.name}"
     rights = [tool_right(subject, entry, _denied(agent)) for entry in _risky_tools(agent)]
     for field, kind in _RISKY_FIELDS.items():
         if value := agent.extra.get(field):
             rights.append(value_right(subject, value, f"{kind} {json.dumps(value, ensure_ascii=False)}", field))
+    if (notes := agent.memory.long_term) is not None:
+        whose = f"shared {notes.shared}" if notes.namespace == "shared" else notes.namespace
+        model = notes.embedding_model if notes.embedding_model != OWN_ENCODER else ""
+        what, reader = (f"{whose} by {model}", f"; {model} reads what") if model else (whose, "")
+        rights.append(Right(subject, f"remembers {what}", shown=f"remembers from job to job ({whose}{reader})"))
     if agent.rules.network:
         rights.append(Right(subject, "network", shown="network for its commands"))
     if levels := _levels(agent):
         rights.append(Right(subject, f"approves {' '.join(levels)}", shown=f"runs without asking: {', '.join(levels)}"))
+    rights += _costs(agent, subject)
     if users.would_lose(agent.name):
         rights.append(Right(subject, "counts first", shown="replaces yours or Ekiden's"))
-    others = dict.fromkeys(target for target in agent.targets if users.would_lose(target))
+    others = dict.fromkeys(target for target in (*agent.targets, *_in_graph(agent)) if users.would_lose(target))
     return rights + [Right(subject, f"hands over to {name}", shown=f"hands over to {name}") for name in others]
 
 
@@ -70,14 +83,49 @@ def without_rights(agent: AgentDefinition, users: Names) -> AgentDefinition:
                 "unknown": meant,
                 "network": rules.network and None,
                 "auto_approve": _without_levels(rules),
+                "memory": False,
             }
         ),
         "handoffs": tuple(rule for rule in agent.handoffs if not users.would_lose(rule.to)),
+        "memory": agent.memory.model_copy(update={"long_term": None}),
+        **_usual(agent),
         "extra": {key: value for key, value in agent.extra.items() if key not in _RISKY_FIELDS},
     }
     # A copy would keep the digest that was computed of the original.
     fields = {name: getattr(agent, name) for name in AgentDefinition.model_fields}
     return AgentDefinition(**{**fields, **changed})
+
+
+def may_run_without(agent: AgentDefinition, users: Names) -> bool:
+    """Tell whether the agent can do without rights at all: a graph of which agents of the user's are a part cannot."""
+    return not any(map(users.would_lose, _in_graph(agent)))
+
+
+def _in_graph(agent: AgentDefinition) -> tuple[str, ...]:
+    return tuple(node.runner for node in agent.graph.nodes if node.runner) if agent.graph else ()
+
+
+def _costs(agent: AgentDefinition, subject: str) -> Iterator[Right]:
+    if models := list(dict.fromkeys(one for one in (*agent.models, agent.compression.model) if one)):
+        yield Right(subject, f"models {' '.join(models)}", shown=f"model {', '.join(models)}")
+    for name in _LIMITS:
+        if (most := getattr(agent.limits, name)) > getattr(_USUAL, name):
+            yield limit_right(subject, name, most)
+    if off := sorted(kind for kind, is_on in agent.loops.items() if not is_on):
+        yield Right(subject, f"loops off {' '.join(off)}", shown=f"loops are not looked for: {', '.join(off)}")
+
+
+def _usual(agent: AgentDefinition) -> dict[str, Any]:
+    """Return the fields of the agent that cost, as ``_costs`` finds nothing in them; what is lower stays."""
+    lower = {name: min(getattr(agent.limits, name), getattr(_USUAL, name)) for name in _LIMITS}
+    return {
+        "model": None,
+        "fallbacks": (),
+        "fallback_on": (),
+        "limits": agent.limits.model_copy(update=lower),
+        "loops": {kind: is_on for kind, is_on in agent.loops.items() if is_on},
+        "compression": agent.compression.model_copy(update={"model": None}),
+    }
 
 
 def _denied(agent: AgentDefinition) -> tuple[str, ...]:

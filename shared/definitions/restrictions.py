@@ -7,7 +7,7 @@ permission(s)           ``deny``, ``{edit: deny, bash: {"git *": allow}}``, ``[{
                         of names; it takes tools away and gives none; ``ask``: calls are asked about
 permissionMode, mode    ``plan`` and the like: safe tools only; of the first, ``ask``: other tools are asked about
 bash, write, …          a tool, ``false``: forbidden; ``ask``: asked about
-hooks                   what looks at calls beforehand does not run here: the tools that it looks at are left out
+hooks                   the tools are left out that one looks at beforehand that does not run here
 readonly, sandbox, …    a field that nobody here knows and whose name says that it restricts: safe tools only
 canWrite, writable, …   one whose name says that it permits, ``false``: safe tools only
 ======================  ==============================================================================================
@@ -30,6 +30,7 @@ from ekiden.shared.definitions.fields import (
 )
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_clear, tools_forbidden, tools_meant
 from ekiden.shared.definitions.tool_rules import RulesReader
+from ekiden.shared.hook_entries import entries_in
 
 __all__ = ["restrict"]
 
@@ -39,7 +40,6 @@ _OPEN_MODES = ("default", "acceptedits", "bypasspermissions", "inherit")
 """The values of ``permissionMode`` that restrict no more than a file does which has none."""
 _ASKING_MODES = ("ask", "confirm", "manual")
 _CLOSED_MODE = re.compile(r"ask|confirm|dontask|manual|.*(plan|read.?only|restrict|review|safe|sandbox)")
-_BEFORE_TOOLS = ("PreToolUse", "BeforeTool")
 _OBSERVERS = frozenset(
     [
         "AfterAgent",
@@ -180,17 +180,18 @@ def _strictest(words: Iterable[Any]) -> str:
 
 
 def _hooks(key: str, value: Any, reader: RulesReader) -> None:
-    events = value if isinstance(value, Mapping) else {"?": value}
-    for event, entries in events.items():
-        if event not in _OBSERVERS and entries:
-            looked_at = _looked_at(entries) if event in _BEFORE_TOOLS else ["*"]
-            reader.guard(looked_at, f"{key!r} has {event}, which looks at what the agent does beforehand")
+    """Leave out the tools that a hook would look at beforehand that does not run here."""
+    if key != "hooks":
+        reader.confine(f"{key!r} is not understood: it is spelt 'hooks'")
+        return
+    for hook in entries_in(value, in_agent_file=True)[1]:
+        if hook.event not in _OBSERVERS:
+            looked_at = _looked_at(hook.matcher) if hook.at == "BeforeTool" else ["*"]
+            reader.guard(looked_at, f"{key!r} has {hook.event}, which looks at what the agent does beforehand")
 
 
-def _looked_at(entries: Any) -> Iterator[str]:
-    for entry in entries if isinstance(entries, list) else [entries]:
-        matcher = entry.get("matcher") if isinstance(entry, Mapping) else None
-        if isinstance(matcher, str) and _NAMES.fullmatch(matcher):
-            yield from (f"*{name}*" for name in matcher.split("|"))
-        else:
-            yield "*"
+def _looked_at(matcher: Any) -> Iterator[str]:
+    if isinstance(matcher, str) and _NAMES.fullmatch(matcher):
+        yield from (f"*{name}*" for name in matcher.split("|"))
+    else:
+        yield "*"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.shared.definitions.tool_names import SAFE_TOOLS
+from ekiden.shared.definitions.tool_names import MEMORY_TOOLS, SAFE_TOOLS
 from ekiden.shared.risk import Risk
 
 __all__ = ["DEFAULT_HANDOFF_DEPTH", "AfterUntrusted", "Nested", "ToolRules", "is_none", "matches"]
@@ -52,6 +52,9 @@ class ToolRules(Nested):
     """Whether commands of its tools reach a network. None: they do not where something keeps them from it; False: there
     are no commands where nothing does."""
 
+    memory: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether the file has the agent remember, which takes the tools for it."""
+
     def permits(self, name: str, *, only_reads: bool = False) -> bool:
         """Tell whether the tool ``name`` may be used; ``deny`` wins over ``allow``.
 
@@ -60,7 +63,8 @@ class ToolRules(Nested):
             only_reads: Whether its worker says that it is as safe as those that workers ship with.
         """
         named = (only_reads or name in SAFE_TOOLS) if self.allow is None else matches(name, self.allow + self.unknown)
-        return named and not matches(name, self.deny)
+        given = self.memory and name in MEMORY_TOOLS
+        return (named or given) and not matches(name, self.deny)
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -22,6 +22,12 @@ _MAX_CHARACTERS = 200_000
 _MAX_VALUES = 10_000
 # PyYAML's constructors let these escape for values such as ``!!bool x`` or ``2024-13-45``.
 _FAULTS = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+_HINTS = {
+    "cannot start any token": "YAML indents with spaces, not with tabs",
+    "constructor for the tag": "a text that begins with '!', such as a condition, is put in quotes",
+    "did not find expected key": "a text that begins with a quote ends with one: put the whole of it in quotes",
+}
+"""What is meant, as a rule, by what YAML complains of."""
 _SYNTAX = (yaml.scanner.ScannerError, yaml.parser.ParserError, yaml.composer.ComposerError)
 
 
@@ -149,7 +155,7 @@ def _place_and_reason(error: Exception) -> tuple[int, str]:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         reason = ", ".join(part for part in (error.context, error.problem) if part)
-        hint = " (YAML indents with spaces, not with tabs)" if "cannot start any token" in reason else ""
+        hint = next((f" ({hint})" for said, hint in _HINTS.items() if said in reason), "")
         return (mark.line if mark else 0), reason.replace("\n", " ") + hint
     if isinstance(error, RecursionError):
         return 0, "it is nested too deeply"

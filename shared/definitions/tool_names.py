@@ -9,7 +9,9 @@ from functools import lru_cache
 
 __all__ = [
     "BUILTIN_TOOLS",
+    "MEMORY_TOOLS",
     "SAFE_TOOLS",
+    "all_names",
     "forbidden_names",
     "is_clear",
     "is_foreign",
@@ -24,16 +26,22 @@ __all__ = [
 
 SAFE_TOOLS = frozenset({"glob", "grep", "ls", "read_file", "read_many_files", "set_state"})
 """Those that change nothing outside of their own session: what agents get that name none, or that nobody trusts."""
-BUILTIN_TOOLS = SAFE_TOOLS | {
-    "ask_user",
-    "bash",
-    "delete_file",
-    "edit_file",
-    "git_commit",
-    "web_fetch",
-    "write_file",
-    "write_todos",
-}
+MEMORY_TOOLS = frozenset({"forget_memory", "recall_memory", "save_memory"})
+"""Those of agents whose file has ``memory``."""
+BUILTIN_TOOLS = (
+    SAFE_TOOLS
+    | MEMORY_TOOLS
+    | {
+        "ask_user",
+        "bash",
+        "delete_file",
+        "edit_file",
+        "git_commit",
+        "web_fetch",
+        "write_file",
+        "write_todos",
+    }
+)
 """The tools that workers ship with."""
 
 _ALIASES_BY_TOOL = {
@@ -58,7 +66,7 @@ _ALIKE = (frozenset({"delete_file", "edit_file", "write_file"}), frozenset({"rea
 _FOREIGN_NAMES = """
     activate_skill attempt_completion browser_action codebase codebase_search codesearch
     enter_plan_mode exit_plan_mode get_internal_docs google_web_search invoke_agent lsp read_graph
-    save_memory skill task todo todoread use_mcp_tool web_search websearch
+    skill task todo todoread use_mcp_tool web_search websearch
     Agent BashOutput EnterPlanMode ExitPlanMode KillBash KillShell NotebookEdit Skill SlashCommand Task
     TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead ToolSearch WebSearch
     all any default inherit none
@@ -101,6 +109,13 @@ def is_known(name: str) -> bool:
 def is_clear(name: str) -> bool:
     """Tell whether it is plain which tools a name or a pattern means: what nobody understands forbids nothing."""
     return name.casefold() in _TOOLS or bool(tools_meant(name)) or _PLAIN.fullmatch(name) is not None
+
+
+def all_names(tool: str) -> tuple[str, ...]:
+    """Return what a tool of ours, or one of an MCP server's, is called here and elsewhere."""
+    server, _, name = tool.removeprefix("mcp.").partition(".")
+    of_server = (f"mcp__{server}__{name}", f"mcp_{server}_{name}") if tool.startswith("mcp.") else ()
+    return (tool, *_ALIASES_BY_TOOL.get(tool, "").split(), *of_server)
 
 
 def tools_meant(name: str) -> list[str]:

@@ -71,6 +71,7 @@ class RulesReader:
         narrowed: What the agent lacks because nothing here can hold it to what its file says: field, and a sentence.
         notes: What else was not taken as it is written, likewise.
         network: Whether commands may reach one.
+        is_confined: Whether the agent has no tool beyond those that some field names.
     """
 
     allow: list[str] | None = None
@@ -83,6 +84,7 @@ class RulesReader:
     narrowed: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     network: bool | None = None
+    is_confined: bool = False
 
     @property
     def rules(self) -> dict[str, Any] | None:
@@ -204,6 +206,7 @@ class RulesReader:
 
     def keep_only(self, tools: Iterable[str]) -> None:
         """Leave no tool but those of ``tools``, exact names, that the file allows so far."""
+        self.is_confined = True
         entries = self._entries_so_far()
         left = [tool for tool in sorted(tools) if any(fnmatchcase(tool, entry) for entry in entries)]
         # What the file does not name is not waited for.

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, Loaded, load_levels
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.definitions.requested_rights import Names, rights_wanted, without_rights
+from ekiden.shared.definitions.requested_rights import Names, may_run_without, rights_wanted, without_rights
+from ekiden.shared.packs import shipped_agent_names
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.settings import Settings, origin_of
-from ekiden.shared.settings_files import project_file
+from ekiden.shared.settings.files import project_file
+from ekiden.shared.settings.model import Settings, origin_of
 from ekiden.shared.trust.grants import Grants, grants_of, stands_by
 from ekiden.shared.trust.notices import tell
 from ekiden.shared.trust.rights import Right
@@ -37,7 +38,7 @@ def files_here(settings: Settings, agents_dir: Sequence[Path] = ()) -> list[Leve
     others = [there / AGENTS_FOLDER] if there != here and (there / AGENTS_FOLDER).is_dir() else []
     extra = list(agents_dir or settings.agents_dir)
     is_theirs = not agents_dir and origin_of("agents_dir") == str(project_file())
-    project, *levels = load_levels(here, [*others, *extra], Path.home())
+    project, *levels = load_levels(here, [*others, *extra], Path.home(), settings.packs)
     owners = [None, *(there for _ in others), *(here if is_theirs else None for _ in extra), None]  # ~, …, packs
     owned = [replace(level, project=owner) for level, owner in zip(levels, owners, strict=True)]
     return [replace(project, project=here), *owned]
@@ -61,6 +62,7 @@ def trusted(levels: Sequence[Level]) -> list[Level]:
         front.append(_part(level, free, files, is_held=False))
         # One whose tool would have the name of another's would cost that one its place in the catalog.
         left = [agent for name, agent in held.items() if name in users or not users.would_lose(name)]
+        left = [agent for agent in left if may_run_without(agent, users)]
         behind += [_part(level, [without_rights(agent, users) for agent in left], files, is_held=True)] if held else []
     return front + behind
 
@@ -71,7 +73,8 @@ def _above(levels: Sequence[Level], project: Path | None) -> Names:
     They are the user's, and those of agents that another project was granted something for: what serves the one
     must not serve the other's words.
     """
-    users = Names(_names(level for level in levels if level.project is None))
+    # Also of packs that are switched off: a project's own settings may do that.
+    users = Names([*_names(level for level in levels if level.project is None), *shipped_agent_names()])
     others = (level for level in levels if level.project not in (None, project))
     granted = [agent.name for level in others for agent in level.loaded.definitions if _is_granted(agent, level, users)]
     return users.with_more(granted)

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
+from ekiden.shared.definitions.graph import SHORT_FORM
+from ekiden.shared.definitions.graph_surroundings import idle_beside_a_graph
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.tool_names import MEMORY_TOOLS
 from ekiden.shared.suggestions import nearest
 
 __all__ = ["unused_keys_in"]
@@ -24,9 +27,23 @@ def unused_keys_in(agent: AgentDefinition) -> Iterator[tuple[str, str]]:
             yield "handoffs", f"'return' of {where} has no effect: an automatic handoff is no call. Leave it out"
     for below in agent.subagents:
         yield from (("subagents", text) for text in _unknown(below, f"the sub-agent {below.agent!r}"))
-    for field in ("triggers", "delegation", "output", "limits"):
+    for field in ("triggers", "delegation", "output", "limits", "compression", "memory"):
         if (nested := getattr(agent, field)) is not None:
             yield from ((field, text) for text in _unknown(nested, repr(field)))
+    if agent.memory.long_term is None and (named := sorted(MEMORY_TOOLS.intersection(agent.rules.allow or ()))):
+        yield "tools", f"{named[0]!r} has no effect in an agent without memory: write 'memory: true' as well"
+    if agent.graph is not None:
+        yield from idle_beside_a_graph(agent)
+    yield from _without_orchestrate(agent)
+    if agent.limits.job is not None:
+        yield from (("limits", text) for text in _unknown(agent.limits.job, "'limits.job'"))
+
+
+def _without_orchestrate(agent: AgentDefinition) -> Iterator[tuple[str, str]]:
+    advice = "write it into 'graph'" if agent.graph is not None else "add 'orchestrate', or leave it out"
+    for key in SHORT_FORM:
+        if key in agent.extra:
+            yield key, f"{key!r} has no effect without 'orchestrate': {advice}"
 
 
 def _unknown(nested: BaseModel, where: str) -> Iterator[str]:

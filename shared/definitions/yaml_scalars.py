@@ -21,6 +21,7 @@ _ODD_NUMBER = re.compile(r"[-+]?0[0-9_]+|.*[:_].*")
 """A number that YAML 1.1 reads in another base, or whose digits it joins."""
 _TEXTS = frozenset({*PROSE, "handoffs", "model", "name", "subagents", "systemPrompt", "version"})
 _TEXTS_WITHIN = {
+    "guardrails": frozenset({"name", "prompt", "validator"}),
     "handoffs": frozenset({"agent", "condition", "description", "name", "to", "when"}),
     "subagents": frozenset({"agent", "description", "name", "to"}),
     "triggers": frozenset({"examples", "intent", "keywords", "patterns", "regex"}),
@@ -37,6 +38,8 @@ def as_written(root: yaml.MappingNode, source: str) -> list[tuple[str, int]]:
     for node in _all_scalars(root):
         if node.tag in _NUMBERS and _ODD_NUMBER.fullmatch(node.value):
             node.tag = _TEXT
+    for key_node in _all_keys(root):
+        _make_text(key_node)
     told = []
     for place, (key, value) in enumerate(root.value):
         name = str(key.value)
@@ -70,11 +73,19 @@ def _is_implicit(node: yaml.ScalarNode) -> bool:
 
 
 def _all_scalars(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    return (node for node in _all_nodes(root) if isinstance(node, yaml.ScalarNode))
+
+
+def _all_keys(root: yaml.Node) -> Iterator[yaml.Node]:
+    return (key for node in _all_nodes(root) if isinstance(node, yaml.MappingNode) for key, _ in node.value)
+
+
+def _all_nodes(root: yaml.Node) -> Iterator[yaml.Node]:
     waiting, seen = [root], {id(root)}
     while waiting:
         node = waiting.pop()
+        yield node
         if isinstance(node, yaml.ScalarNode):
-            yield node
             continue
         below = [one for pair in node.value for one in pair] if isinstance(node, yaml.MappingNode) else node.value
         waiting += [one for one in below if id(one) not in seen]

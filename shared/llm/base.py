@@ -1,14 +1,14 @@
 """The protocol that every model adapter implements."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from ekiden.shared.messages import Message, Usage
 
-__all__ = ["ChatModel", "Delta", "FinishReason", "ModelReply", "ModelRequest", "OnDelta", "ToolSpec"]
+__all__ = ["Admission", "ChatModel", "Delta", "FinishReason", "ModelReply", "ModelRequest", "OnDelta", "ToolSpec"]
 
 FinishReason = Literal["stop", "unfinished", "max_tokens", "refused", "malformed_call", "empty"]
 """``unfinished``: a whole answer, which says that it does not do what was asked. Only scripts say so."""
@@ -31,7 +31,7 @@ class ModelReply(BaseModel):
 
     message: Message
     finish: FinishReason = "stop"
-    usage: Usage = Usage()
+    usage: Annotated[Usage, AfterValidator(Usage.of_one_call)] = Usage()
     model: str = ""
     detail: str = ""
     """What the provider said of the finish, for people: ``SAFETY``, ``blocked: PROHIBITED_CONTENT``."""
@@ -50,6 +50,14 @@ class Delta:
 OnDelta = Callable[[Delta], None]
 
 
+class Admission(Protocol):
+    """Lets each attempt of a call in, when a limit that others share has room for it."""
+
+    async def __call__(self, request: "ModelRequest", attempt: Callable[[], Awaitable[ModelReply]]) -> ModelReply:
+        """Return what ``attempt`` does, or raise what it raises; or ``OverLimit``: it must not be made now."""
+        ...
+
+
 @dataclass(frozen=True)
 class ModelRequest:
     """One model call.
@@ -66,6 +74,15 @@ class ModelRequest:
     temperature: float | None = None
     forced_tools: tuple[str, ...] = field(default=())
     """Non-empty: the model must call one of these."""
+    answer_as: str = ""
+    """Non-empty: the only tool of ``tools``, whose call is the answer. A model that can write an answer by a schema is
+    asked for that, and what it writes comes back as such a call."""
+    output: Mapping[str, Any] | None = None
+    """The schema that the text of the answer must fit: adapters are told it, nobody else."""
+    prompt_id: str = ""
+    """``<agent>-<leg>#<turn>``, in an agent's turns: begins the ids of calls that the provider gives none."""
+    admission: Admission | None = field(default=None, compare=False, repr=False)
+    """None: nobody limits it."""
 
 
 class ChatModel(Protocol):

@@ -4,26 +4,23 @@ All that is known of a provider is one ``Provider``: to add one, make such an ob
 ``models``). Nothing else lists them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
+from importlib import import_module
 from types import MappingProxyType
 
-from ekiden.shared.errors import EkidenError, MissingModel
-from ekiden.shared.foreign_code import is_interruption, said_by
+from ekiden.shared.errors import MissingModel
 from ekiden.shared.late_logger import LateLogger
+from ekiden.shared.llm.anthropic import ANTHROPIC
 from ekiden.shared.llm.base import ChatModel
-from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
-from ekiden.shared.llm.gemini import DEFAULT_TIMEOUT_S, GeminiModel
+from ekiden.shared.llm.gemini import GeminiModel
 from ekiden.shared.llm.genai import prices as gemini_prices
 from ekiden.shared.llm.genai.access import GeminiAccess
-from ekiden.shared.llm.retrying import RetryingModel
-from ekiden.shared.llm.sanitizing import SanitizingModel
-from ekiden.shared.once import Once
+from ekiden.shared.llm.openai import provider_at
+from ekiden.shared.llm.providers import ModelValues, Provider
 from ekiden.shared.plugins import load
-from ekiden.shared.redaction import redact
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 
 __all__ = [
     "DEFAULT_ALIASES",
@@ -31,14 +28,17 @@ __all__ = [
     "SCRIPTED",
     "ModelChoice",
     "ModelValues",
-    "Models",
     "Provider",
     "UsableModel",
     "choose",
+    "choose_all",
     "default_model",
+    "default_models",
     "learn_providers",
+    "names_model",
     "provider_of",
     "providers",
+    "served",
     "unserved_model",
     "usable_models",
 ]
@@ -50,92 +50,13 @@ _WORDS: Mapping[str, str] = MappingProxyType(dict.fromkeys(("fast", "auto"), _DE
 """What asks for no model in particular, and so may be the settings' default as well."""
 
 DEFAULT_ALIASES: Mapping[str, str] = MappingProxyType(
-    dict.fromkeys(
-        (*_WORDS, "sonnet", "opus", "haiku", "claude-*", "gpt-*", "o[1-9]*", "chatgpt-*", "codex-*"), _DEFAULT
-    )
+    {name: one for one in ANTHROPIC.known for name in ("sonnet", "opus", "haiku") if name in one}
+    | dict.fromkeys((*_WORDS, "gpt-*", "o[1-9]*", "chatgpt-*", "codex-*"), _DEFAULT)
 )
 """Names, or patterns of names, that agent files of other tools use -> the model that serves them here."""
+_Aliases = Mapping[str, str | Sequence[str]]
 
 log = LateLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ModelValues:
-    """What of the settings concerns models."""
-
-    model: str | None = None
-    """The default model; None: Gemini where it is usable, else the stand-in."""
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Outrank ``DEFAULT_ALIASES``; the value ``default`` means the default model."""
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    attempts: int = 5
-    retry_total_s: float = 300.0
-    gemini_base_url: str | None = None
-    scripts_dir: Path | None = None
-    """Scripts of the stand-in's; None: none of the user's own."""
-    shipped_scripts: Path | None = None
-    """Those that play agents which have none there, unless one there plays every agent."""
-
-    @property
-    def script_folders(self) -> tuple[Path, ...]:
-        """Folders of the stand-in's scripts, the nearest first."""
-        return tuple(one for one in (self.scripts_dir, self.shipped_scripts) if one)
-
-    @classmethod
-    def of(cls, settings: Settings, shipped_scripts: Path | None = None) -> "ModelValues":
-        """Return what ``settings`` say, with the scripts that ship."""
-        return cls(
-            model=settings.model,
-            aliases=settings.model_aliases,
-            timeout_s=settings.model_timeout_s,
-            attempts=settings.model_attempts,
-            gemini_base_url=settings.gemini_base_url,
-            scripts_dir=settings.scripts_dir,
-            shipped_scripts=shipped_scripts,
-        )
-
-
-@dataclass(frozen=True)
-class Provider:
-    """All that is known of a provider of models."""
-
-    name: str
-    serves: tuple[str, ...]
-    """Beginnings of the names of its models."""
-    make: Callable[[ModelValues, Mapping[str, str]], ChatModel]
-    """Of the settings and the environment; called once in a process, when a model of it is first asked."""
-    known: tuple[str, ...] = ()
-    """Names to list; every other name that it serves can be used as well. The first is the provider's default."""
-    why_not: Callable[[Mapping[str, str]], str] = lambda env: ""
-    """Of the environment: what is missing and how to mend it; empty when the provider is usable."""
-    what_is_broken: Callable[[Mapping[str, str]], str] = lambda env: ""
-    """Of the environment: what is set for this provider, and cannot be used; nothing stands in for it then."""
-    windows: Mapping[str, int] = field(default_factory=dict)
-    """The beginning of a model's name -> how many tokens it reads at once; the longest that fits counts."""
-    prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The beginning of a model's name -> US dollars for a million tokens: input, output. 0 is a fact, too."""
-    variant: str = ".*"
-    """What may stand behind such a beginning for its price to hold, a regular expression."""
-    telemetry_name: str = ""
-    """What OpenTelemetry's conventions call it (``gen_ai.provider.name``); empty: its ``name``."""
-    operation: str = "chat"
-    """What they call a call of it (``gen_ai.operation.name``)."""
-    is_remote: bool = True
-    """Whether it may be away for a while: a call that raises ``ModelUnavailable`` is then tried again for it."""
-
-    def lacks(self, env: Mapping[str, str]) -> str:
-        """Return what ``why_not`` says; where that fails, what went wrong: it may be a plug-in's."""
-        try:
-            return self.why_not(env)
-        except BaseException as error:
-            if is_interruption(error):
-                raise
-            return f"it cannot tell what it needs: {type(error).__name__}: {redact(said_by(error))}"
-
-    def window_of(self, model: str) -> int:
-        """Return how many tokens the model reads at once."""
-        starts = [start for start in self.windows if model.startswith(start)]
-        return self.windows[max(starts, key=len)] if starts else DEFAULT_WINDOW
 
 
 @dataclass(frozen=True)
@@ -147,6 +68,8 @@ class ModelChoice:
     provider: Provider
     note: str = ""
     """Why it is not the model that was named; empty when it is."""
+    lacking: str = ""
+    """What the provider of the model that was named lacks, where another one is to answer for it."""
 
     @property
     def window(self) -> int:
@@ -181,11 +104,13 @@ GEMINI = Provider(
     known=("gemini-2.5-flash", "gemini-2.5-pro", "gemini-2.5-flash-lite"),
     why_not=GeminiAccess.why_not,
     what_is_broken=GeminiAccess.what_is_broken,
+    account=GeminiAccess.account,
     windows={"gemini-": 1_048_576},
     prices=gemini_prices.LISTED,
     variant=gemini_prices.VARIANT,
     telemetry_name="gcp.gemini",
     operation="generate_content",
+    prepare=lambda: import_module("ekiden.shared.llm.genai.connection"),
 )
 SCRIPTED = Provider(
     name="scripted",
@@ -202,20 +127,21 @@ _learned: list[Provider] = []
 
 def providers() -> tuple[Provider, ...]:
     """Return the providers of this process in order of preference: the first usable one has the default model."""
-    return (GEMINI, *_learned, SCRIPTED)
+    return (GEMINI, *_learned, ANTHROPIC, SCRIPTED)
 
 
 def learn_providers(settings: Settings) -> tuple[str, ...]:
     """Take in the providers that the settings allow, for the whole process; return what is wrong with the others."""
-    loaded = load("models", settings.allowed("models"), Provider, own=(GEMINI.name, SCRIPTED.name))
-    taken, problems = [GEMINI, SCRIPTED], list(loaded.problems)
+    taken = [GEMINI, ANTHROPIC, SCRIPTED, *(provider_at(name, said) for name, said in settings.providers.items())]
+    loaded = load("models", settings.allowed("models"), Provider, own=[one.name for one in taken])
+    problems = list(loaded.problems)
     for plugin in loaded.plugins:
         if other := next((one for one in taken if _overlap(one, plugin.made)), None):
             names = ", ".join(plugin.made.serves)
             problems.append(f"models: {plugin.source} serves {names!r}, as {other.name!r} does: it is left out")
         else:
             taken.append(plugin.made)
-    _learned[:] = taken[2:]
+    _learned[:] = taken[3:]
     return tuple(problems)
 
 
@@ -224,21 +150,40 @@ def provider_of(model: str) -> Provider | None:
     return next((one for one in providers() if model.startswith(one.serves)), None)
 
 
+def served(model: str) -> tuple[str, Provider | None]:
+    """Return a recorded model's name as its provider knows it, and the provider; names may come with Google's paths."""
+    for name in (model, model.rpartition("/")[2]):
+        if provider := provider_of(name.lower()):
+            return name, provider
+    return name, None
+
+
 def _overlap(one: Provider, other: Provider) -> bool:
     return any(mine.startswith(other.serves) or their.startswith(mine) for mine in one.serves for their in other.serves)
 
 
 def default_model(values: ModelValues, env: Mapping[str, str]) -> ModelChoice:
-    """Return the model of agents that name none.
+    """Return the model of agents that name none, the first where the settings name several. Raises ``MissingModel``."""
+    return default_models(values, env)[0]
+
+
+def default_models(values: ModelValues, env: Mapping[str, str]) -> tuple[ModelChoice, ...]:
+    """Return the models of agents that name none, each to be asked where the one before gives no answer.
 
     Raises:
         MissingModel: the settings name one that cannot be served here, or what is set for a provider cannot be used.
     """
     if values.model and values.model not in _INHERIT:
-        name = _without_path(values.model)
-        configured = _alias(name, values.aliases, _WORDS) or name
-        if configured != _DEFAULT:
+        configured = _meant(values.model, values.aliases, _WORDS)
+        if configured != (_DEFAULT,):
+            if _DEFAULT in configured:
+                raise MissingModel(f"The default model {values.model!r} names the default model: take that out of it")
             return _configured(values.model, configured, env)
+    return (_best(env),)
+
+
+def _best(env: Mapping[str, str]) -> ModelChoice:
+    """Return the default of the first provider that is usable."""
     for one in providers():
         _require_unbroken(one, env)
     first, *_ = providers()
@@ -247,30 +192,57 @@ def default_model(values: ModelValues, env: Mapping[str, str]) -> ModelChoice:
     return ModelChoice(best.known[0], best, note)
 
 
-def choose(name: str | None, values: ModelValues, env: Mapping[str, str]) -> ModelChoice:
-    """Return the model that serves ``name``: an agent file's ``model``, an alias, or nothing (the default).
+def names_model(name: str | None) -> bool:
+    """Tell whether ``name`` asks for a model, or leaves it to the settings."""
+    return _without_path(name or "") not in (*_INHERIT, *_WORDS)
 
-    A name of another tool, and one whose provider lacks its key, is served by the default model, and the note says so.
+
+def choose(name: str | None, values: ModelValues, env: Mapping[str, str]) -> ModelChoice:
+    """Return the model that serves ``name``, the first where that is an alias of several; see ``choose_all``."""
+    return choose_all((name,), values, env)[0]
+
+
+def choose_all(names: Iterable[str | None], values: ModelValues, env: Mapping[str, str]) -> tuple[ModelChoice, ...]:
+    """Return the models that serve ``names``: an agent file's models, aliases, or nothing (the default).
+
+    A name of another tool, and one whose provider lacks its key, is served by the default model, and the note says so;
+    beside others that can be used, one that lacks its key is left out, and the note of the first says that.
 
     Raises:
-        MissingModel: nobody here knows the name, or the default model cannot be served.
+        MissingModel: nobody here knows a name, or the default model cannot be served.
     """
-    wanted = _without_path(name or "")
-    default = default_model(values, env)
+    defaults = default_models(values, env)
+    found = [choice for name in names for choice in _serving(_without_path(name or ""), defaults, values, env)]
+    usable: dict[str, ModelChoice] = {}
+    for choice in [one for one in found if not one.lacking] or found[:1]:
+        usable.setdefault(choice.name, choice)
+    first, *others = usable.values()
+    left_out = [choice.lacking for choice in found if choice.lacking and choice is not first]
+    note = "; ".join(filter(None, (first.note, *left_out)))
+    return (replace(first, note=note) if left_out else first, *others)
+
+
+def _serving(
+    wanted: str, defaults: Sequence[ModelChoice], values: ModelValues, env: Mapping[str, str]
+) -> Iterator[ModelChoice]:
+    """Yield what serves one name."""
     if wanted in _INHERIT:
-        return default
+        yield from defaults
+        return
     # Ours do not stand in the way of a provider that has a model of the name.
-    alias = _alias(wanted, values.aliases, {} if provider_of(wanted) else DEFAULT_ALIASES)
-    if alias == _DEFAULT:
-        return _instead(wanted, default, "it is no model of a provider here")
-    actual = alias or wanted
-    provider = provider_of(actual)
-    if provider is None:
-        raise MissingModel(f"No provider here has a model {actual!r}: {_advice()}")
-    _require_unbroken(provider, env)
-    if why := provider.lacks(env):
-        return _instead(wanted, default, why)
-    return ModelChoice(actual, provider, f"{wanted} is an alias of {actual}" if alias else "")
+    for actual in _meant(wanted, values.aliases, {} if provider_of(wanted) else DEFAULT_ALIASES):
+        if actual == _DEFAULT:
+            yield _instead(wanted, defaults[0], "it is no model of a provider here")
+            yield from defaults[1:]
+            continue
+        provider = provider_of(actual)
+        if provider is None:
+            raise MissingModel(f"No provider here has a model {actual!r}: {_advice()}")
+        _require_unbroken(provider, env)
+        if why := provider.lacks(env):
+            yield replace(_instead(wanted, defaults[0], why), lacking=f"{actual} is left out: {why}")
+        else:
+            yield ModelChoice(actual, provider, f"{wanted} is an alias of {actual}" if actual != wanted else "")
 
 
 def usable_models(env: Mapping[str, str]) -> list[UsableModel]:
@@ -286,67 +258,31 @@ def usable_models(env: Mapping[str, str]) -> list[UsableModel]:
 def unserved_model(settings: Settings) -> str | None:
     """Say which model the settings name that no provider here has, with or without its key; None: there is none."""
     learn_providers(settings)
-    named = map(_without_path, filter(None, (settings.model, settings.routing_llm_model)))
-    meant = [_alias(name, settings.model_aliases, _WORDS) or name for name in named]
-    for name in (*meant, *settings.model_aliases.values()):
+    named = map(_without_path, filter(None, (settings.model, settings.routing_llm_model, settings.compression_model)))
+    meant = [one for name in named for one in _meant(name, settings.model_aliases, _WORDS)]
+    for name in (*meant, *(one for value in settings.model_aliases.values() for one in _listed(value))):
         if name not in _INHERIT and provider_of(name) is None:
             return f"no provider here has a model {name!r}: {_advice()}"
     return None
 
 
-class Models:
-    """The models of one process: chosen by name, made once for each provider."""
-
-    def __init__(self, values: ModelValues, env: Mapping[str, str]) -> None:
-        self._values = values
-        self._env = env
-        self._chosen: dict[str | None, ModelChoice] = {}
-        self._made: dict[str, ChatModel] = {}
-        self._said = Once()
-
-    def choose(self, name: str | None) -> ModelChoice:
-        """Return the model that serves ``name``, chosen once; what is odd about it is logged once.
-
-        Raises ``MissingModel``.
-        """
-        if (known := self._chosen.get(name)) is not None:
-            return known
-        choice = self._chosen[name] = choose(name, self._values, self._env)
-        if choice.note and self._said.first(choice.note):
-            log.warning("model_chosen", named=name, model=choice.name, note=choice.note)
-        return choice
-
-    def model(self, choice: ModelChoice) -> ChatModel:
-        """Return what answers for ``choice``; it is to be asked for ``choice.name``. Raises ``MissingModel``."""
-        provider = choice.provider
-        if provider.name not in self._made:
-            self._made[provider.name] = SanitizingModel(_made(provider, self._values, self._env))
-        return self._made[provider.name]
-
-
-def _made(provider: Provider, values: ModelValues, env: Mapping[str, str]) -> ChatModel:
-    try:
-        model = provider.make(values, env)
-    except EkidenError:
-        raise
-    except BaseException as error:  # a plug-in's
-        if is_interruption(error):
-            raise
-        said = f"{type(error).__name__}: {redact(said_by(error))}"
-        raise MissingModel(f"The provider {provider.name!r} cannot make its model: {said}") from error
-    if not provider.is_remote:
-        return model
-    return RetryingModel(model, attempts=values.attempts, total_s=values.retry_total_s)
-
-
-def _configured(said: str, name: str, env: Mapping[str, str]) -> ModelChoice:
-    """The default that the settings name is meant: nothing stands in for it."""
-    provider = provider_of(name)
-    if provider is None:
-        raise MissingModel(f"The default model {said!r} belongs to no provider here: {_advice()}")
-    if why := provider.lacks(env):
-        raise MissingModel(f"The default model {said!r} cannot be used: {why}")
-    return ModelChoice(name, provider)
+def _configured(said: str, names: Sequence[str], env: Mapping[str, str]) -> tuple[ModelChoice, ...]:
+    """The default that the settings name is meant: nothing stands in for it but the fallbacks that they name, too."""
+    usable: list[ModelChoice] = []
+    lacking: list[str] = []
+    for name in names:
+        provider = provider_of(name)
+        if provider is None:
+            what = f"model {said!r}" if name == said else f"model {name!r}, which {said!r} stands for,"
+            raise MissingModel(f"The default {what} belongs to no provider here: {_advice()}")
+        if why := provider.lacks(env):
+            lacking.append(why if len(names) == 1 else f"{name}: {why}")
+        else:
+            usable.append(ModelChoice(name, provider))
+    if not usable:
+        raise MissingModel(f"The default model {said!r} cannot be used: {'; '.join(lacking)}")
+    note = f"left out of {said}: {'; '.join(lacking)}" if lacking else ""
+    return (replace(usable[0], note=note), *usable[1:])
 
 
 def _require_unbroken(provider: Provider, env: Mapping[str, str]) -> None:
@@ -358,7 +294,17 @@ def _instead(wanted: str, default: ModelChoice, why: str) -> ModelChoice:
     return ModelChoice(default.name, default.provider, f"{default.name} answers in place of {wanted}: {why}")
 
 
-def _alias(name: str, *tables: Mapping[str, str]) -> str | None:
+def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _meant(name: str, *tables: _Aliases) -> tuple[str, ...]:
+    """Return the models that ``name`` stands for: itself where it is no alias. What an alias names is none again."""
+    bare = _without_path(name)
+    return _listed(bare if (found := _alias(bare, *tables)) is None else found)
+
+
+def _alias(name: str, *tables: _Aliases) -> str | Sequence[str] | None:
     """Return what ``name`` stands for. Exact names outrank patterns, and earlier tables later ones."""
     for aliases in tables:
         if name in aliases:
@@ -368,7 +314,7 @@ def _alias(name: str, *tables: Mapping[str, str]) -> str | None:
     return None
 
 
-def _first_match(name: str, aliases: Iterable[tuple[str, str]]) -> str | None:
+def _first_match(name: str, aliases: Iterable[tuple[str, str | Sequence[str]]]) -> str | Sequence[str] | None:
     return next((model for pattern, model in aliases if fnmatchcase(name.lower(), pattern.lower())), None)
 
 

@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
-    retry_if_exception_type,
+    retry_if_exception,
     stop_after_attempt,
     stop_before_delay,
     wait_random_exponential,
 )
 
-from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.errors import CircuitOpen, ModelUnavailable
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 
-__all__ = ["RetryingModel"]
+__all__ = ["Restarting", "RetryingModel"]
 
 _FIRST_WAIT_S = 1.0
 _SHORTEST_WAIT_S = 0.25
@@ -29,8 +29,9 @@ log = LateLogger(__name__)
 class RetryingModel:
     """A ``ChatModel`` that calls another one up to ``attempts`` times, for no longer than ``total_s``.
 
-    Only ``ModelUnavailable`` is tried again. Waits grow exponentially, with jitter; where the provider says when to
-    come back, that is kept, plus a little, so that many workers do not come back at once. Cancellation passes at once.
+    Only ``ModelUnavailable`` is tried again, and that not while the model's circuit is open. Waits grow exponentially,
+    with jitter; where the provider says when to come back, that is kept, plus a little, so that many workers do not
+    come back at once. Cancellation passes at once.
     """
 
     def __init__(
@@ -49,24 +50,24 @@ class RetryingModel:
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """Return the first reply that comes; raise the last failure, with its ``retry_after_s``, if none does."""
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type(ModelUnavailable),
+            retry=retry_if_exception(_may_pass),
             wait=_wait_s,
             stop=stop_after_attempt(self._attempts) | stop_before_delay(self._total_s),
             sleep=self._sleep,
             before_sleep=_report(request.model),
             retry_error_callback=_give_up,
         )
-        restarting = _Restarting(on_delta) if on_delta is not None else None
+        restarting = Restarting(on_delta) if on_delta is not None else None
         return await retrying(self._attempt, request, restarting)
 
-    async def _attempt(self, request: ModelRequest, restarting: "_Restarting | None") -> ModelReply:
+    async def _attempt(self, request: ModelRequest, restarting: "Restarting | None") -> ModelReply:
         if restarting is None:
             return await self._model.reply(request)
         restarting.begin()
         return await self._model.reply(request, restarting.show)
 
 
-class _Restarting:
+class Restarting:
     """Passes deltas on and says when the earlier ones are void."""
 
     def __init__(self, on_delta: OnDelta) -> None:
@@ -87,6 +88,10 @@ class _Restarting:
 
 _exponential = wait_random_exponential(multiplier=_FIRST_WAIT_S, min=_SHORTEST_WAIT_S, max=_LONGEST_WAIT_S)
 _spread = wait_random_exponential(multiplier=_SPREAD_S, max=1.0)
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, ModelUnavailable) and not isinstance(error, CircuitOpen)
 
 
 def _wait_s(state: RetryCallState) -> float:

@@ -25,7 +25,7 @@ __all__ = ["ScriptedModel"]
 
 _NAME = "scripted"
 _ANY_AGENT = "*"
-_WORD = re.compile(r"\s*\S+(?:\s+\Z)?")
+_WORD = re.compile(r"\s*\S{1,20}(?:\s+\Z)?")
 _NO_REPLY = (
     "This answer comes from the scripted stand-in for a model, and it has no scripted reply for the agent {agent!r} at "
     "this point of the conversation. Give the agent a real model (its name in `model:`, and the provider's key in the "
@@ -41,6 +41,7 @@ class _Decision:
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     failure: str | None = None
+    thought: str = ""
 
 
 class ScriptedModel:
@@ -85,10 +86,11 @@ class ScriptedModel:
             await asyncio.sleep(rule.delay_s)
         if decided.failure is not None:
             raise ModelError(decided.failure)
-        if on_delta is not None:
-            for word in _WORD.findall(decided.text):
-                on_delta(Delta(word))
-        parts: tuple[Part, ...] = (*((TextPart(text=decided.text),) if decided.text else ()), *decided.calls)
+        texts = [TextPart(text=decided.thought, thought=True), TextPart(text=decided.text)]
+        texts = [part for part in texts if part.text]
+        for part in texts:
+            await _write(part, rule.pace_s, on_delta)
+        parts: tuple[Part, ...] = (*texts, *decided.calls)
         message = Message(role="model", parts=parts, model=_NAME)
         usage = rule.usage or _estimated(request, leg, message)
         return ModelReply(message=message, finish=rule.finish, usage=usage, model=_NAME)
@@ -98,7 +100,8 @@ class ScriptedModel:
         if rule.fail is not None:
             return _Decision(rule, failure=str(render(rule.fail, scope, FUNCTIONS)))
         text = str(render(rule.say, scope, FUNCTIONS)) if rule.say else ""
-        return _Decision(rule, text, tuple(_tool_calls(rule, scope, leg.next_call)))
+        thought = str(render(rule.think, scope, FUNCTIONS)) if rule.think else ""
+        return _Decision(rule, text, tuple(_tool_calls(rule, scope, leg.next_call)), thought=thought)
 
     def _choose(self, request: ModelRequest, leg: Leg) -> tuple[Rule, Mapping[str, Any]]:
         for agent in (request.agent, _ANY_AGENT):
@@ -114,6 +117,15 @@ class ScriptedModel:
     def _no_reply(self, agent: str) -> str:
         played = ", ".join(sorted(self.plays - {agent, _ANY_AGENT}))
         return _NO_REPLY.format(agent=agent, others=f" The stand-in can play {played}." if played else "")
+
+
+async def _write(part: TextPart, pace_s: float, on_delta: OnDelta | None) -> None:
+    """Let whoever listens see a text grow, as fast as the script says."""
+    for word in _WORD.findall(part.text):
+        if on_delta is not None:
+            on_delta(Delta(word, thought=part.thought))
+        if pace_s:
+            await asyncio.sleep(pace_s)
 
 
 def _scripts_in(folder: Path) -> dict[str, Script]:

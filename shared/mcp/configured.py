@@ -7,7 +7,7 @@ from typing import Any
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.mcp.entries import ServerEntry, servers_in
-from ekiden.shared.settings_files import global_file, project_file, read_settings
+from ekiden.shared.settings.files import global_file, place_in, project_file, read_settings
 from ekiden.shared.trust.grants import grants_of
 from ekiden.shared.trust.notices import tell
 from ekiden.shared.trust.rights import section_rights
@@ -55,7 +55,7 @@ def configured_servers(project: Path) -> Configured:
             # What is wrong hides a server of the same name farther off: it was meant to take its place.
             servers.pop(name, None)
             if isinstance(found, ConfigurationError):
-                problems.append(f"{path}: {found}")
+                problems.append(f"{place_in(path, [_SECTION, name])}: {found}")
             else:
                 servers[name], origins[name] = found, path
     return Configured(servers, origins, tuple(problems), held)

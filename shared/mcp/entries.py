@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.faults import fault_in
 
 __all__ = ["Expected", "ServerEntry", "Transport", "filled", "identity_of", "server_of", "servers_in"]
 
@@ -146,7 +147,7 @@ def server_of(name: str, value: Any) -> ServerEntry:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
-        problem = first["msg"].removeprefix("Value error, ")
+        problem = fault_in(first)
         if first["type"] == "extra_forbidden":
             problem = "is no field that Ekiden knows of an MCP server, and it might forbid something: remove it"
         raise ConfigurationError(f"MCP server {name!r}: {f'{field!r} ' if field else ''}{problem}") from None

@@ -5,9 +5,9 @@ from ekiden.shared.risk import Risk
 __all__ = ["risk_of_tool"]
 
 _BY_RISK: dict[Risk, str] = {
-    "safe": "glob grep ls read_file read_many_files read_output set_state ask_user write_todos",
+    "safe": "glob grep ls read_file read_many_files read_output recall_memory set_state ask_user write_todos",
     "low": "edit_file write_file",
-    "medium": "bash git_commit web_fetch",
+    "medium": "bash forget_memory git_commit save_memory web_fetch",
     "high": "delete_file",
 }
 _RISKS = {tool: risk for risk, tools in _BY_RISK.items() for tool in tools.split()}

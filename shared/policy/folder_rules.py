@@ -14,7 +14,7 @@ from ekiden.shared.policy.rule_files import Loaded, in_place_of, shown_path
 from ekiden.shared.policy.setting_rules import read_setting_rules
 from ekiden.shared.policy.toml_rules import read_toml_rules
 from ekiden.shared.risk import RISKS, Risk
-from ekiden.shared.settings_files import project_file, read_settings, value_at
+from ekiden.shared.settings.files import project_file, read_settings, value_at
 from ekiden.shared.storable import read_json
 from ekiden.shared.trust.grants import grants_of
 from ekiden.shared.trust.rights import Right, setting_rights, value_right

@@ -12,7 +12,7 @@ from ekiden.shared.policy.rule_files import Loaded
 from ekiden.shared.policy.rules import Rule
 from ekiden.shared.policy.setting_rules import read_setting_rules
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.shared.trust.notices import tell
 
 __all__ = ["agents_policy", "folders_policy", "operators_policy", "policy_in", "users_policies", "with_sources"]
@@ -64,7 +64,8 @@ def agents_policy(policy: Policy, agent: AgentDefinition, bounds: Sequence[ToolR
     rules += [rule for above in bounds for rule in _asking(above, "the file of an agent that delegated this job")]
     if agent.confirmation is not None:
         rules.append(_confirming(agent.name, agent.confirmation))
-    return policy.with_rules(rules, levels - {"critical"})
+    levels -= {"critical"}
+    return policy.with_rules(rules, levels) if rules or levels != policy.auto_approve else policy
 
 
 def policy_in(settings: Settings, cwd: Path) -> Policy:

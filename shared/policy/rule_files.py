@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ekiden.shared.faults import fault_in
 from ekiden.shared.policy.rules import Rule
 
 __all__ = ["Loaded", "first_problem", "in_place_of", "shown_path"]
@@ -48,7 +49,7 @@ def first_problem(error: ValidationError) -> str:
     """Say what is wrong with a rule, by its first fault."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
+    message = fault_in(first)
     if first["type"] == "extra_forbidden":
         return f"{place!r} is no field of a rule"
     return f"{place!r}: {message}" if place else message

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ekiden.shared.approvals import Answer, ApprovalView
-from ekiden.shared.hooks import Hook
+from ekiden.shared.hooks.base import Hook
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.records import Decided
 from ekiden.shared.stores.base import JobStore

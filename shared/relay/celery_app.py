@@ -14,10 +14,10 @@ import structlog
 from celery import bootsteps, signals
 
 from ekiden.shared.errors import ConfigurationError, EkidenError
-from ekiden.shared.grace_periods import DRAIN_S, LEAVE_S, TOOL_S
-from ekiden.shared.hooks import Hooks
+from ekiden.shared.hooks.base import Hooks
 from ekiden.shared.logs import configure_logs
 from ekiden.shared.process_secrets import withdraw
+from ekiden.shared.processes.grace_periods import DRAIN_S, LEAVE_S, TOOL_S
 from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.relay.admission import Admission
 from ekiden.shared.relay.celery_environment import refuse_what_breaks, unused_in
@@ -34,7 +34,7 @@ from ekiden.shared.relay.runner import PROCESS, Runner
 from ekiden.shared.relay.verification import MessageVerifier
 from ekiden.shared.relay.watchdog import LOOK_S, Watchdog
 from ekiden.shared.server import server_url
-from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.settings.model import Settings, load_settings
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import ms
 from ekiden.shared.stores.replication import ReportReplicas

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from ekiden.shared.ids import parent_of
-from ekiden.shared.messages import Message, TextPart, user_message
+from ekiden.shared.messages import Message, SessionPart, TextPart, user_message
 from ekiden.shared.outcomes import Answer, Cancelled, ChildJob, Failed, Outcome, Suspended, Unfinished
-from ekiden.shared.records import Ended, HandedOff, JobRequested, LastTurn, Record
+from ekiden.shared.records import Ended, HandedOff, JobRequested, LastTurn, Record, Summarised
 from ekiden.shared.redaction import redact
 from ekiden.shared.relay.leg import Leg, closing_records
 from ekiden.shared.relay.message import outbox, queue_for
+from ekiden.shared.stores.sessions import MAX_MESSAGES
 from ekiden.shared.stores.submissions import ChildSubmission
 from ekiden.shared.tracing.trace_ids import child_traceparent
 
@@ -81,7 +82,19 @@ def messages_in(leg: Leg, end: Ended) -> list[str]:
     """Return what goes into the session: the user's request and, if there is one, the answer. A child says nothing."""
     if parent_of(leg.job) is not None:
         return []
-    said = [user_message(leg.request.prompt)]
+    said = [user_message(leg.asked).model_copy(update={"snapshots": _snapshots(leg)})]
     if end.answer is not None:
         said.append(Message(role="model", parts=(TextPart(text=end.answer),), agent=leg.agent))
     return [message.model_dump_json(exclude_none=True) for message in said]
+
+
+def _snapshots(leg: Leg) -> tuple[SessionPart, ...]:
+    """Return what this job has made stand for the session before it, and what would soon be too long ago to be read."""
+    records = (entry.record for entry in leg.entries)
+    made = [part for one in records if isinstance(one, Summarised) and (part := one.part) is not None]
+    known = [part for one in leg.earlier for part in one.message.snapshots]
+    if not known:
+        return tuple(made)
+    recent = [part for one in leg.earlier[-MAX_MESSAGES // 2 :] for part in one.message.snapshots]
+    newest = {(part.agent, part.is_common): part for part in (*known, *made)}
+    return tuple(part for part in newest.values() if part not in recent)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import structlog
 
 from ekiden.shared.errors import EkidenError, IndexOverwritten
-from ekiden.shared.hooks import NO_HOOKS, Hook
+from ekiden.shared.hooks.base import NO_HOOKS, Hook
 from ekiden.shared.once import Once, StateChange
 from ekiden.shared.relay.failover import FailoverDetector
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.queue_gauges import report_queues
 from ekiden.shared.relay.sweeper import sweep
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.replication import ReportReplicas
 from ekiden.shared.stores.views import PoolView

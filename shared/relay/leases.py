@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ekiden.shared.grace_periods import TAKEOVER_S
-from ekiden.shared.hooks import NO_HOOKS, Hook
+from ekiden.shared.hooks.base import NO_HOOKS, Hook
+from ekiden.shared.processes.grace_periods import TAKEOVER_S
 from ekiden.shared.stores.base import JobStore, Lease
 
 __all__ = ["HeldLease", "Leases", "StopCause"]

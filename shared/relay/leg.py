@@ -6,15 +6,19 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
+from math import inf
 from typing import Any, Protocol
 
 from ekiden.shared.conversation import Conversation
 from ekiden.shared.handoff import HandoffContext
-from ekiden.shared.hooks import LegHook
+from ekiden.shared.hooks.base import LegHook
 from ekiden.shared.messages import error_result
 from ekiden.shared.outcomes import Outcome, SuspendCause
+from ekiden.shared.processes.tools import Lifetime
 from ekiden.shared.records import (
+    Ended,
     Entry,
+    Forked,
     JobRequested,
     LegStarted,
     LegSuspended,
@@ -29,9 +33,8 @@ from ekiden.shared.relay.write_retries import WriteRetries
 from ekiden.shared.stores.base import Appends, Claimed, JobReader, JobStore, Lease
 from ekiden.shared.stores.sessions import SessionMessage
 from ekiden.shared.stores.views import JobView
-from ekiden.shared.tool_processes import Lifetime
 
-__all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "entries_behind", "journal_of"]
+__all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "entries_behind", "freed", "journal_of"]
 
 PAGE = 500
 MAX_BACKOFF_S = 30.0
@@ -71,8 +74,13 @@ class Leg:
         """The turns of this leg, also of earlier attempts."""
         self.earlier = earlier or []
         """What was said in the session before this job, oldest first."""
-        self.used_up, self.is_session_untrusted = claimed.used_up, claimed.is_untrusted
-        """Which budget of the root job is used up, if one is; whether its session has read text of unknown authors."""
+        self.spending, self._counted_ms, self.is_session_untrusted = (
+            claimed.spending,
+            claimed.used_ms,
+            claimed.is_untrusted,
+        )
+        """What the root job has used up of what has a limit, and how much of this leg's time is in that; whether its
+        session has read text of unknown authors."""
         self.live = live
         """Where pieces of an answer go while it is written, if anywhere."""
         self.hooks = hooks or LegHook()
@@ -117,6 +125,23 @@ class Leg:
         return first
 
     @property
+    def added(self) -> str:
+        """What the user has added to that in forks."""
+        return "\n\n".join(
+            one.record.prompt for one in self.entries if isinstance(one.record, Forked) and one.record.prompt
+        )
+
+    @property
+    def asked(self) -> str:
+        """The request, with what was added to it."""
+        return "\n\n".join(filter(None, (self.request.prompt, self.added)))
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """What the agent is called with: by the step of a graph, or by whoever asked for the job."""
+        return self.context.step_inputs or self.request.inputs or {}
+
+    @property
     def records(self) -> list[Record]:
         """What this leg has recorded, also in earlier attempts."""
         return [entry.record for entry in self.entries if entry.record.leg == self.number]
@@ -131,10 +156,21 @@ class Leg:
         assert self._jobs is not None, "this leg was opened without a reader of jobs"
         return await self._jobs.views(jobs)
 
+    async def ends(self, jobs: Sequence[str]) -> dict[str, Ended]:
+        """Return how those of these jobs have ended that have."""
+        assert self._jobs is not None, "this leg was opened without a reader of jobs"
+        return await self._jobs.ends(jobs)
+
     @property
     def used_ms(self) -> int:
         """Time spent on this leg, over all attempts."""
         return round((time.monotonic() - self._began) * 1000)
+
+    @property
+    def left_of_job_s(self) -> float:
+        """Return the time that the job leaves this leg, in seconds; infinite where it has no limit of time."""
+        used = self.spending.get("max_seconds")
+        return inf if used is None else used.most - used.spent - (self.used_ms - self._counted_ms) / 1000
 
     def next_write(self) -> str:
         """Return an id for one append or commit: the same when its transmission is repeated, new for any other."""
@@ -174,15 +210,16 @@ class Leg:
             raise MadeProgress
         async with self._appending:
             written, is_progress = self.begin_write(records), is_progress or self.is_holding
-            seq, used_up = await self._with_retries(
+            used_ms = self.used_ms
+            seq, spending = await self._with_retries(
                 self._store.append,
                 self.lease,
                 self.next_write(),
                 written,
-                used_ms=self.used_ms,
+                used_ms=used_ms,
                 is_progress=is_progress,
             )
-            self.used_up = used_up or self.used_up
+            self.spending, self._counted_ms = spending, used_ms
             self._has_progressed |= is_progress
             self.take(entries := entries_behind(seq - len(written), written))
         self.hooks.recorded(entries)
@@ -195,6 +232,13 @@ class Leg:
             self.entries += page
             for record in (entry.record for entry in page if entry.record.leg == self.number):
                 self._note(record)
+
+    def let_go(self) -> None:
+        """Let the journal of a leg that has ended be freed; a long one by pages, once those who hear of it are done."""
+        if len(self.entries) > PAGE:
+            task = asyncio.get_running_loop().create_task(freed(self))
+            _being_freed.add(task)
+            task.add_done_callback(_being_freed.discard)
 
     def take(self, entries: Sequence[Entry]) -> None:
         """Go on behind ``entries``, which a write has put into the journal: what was held is the first of them."""
@@ -220,6 +264,17 @@ class Leg:
                 self.changes |= record.changes
             case _:
                 pass
+
+
+_being_freed: set[asyncio.Task[None]] = set()
+
+
+async def freed(leg: Leg) -> None:
+    """Free a leg's journal by pages: all at once would stop the loop for longer than opening it did."""
+    while leg.entries:
+        del leg.entries[-PAGE:]
+        del leg.conversation.turns[-PAGE:]
+        await asyncio.sleep(0)
 
 
 class Handler(Protocol):

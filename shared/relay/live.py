@@ -14,6 +14,9 @@ __all__ = ["FLUSH_S", "Live"]
 FLUSH_S = 0.05
 """Pieces of an answer are sent together, at most this often and first so long after the first of them: a word at a time
 would cost a round trip each, and an answer that is whole by then needs none, its record says it all."""
+SLOWER_FROM = 500
+"""Pieces of a turn from which on they are sent half as often, from twice as many a third as often, and so on: so that a
+stream of a bounded number of pieces holds a long answer from its beginning, for those who come late."""
 
 log = LateLogger(__name__)
 
@@ -33,11 +36,13 @@ class Live:
         self._sending: asyncio.Task[None] | None = None
         self._is_shown = False
         """Whether any of this turn has been sent."""
+        self._sent = 0
+        """Pieces of this turn that were sent."""
         self._has_told = False
 
     def begin(self, turn: int) -> None:
         """Say which turn the next pieces belong to."""
-        self._turn, self._is_shown = turn, False
+        self._turn, self._is_shown, self._sent = turn, False, 0
 
     def write(self, delta: Delta) -> None:
         """Take a piece; returns at once."""
@@ -86,7 +91,11 @@ class Live:
         else:
             self._pending.append(fresh)
         if self._timer is None and (self._sending is None or self._sending.done()):
-            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._begin_sending)
+            self._timer = asyncio.get_running_loop().call_later(self._flush_s, self._begin_sending)
+
+    @property
+    def _flush_s(self) -> float:
+        return FLUSH_S * (1 + self._sent // SLOWER_FROM)
 
     def _begin_sending(self) -> None:
         self._timer, self._is_shown = None, True
@@ -95,12 +104,13 @@ class Live:
     async def _send(self) -> None:
         while self._pending:
             pieces, self._pending = self._pending, []
+            self._sent += len(pieces)
             try:
                 await self._store.append(self._lease.job, pieces)
             except Exception as error:
                 self._tell(error)
             if self._pending:
-                await asyncio.sleep(FLUSH_S)
+                await asyncio.sleep(self._flush_s)
 
     def _tell(self, error: Exception) -> None:
         if not self._has_told:

@@ -76,26 +76,17 @@ def agent_of(queue: str) -> str | None:
 def outbox(job: str, leg: int, queue: str, context: HandoffContext) -> Outbox:
     """Return the message that wakes ``leg``, with placeholders that the pushing script fills in."""
     message = LegMessage(job=job, leg=leg, id=context.metadata.handoff_id, agent=context.to_agent)
-    body = f"[[{message.model_dump_json()}],{{}},{{}}]"
-    envelope = _compact(_envelope(f"{job}:{leg}:{_PUSH_NUMBER}", queue))
-    # With their neighbours: the queue is named after an agent, whose name may hold a backslash and what follows here.
-    envelope = envelope.replace(':\\u0001"', f':{_PUSH_NUMBER}"').replace(':"\\u0002"', f":{_PUSH_TIME}")
-    return Outbox(queue, f'{{"body":{_compact(body)},{envelope[1:]}')
+    body, name = _compact(f"[[{message.model_dump_json()}],{{}},{{}}]"), _compact(queue)
+    task = f'{_compact(f"{job}:{leg}:")[:-1]}{_PUSH_NUMBER}"'
+    return Outbox(queue, _ENVELOPE.format(body=body, task=task, queue=name))
 
 
 _compact = json.JSONEncoder(separators=(",", ":")).encode
 
-
-def _envelope(task_id: str, queue: str) -> dict[str, object]:
-    """What Celery and kombu need beside the body, and no more; holds no text of a user or a model."""
-    return {
-        "content-type": "application/json",
-        "content-encoding": "utf-8",
-        "headers": {"task": TASK, "id": task_id, "ignore_result": True, "ekiden_ms": _PUSH_TIME},
-        "properties": {
-            "correlation_id": task_id,
-            "delivery_info": {"exchange": "", "routing_key": queue},
-            "body_encoding": None,
-            "delivery_tag": task_id,
-        },
-    }
+_ENVELOPE = (
+    '{{"body":{body},"content-type":"application/json","content-encoding":"utf-8",'
+    f'"headers":{{{{"task":"{TASK}","id":{{task}},"ignore_result":true,"ekiden_ms":{_PUSH_TIME}}}}},'
+    '"properties":{{"correlation_id":{task},"delivery_info":{{"exchange":"","routing_key":{queue}}},'
+    '"body_encoding":null,"delivery_tag":{task}}}}}'
+)
+"""What Celery and kombu need beside the body, and no more; holds no text of a user or a model."""

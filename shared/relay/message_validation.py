@@ -92,22 +92,25 @@ _BODY = TypeAdapter(tuple[tuple[LegMessage | _Newer], _NoArguments, _Embedded | 
 def validated(item: bytes, queue: str, loads: Callable[[str], Any]) -> dict[str, Any]:
     """Return what was in ``queue`` as Celery is to see it: what was checked, and nothing else. Raises ``Unreadable``.
 
-    ``loads`` reads JSON as Celery does, which reads the body once more.
+    ``loads`` reads JSON as Celery does, which reads the body once more; of the envelope it sees what is returned.
     """
     if len(item) > MAX_BYTES:
         raise Unreadable(f"it takes {len(item):,} bytes, and a message at most {MAX_BYTES:,}")
     try:
-        envelope = _Envelope.model_validate(loads(item.decode()))
+        envelope = _Envelope.model_validate_json(item)
         envelope.properties.delivery_info = {"exchange": "", "routing_key": queue}
         body = envelope.body
         _BODY.validate_python(loads(base64.b64decode(body).decode() if envelope.properties.body_encoding else body))
     except ValidationError as error:
-        raise Unreadable(f"it is no message of ours: {_first(error)}") from None
+        raise Unreadable(_why(error)) from None
     except Exception as error:  # whatever makes a reader of JSON fail: bytes, depth, numbers, objects that it knows
         raise Unreadable(f"it cannot be read as JSON ({type(error).__name__})") from None
     return envelope.model_dump(by_alias=True)
 
 
-def _first(error: ValidationError) -> str:
+def _why(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    return ": ".join(part for part in (".".join(map(str, first["loc"])), first["msg"]) if part)
+    if first["type"] == "json_invalid":
+        return f"it cannot be read as JSON ({first['ctx']['error']})"
+    told = ": ".join(part for part in (".".join(map(str, first["loc"])), first["msg"]) if part)
+    return f"it is no message of ours: {told}"

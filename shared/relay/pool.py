@@ -26,7 +26,7 @@ from celery.concurrency.base import BasePool, apply_target
 from celery.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
 from celery.utils.log import get_logger
 
-from ekiden.shared.grace_periods import CANCEL_S, DRAIN_S
+from ekiden.shared.processes.grace_periods import CANCEL_S, DRAIN_S
 
 __all__ = ["AsyncPool", "RequestStack"]
 
@@ -221,6 +221,7 @@ class AsyncPool(BasePool):
             return await self._call(run)
         async with (
             _limit(run.hard_limit_s, TimeLimitExceeded),
+            _cancelled_again(run.hard_limit_s),
             _limit(run.soft_limit_s, SoftTimeLimitExceeded),
         ):
             return await self._call(run)
@@ -316,6 +317,34 @@ async def _limit(seconds: float | None, error: type[Exception]) -> AsyncIterator
         if not scope.expired():
             raise
         raise error(seconds) from None
+
+
+@asynccontextmanager
+async def _cancelled_again(seconds: float | None) -> AsyncIterator[None]:
+    """Cancel the block again and again where it has not ended ``CANCEL_S`` after its limit of ``seconds``.
+
+    A cancellation may be lost: two that come during one pause of the loop are delivered as one.
+    """
+    if seconds is None:
+        yield
+        return
+    task, loop, times = asyncio.current_task(), asyncio.get_running_loop(), 0
+    timer: asyncio.TimerHandle
+    assert task is not None
+
+    def cancel() -> None:
+        nonlocal timer, times
+        times += 1
+        task.cancel()
+        timer = loop.call_later(CANCEL_S, cancel)
+
+    timer = loop.call_later(seconds + CANCEL_S, cancel)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        for _ in range(times):
+            task.uncancel()
 
 
 def _info_of(error: BaseException) -> ExceptionInfo:

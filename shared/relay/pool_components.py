@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ekiden.shared.hooks import Hook
+from ekiden.shared.hooks.base import Hook
 from ekiden.shared.relay.leg import Handler
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.views import ToolView
 

@@ -10,7 +10,7 @@ from celery import signals
 
 from ekiden.shared.relay.celery_environment import refuse_what_breaks
 from ekiden.shared.server import server_url
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import open_stores
 
 __all__ = ["serve"]

@@ -23,10 +23,11 @@ import structlog
 
 from ekiden.shared.environments import open_part
 from ekiden.shared.errors import CommandLost
-from ekiden.shared.grace_periods import ALONE_S, LEAVE_S
-from ekiden.shared.hooks import Hooks
+from ekiden.shared.hooks.base import Hooks
 from ekiden.shared.logs import configure_logs
 from ekiden.shared.process_secrets import close_memory, withheld
+from ekiden.shared.processes.grace_periods import ALONE_S, LEAVE_S
+from ekiden.shared.processes.tools import Process, start
 from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.relay.heartbeat import Heartbeat, PeriodicCall
 from ekiden.shared.relay.leases import Leases
@@ -34,10 +35,9 @@ from ekiden.shared.relay.pool_components import load_bootstrap
 from ekiden.shared.relay.runner import PROCESS, Runner
 from ekiden.shared.relay.verification import MessageVerifier
 from ekiden.shared.server import server_url
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.replication import ReportReplicas
-from ekiden.shared.tool_processes import Process, start
 
 __all__ = ["Quarantine"]
 

@@ -5,7 +5,7 @@ Every pool looks; dashboards take the largest of what they say.
 
 import re
 
-from ekiden.shared.hooks import Hook, QueueGauge
+from ekiden.shared.hooks.base import Hook, QueueGauge
 from ekiden.shared.relay.message import agent_of
 from ekiden.shared.stores.opening import Stores
 
@@ -19,6 +19,8 @@ async def report_queues(stores: Stores, hooks: Hook) -> None:
     """Tell the hooks how full the queues are and how many jobs are suspended; look only for one that wants to know."""
     if hooks.hears("suspensions_seen"):
         hooks.suspensions_seen(await stores.pools.suspended())
+    if hooks.hears("circuits_seen"):
+        hooks.circuits_seen([one.model for one in await stores.circuits.all() if one.open_s])
     if not hooks.hears("queues_seen"):
         return
     queues = [queue for queue in await stores.pools.queues() if queue.name.startswith("ekiden.")]

@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from ekiden.shared.errors import EkidenError, Forged, JobCancelled, LostLease, StopFlag, StoreUnavailable, Transient
 from ekiden.shared.foreign_code import is_interruption_of_task, said_by
-from ekiden.shared.grace_periods import GIVE_BACK_S
-from ekiden.shared.hooks import NO_HOOKS, Hook, LegHook, attending
+from ekiden.shared.hooks.base import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
+from ekiden.shared.logs import LOG_FIELDS
 from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer, Unfinished
+from ekiden.shared.processes.grace_periods import GIVE_BACK_S
 from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
 from ekiden.shared.relay.committing import End, end_of, last_turn_of, messages_in, submission_of, without_secrets
 from ekiden.shared.relay.leases import HeldLease, Leases
@@ -107,6 +108,7 @@ class Runner:
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
         """Serve one message; return what became of it, for the log. A leg that is not ours to run is no error."""
+        LOG_FIELDS.set({})  # in quarantine, one task runs leg after leg
         try:
             message = LegMessage.model_validate(raw)
         except ValidationError:  # of a later version: anything else never comes this far
@@ -140,10 +142,10 @@ class Runner:
         if isinstance(claimed, str):
             log.info("leg_not_claimed", job=message.job, leg=message.leg, verdict=claimed)
             return claimed
+        LOG_FIELDS.set(_log_fields(claimed))
         with (
             self._leases.holding(claimed.lease, claimed.sent_at) as held,
             attending(self._hooks, claimed, queue) as hooks,
-            structlog.contextvars.bound_contextvars(**_log_fields(claimed)),
         ):
             try:
                 return await self._run_leg(claimed, held, hooks)
@@ -255,7 +257,8 @@ class Runner:
     async def _catch_up(self, leg: Leg) -> None:
         """Take in what a write that was broken off has left, and tell of it: nobody else does."""
         if written := [encode_record(record) for record in leg.in_flight]:
-            entries = await self._with_retries(self._store.journal, leg.job, after=leg.lease.seq, limit=len(written))
+            known = len(leg.written)  # and not the lease's position: a write may move that on, and be broken off then
+            entries = await self._with_retries(self._store.journal, leg.job, after=known, limit=len(written))
             if [encode_record(entry.record) for entry in entries] == written:
                 self._tell(leg, entries)
                 leg.take(entries)
@@ -279,6 +282,7 @@ class Runner:
             if verdict != "refused":
                 say = log.warning if verdict == "moved" else log.info
                 say("leg_ended", outcome=type(outcome).__name__, verdict=verdict)
+                leg.let_go()
                 return verdict
 
     async def _outcome_of(self, leg: Leg) -> Outcome:
@@ -329,11 +333,9 @@ class Runner:
     async def _commit_end(self, leg: Leg, outcome: End) -> tuple[CommitVerdict, str]:
         end = end_of(leg.number, outcome)
         records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
-        state = {} if isinstance(outcome, Cancelled) else leg.changes
-        written = leg.begin_write(records)
-        return await self._with_retries(
-            self._store.finish, leg.lease, leg.next_write(), written, messages_in(leg, end), state=state
-        )
+        told: dict[str, Any] = {"state": {} if isinstance(outcome, Cancelled) else leg.changes, "used_ms": leg.used_ms}
+        written, said = leg.begin_write(records), messages_in(leg, end)
+        return await self._with_retries(self._store.finish, leg.lease, leg.next_write(), written, said, **told)
 
     async def _commit_suspension(self, leg: Leg, outcome: Suspended) -> tuple[CommitVerdict, str]:
         begun = {record.child for record in leg.records if isinstance(record, Delegated)}
@@ -372,6 +374,7 @@ class Runner:
             wakes,
             cycles=self._cycles,
             state=leg.changes,
+            used_ms=leg.used_ms,
         )
         if verdict == "refused":
             text = why_refused(code, transfer)

@@ -6,7 +6,7 @@ import structlog
 
 from ekiden.shared.errors import StopFlag, StoreUnavailable, UnknownJob, UnreadableJournal
 from ekiden.shared.handoff import HandoffContext
-from ekiden.shared.hooks import NO_HOOKS, Hook
+from ekiden.shared.hooks.base import NO_HOOKS, Hook
 from ekiden.shared.outcomes import Failed
 from ekiden.shared.records import Ended, Entry, HandedOff
 from ekiden.shared.relay.answering import expire_approvals

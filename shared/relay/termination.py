@@ -4,7 +4,7 @@ import asyncio
 from typing import Literal
 
 from ekiden.shared.errors import StopFlag, UnreadableJournal
-from ekiden.shared.hooks import NO_HOOKS, Hook
+from ekiden.shared.hooks.base import NO_HOOKS, Hook
 from ekiden.shared.records import Ended, Entry, Record
 from ekiden.shared.relay.leg import closing_records, entries_behind, journal_of
 from ekiden.shared.stores.base import JobStore

@@ -33,5 +33,7 @@ def move_of(job: str, leg: int, transfer: Transfer, entries: list[Entry]) -> tup
     """
     context = transfer.context
     moved = HandedOff(leg=leg, context=context, call_id=transfer.call_id)
+    if transfer.is_step:
+        moved = HandedOff(leg=leg, context=context, kind="edge")
     closing = closing_records(entries, leg, _GIVEN_BACK) if moved.kind == "return" else []
     return [*closing, moved], outbox(job, leg + 1, queue_for(context.to_agent), context)

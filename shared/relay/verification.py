@@ -66,6 +66,12 @@ class _SignedEnds:
         """See ``JobReader``. Raises ``Forged``."""
         return [await self._as_signed(view) for view in await self.store.views(jobs)]
 
+    async def ends(self, jobs: Sequence[str]) -> dict[str, Ended]:
+        """See ``JobReader``. Raises ``Forged``."""
+        for job in jobs:
+            head_of(self.signing, job, await journal_of(self.store, job))
+        return await self.store.ends(jobs)
+
     async def _as_signed(self, view: JobView) -> JobView:
         entries = await journal_of(self.store, view.id)
         head_of(self.signing, view.id, entries)

@@ -29,8 +29,9 @@ _SERVES = ("blmove", "blmpop", "brpop")
 _OURS = "ekiden[:.]*"
 """Our keys, and our queues."""
 _READABLE = ("%R~ekiden.*", "%R~ekiden:[^imr]*")
-"""Without what others have pushed (``intake…``; ``misplaced:…``, where it may have been put aside) and are answered
-(``reply:…``): whoever could read a request that waits could be quicker under its id, or answered in its place."""
+"""Without what agents remember (``memory…``), and what others have pushed (``intake…``; ``misplaced:…``, where it may
+have been put aside) and are answered (``reply:…``): whoever could read a request that waits could be quicker under its
+id, or answered in its place."""
 _COUNTED = f"%W~{keys.INTAKE}"
 """A right to write lets a command count what it may not read, and a role without commands that write does no more."""
 _BINDINGS = "_kombu.binding*"

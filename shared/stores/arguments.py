@@ -7,12 +7,15 @@ from typing import Any
 
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.ids import session_of
-from ekiden.shared.outcomes import Budget, Transfer
-from ekiden.shared.records import LoopJudged, ModelReplied, Record, Summarised, untrusted_in
+from ekiden.shared.messages import Usage
+from ekiden.shared.outcomes import Transfer
+from ekiden.shared.records import ModelCall, ModelReplied, Record, Routed, Unrouted, untrusted_in
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Lease
 
-__all__ = ["commit_of", "count_of", "session_keys", "transfer_of", "variables_of"]
+__all__ = ["commit_of", "count_of", "identity_of", "session_keys", "transfer_of", "variables_of"]
+
+NOTHING_USED = Usage()
 
 
 def session_keys(job: str) -> dict[str, str]:
@@ -35,14 +38,35 @@ def commit_of(lease: Lease, commit_id: str) -> dict[str, str | int]:
     return {"id": lease.job, "fence": lease.fence, "leg": lease.leg, "seq": lease.seq, "commit": commit_id}
 
 
-def count_of(records: Sequence[Record]) -> dict[str, int]:
-    """Return what steps of a leg count for: tokens and micro-dollars of its root's budget, and untrusted text."""
-    said = [record for record in records if isinstance(record, ModelReplied | Summarised | LoopJudged)]
+def count_of(records: Sequence[Record]) -> dict[str, int | list[str | int]]:
+    """Return what steps of a leg count for: what they use up of its root's limits, and untrusted text."""
+    said = [record for record in records if isinstance(record, ModelCall)]
     return {
         "is_untrusted": int(bool(untrusted_in(records))),
         "tokens": sum(one.usage.input_tokens + one.usage.output_tokens for one in said),
+        "turns": sum(isinstance(record, ModelReplied) for record in records),
         "micro_usd": sum(round((one.cost_usd or 0.0) * 1_000_000) for one in said),
+        "used": _used_of(records),
     }
+
+
+def _used_of(records: Sequence[Record]) -> list[str | int]:
+    """Return what models have used, those that route, too: of each what ``account`` takes."""
+    rows: dict[str, list[int]] = {}
+    for record in records:
+        alone = [record] if isinstance(record, ModelCall) else []
+        asked = record.stages if isinstance(record, Routed | Unrouted) else alone
+        for one in asked:
+            if one.usage == NOTHING_USED:
+                continue
+            usage, micro = one.usage, round((one.cost_usd or 0.0) * 1_000_000)
+            counts = [1, usage.input_tokens, usage.output_tokens, micro, int(one.cost_usd is None)]
+            had = rows.get(one.model, [0] * len(counts))
+            rows[one.model] = [old + new for old, new in zip(had, counts, strict=True)]
+    used: list[str | int] = []
+    for model, counts in rows.items():
+        used += [model, *counts]
+    return used
 
 
 def variables_of(state: Mapping[str, Any]) -> list[str]:
@@ -53,22 +77,26 @@ def variables_of(state: Mapping[str, Any]) -> list[str]:
 
 def transfer_of(transfer: Transfer) -> dict[str, str | int | tuple[str, ...]]:
     """Return what a move of control says of itself, and what it is checked by."""
-    context, budget = transfer.context, transfer.budget or Budget()
+    context = transfer.context
     return {
         "origin": context.from_agent,
         "to": context.to_agent,
         "handoff": context.metadata.handoff_id,
-        "identity": _identity_of(context),
+        "identity": identity_of(context),
         "definition": transfer.definition,
+        "depth_there": context.metadata.chain_depth,
         "max_depth": transfer.max_depth,
         "may_return": int(transfer.may_return),
-        "max_tokens": "" if budget.tokens is None else budget.tokens,
-        "max_micro": "" if budget.micro_usd is None else budget.micro_usd,
+        "limits": tuple(
+            str(part) for limit in (transfer.limits.counted() | transfer.budgets.counted()).items() for part in limit
+        ),
         "left": transfer.left,
     }
 
 
-def _identity_of(context: HandoffContext) -> str:
-    """Name what a handoff says: an identical one, said again in the same job, is refused."""
-    said = context.model_dump_json(include={"from_agent", "to_agent", "reason", "context", "summary", "payload"})
+def identity_of(context: HandoffContext) -> str:
+    """Name what a handoff says: an identical one, said again in the same job, or step of a graph, is refused."""
+    said = context.model_dump_json(
+        include={"from_agent", "to_agent", "reason", "context", "summary", "payload", "graphs"}
+    )
     return hashlib.sha256(said.encode()).hexdigest()[:16]

@@ -7,13 +7,15 @@ from typing import Any, Literal, NamedTuple, Protocol
 from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.errors import StopFlag
 from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.job_limits import NO_LIMITS, Spending
 from ekiden.shared.outcomes import Transfer
-from ekiden.shared.records import Decided, Entry, Record
+from ekiden.shared.records import Decided, Ended, Entry, Record
 from ekiden.shared.signing import Seal
 from ekiden.shared.stores.submissions import ChildSubmission, Outbox, Submission
-from ekiden.shared.stores.views import JobView, UsedUp
+from ekiden.shared.stores.views import JobView
 
 __all__ = [
+    "UNSIGNED",
     "Appended",
     "Appends",
     "Claim",
@@ -49,7 +51,7 @@ class Appended(NamedTuple):
 
     seq: int
     """The journal's last position."""
-    used_up: UsedUp = ""
+    spending: Spending = NO_LIMITS
 
 
 @dataclass
@@ -93,7 +95,7 @@ class SignedContext(NamedTuple):
     """Whose leg it is, says the message that led to the claim."""
 
 
-_UNSIGNED = SignedContext(None, "", "")
+UNSIGNED = SignedContext(None, "", "")
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,11 @@ class Claimed:
     """Whether the session has variables."""
     is_untrusted: bool = False
     """Whether a job of the session has read text whose author nobody vouches for."""
-    used_up: UsedUp = ""
+    spending: Spending = field(default_factory=dict)
+    """What the root job has used up of what has a limit."""
     sent_at: float = 0.0
     """The monotonic time just before the claim was sent: the lease lasts from here at least."""
-    signed: SignedContext = _UNSIGNED
+    signed: SignedContext = UNSIGNED
     rows: list[str] = field(default_factory=list)
     """The first page of the journal, place, time and text of each entry: what ``JobStore.page`` has not read yet."""
 
@@ -139,6 +142,10 @@ class JobReader(Protocol):
 
     async def views(self, jobs: Sequence[str]) -> list[JobView]:
         """Return those of ``jobs`` that there are, in their order."""
+        ...
+
+    async def ends(self, jobs: Sequence[str]) -> dict[str, Ended]:
+        """Return how those of ``jobs`` have ended that have, as their journals say it."""
         ...
 
 
@@ -197,10 +204,12 @@ class JobStore(Appends, JobReader, Protocol):
         *,
         cycles: str = "deny",
         state: Mapping[str, Any] | None = None,
+        used_ms: int | None = None,
     ) -> tuple[CommitVerdict, str]:
         """Commit a move of control; the last record is its ``HandedOff``, and ``outbox`` wakes the leg behind it.
 
         ``cycles``: whether a handoff may go to an agent in the chain: ``deny``, ``parent`` or ``limit:<n>``.
+        ``used_ms``: the time spent on the leg; None: as much as the store knows of.
         The second value is the code of a refusal, or who stopped the job.
         """
         ...
@@ -217,7 +226,7 @@ class JobStore(Appends, JobReader, Protocol):
         state: Mapping[str, Any] | None = None,
         used_ms: int | None = None,
     ) -> tuple[CommitVerdict, str]:
-        """Commit a suspension that a timer ends, or ``children`` do: all, or ``need`` of them with success.
+        """Commit a suspension that a timer ends, or ``children`` do: all, ``need`` with success, or (-1) any one.
 
         Children that there are not yet are begun. What ``records`` ask persons (``ApprovalAsked``) waits for them from
         then on, as long as it may, but no longer than the job: it ends the suspension when all of it is decided.
@@ -234,6 +243,7 @@ class JobStore(Appends, JobReader, Protocol):
         messages: Sequence[str],
         *,
         state: Mapping[str, Any] | None = None,
+        used_ms: int | None = None,
     ) -> tuple[CommitVerdict, str]:
         """Commit the end of a job; the last record is its ``Ended``. ``messages`` (JSON) go to the session."""
         ...

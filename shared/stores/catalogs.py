@@ -88,9 +88,21 @@ class RedisCatalogStore:
         ``replaces`` is the digest of the one in force as the caller knows it; None: none is. Raises
         ``CatalogReplaced`` when it is another one: then nothing was changed.
         """
-        fields = {one: self._signing.sign(_DEFINITION, (one,), text) for one, text in definitions.items()}
-        fields[_MANIFEST] = self._signing.sign(_CATALOG, (digest,), json.dumps(dict(manifest)))
+        fields = self._fields(digest, manifest, definitions)
         return await self._put_in_force(digest, replaces, len(manifest), by, source, fields)
+
+    @translated
+    async def add(self, digest: str, manifest: Mapping[str, str], definitions: Mapping[str, str]) -> None:
+        """Store a catalog beside the one in force, for jobs that are pinned to it."""
+        pipeline = self._redis.pipeline(transaction=True)
+        for name, text in self._fields(digest, manifest, definitions).items():
+            pipeline.hset(keys.catalog(digest), name, text)
+        pipeline.expire(keys.catalog(digest), keys.CATALOG_TTL_S, nx=True)
+        await pipeline.execute()
+
+    def _fields(self, digest: str, manifest: Mapping[str, str], definitions: Mapping[str, str]) -> dict[str, str]:
+        fields = {one: self._signing.sign(_DEFINITION, (one,), text) for one, text in definitions.items()}
+        return {**fields, _MANIFEST: self._signing.sign(_CATALOG, (digest,), json.dumps(dict(manifest)))}
 
     @translated
     async def roll_back(self, digest: str, *, replaces: str, by: str = "", source: str = "") -> bool:

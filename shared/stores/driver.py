@@ -6,12 +6,12 @@ All that ``shared.stores`` has of redis-py, it has from here: whoever is first d
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from typing import Any
 
 __all__ = [
-    "AsyncScript",
+    "WHO_CONNECTS",
     "BaseParser",
     "BlockingClient",
     "ConnectionPool",
@@ -59,5 +59,11 @@ with _without(_UNUSED):
     from redis.asyncio.connection import BaseParser  # type: ignore[attr-defined]  # redis-py does not list it
     from redis.asyncio.retry import Retry
     from redis.backoff import ExponentialBackoff
-    from redis.commands.core import AsyncScript
     from redis.connection import parse_url
+
+WHO_CONNECTS: dict[str, Any] = {}
+"""Options of a connection that say once what each would look up anew in redis-py's metadata, within milliseconds."""
+with suppress(ImportError):  # before redis-py 7.2
+    from redis import DriverInfo
+
+    WHO_CONNECTS["driver_info"] = DriverInfo()

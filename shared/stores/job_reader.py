@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from ekiden.shared.errors import AmbiguousId, EkidenError, StopFlag, UnknownJob, UnreadableJournal, WentBack
-from ekiden.shared.records import LATEST_MS, Entry, Record, decode_record, encode_record
+from ekiden.shared.job_limits import spending_in
+from ekiden.shared.records import LATEST_MS, Ended, Entry, Record, decode_record, encode_record
 from ekiden.shared.signing import OFF, Seal, Signing, split
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed
@@ -70,6 +71,17 @@ class RedisJobReader:
         return [_view(job, fields) for job, fields in zip(jobs, await pipeline.execute(), strict=True) if fields]
 
     @translated
+    async def ends(self, jobs: Sequence[str]) -> dict[str, Ended]:
+        """See ``JobReader``."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for job in jobs:
+            pipeline.xrevrange(keys.journal(job), count=1)
+        last = zip(jobs, await pipeline.execute(), strict=True)
+        found = [(job, rows[0][0], rows[0][1].get("t", ""), rows[0][1].get("r", "")) for job, rows in last if rows]
+        ends = {job: (await self._entries(job, [tuple(row)]))[0].record for job, *row in found}
+        return {job: end for job, end in ends.items() if isinstance(end, Ended)}
+
+    @translated
     async def unfinished(self) -> list[Unfinished]:
         """Return every job that has not ended, the oldest first, whether or not any list or queue names it.
 
@@ -113,23 +125,23 @@ class RedisJobReader:
         *seen, streams = await pipeline.execute()
         if seen_ms is not None and [int(fields["t"]) for _, fields in seen[0]] != [seen_ms]:
             raise WentBack(f"the journal of job {job!r} has no longer the entry {after} that was read")
-        return await self._entries(job, rows_of(streams))
+        rows = [(row, fields.get("t", ""), fields.get("r", "")) for row, fields in rows_of(streams)]
+        return await self._entries(job, rows)
 
     @translated
     async def page(self, claimed: Claimed) -> list[Entry]:
         """See ``JobStore``."""
         flat = claimed.rows
-        rows = [(row, {"t": at, "r": text}) for row, at, text in zip(flat[::3], flat[1::3], flat[2::3], strict=True)]
+        rows = list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
         claimed.rows.clear()
         return await self._entries(claimed.lease.job, rows)
 
-    async def _entries(self, job: str, rows: Sequence[tuple[str, Mapping[str, str]]]) -> list[Entry]:
-        """Read entries of a journal, with the large values that they name."""
-        signed = [split(fields.get("r", "")) for _, fields in rows]
+    async def _entries(self, job: str, rows: Sequence[tuple[str, str, str]]) -> list[Entry]:
+        """Read entries of a journal (place, time, text), with the large values that they name."""
+        signed = [split(text) for _, _, text in rows]
         texts = await self._whole(job, [text for _, text in signed])
         return [
-            _entry(job, row, fields, seal, text)
-            for (row, fields), (seal, _), text in zip(rows, signed, texts, strict=True)
+            _entry(job, row, at, seal, text) for (row, at, _), (seal, _), text in zip(rows, signed, texts, strict=True)
         ]
 
     async def _whole(self, job: str, texts: list[str]) -> Sequence[str | None]:
@@ -183,12 +195,20 @@ class RedisJobReader:
         return [names.get(text, text) for text in texts]
 
 
-def rows_of(streams: object) -> list[tuple[str, dict[str, str]]]:
+Rows = list[tuple[str, dict[str, str]]]
+
+
+def rows_of(streams: object) -> Rows:
     """Return the rows of an XREAD over one stream, whatever protocol version shaped them."""
+    return next(iter(rows_by_stream(streams).values()), [])
+
+
+def rows_by_stream(streams: object) -> dict[str, Rows]:
+    """Return the rows of an XREAD, of those streams that have any."""
     if isinstance(streams, Mapping):  # RESP3
-        pages = cast("Mapping[str, list[list[tuple[str, dict[str, str]]]]]", streams)
-        return next(iter(pages.values()))[0] if pages else []
-    return cast("list[tuple[str, list[tuple[str, dict[str, str]]]]]", streams)[0][1] if streams else []
+        pages = cast("Mapping[str, list[Rows]]", streams)
+        return {stream: page[0] for stream, page in pages.items()}
+    return dict(cast("list[tuple[str, Rows]]", streams or []))
 
 
 def _unfinished(key: str, fields: Sequence[str | None]) -> tuple[str, Unfinished] | None:
@@ -204,15 +224,15 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _entry(job: str, row: str, fields: Mapping[str, str], seal: Seal | None, text: str | None) -> Entry:
+def _entry(job: str, row: str, at: str, seal: Seal | None, text: str | None) -> Entry:
     """Read an entry. ``text`` is its record without its seal; None: the large value that it names is gone."""
     seq, text = row.partition("-")[0], text or ""
     try:
-        record, at_ms = decode_record(text), int(fields["t"])
+        record, at_ms = decode_record(text), int(at)
         if not 0 <= at_ms <= LATEST_MS:
             raise ValueError(at_ms)
         return Entry(int(seq), at_ms, record, seal, text if seal else "")
-    except (ValueError, KeyError) as error:
+    except ValueError as error:
         raise UnreadableJournal(
             f"entry {seq} of the journal of job {job!r} cannot be read: another program writes to this server, or a "
             "later version of Ekiden did"
@@ -240,6 +260,7 @@ def _view(job: str, fields: Mapping[str, str]) -> JobView:
         result=fields.get("result"),
         stop=cast("StopFlag | None", fields.get("cancel")),
         spent=Spent(int(fields.get("spent_tokens", 0)), int(fields.get("spent_micro", 0))),
+        limits=spending_in(fields),
         seq=int(fields.get("seq", 0)),
         untrusted="untrusted" in fields,
         request_id=fields.get("request", ""),

@@ -8,12 +8,14 @@ from typing import Any, Literal, cast
 from ekiden.shared.errors import InvalidRequest, JobCancelled, LostLease, SessionBusy, UnknownJob, WentBack
 from ekiden.shared.handoff import VERSION, HandoffContext
 from ekiden.shared.ids import new_session_id, root_of, session_id_for, session_of
+from ekiden.shared.job_limits import read_spending
 from ekiden.shared.outcomes import Transfer
 from ekiden.shared.records import Ended, HandedOff, LegStarted, LegSuspended, Record, ToolStarted
 from ekiden.shared.signing import split
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.arguments import commit_of, count_of, session_keys, transfer_of, variables_of
 from ekiden.shared.stores.base import (
+    UNSIGNED,
     Appended,
     Claim,
     Claimed,
@@ -28,7 +30,6 @@ from ekiden.shared.stores.job_approvals import RedisJobApprovals
 from ekiden.shared.stores.journal_signatures import CONTEXT, signed_start
 from ekiden.shared.stores.redis import ms, sent_at, translated
 from ekiden.shared.stores.submissions import ChildSubmission, NewSession, Outbox, Submission, digest_of, summary_of
-from ekiden.shared.stores.views import UsedUp
 
 __all__ = ["RedisJobStore"]
 
@@ -131,12 +132,12 @@ class RedisJobStore(RedisJobApprovals):
         )
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])
-        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, used_up, untrusted, rows = verdict
+        _, fence, attempt, context, seq, used_ms, catalog, cwd, cancel, variables, spent, untrusted, rows = verdict
         seal, text = split(context)
         return Claimed(
             lease=Lease(claim.job, claim.leg, fence, catalog, int(seq)),
             context=HandoffContext.decode(text),
-            signed=SignedContext(seal, text, claim.agent),
+            signed=SignedContext(seal, text, claim.agent) if self._signing else UNSIGNED,
             attempt=int(attempt),
             used_ms=int(used_ms),
             catalog=catalog,
@@ -144,7 +145,7 @@ class RedisJobStore(RedisJobApprovals):
             stop=cast(StopFlag, cancel) if cancel else None,
             has_state=variables != "0",
             is_untrusted=bool(untrusted),
-            used_up=cast(UsedUp, used_up),
+            spending=read_spending(spent),
             sent_at=max(asked_at, sent_at()),
             rows=cast("list[str]", rows),
         )
@@ -152,9 +153,8 @@ class RedisJobStore(RedisJobApprovals):
     @translated
     async def give_back(self, lease: Lease) -> Literal["ok", "refunded", "stale"]:
         """See ``JobStore``."""
-        verdict = await self._scripts.run(
-            "give_back", job=keys.job(lease.job), id=lease.job, fence=lease.fence, leg=lease.leg
-        )
+        ours: dict[str, Any] = {"id": lease.job, "fence": lease.fence, "leg": lease.leg}
+        verdict = await self._scripts.run("give_back", job=keys.job(lease.job), **ours)
         return cast(Literal["ok", "refunded", "stale"], verdict[0])
 
     @translated
@@ -185,7 +185,7 @@ class RedisJobStore(RedisJobApprovals):
         if verdict[0] != "ok":
             raise LostLease(f"leg {lease.leg} of job {lease.job!r} is not ours any more ({verdict[0]})")
         lease.seq, lease.head = int(verdict[1]), head
-        return Appended(lease.seq, cast(UsedUp, verdict[2]))
+        return Appended(lease.seq, read_spending(verdict[2]))
 
     @translated
     async def transfer(
@@ -198,6 +198,7 @@ class RedisJobStore(RedisJobApprovals):
         *,
         cycles: str = "deny",
         state: Mapping[str, Any] | None = None,
+        used_ms: int | None = None,
     ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
         moved, job, catalog = records[-1], lease.job, transfer.catalog or lease.catalog
@@ -213,6 +214,7 @@ class RedisJobStore(RedisJobApprovals):
             **commit_of(lease, commit_id),
             **transfer_of(transfer),
             **count_of(records),
+            used_ms="" if used_ms is None else used_ms,
             kind=moved.kind,
             cycles=cycles,
             context=self._signing.sign(CONTEXT, (job, lease.leg + 1, catalog), transfer.context.encode()),
@@ -241,7 +243,6 @@ class RedisJobStore(RedisJobApprovals):
         """See ``JobStore``."""
         pause = records[-1]
         assert isinstance(pause, LegSuspended), "the last record of a leg that suspends is its pause"
-        begun = [field for child in children for field in await self._begun(child, lease.catalog)]
         verdict = await self._scripts.run(
             "suspend",
             **session_keys(lease.job),
@@ -254,7 +255,7 @@ class RedisJobStore(RedisJobApprovals):
             delay_ms=ms(delay_s),
             need=need,
             variables=variables_of(state or {}),
-            children=begun,
+            children=[field for child in children for field in await self._begun(child, lease.catalog)],
             approvals=self._asking(lease.job, records),
             records=await self._stored(lease.job, records, lease.seq, lease.head),
             changes=lease.job,
@@ -262,7 +263,7 @@ class RedisJobStore(RedisJobApprovals):
         return _verdict(verdict)
 
     async def _begun(self, submission: ChildSubmission, catalog: str) -> list[str | int]:
-        """Return what the script needs to begin a child: ten fields."""
+        """Return what the script needs to begin a child: eleven fields."""
         child, box = submission.child, submission.outbox
         return [
             child.job,
@@ -273,6 +274,7 @@ class RedisJobStore(RedisJobApprovals):
             summary_of(child.objective),
             child.agent,
             ms(child.timeout_s),
+            child.context.metadata.chain_depth,
             *await self._stored(child.job, submission.records),
         ]
 
@@ -285,6 +287,7 @@ class RedisJobStore(RedisJobApprovals):
         messages: Sequence[str],
         *,
         state: Mapping[str, Any] | None = None,
+        used_ms: int | None = None,
     ) -> tuple[CommitVerdict, str]:
         """See ``JobStore``."""
         verdict = await self._scripts.run(
@@ -293,6 +296,7 @@ class RedisJobStore(RedisJobApprovals):
             root=keys.job(root_of(lease.job)),
             **commit_of(lease, commit_id),
             **count_of(records),
+            used_ms="" if used_ms is None else used_ms,
             **await self._ending(lease, records, messages, state or {}),
             changes=lease.job,
         )

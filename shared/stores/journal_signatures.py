@@ -9,7 +9,7 @@ from ekiden.shared.records import Entry, JobRequested, LegStarted, decode_record
 from ekiden.shared.signing import Signing
 from ekiden.shared.stores.base import Claimed
 
-__all__ = ["CONTEXT", "chained", "head_of", "is_start", "signed_start", "verified"]
+__all__ = ["CONTEXT", "chained", "chained_as_copied", "head_of", "is_start", "signed_start", "verified"]
 
 CONTEXT = "context of a leg"
 """Signed for its job, leg and catalog."""
@@ -29,6 +29,18 @@ def chained(signing: Signing, job: str, seq: int, head: str, texts: Sequence[str
         head = signing.tag(_ENTRY, (job, at, head), text)
         marks.append(signing.mark(head))
     return marks, head
+
+
+def chained_as_copied(signing: Signing, job: str, texts: Sequence[str]) -> list[str]:
+    """Return what stands before each of ``texts`` in a journal that begins with them, starts of legs among them."""
+    marks, head = [], ""
+    for at, text in enumerate(texts, 1):
+        if is_start(text):
+            marks.append(signing.mark(signing.tag(_START, (job,), _without_attempt(text))))
+            continue
+        head = signing.tag(_ENTRY, (job, at, head), text)
+        marks.append(signing.mark(head))
+    return marks
 
 
 def signed_start(signing: Signing, job: str, record: LegStarted) -> str:

@@ -1,5 +1,6 @@
 """Every Redis key, and how long it lives. All of one session share the hash tag ``{<session>}``."""
 
+import hashlib
 from typing import get_args
 
 from ekiden.shared.ids import session_of
@@ -10,6 +11,9 @@ __all__ = [
     "CATALOG",
     "CATALOG_TTL_S",
     "CAUSES",
+    "CIRCUITS",
+    "CIRCUITS_TTL_S",
+    "CIRCUIT_LONGEST_S",
     "CLOCK",
     "DEADLINES",
     "DEAD_LETTERS",
@@ -25,10 +29,14 @@ __all__ = [
     "LEASES",
     "LESSONS",
     "LESSONS_TTL_S",
+    "LIMITED",
+    "LIMIT_TTL_S",
     "LISTING_TTL_S",
     "LIVE_TTL_S",
     "LOOKING",
     "MAX_DEAD_LETTERS",
+    "MAX_USAGE_FIELDS",
+    "MAX_USAGE_ROWS",
     "MISPLACED",
     "POOLS",
     "POOL_TTL_S",
@@ -42,6 +50,7 @@ __all__ = [
     "STOPPED",
     "TIMERS",
     "UNVOUCHED",
+    "USAGE_TTL_S",
     "WRITTEN",
     "approvals",
     "blobs",
@@ -50,8 +59,11 @@ __all__ = [
     "is_permanent",
     "job",
     "journal",
+    "limit",
     "listing",
     "live",
+    "memory",
+    "memory_order",
     "messages",
     "older_messages",
     "pending",
@@ -62,6 +74,8 @@ __all__ = [
     "session",
     "state",
     "suspended",
+    "usage",
+    "usage_of",
 ]
 
 DAY_S = 86_400
@@ -83,12 +97,24 @@ REPLY_TTL_S = 3_600
 DEAD_LETTERS_TTL_S = 30 * DAY_S
 """What came through a queue and was no message of ours, since the last of it."""
 MAX_DEAD_LETTERS = 1_000
+CIRCUIT_LONGEST_S = 900
+"""For how long a circuit opens at most."""
+CIRCUITS_TTL_S = DAY_S
+"""Which models have failed, since the last failure of one."""
 LIVE_TTL_S = 300
 """What models write while they write it, since its last piece: once an answer is whole its record has it."""
+LIMIT_TTL_S = DAY_S
+"""What is used of a limit of a model, since the last call; where jobs wait for it, ``SESSION_TTL_S``."""
 LISTING_TTL_S = 300
 """What an MCP server offers: a worker that is asked for it later asks the server again."""
 LESSONS_TTL_S = 90 * DAY_S
 """What was learned from requests, since the last change."""
+USAGE_TTL_S = 62 * DAY_S
+"""What models were used for on one day."""
+MAX_USAGE_ROWS = 20_000
+"""Of a day, by agent, user and model; what is more counts as of others."""
+MAX_USAGE_FIELDS = 100_000
+"""Of a day, with those that sum up each user: users beyond share one."""
 POOL_TTL_S = 15
 ENDED = "ekiden:ended:"
 """Before a job's id: pub/sub channel of its end, for whoever waits for it."""
@@ -124,6 +150,8 @@ LEASES = "ekiden:leases"
 """Sorted set: running jobs by the end of their lease, in ms of relay time."""
 LESSONS = "ekiden:lessons"
 """Hash: what was learned from requests, JSON by id; ``version``, which is new with every change."""
+LIMITED = "ekiden:limited"
+"""Set: limits of models (their keys) that jobs wait for."""
 LOOKING = "ekiden:looking"
 """String: somebody has looked just now what new jobs teach."""
 SESSIONS = "ekiden:sessions"
@@ -136,6 +164,8 @@ CAUSES = (*get_args(SuspendCause), "quarantine")
 """Why a job can be suspended; ``quarantine``: it is to run alone, and waits until there is room for that."""
 POOLS = "ekiden:pools"
 """Sorted set: announced pool processes by the time of their last word, in ms of the server's own time."""
+CIRCUITS = "ekiden:circuits"
+"""Hash: models that have failed and not answered since, by what they and their account are known by."""
 CLOCK = "ekiden:clock"
 """Hash: what makes relay time of the server's time (``clock.py``): ``offset_ms``; ``followed_ms``, up to when pools
 have followed it; ``jumps``, how often the server's clock has jumped; ``jump_ms`` and ``jumped_ms``, how far and when.
@@ -148,10 +178,10 @@ KINDS = {
         (APPROVALS, DEADLINES, INTAKE_TAKEN, JOBS, JOB_IDS, LEASES, SESSIONS, TIMERS, POOLS, UNVOUCHED), "zset"
     ),
     **dict.fromkeys((PUBLICATIONS, DEAD_LETTERS), "stream"),
-    **dict.fromkeys((CLOCK, INTAKE_TEXTS, LESSONS), "hash"),
+    **dict.fromkeys((CIRCUITS, CLOCK, INTAKE_TEXTS, LESSONS), "hash"),
     CATALOG: "string",
     INTAKE: "list",
-    QUEUES: "set",
+    **dict.fromkeys((LIMITED, QUEUES), "set"),
 }
 """What each key that is no session's own holds, as TYPE says it; those of ``queued`` and ``suspended`` beside them."""
 
@@ -247,16 +277,56 @@ def pool(pool_id: str) -> str:
     return f"ekiden:pool:{pool_id}"
 
 
+def limit(name: str) -> str:
+    """Hash: a limit of a model and one key, and what is used of it in the last minute.
+
+    Beside it ``:held``, hash of reservations by job; ``:slots``, sorted set of their jobs by when it is looked whether
+    they are alive; ``:waiting``, sorted set of jobs by their turn; ``:asked``, hash of their tokens; ``:users``, sorted
+    set of users by their last turn.
+    """
+    return f"ekiden:limit:{name}"
+
+
 def listing(server: str) -> str:
     """String: what an MCP server offers, JSON, by the digest of the entry that names it."""
     return f"ekiden:mcp:{server}"
 
 
+def usage(day: str) -> str:
+    r"""Hash: what models were used for on a day, in days since 1970 (UTC).
+
+    Each ``<calls> <input tokens> <output tokens> <millionths of a US dollar> <calls of unknown price>``.
+
+    By ``row\0<agent>\0<user>\0<model>``, and all of a user's by ``usage_of``;
+    by ``(others)`` what finds a full day.
+    """
+    return f"ekiden:usage:{day}"
+
+
+def usage_of(user: str) -> str:
+    r"""Return a user's field of a day, ``user\0<SHA-1>``: their budget stays when their name is forgotten."""
+    return f"user\0{hashlib.sha1(user.encode(errors='surrogatepass'), usedforsecurity=False).hexdigest()}"
+
+
+def memory(namespace: str) -> str:
+    """Hash: the notes of a namespace by id; ``version``, the newest one's, and ``sum``, of the versions of all.
+
+    As ``memory_order``, nothing that a submitter or an observer may read.
+    """
+    return f"ekiden:memory:{namespace}"
+
+
+def memory_order(namespace: str) -> str:
+    """Sorted set: the ids of these notes by version."""
+    return f"ekiden:memory_order:{namespace}"
+
+
 def is_permanent(key: str) -> bool:
-    """Tell whether ``key`` may be without a TTL: indexes, queues (Celery's and kombu's), which catalog counts."""
+    """Tell whether ``key`` may be without a TTL: indexes, queues (Celery's, kombu's), notes, which catalog counts."""
+    kept = ("ekiden:queued:", "ekiden:suspended:", memory(""), memory_order(""), "ekiden.agent.", "_kombu.")
     return (
-        (key in KINDS and key not in (DEAD_LETTERS, LESSONS))
-        or key.startswith(("ekiden:queued:", "ekiden:suspended:", "ekiden.agent.", "_kombu."))
+        (key in KINDS and key not in (CIRCUITS, DEAD_LETTERS, LESSONS))
+        or key.startswith(kept)
         or key in ("ekiden.dispatch", "ekiden.idle")
         or key.endswith(".reply.celery.pidbox")
     )

@@ -1,15 +1,18 @@
 """The live stream of a job on Redis: capped, short-lived, never read by the relay itself."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.job_reader import rows_of
+from ekiden.shared.stores.job_reader import Rows, rows_by_stream
 from ekiden.shared.stores.redis import Redis, as_any, translated
 from ekiden.shared.stores.views import LivePiece
 
-__all__ = ["RedisLiveStore"]
+__all__ = ["LiveRead", "RedisLiveStore"]
 
 MAX_PIECES = 2_000
+LiveRead = tuple[str, list[LivePiece]]
+"""The place to go on from, and the pieces before it."""
 
 
 class RedisLiveStore:
@@ -27,10 +30,19 @@ class RedisLiveStore:
         pipeline.expire(keys.live(job), keys.LIVE_TTL_S)
         await pipeline.execute()
 
-    @translated
-    async def read(self, job: str, after: str, *, wait_s: float) -> tuple[str, list[LivePiece]]:
+    async def read(self, job: str, after: str, *, wait_s: float) -> LiveRead:
         """Return the pieces behind ``after`` (``0`` for all) and the place to go on from, waiting for the first."""
+        return (await self.read_all({job: after}, wait_s=wait_s)).get(job, (after, []))
+
+    @translated
+    async def read_all(self, places: Mapping[str, str], *, wait_s: float) -> dict[str, LiveRead]:
+        """Return the same of those jobs of a session, each from its place, that have written."""
+        streams = {keys.live(job): job for job in places}
+        asked: dict[Any, Any] = {stream: places[job] for stream, job in streams.items()}
         block = max(1, round(wait_s * 1000))
-        rows = rows_of(await as_any(self._redis.xread({keys.live(job): after}, count=500, block=block)))
-        pieces = [LivePiece.model_validate_json(fields["p"]) for _, fields in rows]
-        return (rows[-1][0] if rows else after), pieces
+        found = rows_by_stream(await as_any(self._redis.xread(asked, count=500, block=block)))
+        return {streams[stream]: _read(rows) for stream, rows in found.items() if rows}
+
+
+def _read(rows: Rows) -> LiveRead:
+    return rows[-1][0], [LivePiece.model_validate_json(fields["p"]) for _, fields in rows]

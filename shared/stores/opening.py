@@ -1,25 +1,31 @@
 """Opens every store on one connection."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ekiden.shared.errors import NotPermitted
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.stores.artifacts import RedisArtifactStore
 from ekiden.shared.stores.catalogs import RedisCatalogStore
 from ekiden.shared.stores.checks import check, health_problem, ping
+from ekiden.shared.stores.circuits import RedisCircuitStore
 from ekiden.shared.stores.dead_letters import RedisDeadLetterStore
 from ekiden.shared.stores.durability import Durability, Identity, durability_of, identity_of
+from ekiden.shared.stores.forgetting import RedisForgetting
+from ekiden.shared.stores.forks import RedisForkStore
 from ekiden.shared.stores.intake import RedisIntakeStore
 from ekiden.shared.stores.job_ends import RedisEnds
 from ekiden.shared.stores.jobs import RedisJobStore
 from ekiden.shared.stores.lessons import RedisLessonStore
 from ekiden.shared.stores.listings import RedisListingStore
 from ekiden.shared.stores.live import RedisLiveStore
+from ekiden.shared.stores.memories import RedisMemoryStore
+from ekiden.shared.stores.model_limits import RedisModelLimitStore
 from ekiden.shared.stores.pools import RedisPoolStore
 from ekiden.shared.stores.redis import Redis, connect, translated
 from ekiden.shared.stores.replication import ReplicaWait
 from ekiden.shared.stores.sessions import RedisSessionStore
+from ekiden.shared.stores.usage import RedisUsageStore
 
 __all__ = ["Stores", "open_stores"]
 
@@ -41,7 +47,14 @@ class Stores:
     listings: RedisListingStore
     artifacts: RedisArtifactStore
     lessons: RedisLessonStore
+    model_limits: RedisModelLimitStore
+    usage: RedisUsageStore
+    circuits: RedisCircuitStore
+    memories: RedisMemoryStore
+    forgetting: RedisForgetting
+    forks: RedisForkStore
     signing: Signing
+    _users: list[str] = field(default_factory=list)
 
     @classmethod
     def on(
@@ -62,6 +75,12 @@ class Stores:
             RedisListingStore(client),
             RedisArtifactStore(client),
             RedisLessonStore(client, signing),
+            RedisModelLimitStore(client),
+            RedisUsageStore(client),
+            RedisCircuitStore(client),
+            RedisMemoryStore(client, signing),
+            RedisForgetting(client, RedisLessonStore(client, signing)),
+            RedisForkStore(client, confirming, signing),
             signing,
         )
 
@@ -91,7 +110,15 @@ class Stores:
         return int(seconds) * 1000 + int(micros) // 1000
 
     async def user(self) -> str:
-        """Return who this connection is to the server; empty: it has one user for all, or does not tell."""
+        """Return who this connection is to the server; empty: it has one user for all, or does not tell.
+
+        Asked once: the address says whose connection it is, however often it is opened anew.
+        """
+        if not self._users:
+            self._users.append(await self._asked_user())
+        return self._users[0]
+
+    async def _asked_user(self) -> str:
         with suppress(NotPermitted):
             name = str(await translated(self.client.acl_whoami)())
             return "" if name == "default" else name

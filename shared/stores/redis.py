@@ -18,7 +18,7 @@ from ekiden.shared.errors import (
     StoreUnavailable,
 )
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.driver import ExponentialBackoff, Retry, exceptions, parse_url, redis
+from ekiden.shared.stores.driver import WHO_CONNECTS, ExponentialBackoff, Retry, exceptions, parse_url, redis
 from ekiden.shared.stores.pipeline import SENT_AT, PipelinedConnection, packed
 
 __all__ = ["PipelinedRedis", "Redis", "connect", "connection_options", "lists_only", "ms", "sent_at", "translated"]
@@ -136,16 +136,18 @@ class PipelinedRedis(redis.Redis):
         await super().aclose(close_connection_pool)
 
     async def _call(self, command: bytes) -> Any:
-        retries, failures = self._retries, 0
+        failures = 0
         while True:
-            wire = await self._connected()
+            wire = self._wire
+            if wire is None or wire.is_lost or self.connection_pool.is_closed:
+                wire = await self._connected()
             try:
                 return await wire.call(command)
             except _SENT_AGAIN as error:
                 if isinstance(error, exceptions.ReadOnlyError):
                     wire.close(error)
                 failures += 1
-                if failures > retries:
+                if failures > self._retries:
                     raise
             await asyncio.sleep(_PAUSES.compute(failures))
 
@@ -205,6 +207,7 @@ def connect(url: str, *, retries: int = 3, timeout_s: float = 5.0, connections: 
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         health_check_interval=10,
+        **WHO_CONNECTS,
     )
     return PipelinedRedis.from_pool(pool)
 
@@ -236,7 +239,8 @@ def translated(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any
 
     @functools.wraps(function)
     async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        cancelled = _cancellations()
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task else 0
         try:
             return await function(*args, **kwargs)
         except (exceptions.RedisError, OSError, TimeoutError) as error:
@@ -244,16 +248,12 @@ def translated(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any
                 await _name_index(*args)
             raise _ours(error) from error
         finally:
-            if _cancellations() > cancelled:  # redis-py sends by wait_for, which loses them before Python 3.12
+            if (
+                task is not None and task.cancelling() > cancelled
+            ):  # redis-py sends by wait_for, which loses them before Python 3.12
                 raise asyncio.CancelledError
 
     return wrapper
-
-
-def _cancellations() -> int:
-    """Return how often the current task was cancelled."""
-    task = asyncio.current_task()
-    return task.cancelling() if task else 0
 
 
 async def _name_index(store: object = None, *_: object) -> None:

@@ -1,17 +1,17 @@
 """Sessions on Redis: what was said in them, and which there are."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from ekiden.shared.errors import AmbiguousId, InvalidRequest, UnknownJob
 from ekiden.shared.messages import Message
-from ekiden.shared.setting_routing import SessionPolicy
+from ekiden.shared.settings.routing import SessionPolicy
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, translated
 
-__all__ = ["Forgotten", "RedisSessionStore", "SessionMessage", "SessionView"]
+__all__ = ["MAX_MESSAGES", "Forgotten", "RedisSessionStore", "SessionMessage", "SessionView"]
 
 MAX_MESSAGES = 400
 """How much of a session an agent is told, newest kept."""
@@ -132,6 +132,31 @@ class RedisSessionStore:
         await self.session(session)
         await as_any(self._redis.hset(keys.session(session), "policy", policy))
 
+    @translated
+    async def restore(
+        self, session: SessionView, said: Sequence[SessionMessage], state: Mapping[str, Any], *, is_untrusted: bool
+    ) -> None:
+        """Make a session as it was, on a server that has none of its id: with its jobs counted, and without them.
+
+        ``is_untrusted``: whether its jobs have read text whose author nobody vouches for.
+        """
+        fields: dict[Any, Any] = {"created_ms": session.created_ms, "used_ms": session.used_ms, "jobs": session.jobs}
+        fields |= {"user": session.user, "policy": session.policy, "entry": session.entry, "title": session.title}
+        fields |= {"first_agent": session.first_agent} if session.first_agent else {}
+        fields |= {"untrusted": 1} if is_untrusted else {}
+        rows = {_row(number, one): number for number, one in enumerate(said, 1)}
+        pipeline = self._redis.pipeline(transaction=True)
+        pipeline.hset(keys.session(session.id), mapping=fields)
+        pipeline.zadd(keys.SESSIONS, {session.id: session.used_ms})
+        if rows:
+            pipeline.zadd(keys.messages(session.id), rows)
+        if state:
+            written: dict[Any, Any] = {name: json.dumps(value, ensure_ascii=False) for name, value in state.items()}
+            pipeline.hset(keys.state(session.id), mapping=written)
+        for key in (keys.session(session.id), keys.messages(session.id), keys.state(session.id)):
+            pipeline.expire(key, keys.SESSION_TTL_S)
+        await pipeline.execute()
+
     async def _first_session(self, low: str, prefix: str) -> str | None:
         """Return the session of the first job id from ``low`` on, in the order of the alphabet."""
         jobs = await as_any(self._redis.zrangebylex(keys.JOB_IDS, low, f"[{prefix}\xff", 0, 1))
@@ -151,6 +176,12 @@ class RedisSessionStore:
         pipeline.hdel(keys.session(session), "untrusted")
         older, newer, variables, *_ = await pipeline.execute()
         return Forgotten(older + newer, variables)
+
+
+def _row(number: int, said: SessionMessage) -> str:
+    """Return a message as jobs say it, the reverse of ``_said``; see ``tell`` in the scripts."""
+    about = [f"{number} {said.at_ms} {said.job}", said.to, *said.agents]
+    return "\n".join([*about, said.message.model_dump_json(exclude_none=True)])
 
 
 def _said(text: str) -> SessionMessage:

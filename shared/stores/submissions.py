@@ -2,13 +2,15 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.outcomes import ChildJob
 from ekiden.shared.records import JobRequested, Record
 
-__all__ = ["ChildSubmission", "NewSession", "Outbox", "Submission", "digest_of", "summary_of"]
+__all__ = ["ChildSubmission", "Fork", "NewSession", "Outbox", "Submission", "digest_of", "summary_of"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,31 @@ class ChildSubmission:
     outbox: Outbox
     records: tuple[Record, Record]
     """Its request, and the move of control to its agent."""
+
+
+@dataclass(frozen=True)
+class Fork:
+    """A job to create behind steps that another one has recorded, in a session of its own."""
+
+    job: str
+    origin: str
+    """The other job."""
+    records: Sequence[Record]
+    """Its whole journal: the other's steps, and its own first ones."""
+    leg: int
+    context: HandoffContext
+    """Of the leg that goes on."""
+    outbox: Outbox
+    catalog: str
+    """The digest that it is pinned to; empty: it is yet to be routed."""
+    request_id: str
+    asked: str
+    """A digest of what was asked for: the same request id means the same."""
+    deadline_s: float
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """What it may use up, as the store counts it."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """The session's variables."""
 
 
 def digest_of(request: JobRequested) -> str:

@@ -8,19 +8,16 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden.shared.errors import StopFlag
+from ekiden.shared.job_limits import Spending
 from ekiden.shared.risk import Risk
 
-__all__ = ["NOTHING", "TERMINAL", "JobStatus", "JobView", "LivePiece", "PoolView", "Spent", "ToolView", "UsedUp"]
+__all__ = ["NOTHING", "TERMINAL", "JobStatus", "JobView", "LivePiece", "PoolView", "Spent", "ToolView"]
 
 JobStatus = Literal["waiting", "queued", "running", "suspended", "done", "unfinished", "failed", "cancelled", "dead"]
 """``waiting``: in the session's inbox, behind another job. ``unfinished``: see ``Ended``."""
 
 
 TERMINAL = ("done", "unfinished", "failed", "cancelled", "dead")
-
-
-UsedUp = Literal["", "tokens", "cost"]
-"""Which budget of the root job is used up, if one is."""
 
 
 class Spent(NamedTuple):
@@ -56,6 +53,8 @@ class JobView:
     """Who stopped the job, if anybody did."""
     spent: Spent = NOTHING
     """By the job and everything below it; counted on root jobs."""
+    limits: Spending = field(default_factory=dict)
+    """What all of them together may use up, and have; on root jobs, by the limit's name in files."""
     seq: int = 0
     """The journal's last position."""
     untrusted: bool = False

@@ -1,14 +1,15 @@
 """What is asked for: the standard ``OTEL_*`` variables first, then the settings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.settings import Settings, TracingBackend, TracingEvent
+from ekiden.shared.settings.model import Settings
+from ekiden.shared.settings.tracing import TracingBackend, TracingEvent
 
-__all__ = ["EVENTS", "TelemetryConfig", "events_of", "telemetry_config"]
+__all__ = ["EVENTS", "AgentTracing", "TelemetryConfig", "agent_tracing", "telemetry_config"]
 
 EVENTS: frozenset[TracingEvent] = frozenset(get_args(TracingEvent))
 LANGSMITH = "https://api.smith.langchain.com/otel"
@@ -64,12 +65,31 @@ def telemetry_config(settings: Settings, env: Mapping[str, str]) -> TelemetryCon
     )
 
 
-def events_of(tracing: Any, allowed: frozenset[TracingEvent]) -> frozenset[TracingEvent]:
-    """Return which events an agent's front matter (``tracing: {enabled, events}``) leaves of ``allowed``."""
-    if tracing is False or (isinstance(tracing, dict) and tracing.get("enabled") is False):
-        return frozenset()
-    events = tracing.get("events") if isinstance(tracing, dict) else None
-    return allowed & frozenset(events) if isinstance(events, list) else allowed
+@dataclass(frozen=True)
+class AgentTracing:
+    """What an agent's front matter (``tracing: {enabled, events, backend, sample_rate}``) says of its tracing."""
+
+    events: frozenset[TracingEvent]
+    """What is told of it: none of what the process does not tell."""
+    is_for_console: bool = False
+    """Whether people are to read it where the worker runs. Nothing else of where spans go is a file's to say."""
+
+
+def agent_tracing(
+    tracing: Any, allowed: frozenset[TracingEvent], is_below: Callable[[float], bool] = lambda rate: rate > 0
+) -> AgentTracing:
+    """Return what a file leaves of ``allowed``. What cannot be read tells nothing.
+
+    ``is_below``: whether the job is among the share of jobs that it is asked for.
+    """
+    said = tracing if isinstance(tracing, dict) else {"enabled": tracing is not False}
+    rate, backend = said.get("sample_rate", 1.0), str(said.get("backend", "")).lower()
+    is_rate = isinstance(rate, int | float) and not isinstance(rate, bool)
+    if said.get("enabled", True) is not True or backend == "none" or not is_rate or not (rate >= 1 or is_below(rate)):
+        return AgentTracing(frozenset())
+    events = said.get("events")
+    told = allowed & frozenset(events) if isinstance(events, list) else allowed
+    return AgentTracing(told, backend == "console")
 
 
 def _traces(settings: Settings, env: Mapping[str, str]) -> TracingBackend:

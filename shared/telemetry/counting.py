@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.transfer_names import delegation_tool_name
-from ekiden.shared.hooks import Hook, LegHook, QueueGauge
+from ekiden.shared.hooks.base import Hook, LegHook, QueueGauge
 from ekiden.shared.llm.base import ModelReply, ModelRequest
 from ekiden.shared.messages import ToolResult
 from ekiden.shared.outcomes import Answer, Outcome, Suspended
@@ -15,18 +15,19 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    Forked,
+    Guarded,
     HandedOff,
     JobRequested,
     LastTurn,
     LegStarted,
     LegSuspended,
-    LoopJudged,
+    ModelCall,
     ModelReplied,
     Record,
     Refused,
     Retried,
     Routed,
-    Summarised,
     ToolFinished,
     Unrouted,
 )
@@ -36,7 +37,7 @@ from ekiden.shared.tracing import semconv
 
 __all__ = ["Counting", "LegCounting"]
 
-_READY = (Decided, JobRequested, HandedOff, LegSuspended, Retried)
+_READY = (Decided, Forked, JobRequested, HandedOff, LegSuspended, Retried)
 """After these a leg waits for a worker; after any other record its worker has died."""
 
 
@@ -58,7 +59,7 @@ class Counting(Hook):
     def job_ended(self, job: str, entries: Sequence[Entry], records: Sequence[Entry], *, in_leg: bool) -> None:
         """See ``Hook``; how long it took counts from its last retry."""
         end = next((entry.record for entry in records if isinstance(entry.record, Ended)), None)
-        begun = [entry.at_ms for entry in entries if isinstance(entry.record, JobRequested | Retried)]
+        begun = [entry.at_ms for entry in entries if isinstance(entry.record, Forked | JobRequested | Retried)]
         if end is not None and begun:  # else a newer program wrote the journal
             self._meters.job_ended(end.status, end.reason, max(0.0, time.time() - begun[-1] / 1000))
 
@@ -75,6 +76,10 @@ class Counting(Hook):
         """See ``Hook``."""
         for cause, count in jobs.items():
             self._meters.suspended(cause, count)
+
+    def circuits_seen(self, models: Sequence[str]) -> None:
+        """See ``Hook``."""
+        self._meters.circuits(models)
 
     def close(self) -> None:
         """See ``Hook``."""
@@ -159,13 +164,15 @@ class LegCounting(LegHook):
 
     def _count(self, record: Record) -> None:
         match record:
-            case ModelReplied() | Summarised() | LoopJudged():
+            case ModelCall():
                 self._replied(record)
             case ToolFinished(result=result):
                 outcome = "error" if result.is_error else "success"
                 self._meters.tool_called(self._agent, self._tool_of(result), outcome)
             case LastTurn(reason=reason):
                 self._meters.count("legs.last_turns", agent=self._agent, reason=reason)
+            case Guarded(rail=rail, at=at, status=status):
+                self._meters.count("guardrails", agent=self._agent, guardrail=rail, at=at, status=status)
             case Refused():
                 self._meters.count("handoffs.refused", agent=self._agent, code=record.code)
             case Routed() | Unrouted():
@@ -173,7 +180,7 @@ class LegCounting(LegHook):
             case HandedOff(kind="handoff", context=context):
                 self._meters.count("handoffs", source=self._agent, target=context.to_agent)
 
-    def _replied(self, record: ModelReplied | Summarised | LoopJudged) -> None:
+    def _replied(self, record: ModelCall) -> None:
         if isinstance(record, ModelReplied):
             self._meters.count("turns", agent=self._agent)
         cost_usd = self._prices.cost_usd(record.model, record.usage)

@@ -17,12 +17,15 @@ from ekiden.shared.project_folders import private_folder
 from ekiden.shared.redaction import Redactor
 from ekiden.shared.telemetry.collector_status import CollectorStatus
 from ekiden.shared.telemetry.config import TelemetryConfig
+from ekiden.shared.terminal_text import visible
+from ekiden.shared.tracing.lines import trace_lines
 from ekiden.shared.tracing.semconv import CONTENT
 from ekiden.shared.version import VERSION
 
 __all__ = [
     "LineExporter",
     "RedactingExporter",
+    "lines_for_people",
     "processor_for",
     "quiet_opentelemetry",
     "resource_for",
@@ -65,7 +68,9 @@ def timeout_s(env: Mapping[str, str], signal: str) -> float | None:
 def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> SpanExporter:
     match config.traces:
         case "console":
-            return LineExporter(sys.stderr.fileno())
+            # OpenTelemetry's own word means whole spans, as its SDKs print them; ours is for people
+            is_theirs = env.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "console"
+            return LineExporter(sys.stderr.fileno(), None if is_theirs else lines_for_people)
         case "file":
             private_folder(config.traces_file.parent)
             return LineExporter(config.traces_file)
@@ -76,17 +81,28 @@ def _exporter(config: TelemetryConfig, env: Mapping[str, str]) -> SpanExporter:
 
 
 class LineExporter(SpanExporter):
-    """Writes one line of JSON a span; several processes may share a file."""
+    """Writes one line of JSON a span, or the lines that ``lines`` makes of it; several processes may share a file."""
 
-    def __init__(self, target: Path | int) -> None:
+    def __init__(self, target: Path | int, lines: Callable[[ReadableSpan], Iterable[str]] | None = None) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._to = target if isinstance(target, int) else os.open(target, flags, 0o600)
+        self._lines = lines or _for_programs
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write the spans in one go."""
-        lines = [f"{span.to_json(indent=None)}\n" for span in spans]
-        os.write(self._to, "".join(lines).encode())
+        lines = [f"{line}\n" for span in spans for line in self._lines(span)]
+        os.write(self._to, "".join(lines).encode(errors="replace"))
         return SpanExportResult.SUCCESS
+
+
+def _for_programs(span: ReadableSpan) -> list[str]:
+    return [span.to_json(indent=None)]
+
+
+def lines_for_people(span: ReadableSpan) -> list[str]:
+    """Return a span as people read it; nothing of messages on their way."""
+    seconds = ((span.end_time or 0) - (span.start_time or 0)) / 1e9
+    return [visible(line) for line in trace_lines(span.name, span.attributes or {}, seconds)]
 
 
 class RedactingExporter(SpanExporter):

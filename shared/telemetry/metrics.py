@@ -71,6 +71,8 @@ class Meters:
         self._depth = meter.create_gauge("ekiden.queue.depth", "{leg}", "Legs that wait for a worker.")
         self._age = meter.create_gauge("ekiden.queue.age", "s", "How long the oldest of them has waited.")
         self._suspended = meter.create_gauge("ekiden.jobs.suspended", "{job}", "Jobs that wait without a worker.")
+        self._circuits = meter.create_gauge("ekiden.model.circuit", "{circuit}", "1: nobody asks the model now.")
+        self._seen_open: set[str] = set()
         self._late = histogram("ekiden.leases.renewed_late", "s", "By how much renewals came too late.")
         self._model_waits = histogram(
             "ekiden.model.waits", "s", "Pauses of legs because a model is away or limits the rate."
@@ -141,6 +143,12 @@ class Meters:
         """Take note of how many jobs are suspended for ``cause``."""
         self._suspended.set(jobs, {"cause": cause})
 
+    def circuits(self, models: Sequence[str]) -> None:
+        """Take note of the models that nobody asks for a while."""
+        self._seen_open |= set(models)
+        for model in self._seen_open:
+            self._circuits.set(int(model in models), self._labels(*_model_labels(model)))
+
     def close(self) -> None:
         """Send what is left, and stop offering it."""
         self._provider.shutdown()
@@ -190,6 +198,7 @@ _TOTALS: dict[str, tuple[str, str]] = {
     "legs.suspended": ("{leg}", "Legs that gave up their worker, by cause."),
     "legs.last_turns": ("{leg}", "Last turns of legs that reached a limit, by agent and reason."),
     "legs.recovered": ("{leg}", "Legs that gave a result in their last turn, by agent and reason."),
+    "guardrails": ("{check}", "What guardrails have said, by agent, guardrail, place and status."),
     "recoveries": ("{leg}", "Legs that were taken over from a worker that died."),
     "messages.republished": ("{message}", "Wake-ups that had to be pushed again."),
 }

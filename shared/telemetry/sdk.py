@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 
-from ekiden.shared.hooks import Hook
+from ekiden.shared.hooks.base import Hook
 from ekiden.shared.prices import Prices
 from ekiden.shared.redaction import Redactor
 from ekiden.shared.telemetry.config import TelemetryConfig
@@ -40,7 +41,13 @@ def hooks_of(
         if is_host:
             _offer(processor, resource)
         content = Content(redactor.redact_all) if config.with_content else None
-        hooks.append(Tracing(Spans(processor, resource), config.events, Prices(prices), queue_of, content))
+        spans, told_here = Spans(processor, resource), replace(config, traces="console")
+
+        def console() -> Spans:
+            return Spans(processor_for(told_here, os.environ, redactor), resource)
+
+        elsewhere = None if config.traces == "console" else console
+        hooks.append(Tracing(spans, config.events, Prices(prices), queue_of, content, elsewhere))
     if config.metrics != "none" or config.metrics_port is not None:
         hooks.append(Counting(Meters(config, os.environ, resource, redactor.redact), Prices(prices)))
     return hooks

@@ -15,6 +15,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from ekiden.shared.tracing.semconv import SCOPE
+from ekiden.shared.tracing.spans import Link as SpanLink
 from ekiden.shared.tracing.spans import Span
 from ekiden.shared.version import VERSION
 
@@ -44,7 +45,7 @@ class Spans:
                 resource=self._resource,
                 attributes=span.attributes,
                 events=[Event(happened.name, happened.attributes, happened.at_ns) for happened in span.events],
-                links=[Link(_context(span, id_, is_remote=True), {"ekiden.link": why}) for id_, why in span.links],
+                links=[Link(_linked(span, link), {"ekiden.link": link.reason}) for link in span.links],
                 kind=_KINDS[span.kind],
                 status=_UNSET if span.error is None else Status(StatusCode.ERROR, span.error),
                 start_time=span.began_ns,
@@ -66,6 +67,11 @@ def make_current(span: Span) -> Token[Context]:
 def take_back(token: Token[Context]) -> None:
     """Let the span not be current any more; in the task that it was made current in."""
     context.detach(token)
+
+
+def _linked(span: Span, link: SpanLink) -> SpanContext:
+    trace_id = span.root.trace_id if link.trace_id is None else link.trace_id
+    return SpanContext(trace_id, link.span_id, is_remote=True, trace_flags=_SAMPLED)
 
 
 def _context(span: Span, span_id: int, *, is_remote: bool = False) -> SpanContext:

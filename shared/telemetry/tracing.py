@@ -5,20 +5,20 @@ first piece came, calls that failed, and the span that is current while a tool r
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Token
 from typing import Any
 
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ModelUnavailable
-from ekiden.shared.hooks import Hook, LegHook
+from ekiden.shared.hooks.base import Hook, LegHook
 from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import Entry, JobRequested, LegStarted
-from ekiden.shared.settings import TracingEvent
+from ekiden.shared.records import Entry, FellBack, JobRequested, LegStarted
+from ekiden.shared.settings.tracing import TracingEvent
 from ekiden.shared.stores.base import Claimed
-from ekiden.shared.telemetry.config import events_of
+from ekiden.shared.telemetry.config import agent_tracing
 from ekiden.shared.telemetry.spans import Spans, make_current, take_back
 from ekiden.shared.tracing import semconv
 from ekiden.shared.tracing.content import Content
@@ -40,9 +40,11 @@ class Tracing(Hook):
         prices: Prices,
         queue_of: QueueOf,
         content: Content | None = None,
+        console: Callable[[], Spans] | None = None,
     ) -> None:
-        """``content`` None: nobody asked for what was said."""
+        """``content`` None: nobody asked for what was said. ``console``: makes where agents' files may send them."""
         self._spans = spans
+        self._make_console, self._made_console = console, list[Spans]()
         self._events = events
         self._prices = prices
         self._queue_of = queue_of
@@ -57,7 +59,13 @@ class Tracing(Hook):
         """See ``Hook``."""
         if not _is_sampled(claimed.context.metadata.traceparent):
             return None
-        return LegTracing(self._fold(claimed.lease.job), self._spans, self._events, self._content)
+        return LegTracing(self._fold(claimed.lease.job), self._spans, self._events, self._content, self._console)
+
+    def _console(self) -> Spans:
+        """Return where agents are told of whose files want people to read it here: it is made for the first."""
+        if not self._made_console:
+            self._made_console.append(self._spans if self._make_console is None else self._make_console())
+        return self._made_console[0]
 
     def leg_buried(self, job: str, entries: Sequence[Entry], records: Sequence[Entry]) -> None:
         """See ``Hook``."""
@@ -71,6 +79,8 @@ class Tracing(Hook):
     def close(self) -> None:
         """See ``Hook``."""
         self._spans.close()
+        for console in self._made_console:
+            console.close()
 
     def _go_on(self, job: str, entries: Sequence[Entry], records: Sequence[Entry]) -> None:
         first = entries[0].record if entries else None
@@ -90,8 +100,14 @@ class LegTracing(LegHook):
     """Traces one attempt at a leg."""
 
     def __init__(
-        self, fold: JobSpans, spans: Spans, events: frozenset[TracingEvent], content: Content | None = None
+        self,
+        fold: JobSpans,
+        spans: Spans,
+        events: frozenset[TracingEvent],
+        content: Content | None = None,
+        console: Callable[[], Spans] | None = None,
     ) -> None:
+        self._console = console
         self._fold = fold
         self._spans = spans
         self._allowed = self._events = events
@@ -108,7 +124,11 @@ class LegTracing(LegHook):
 
     def agent_started(self, definition: AgentDefinition, model: str, tools: Sequence[str]) -> None:
         """See ``LegHook``: the agent's file may narrow what is told of it."""
-        self._events = events_of(definition.extra.get("tracing"), self._allowed)
+        said = definition.extra.get("tracing")
+        found = agent_tracing(said, self._allowed, self._fold.root.is_below)
+        self._events = found.events
+        if found.is_for_console and self._console is not None:
+            self._spans = self._console()
         if (holder := self._fold.holder) is not None:
             holder.attributes |= {semconv.REQUEST_MODEL: model, semconv.PROVIDER: semconv.provider_of(model)}
             if definition.version:
@@ -172,7 +192,10 @@ class LegTracing(LegHook):
     def recorded(self, entries: Sequence[Entry]) -> None:
         """See ``LegHook``."""
         for entry in entries:
-            for span in self._fold.note(entry):
+            spans = list(self._fold.note(entry))
+            if isinstance(entry.record, FellBack) and self._call is None:
+                continue  # it has failed, and is told of
+            for span in spans:
                 self._write(self._with_call(span) if span.event == "llm" else span)
 
     def _with_call(self, span: Span) -> Span:

@@ -9,13 +9,18 @@ from ekiden.shared.llm.base import ModelRequest
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult, answered, user_message
 from ekiden.shared.records import (
     Delegated,
+    Guarded,
     HandedOff,
+    Hooked,
     JobRequested,
     LastTurn,
+    LimitNear,
     LoopDetected,
+    ModelCall,
     ModelReplied,
     Noticed,
     Nudged,
+    Recalled,
     Record,
     ToolFinished,
 )
@@ -104,7 +109,7 @@ class Words:
                 self._heard.append(answered([result]))
                 self._calls.pop(result.call_id, None)
 
-    def of(self, record: Record, delegated: Delegated | None = None) -> dict[str, str]:
+    def of(self, record: Record | ModelCall, delegated: Delegated | None = None) -> dict[str, str]:
         """Return what the span of ``record`` says; ``delegated``: the call that it answers, if another job did."""
         if (content := self._content) is None:
             return {}
@@ -115,7 +120,16 @@ class Words:
                 return self._asked(content, result.call_id, delegated) | content.result(result)
             case HandedOff(context=context):
                 return content.returned(context.returned) if context.returned else content.handoff(context)
-            case Noticed(text=text) | Nudged(text=text) | LoopDetected(text=text) | LastTurn(text=text):
+            case (
+                Noticed(text=text)
+                | Recalled(text=text)
+                | Nudged(text=text)
+                | LimitNear(text=text)
+                | LoopDetected(text=text)
+                | LastTurn(text=text)
+                | Hooked(text=text)
+                | Guarded(text=text)
+            ):
                 return content.note(text)
             case _:
                 return {}

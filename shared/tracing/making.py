@@ -8,18 +8,22 @@ from ekiden.shared.ids import session_of
 from ekiden.shared.records import (
     Delegated,
     Entry,
+    FellBack,
+    Guarded,
+    GuardJudged,
     HandedOff,
     LegStarted,
     LegSuspended,
-    LoopJudged,
+    ModelCall,
     ModelReplied,
     Refused,
+    Repairing,
     Routed,
     RoutingStage,
     Summarised,
     Unrouted,
 )
-from ekiden.shared.settings import TracingEvent
+from ekiden.shared.settings.tracing import TracingEvent
 from ekiden.shared.tracing import semconv
 from ekiden.shared.tracing.spans import Kind, Link, Span
 from ekiden.shared.tracing.trace_ids import Root
@@ -83,16 +87,25 @@ class Caller:
         attributes = {semconv.OPERATION: "invoke_agent", **self._about}
         return Span(self._root, self.holder_id, parent_id, f"invoke_agent {self._agent}", ns(began_ms), attributes)
 
-    def model(self, record: ModelReplied | Summarised | LoopJudged, entry: Entry, cost_usd: float | None) -> Span:
+    def model(self, record: ModelCall, entry: Entry, cost_usd: float | None) -> Span:
         """Return a model call that was answered."""
         began_ns = ns(entry.at_ms - record.duration_ms)
         span = self.model_call(self._root.step(entry.seq), record.model, began_ns)
         span.attributes |= {
             semconv.RESPONSE_MODEL: record.model,
-            semconv.FINISH_REASONS: (record.finish if isinstance(record, ModelReplied) else "stop",),
+            semconv.FINISH_REASONS: (_finish_of(record),),
             semconv.INPUT_TOKENS: record.usage.input_tokens,
             semconv.OUTPUT_TOKENS: record.usage.output_tokens,
         }
+        if isinstance(record, Summarised):
+            span.attributes[semconv.PURPOSE] = record.purpose
+        if isinstance(record, Repairing):
+            span.attributes[semconv.PURPOSE] = "repair"
+        if isinstance(record, GuardJudged):
+            span.attributes[semconv.PURPOSE] = "guardrail"
+        if isinstance(record, FellBack):
+            span.fail(record.why)
+            span.attributes[semconv.FALLBACK] = record.to
         if cost_usd is not None:
             span.attributes[semconv.COST] = cost_usd
         return span.ended(ns(entry.at_ms))
@@ -132,6 +145,7 @@ class Caller:
                 call.attributes |= {
                     semconv.INPUT_TOKENS: stage.usage.input_tokens,
                     semconv.OUTPUT_TOKENS: stage.usage.output_tokens,
+                    **({} if stage.cost_usd is None else {semconv.COST: stage.cost_usd}),
                 }
                 yield call.ended(ended_ns)
             yield self._stage(self._root.step(entry.seq, f"stage {number}"), stage, began_ns).ended(ended_ns)
@@ -143,6 +157,19 @@ class Caller:
         attributes = {**_call(name, record.call_id), semconv.CODE: record.code}
         span = self._span(self._root.step(entry.seq), f"execute_tool {name}", began_ns, attributes, "handoff")
         span.fail(record.code)
+        return span.ended(ns(entry.at_ms))
+
+    def guarded(self, record: Guarded, entry: Entry, began_ns: int) -> Span:
+        """Return what a guardrail has said."""
+        attributes = {
+            semconv.GUARDRAIL: record.rail,
+            semconv.GUARDED_AT: record.at,
+            semconv.GUARD_POLICY: record.policy,
+            semconv.GUARD_STATUS: record.status,
+        }
+        span = self._span(self._root.step(entry.seq), f"guardrail {record.rail}", began_ns, attributes, "guardrail")
+        if record.status == "failed":
+            span.fail("guardrail")
         return span.ended(ns(entry.at_ms))
 
     def move(self, record: HandedOff, entry: Entry, began_ns: int) -> Span:
@@ -208,3 +235,9 @@ def _call(tool: str, call_id: str | None) -> dict[str, Any]:
     """Return the attributes of a tool call; ``call_id`` None: the agent's file made it."""
     attributes = {semconv.OPERATION: "execute_tool", semconv.TOOL: tool, semconv.TOOL_TYPE: "function"}
     return attributes if call_id is None else {**attributes, semconv.CALL_ID: call_id}
+
+
+def _finish_of(record: ModelCall) -> str:
+    if isinstance(record, FellBack):
+        return "refused" if record.why == "refused" else "error"
+    return record.finish if isinstance(record, ModelReplied) else "stop"

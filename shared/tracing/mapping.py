@@ -14,23 +14,27 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    Forked,
+    Guarded,
     HandedOff,
+    Hooked,
     JobRequested,
     LastTurn,
     LegStarted,
     LegSuspended,
+    LimitNear,
     LoopDetected,
-    LoopJudged,
-    ModelReplied,
+    ModelCall,
+    NodeFinished,
     Noticed,
     Nudged,
+    Recalled,
     Record,
     Refused,
     Retried,
     Routed,
     RoutingStage,
     StateChanged,
-    Summarised,
     ToolFinished,
     ToolStarted,
     Unrouted,
@@ -66,12 +70,19 @@ class JobSpans:
         self._chain: list[str] = []
         self._usage = Usage()
         self._cost_usd: float | None = None
+        self._forked: Forked | None = None
+        """Where the job's own steps begin, if it did not begin by itself."""
         self._ready: Ready | None = None
         self._attempt: Attempt | None = None
         self._last_attempt: Span | None = None
         self._delegated: dict[str, tuple[Span, Delegated]] = {}
         self._tools: dict[str, str] = {}
         """The names of calls that were started, also by workers that were lost."""
+
+    @property
+    def root(self) -> Root:
+        """The job's root span and trace."""
+        return self._root
 
     @property
     def holder(self) -> Span | None:
@@ -102,7 +113,7 @@ class JobSpans:
             self._passed(entry)
         for entry in entries[here:]:
             match entry.record:
-                case ModelReplied() | Summarised() | LoopJudged() as reply if self._attempt is not None:
+                case ModelCall() as reply if self._attempt is not None:
                     self._used(self._attempt, reply)
                 case ToolFinished(result=result) if self._attempt is not None:
                     self._answered(self._attempt, result.call_id)
@@ -117,12 +128,14 @@ class JobSpans:
                 self._begin(request, entry)
             case HandedOff(context=context):
                 self._chain.append(context.to_agent)
-            case ModelReplied() | Summarised() | LoopJudged() as reply:
+            case ModelCall() as reply:
                 self._used(None, reply)
             case Routed(stages=stages) | Unrouted(stages=stages):
                 self._routed(stages)
             case Retried():
                 self._retry(entry)
+            case Forked() as forked:
+                self._fork(forked, entry)
 
     def _passed(self, entry: Entry) -> None:
         self._words.note(entry.record)
@@ -149,6 +162,8 @@ class JobSpans:
                 yield from self._start(started, entry)
             case Retried():
                 self._retry(entry)
+            case Forked() as forked:
+                self._fork(forked, entry)
             case HandedOff() as moved:
                 yield from self._move(moved, entry)
             case LegSuspended() as paused:
@@ -175,9 +190,18 @@ class JobSpans:
         self._began_ms = entry.at_ms
         self._ready = Ready(entry.at_ms)
 
+    def _fork(self, forked: Forked, entry: Entry) -> None:
+        """Begin here: what stands before is another job's, which has told of it, and paid for it."""
+        self._forked, self._usage, self._cost_usd = forked, Usage(), None
+        self._attempt, self._last_attempt = None, None
+        self._began_ms, self._ready = entry.at_ms, Ready(entry.at_ms)
+
     def _routed(self, stages: Sequence[RoutingStage]) -> None:
         """Add up what a routing took; only a stage that asks a model takes anything."""
-        self._usage = sum((stage.usage for stage in stages if stage.model), self._usage)
+        asked = [stage for stage in stages if stage.model]
+        self._usage = sum((stage.usage for stage in asked), self._usage)
+        if costs := [stage.cost_usd for stage in asked if stage.cost_usd is not None]:
+            self._cost_usd = sum(costs, self._cost_usd or 0.0)
 
     def _start(self, started: LegStarted, entry: Entry) -> Iterator[Span]:
         if (lost := self._attempt) is not None:
@@ -199,13 +223,15 @@ class JobSpans:
 
     def _step(self, attempt: Attempt, record: Record, entry: Entry) -> Iterator[Span]:
         match record:
-            case ModelReplied() | Summarised() | LoopJudged():
+            case ModelCall():
                 yield self._replied(attempt, record, entry)
             case ToolStarted(call_id=call_id):
                 name = self._tools[call_id] = record.name if _may_leave(record) else semconv.OTHER
                 attempt.tools[call_id] = attempt.caller.tool(call_id, name, entry)
             case ToolFinished():
                 yield self._finished(attempt, record, entry)
+            case NodeFinished():
+                yield from self._node_finished(attempt, record, entry)
             case Delegated(call_id=call_id, child=child, agent=agent):
                 self._delegated[call_id] = attempt.caller.delegation(record, entry), record
                 yield self._sent(1, agent, attempt.holder.span_id, ns(self._last_ms), child).ended(ns(entry.at_ms))
@@ -214,7 +240,17 @@ class JobSpans:
                 yield from attempt.caller.stages(record, entry, max(ns(self._last_ms), attempt.delivery.began_ns))
             case Refused():
                 yield attempt.caller.refusal(record, entry, ns(self._last_ms))
-            case Noticed() | Nudged() | LoopDetected() | LastTurn():
+            case Guarded():
+                judged = attempt.caller.guarded(record, entry, ns(self._last_ms))
+                judged.attributes |= self._words.of(record)
+                yield judged
+            case _:
+                self._mention(attempt, record, entry)
+
+    def _mention(self, attempt: Attempt, record: Record, entry: Entry) -> None:
+        """Add what is no step of its own to the span of who runs."""
+        match record:
+            case Noticed() | Recalled() | Nudged() | LimitNear() | LoopDetected() | LastTurn() | Hooked():
                 said = self._words.of(record)
                 attempt.holder.events.append(Happened(f"ekiden.{record.type}", ns(entry.at_ms), said))
             case StateChanged(by=by):
@@ -222,13 +258,13 @@ class JobSpans:
                     Happened("ekiden.state", ns(entry.at_ms), {semconv.TOOL: by} if by else {})
                 )
 
-    def _replied(self, attempt: Attempt, record: ModelReplied | Summarised | LoopJudged, entry: Entry) -> Span:
+    def _replied(self, attempt: Attempt, record: ModelCall, entry: Entry) -> Span:
         span = attempt.caller.model(record, entry, self._used(attempt, record))
         span.began_ns = max(span.began_ns, attempt.delivery.began_ns)
         span.attributes |= self._words.of(record)
         return span
 
-    def _used(self, attempt: Attempt | None, record: ModelReplied | Summarised | LoopJudged) -> float | None:
+    def _used(self, attempt: Attempt | None, record: ModelCall) -> float | None:
         """Add up what a model call took; return what it cost, if that is known."""
         cost_usd = record.cost_usd
         if cost_usd is None:
@@ -258,6 +294,16 @@ class JobSpans:
             span.fail("tool_error")
         span.attributes |= self._words.of(record, delegated)
         return span.ended(ns(entry.at_ms))
+
+    def _node_finished(self, attempt: Attempt, record: NodeFinished, entry: Entry) -> Iterator[Span]:
+        """Yield the span of the child job that did a node of a graph, where one did."""
+        about = {semconv.NODE: record.node, semconv.GRAPH: record.graph}
+        attempt.holder.events.append(Happened("ekiden.node_finished", ns(entry.at_ms), about))
+        if record.call_id in self._delegated:
+            span, _ = self._delegated.pop(record.call_id)
+            if record.error:
+                span.fail("node_failed")
+            yield span.ended(ns(entry.at_ms))
 
     def _move(self, moved: HandedOff, entry: Entry) -> Iterator[Span]:
         context, at_ns = moved.context, ns(entry.at_ms)
@@ -323,6 +369,10 @@ class JobSpans:
         }
         root, parent_id = self._root, self._above.span_id if self._above else None
         span = Span(root, root.span_id, parent_id, f"invoke_workflow {name}", ns(self._began_ms), attributes)
+        if (forked := self._forked) is not None:
+            span.attributes |= {semconv.FORKED_JOB: forked.job, semconv.FORKED_SEQ: forked.seq}
+            if (origin := read_traceparent(forked.traceparent)) is not None:
+                span.links.append(Link(origin.span_id, "fork", origin.trace_id))
         if self._retries:
             span.parent_id, span.span_id = root.span_id, root.derive("retry", self._retries)
             span.links.append(Link(root.span_id, "retry"))

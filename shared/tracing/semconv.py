@@ -24,8 +24,11 @@ __all__ = [
     "DEPTH",
     "DESTINATION",
     "ERROR",
+    "FALLBACK",
     "FINISH_REASONS",
     "FIRST_CHUNK",
+    "FORKED_JOB",
+    "FORKED_SEQ",
     "HANDOFF_ID",
     "INPUT_MESSAGES",
     "INPUT_TOKENS",
@@ -45,6 +48,7 @@ __all__ = [
     "OUTPUT_TOKENS",
     "PAUSE_S",
     "PROVIDER",
+    "PURPOSE",
     "QUEUE_WAIT_MS",
     "REASON",
     "REQUEST_MODEL",
@@ -135,6 +139,10 @@ RECOVERED: Final = "ekiden.job.recovered"
 CHAIN: Final = "ekiden.job.chain"
 CHILD: Final = "ekiden.child.id"
 COST: Final = "ekiden.cost_usd"
+PURPOSE: Final = "ekiden.purpose"
+FALLBACK: Final = "ekiden.fallback.to"
+FORKED_JOB: Final = "ekiden.fork.job"
+FORKED_SEQ: Final = "ekiden.fork.seq"
 LEG: Final = "ekiden.leg"
 ATTEMPT: Final = "ekiden.attempt"
 WORKER: Final = "ekiden.worker"
@@ -144,7 +152,13 @@ SUSPEND_CAUSE: Final = "ekiden.suspended.cause"
 PAUSE_S: Final = "ekiden.suspended.delay_s"
 HANDOFF_ID: Final = "ekiden.handoff.id"
 DEPTH: Final = "ekiden.handoff.depth"
+GUARDRAIL: Final = "ekiden.guardrail.name"
+GUARDED_AT: Final = "ekiden.guardrail.at"
+GUARD_POLICY: Final = "ekiden.guardrail.policy"
+GUARD_STATUS: Final = "ekiden.guardrail.status"
 CODE: Final = "ekiden.handoff.refused"
+GRAPH: Final = "ekiden.graph"
+NODE: Final = "ekiden.graph.node"
 ROUTE_DECIDED: Final = "ekiden.route.decided"
 ROUTE_STAGE: Final = "ekiden.route.stage"
 ROUTE_SCORE: Final = "ekiden.route.score"
@@ -153,11 +167,11 @@ ROUTE_CONFIDENCE: Final = "ekiden.route.confidence"
 
 def provider_of(model: str) -> str:
     """Return the conventions' name of who serves ``model``, by the model's name."""
-    provider = models.provider_of(model.rpartition("/")[2].lower())
+    _, provider = models.served(model)
     return OTHER if provider is None else provider.telemetry_name or provider.name
 
 
 def operation_of(model: str) -> str:
     """Return the conventions' name of a call to ``model``."""
-    provider = models.provider_of(model.rpartition("/")[2].lower())
+    _, provider = models.served(model)
     return "chat" if provider is None else provider.operation

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ekiden.shared.settings import TracingEvent
+from ekiden.shared.settings.tracing import TracingEvent
 from ekiden.shared.tracing import semconv
 from ekiden.shared.tracing.trace_ids import Root
 
@@ -30,10 +30,12 @@ class Happened(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Points to another span of the same trace."""
+    """Points to another span."""
 
     span_id: int
     reason: str
+    trace_id: int | None = None
+    """None: of the same trace."""
 
 
 @dataclass(slots=True)

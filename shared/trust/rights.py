@@ -20,6 +20,7 @@ __all__ = [
     "Right",
     "content_of",
     "file_right",
+    "limit_right",
     "script_rights",
     "section_rights",
     "setting_rights",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 _TOOL = "tool "
+_UP_TO = " up to "
 _WILD = frozenset("*?[")
 _LARGEST = 4_000_000
 """Bytes of a script, or of a tool file. A folder may hold anything there, a device that never ends included."""
@@ -59,6 +61,9 @@ class Right:
             return False
         if self.what == wanted.what:
             return self.without <= wanted.without
+        if _UP_TO in self.what and _UP_TO in wanted.what:
+            (mine, most), (theirs, wish) = (one.what.split(_UP_TO, 1) for one in (self, wanted))
+            return mine == theirs and float(wish) <= float(most)
         if not (self.what.startswith(_TOOL) and wanted.what.startswith(_TOOL)):
             return False
         mine, theirs = self.what.removeprefix(_TOOL), wanted.what.removeprefix(_TOOL)
@@ -72,6 +77,12 @@ def tool_right(subject: str, entry: str, denied: tuple[str, ...]) -> Right:
     but = frozenset(denied) if _WILD & set(entry) else frozenset[str]()
     named = "every tool" if entry == "*" else entry
     return Right(subject, f"{_TOOL}{entry}", but, f"{named} but {', '.join(sorted(but))}" if but else named)
+
+
+def limit_right(subject: str, limit: str, most: float) -> Right:
+    """Return the right to a limit that is higher than usual, or lower than that."""
+    what = f"{limit}{_UP_TO}{most:g}"
+    return Right(subject, what, shown=what)
 
 
 def value_right(subject: str, value: Any, shown: str, field: str = "") -> Right:

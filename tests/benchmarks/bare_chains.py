@@ -6,7 +6,7 @@ from typing import Any
 from celery import Celery
 
 from ekiden.shared.relay.celery_app import _configuration
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from tests.integration.celery_worker import kombu_url
 
 ENDS = "bare.end"

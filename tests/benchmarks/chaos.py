@@ -34,7 +34,7 @@ from pathlib import Path
 from ekiden.dispatcher.client import Client
 from ekiden.shared.embedded import Attachment, attach
 from ekiden.shared.errors import NotConfirmed, StoreUnavailable, UnknownJob
-from ekiden.shared.grace_periods import TAKEOVER_S
+from ekiden.shared.processes.grace_periods import TAKEOVER_S
 from tests.benchmarks.chaos_figures import CHAIN, SAFETIES, Figures, Plan, at, read_job
 from tests.integration.rewinds import RewindingServer, Window, rewinding_server
 from tests.integration.team import Effects, Team, counting

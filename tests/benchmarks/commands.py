@@ -18,8 +18,8 @@ from pathlib import Path
 
 from ekiden.shared.environments import for_tools
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.settings import Settings
-from ekiden.shared.tool_processes import prepare
+from ekiden.shared.processes.tools import prepare
+from ekiden.shared.settings.model import Settings
 from ekiden.workers.sandbox.choice import choose
 from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.builtin.subprocesses import run_command, run_confined

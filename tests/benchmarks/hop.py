@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from celery import Celery
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.child_processes import ChildProcess, start_child
+from ekiden.shared.processes.children import ChildProcess, start_child
 from ekiden.shared.stores.redis import as_any, connect
 from tests.benchmarks.inflight import CHAIN, agent_file, cpu_s, script
 from tests.benchmarks.stack import Stack, stack

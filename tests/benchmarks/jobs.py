@@ -27,7 +27,8 @@ from typing import Any, Protocol
 from celery import Celery
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.child_processes import start_child
+from ekiden.shared.processes.children import start_child
+from ekiden.shared.stores.redis import as_any, connect
 from tests.benchmarks.bare_chains import ENDS, bare_app, deaf_app, tuned_app
 from tests.benchmarks.inflight import CHAIN, agent_file, cpu_s, script
 from tests.benchmarks.stack import Stack, stack
@@ -167,13 +168,24 @@ async def measured(
         await ours.ready(client, 2)
         pids = {"dispatcher": dispatcher.pid, "worker": worker.pid, "server": await client.server_pid()}
         contenders["Ekiden"] = Ekiden(client, pids)
+        held = await server_bytes(ours.url)
         for turn in range(given.rounds + 1):
             for name, contender in contenders.items():
                 many, single = await round_of(contender, given.jobs), await singles_of(contender, given.alone)
                 if turn:  # the first one warms up
                     together[name].append(many)
                     alone[name].append(single)
+        finished = (given.rounds + 1) * (given.jobs + given.alone)
+        print(f"the server's memory: {(await server_bytes(ours.url) - held) / finished / 1024:.1f} KB a finished job")
     return together, alone
+
+
+async def server_bytes(url: str) -> int:
+    """Return how much memory a server uses."""
+    client = connect(url)
+    found: dict[str, Any] = await as_any(client.info("memory"))
+    await client.aclose()
+    return int(found["used_memory"])
 
 
 async def baseline(kind: str, made: Stack, worker: int) -> Contender:

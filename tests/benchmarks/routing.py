@@ -1,10 +1,12 @@
 """How well requests reach their agents, and how fast.
 
-    python -m tests.benchmarks.routing [--data ../shared/corpus/routing/dev] [--sets cs_clinc …] [--examples N] [--json]
+    python -m tests.benchmarks.routing [--data ../shared/corpus/routing/dev] [--sets cs_clinc …] [--examples N]
+        [--keywords N] [--json]
 
 For each data set, agent files are written from ``agents.json`` and the rows of ``<set>.train.jsonl`` (examples; nothing
 else is learned from), and the rows of ``<set>.test.jsonl`` are routed. With ``--examples N`` each agent has N examples,
-drawn once; 0: a description only, as most files have it. Then only the first is measured:
+drawn once; 0: a description only, as most files have it. With ``--keywords N`` it has N keywords besides, mined from
+the train rows. Then only the first is measured:
 
 * hybrid without a model: the right agent on clear in-scope rows (refusals ignored; refusals counted), what is kept of
   them, what is refused of the out-of-scope rows at the calibrated threshold, times;
@@ -30,7 +32,6 @@ from typing import Any
 
 import yaml
 
-from ekiden.dispatcher.routing.encoder import SentenceEncoder
 from ekiden.dispatcher.routing.evaluation import NOBODY, Case, read_cases, report, run
 from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD
 from ekiden.dispatcher.routing.rules import RuleRouter
@@ -38,6 +39,7 @@ from ekiden.dispatcher.routing.strategies import RoutingValues, routers
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import load_folder
 from ekiden.shared.definitions.model import AgentDefinition, Triggers
+from ekiden.shared.embedding.encoder import SentenceEncoder
 
 DATA = Path("../shared/corpus/routing/dev")
 KEYWORDS = 12
@@ -51,12 +53,13 @@ def main() -> None:
     parser.add_argument("--part", default="test", help="the rows that are measured")
     parser.add_argument("--sets", nargs="*", help="all, unless named")
     parser.add_argument("--examples", type=int, help="of each agent; all, unless given")
+    parser.add_argument("--keywords", type=int, default=0, help="of each agent, with --examples")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     suites = json.loads((options.data / "agents.json").read_text("utf-8"))
     results = {}
     for name in options.sets or suites:
-        results[name] = measure(options.data, name, suites[name], options.part, options.examples)
+        results[name] = measure(options.data, name, suites[name], options.part, options.examples, options.keywords)
         if not options.json:
             show(name, results[name])
     if options.examples is not None:
@@ -82,18 +85,19 @@ def mean_of(reports: Sequence[Mapping[str, Any]]) -> str:
 
 
 def measure(
-    data: Path, name: str, agents: Mapping[str, Mapping[str, str]], part: str, most: int | None
+    data: Path, name: str, agents: Mapping[str, Mapping[str, str]], part: str, most: int | None, words: int
 ) -> dict[str, Any]:
     """Return the three reports of one data set; the first alone where agents have ``most`` examples."""
     test = read_cases((data / f"{name}.{part}.jsonl").read_text("utf-8").splitlines(), agents)
     file = data / f"{name}.train.jsonl"
     train = read_cases(file.read_text("utf-8").splitlines(), agents) if file.exists() else []
+    keywords = mined(train, agents)
     if most is not None:
         random.Random(1).shuffle(train)
     examples = {agent: [case.text for case in train if case.label == agent][:most] for agent in agents}
     if most is not None:
-        return {"hybrid": measured("hybrid", written(agents, examples, {}), test)}
-    keywords = mined(train, agents)
+        some = {agent: keywords[agent][:words] for agent in agents}
+        return {"hybrid": measured("hybrid", written(agents, examples, some), test)}
     catalogs = {
         "hybrid": written(agents, examples, {}),
         "rules": written(agents, examples, keywords),

@@ -33,13 +33,13 @@ import numpy as np
 
 from ekiden.dispatcher.routing import calibration, choice, evidence, semantic_model
 from ekiden.dispatcher.routing.agent_texts import texts_of
-from ekiden.dispatcher.routing.encoder import Encoder, SentenceEncoder, Vectors
 from ekiden.dispatcher.routing.evaluation import Case, Outcome, read_cases, run
 from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD
 from ekiden.dispatcher.routing.kernels import fit_ridge
 from ekiden.dispatcher.routing.strategies import RoutingValues, routers
-from ekiden.dispatcher.routing.word_index import WordIndex
 from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.embedding.encoder import Encoder, SentenceEncoder, Vectors
+from ekiden.shared.embedding.word_index import WordIndex
 from tests.benchmarks.routing import DATA, mined, written
 
 FOLDS = 10

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.child_processes import ChildProcess, start_child
 from ekiden.shared.embedded import attach
+from ekiden.shared.processes.children import ChildProcess, start_child
 
 __all__ = ["Stack", "stack"]
 

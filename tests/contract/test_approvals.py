@@ -11,7 +11,7 @@ from ekiden.dispatcher.approvals import Approvals
 from ekiden.shared.approvals import Answer, ApprovalView, digest_of
 from ekiden.shared.composition import LateHooks
 from ekiden.shared.errors import AlreadyDecided, ApprovalGone, Forged, InvalidRequest, NotAnApprover, NotPermitted
-from ekiden.shared.hooks import Hook
+from ekiden.shared.hooks.base import Hook
 from ekiden.shared.outcomes import Suspended
 from ekiden.shared.records import ApprovalAsked, Decided, Ended, LegSuspended, Record
 from ekiden.shared.relay.sweeper import end_overdue, sweep

@@ -7,13 +7,14 @@ import pytest
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.handoff import Frame, HandoffContext
 from ekiden.shared.ids import root_of
-from ekiden.shared.outcomes import Answer, Budget, ChildJob
+from ekiden.shared.job_limits import JobLimits
+from ekiden.shared.outcomes import Answer, ChildJob
 from ekiden.shared.records import Ended, HandedOff, JobRequested, LegSuspended, Record, Retried
 from ekiden.shared.relay.message import outbox, queue_for
 from ekiden.shared.relay.sweeper import end_overdue
 from ekiden.shared.relay.transitions import return_of
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.base import Claimed
+from ekiden.shared.stores.base import Appended, Claimed
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.submissions import ChildSubmission
@@ -280,7 +281,7 @@ def test_what_children_spend_counts_on_the_root_and_stops_handoffs(backend: Back
     async def scenario(stores: Stores) -> None:
         job = await submitted(stores)
         route = await claimed(stores, job)
-        step = step_to(route, "lead", budget=Budget(tokens=100))
+        step = step_to(route, "lead", limits=JobLimits(max_tokens=100))
         assert await stores.jobs.transfer(route.lease, "r", **step) == ("ok", "")
         leg = await claimed(stores, job)
         await suspended_on(stores, leg, children_of(leg, 1))
@@ -288,13 +289,47 @@ def test_what_children_spend_counts_on_the_root_and_stops_handoffs(backend: Back
         half = [reply(tokens=60)]
         write: dict[str, Any] = {"used_ms": 1, "is_progress": True}
         for _ in range(2):  # a repeated append costs once
-            assert (await stores.jobs.append(child.lease, "t1", half, **write)).used_up == ""
-        assert (await stores.jobs.append(child.lease, "t2", half, **write)).used_up == "tokens"
+            assert _used(await stores.jobs.append(child.lease, "t1", half, **write)) == {"max_tokens": (60, 100)}
+        assert _used(await stores.jobs.append(child.lease, "t2", half, **write)) == {"max_tokens": (120, 100)}
         step = step_to(child, "helper")
         assert await stores.jobs.transfer(child.lease, "h", **step) == ("refused", "BUDGET_EXCEEDED")
         assert (await stores.jobs.job(root_of(f"{job}.1"))).spent == Spent(tokens=120)
         await stores.jobs.finish(child.lease, "f", [done()], [])
-        assert (await claimed(stores, job)).used_up == "tokens"
+        assert _used(await claimed(stores, job)) == {"max_tokens": (120, 100)}
+
+    backend.run(scenario)
+
+
+def _used(told: Appended | Claimed) -> dict[str, tuple[float, float]]:
+    return {name: (used.spent, used.most) for name, used in told.spending.items()}
+
+
+def test_a_family_counts_its_turns_legs_and_time_together(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job = await submitted(stores)
+        route = await claimed(stores, job)
+        limits = JobLimits(max_turns=9, max_legs=4, max_seconds=60, max_cost_usd=2)
+        step = step_to(route, "lead", limits=limits)
+        assert await stores.jobs.transfer(route.lease, "r", used_ms=500, **step) == ("ok", "")
+        leg = await claimed(stores, job)
+        nothing = {"max_turns": (0, 9), "max_legs": (1, 4), "max_seconds": (0, 60), "max_cost_usd": (0, 2)}
+        assert _used(leg) == nothing, "the route is free"
+        said = [reply(cost_usd=0.5)]
+        told = await stores.jobs.append(leg.lease, "t", said, used_ms=2_000, is_progress=True)
+        assert _used(told) == nothing | {"max_turns": (1, 9), "max_seconds": (2, 60), "max_cost_usd": (0.5, 2)}
+        pause: list[Record] = [reply(cost_usd=0.5), LegSuspended(leg=1, cause="children", delay_s=0)]
+        waits: dict[str, Any] = {"children": children_of(leg, 2), "used_ms": 3_000}
+        assert await stores.jobs.suspend(leg.lease, "s", pause, 0.0, **waits) == ("ok", "")
+        one, other = [await claimed(stores, f"{job}.{n}") for n in (1, 2)]
+        assert _used(other) == {"max_turns": (2, 9), "max_legs": (3, 4), "max_seconds": (3, 60), "max_cost_usd": (1, 2)}
+        step = step_to(one, "helper")
+        assert await stores.jobs.transfer(one.lease, "h", used_ms=4_000, **step) == ("ok", "")
+        assert (await stores.jobs.transfer(other.lease, "h", **step_to(other, "helper")))[1] == "BUDGET_EXCEEDED"
+        last: list[Record] = [reply(cost_usd=0.25), done()]
+        await stores.jobs.finish(other.lease, "f", last, [], used_ms=1_000)
+        helper = await claimed(stores, f"{job}.1")
+        full = {"max_turns": (3, 9), "max_legs": (4, 4), "max_seconds": (8, 60), "max_cost_usd": (1.25, 2)}
+        assert _used(helper) == full
 
     backend.run(scenario)
 

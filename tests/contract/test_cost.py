@@ -18,8 +18,9 @@ from tests.unit.relay.legs import Move, runner_of, take
 
 SCRIPTS = 9
 """One to submit, and for each of four legs: claim, and commit, which takes the leg's last step along."""
-COMMANDS = 113
-"""Of all kinds, also by scripts: as many as are used."""
+COMMANDS = 125
+"""Of all kinds, also by scripts: as many as are used; four of them for each reply, for budgets and usage."""
+REPLIES = 3
 KB = 10
 AGENTS = ("a", "b", "c")
 OWN = {"info", "config|resetstat", "script|load", "rpop", "evalsha", "client|setinfo", "hello", "ping"}
@@ -80,8 +81,10 @@ def test_a_three_agent_job_takes_no_more_scripts_and_commands_than_it_did(valkey
         assert calls["evalsha"] == SCRIPTS
         commands = sum(count for name, count in calls.items() if name not in OWN)
         assert COMMANDS - 15 < commands <= COMMANDS, f"{commands}: set the figure where it is less now; {calls}"
-        assert calls["hmget"] <= 2 * SCRIPTS + 1, "the clock, and one look at the job (submit: at its session too)"
-        assert calls["hset"] <= SCRIPTS + 1
+        assert calls["hmget"] <= 2 * (SCRIPTS + REPLIES) + 1, (
+            "the clock, and one look at the job (submit: at its session too)"
+        )
+        assert calls["hset"] <= SCRIPTS + 2 * REPLIES + 1
 
     valkey.run(scenario)
 
@@ -93,5 +96,14 @@ def test_a_finished_three_agent_job_takes_no_more_memory_than_it_did(valkey: Bac
         assert keys.job(job) in names
         sizes = {name: await as_any(stores.client.memory_usage(name)) for name in names}
         assert sum(sizes.values()) <= KB * 1024, sizes
+
+    valkey.run(scenario)
+
+
+def test_whose_connection_it_is_is_asked_once(valkey: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        await used(stores)
+        assert [await stores.user(), await stores.user()] == ["", ""]
+        assert (await used(stores))["acl|whoami"] == 1
 
     valkey.run(scenario)

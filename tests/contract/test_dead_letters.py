@@ -83,7 +83,7 @@ def test_bytes_that_are_no_text_in_a_queue_are_read_all_the_same(valkey: Backend
     valkey.run(scenario)
 
 
-PASSING = (keys.CATALOG, keys.DEAD_LETTERS, keys.LESSONS)
+PASSING = (keys.CATALOG, keys.CIRCUITS, keys.DEAD_LETTERS, keys.LESSONS)
 """What no job writes, or does not stay."""
 INDEXES = [*keys.KINDS, keys.queued(DISPATCH_QUEUE), keys.suspended("retry")]
 
@@ -132,7 +132,9 @@ def test_what_another_program_writes_over_the_intake_keeps_no_request_from_a_dis
     valkey.run(scenario)
 
 
-@pytest.mark.parametrize("index", [one for one in INDEXES if one not in (keys.UNVOUCHED, keys.CLOCK, *INTAKE)])
+@pytest.mark.parametrize(
+    "index", [one for one in INDEXES if one not in (keys.UNVOUCHED, keys.CLOCK, keys.LIMITED, *INTAKE)]
+)
 def test_an_index_that_is_none_is_named_with_the_remedy_and_put_aside(backend: Backend, index: str) -> None:
     async def scenario(stores: Stores) -> None:
         await submitted(stores)
@@ -166,3 +168,4 @@ async def read_all(stores: Stores) -> None:
     await stores.catalogs.history()
     await stores.dead_letters.all()
     await stores.lessons.known()
+    await stores.circuits.all()

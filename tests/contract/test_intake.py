@@ -45,7 +45,7 @@ def consuming(url: str, room: int, buried: list[bytes] | None = None) -> Iterato
 
         def take() -> list[str]:
             taken.clear()
-            connection.drain_events(timeout=10)
+            connection.drain_events(timeout=60)
             return list(taken)
 
         yield take, channel

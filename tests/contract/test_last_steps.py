@@ -6,7 +6,7 @@ import pytest
 
 from ekiden.shared.errors import JobCancelled, LostLease
 from ekiden.shared.ids import session_of
-from ekiden.shared.outcomes import Budget
+from ekiden.shared.job_limits import JobLimits
 from ekiden.shared.records import Ended, LegSuspended, Record, Refused
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed, Lease
@@ -136,7 +136,7 @@ def test_last_steps_of_a_refused_transfer_go_with_its_refusal(backend: Backend) 
 def test_what_last_steps_have_spent_counts_before_their_transfer_is_allowed(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         route = await claimed(stores, job := await submitted(stores))
-        step = step_to(route, "a", budget=Budget(tokens=60))
+        step = step_to(route, "a", limits=JobLimits(max_tokens=60))
         assert await stores.jobs.transfer(route.lease, "r", **step) == ("ok", "")
         leg = await claimed(stores, job)
         step = step_to(leg, "b")

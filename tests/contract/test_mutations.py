@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import fakeredis
 import pytest
 
 from ekiden.shared.stores import scripts
-from tests.conftest import Backend
+from tests.conftest import Backend, real_backend
 from tests.contract import test_approvals as approvals
 from tests.contract import test_children as children
 from tests.contract import test_clock as clock
+from tests.contract import test_graph_steps as steps
 from tests.contract import test_job_store as contract
 from tests.contract import test_last_steps as last
 from tests.contract import test_publishing as publishing
@@ -131,6 +131,24 @@ MUTATIONS = [
         contract.test_n_handoffs_are_allowed_and_one_more_is_refused,
     ),
     Mutation(
+        "the end of a graph's branches with its next step",
+        "put(this, 'depth', depth_there)\n  abandon(this)",
+        "put(this, 'depth', depth_there)",
+        steps.test_a_graph_that_takes_a_step_waits_for_none_of_its_branches,
+    ),
+    Mutation(
+        "that a graph is woken once",
+        "if parent.cause == 'children' then join(parent) else save(parent) end",
+        "join(parent)",
+        steps.test_the_first_branch_that_ends_wakes_its_graph_once_and_the_others_go_on,
+    ),
+    Mutation(
+        "the end of branches that are named no more",
+        "abandon(this, named)",
+        "",
+        steps.test_branches_that_a_graph_names_no_more_are_stopped,
+    ),
+    Mutation(
         "cycle check",
         "if tonumber(visits) > 0 then",
         "if false then",
@@ -138,21 +156,33 @@ MUTATIONS = [
     ),
     Mutation(
         "finish's count of what its leg's last steps have spent",
-        "spend(purse, tokens, micro_usd)\nif purse",
-        "if purse",
+        "spend(this, purse, tokens, micro_usd, turns, used_ms)\naccount(this, session, used)\nif purse",
+        "account(this, session, used)\nif purse",
         partial(last.test_last_steps_that_are_written_count_once_also_when_the_write_is_repeated, write=last.finished),
     ),
     Mutation(
         "suspend's count of what they have spent below a root",
-        "if purse ~= this then save(purse) end\ndistrust",
-        "distrust",
+        "if purse ~= this then save(purse) end\n\nlocal function ask",
+        "local function ask",
         partial(last.test_what_a_childs_last_steps_have_spent_counts_on_its_root, write=last.given_back),
     ),
     Mutation(
         "transfer's look at what they have spent",
-        "spend(purse, tokens, micro_usd)\n\nlocal function why_not",
+        "spend(this, purse, tokens, micro_usd, turns, used_ms)\n\nlocal function why_not",
         "local function why_not",
         last.test_what_last_steps_have_spent_counts_before_their_transfer_is_allowed,
+    ),
+    Mutation(
+        "suspend's count of the legs that it begins",
+        "    count_leg(purse)\n  end",
+        "  end",
+        children.test_a_family_counts_its_turns_legs_and_time_together,
+    ),
+    Mutation(
+        "what of a leg's time was counted before",
+        "math.max(0, used_ms - (job.used_ms or 0))",
+        "used_ms",
+        children.test_a_family_counts_its_turns_legs_and_time_together,
     ),
     Mutation(
         "session's memory of untrusted text",
@@ -281,7 +311,7 @@ def test_a_safety_that_is_taken_out_is_missed(mutation: Mutation, monkeypatch: p
         touched.append(mutation.old in text)
         return text.replace(mutation.old, mutation.new)
 
-    backend = Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
+    backend = real_backend()
     mutation.noticed_by(backend)
     monkeypatch.setattr(scripts, "source_of", mutated)
     with pytest.raises((AssertionError, pytest.fail.Exception)):  # the latter: pytest.raises that nothing satisfied

@@ -17,7 +17,7 @@ from tests.integration.proxy import Proxy, Server, proxied_server
 from tests.integration.scratch import free_port
 
 ECHO = "return ARGV[1]"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 Scenario = Callable[[Redis], Awaitable[None]]
 

@@ -38,7 +38,7 @@ async def begun(
 
 async def shown(stores: Stores) -> None:
     """Wait until followers see something of the answer in the making."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (await stores.live.read(JOB, "0", wait_s=0.01))[1]:  # noqa: ASYNC110 - fakeredis does not wait
             await asyncio.sleep(0.01)
 
@@ -304,6 +304,27 @@ def test_what_a_model_writes_reaches_the_stream_in_order_with_few_pieces(backend
             (1, " and again", False, False),
         ]
         assert {one.fence for one in pieces} == {"7"}
+
+    backend.run(scenario)
+
+
+def test_the_stream_of_a_long_answer_holds_it_from_its_beginning(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ekiden.shared.relay.live.FLUSH_S", 0.001)
+    monkeypatch.setattr("ekiden.shared.relay.live.SLOWER_FROM", 5)
+
+    async def scenario(stores: Stores) -> None:
+        live = Live(stores.live, Lease(JOB, 1, "7"))
+        live.begin(1)
+        words = [f"{n} " for n in range(200)]
+        for word in words:
+            live.write(Delta(word))
+            await asyncio.sleep(0.001)
+        await live.finish()
+        _, pieces = await stores.live.read(JOB, "0", wait_s=0.01)
+        assert "".join(one.text for one in pieces) == "".join(words)
+        assert len(pieces) < 100, "fewer the longer it gets"
 
     backend.run(scenario)
 

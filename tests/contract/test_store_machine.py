@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
-import fakeredis
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -20,12 +21,13 @@ from ekiden.shared.relay.sweeper import end_overdue, sweep
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed, OnBusy
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.redis import as_any, connect
 from ekiden.shared.stores.views import JobView
 from tests.contract.relay_world import claim_of, done, reply, step_to, submission
 from tests.contract.rewinding import Memory, remembered, rewind
 from tests.contract.test_approvals import asking
 from tests.doubles.clocks import let_clock_be_set, set_clock
+from tests.servers import shared_url
 
 T = TypeVar("T")
 
@@ -46,7 +48,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.patching = pytest.MonkeyPatch()
         let_clock_be_set(self.patching)
-        self.stores = Stores.on(fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
+        self.stores = Stores.on(connect(shared_url()))
         self.jobs: list[str] = []
         self.held: list[Claimed] = []
         self.ended: dict[str, str] = {}
@@ -56,8 +58,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.is_due: set[str] = set()
         """Jobs whose lease has run out, or whose timer has rung."""
         self.count = 0
+        self.do(self._begin())
+
+    async def _begin(self) -> None:
+        await self.stores.client.flushall()
         for _ in range(2):  # a pool has watched the clock before anything begins
-            self.do(self.stores.jobs.clock.passed_ms())
+            await self.stores.jobs.clock.passed_ms()
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(coroutine)  # a Runner would set a signal handler each time
@@ -255,61 +261,93 @@ class StoreMachine(RuleBasedStateMachine):
     # What always holds.
 
     @invariant()
-    def every_unfinished_job_can_be_found_by_whoever_must_wake_it(self) -> None:
-        client = self.stores.client
-        for view in map(self.view, self.jobs):
-            indexed = {
-                "running": self.do(as_any(client.zscore(keys.LEASES, view.id))),
-                "suspended": self.do(as_any(client.zscore(keys.TIMERS, view.id))),
-                "queued": self.do(as_any(client.zscore(keys.queued(view.queue), view.id))),
-            }
-            assert {name for name, score in indexed.items() if score is not None} <= {view.status}
-            if view.status in indexed:
-                assert indexed[view.status] is not None
-            causes = [cause for cause in keys.CAUSES if self.do(as_any(client.zscore(keys.suspended(cause), view.id)))]
-            assert len(causes) == (view.status == "suspended")
-            deadline = self.do(as_any(client.zscore(keys.DEADLINES, view.id)))
-            assert (deadline is None) == (view.is_over or view.stop is not None)
+    def all_holds(self) -> None:
+        now = self.do(look(self.stores, self.jobs))
+        every_unfinished_job_can_be_found_by_whoever_must_wake_it(now)
+        who_waits_for_people_has_asked_them_and_nobody_else_is_asked(now)
+        one_job_of_the_session_runs_and_the_others_wait_in_its_inbox(now)
+        the_end_is_final_and_recorded_once(now, self.ended)
 
-    @invariant()
-    def who_waits_for_people_has_asked_them_and_nobody_else_is_asked(self) -> None:
-        client = self.stores.client
-        waiting = {view.id.rpartition(":")[0] for view in self.do(self.stores.jobs.waiting())}
-        assert {view.id for view in self.do(self.stores.jobs.waiting())} == set(
-            self.do(as_any(client.zrange(keys.APPROVALS, 0, -1)))
-        )
-        paused = {job for job in self.jobs if self.do(as_any(client.zscore(keys.suspended("approval"), job)))}
-        assert waiting == paused
-        for job in self.jobs:
-            entries = self.do(self.stores.jobs.journal(job))
-            decided = [entry.record.id for entry in entries if isinstance(entry.record, Decided)]
-            assert len(decided) == len(set(decided)), "what is decided is decided once"
 
-    @invariant()
-    def one_job_of_the_session_runs_and_the_others_wait_in_its_inbox(self) -> None:
-        if not self.jobs:
-            return
-        session = self.jobs[0].partition(".")[0]
-        views = [self.view(job) for job in self.jobs]
-        running = [view.id for view in views if view.status in ("queued", "running", "suspended")]
-        assert len(running) <= 1
-        assert self.do(self.stores.sessions.session(session)).active == (running[0] if running else None)
-        waiting = {view.id for view in views if view.status == "waiting"}
-        inbox = self.do(as_any(self.stores.client.lrange(keys.inbox(session), 0, -1)))
-        assert waiting <= set(inbox)
-        assert not waiting or running, "nobody waits for nothing"
+@dataclass(frozen=True)
+class Now:
+    """What a store says at a moment: of each job its view, its journal, and the indexes that it is in."""
 
-    @invariant()
-    def the_end_is_final_and_recorded_once(self) -> None:
-        for view in map(self.view, self.jobs):
-            entries = self.do(self.stores.jobs.journal(view.id))
-            assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
-            kinds = [entry.record.type for entry in entries]
-            assert kinds[0] == "request"
-            assert kinds.count("ended") - kinds.count("retried") == int(view.is_over)
-            if view.is_over:
-                assert kinds[-1] == "ended"
-                assert self.ended.setdefault(view.id, view.status) == view.status, "an end does not change"
+    views: list[JobView]
+    journals: list[list[Entry]]
+    indexes: list[dict[str, float]]
+    waiting: list[str]
+    """Who waits for people, as the store tells it."""
+    asked: list[str]
+    """Who does, as the index of approvals has it."""
+    active: str | None = None
+    inbox: list[str] = field(default_factory=list)
+
+
+async def look(stores: Stores, jobs: list[str]) -> Now:
+    """Read all of it; in few round trips, as there are thousands of moments."""
+    views = await asyncio.gather(*map(stores.jobs.job, jobs))
+    journals = await asyncio.gather(*map(stores.jobs.journal, jobs))
+    waiting = [view.id for view in await stores.jobs.waiting()]
+    session = jobs[0].partition(".")[0] if jobs else None
+    async with stores.client.pipeline(transaction=False) as asking:
+        for view in views:
+            for index in indexes_of(view).values():
+                asking.zscore(index, view.id)
+        asking.zrange(keys.APPROVALS, 0, -1)
+        asking.lrange(keys.inbox(session or ""), 0, -1)
+        *scores, asked, inbox = await asking.execute()
+    each = iter(scores)
+    found = [
+        {name: score for name, score in zip(names, islice(each, len(names)), strict=True) if score is not None}
+        for names in map(indexes_of, views)
+    ]
+    active = (await stores.sessions.session(session)).active if session else None
+    return Now(views, journals, found, waiting, asked, active, inbox)
+
+
+def indexes_of(view: JobView) -> dict[str, str]:
+    """Return where the job may be listed."""
+    causes = {cause: keys.suspended(cause) for cause in keys.CAUSES}
+    by_status = {"running": keys.LEASES, "suspended": keys.TIMERS, "queued": keys.queued(view.queue)}
+    return {**by_status, **causes, "deadline": keys.DEADLINES}
+
+
+def every_unfinished_job_can_be_found_by_whoever_must_wake_it(now: Now) -> None:
+    for view, found in zip(now.views, now.indexes, strict=True):
+        statuses = {"running", "suspended", "queued"}
+        assert found.keys() & statuses == statuses & {view.status}
+        assert len(found.keys() & set(keys.CAUSES)) == (view.status == "suspended")
+        assert ("deadline" not in found) == (view.is_over or view.stop is not None)
+
+
+def who_waits_for_people_has_asked_them_and_nobody_else_is_asked(now: Now) -> None:
+    assert set(now.waiting) == set(now.asked)
+    paused = {view.id for view, found in zip(now.views, now.indexes, strict=True) if "approval" in found}
+    assert {approval.rpartition(":")[0] for approval in now.waiting} == paused
+    for entries in now.journals:
+        decided = [entry.record.id for entry in entries if isinstance(entry.record, Decided)]
+        assert len(decided) == len(set(decided)), "what is decided is decided once"
+
+
+def one_job_of_the_session_runs_and_the_others_wait_in_its_inbox(now: Now) -> None:
+    running = [view.id for view in now.views if view.status in ("queued", "running", "suspended")]
+    assert len(running) <= 1
+    assert now.active == (running[0] if running else None)
+    waiting = {view.id for view in now.views if view.status == "waiting"}
+    assert waiting <= set(now.inbox)
+    assert not waiting or running, "nobody waits for nothing"
+
+
+def the_end_is_final_and_recorded_once(now: Now, ended: dict[str, str]) -> None:
+    for view, entries in zip(now.views, now.journals, strict=True):
+        assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+        kinds = [entry.record.type for entry in entries]
+        assert kinds[0] == "request"
+        assert kinds.count("ended") - kinds.count("retried") == int(view.is_over)
+        if view.is_over:
+            assert kinds[-1] == "ended"
+            assert ended.setdefault(view.id, view.status) == view.status, "an end does not change"
 
 
 TestStoreMachine = StoreMachine.TestCase

@@ -1,7 +1,7 @@
-"""A server's clock that tests set.
+"""Clocks that tests set: a server's, and this process's own.
 
 ``let_clock_be_set``: its scripts read its time plus what stands in a key; all else is as it is. ``ServerClock``: the
-whole server sees another time, by the library of ``libfaketime`` in its process.
+whole server sees another time, by the library of ``libfaketime`` in its process. ``Passing``: time goes by in here.
 """
 
 import time
@@ -16,7 +16,7 @@ from ekiden.shared.stores import scripts
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 
-__all__ = ["ServerClock", "let_clock_be_set", "set_clock"]
+__all__ = ["Passing", "ServerClock", "let_clock_be_set", "set_clock"]
 
 _KEY = "ekiden:test:clock"
 _TIME = "redis.call('TIME')"
@@ -46,6 +46,19 @@ def let_clock_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 async def set_clock(stores: Stores, ahead_s: int) -> None:
     """Set the server's clock so far ahead of the real time, or behind it."""
     await as_any(stores.client.set(_KEY, ahead_s, ex=600))
+
+
+class Passing:
+    """Time that goes by at once in this process, its event loops included, so that a limit need not be short."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ahead_s = 0.0
+        monotonic = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: monotonic() + self._ahead_s)
+
+    def pass_(self, seconds: float) -> None:
+        """Let so much time go by."""
+        self._ahead_s += seconds
 
 
 class ServerClock:

@@ -37,7 +37,7 @@ def serving(talk: Callable[[socket.socket], None]) -> Iterator[int]:
         thread.start()
         yield listening.getsockname()[1]
         listening.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(60)
 
 
 @contextmanager

@@ -120,7 +120,7 @@ class OtlpReceiver:
         self._server.shutdown()
         self._server.server_close()
 
-    def wait_for(self, wanted: Callable[[SpanSeen], bool], count: int = 1, within_s: float = 15.0) -> list[SpanSeen]:
+    def wait_for(self, wanted: Callable[[SpanSeen], bool], count: int = 1, within_s: float = 60.0) -> list[SpanSeen]:
         """Return the spans that are wanted, once there are ``count``."""
         deadline = time.monotonic() + within_s
         with self._news:

@@ -11,6 +11,7 @@ import signal
 import sys
 import urllib.request
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,45 @@ import ekiden.dispatcher.bootstrap
 from ekiden.dispatcher.client import Client
 from ekiden.shared.approvals import Answer
 from ekiden.shared.environments import for_tools
+from ekiden.shared.hooks.asking import HookAsking
+from ekiden.shared.hooks.base import Hook
+from ekiden.shared.hooks.events import BeforeTool
+from ekiden.shared.hooks.replies import HookReply
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
-from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.llm.making import Models
+from ekiden.shared.llm.models import ModelChoice, ModelValues
 from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import ApprovalAsked, Decided, ModelReplied, Nudged, Record, Refused, ToolFinished
+from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
+    Delegated,
+    Guarded,
+    Hooked,
+    ModelReplied,
+    Nudged,
+    Record,
+    Refused,
+    Summarised,
+    ToolFinished,
+)
 from ekiden.shared.relay.celery_app import make_app
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.pool_components import PoolComponents
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.base import Lease
 from ekiden.shared.stores.opening import Stores
-from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.compression import COMPRESSOR
+from ekiden.workers.definitions import Definitions
+from ekiden.workers.graphs.handler import GraphHandler
+from ekiden.workers.leg import AgentHandler
+from ekiden.workers.model_callers import ModelCallers
+from ekiden.workers.own_tools import OwnTools
+from ekiden.workers.tool_environment import ToolEnvironment
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.registry import Registry
 from ekiden.workers.tools.tool_runner import ToolRunner
+from ekiden.workers.validators import Validators
 
 POINTS = (
     "unclaimed",
@@ -78,7 +103,7 @@ def _plan(job: str, leg: int) -> Path:
 def effect(kind: str, key: str) -> None:
     """Have an effect in the world outside: the server counts it under ``key``."""
     request = urllib.request.Request(f"{os.environ['EFFECTS_URL']}/{kind}/{key}", method="POST")
-    with urllib.request.urlopen(request, timeout=10):
+    with urllib.request.urlopen(request, timeout=60):
         pass
 
 
@@ -104,10 +129,25 @@ def print_receipt(args: Pay, context: ToolContext) -> str:
     return f"printed {args.amount}"
 
 
+class Doubling(Hook):
+    """Doubles what one agent pays; counts how often it is asked."""
+
+    async def before_tool(self, event: BeforeTool) -> HookReply | None:
+        if event.place.agent != "hooked":
+            return None
+        effect("hook", f"{event.place.job}:{event.call.id}")
+        return HookReply(args={"amount": 2 * event.call.args["amount"]})
+
+
+def counted(value: Any) -> None:
+    """Let everything pass; counts how often it is asked of what."""
+    effect("guard", f"{CURRENT.get().job}:{'answer' if isinstance(value, str) else 'arguments'}")
+
+
 class KillingModels(Models):
     """The scripted model, behind a point."""
 
-    def model(self, choice: ModelChoice) -> ChatModel:
+    def model(self, choice: ModelChoice, *, has_fallback: bool = False) -> ChatModel:
         return KillingModel(super().model(choice))
 
 
@@ -118,21 +158,21 @@ class KillingModel:
         self._model = model
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
-        leg = CURRENT[request.agent]
+        leg = CURRENT.get()
         turn = sum(message.role == "model" for message in request.messages)
-        effect("model", f"{leg.job}:{leg.number}:{turn}")
+        effect("snapshot" if request.agent == COMPRESSOR else "model", f"{leg.job}:{leg.number}:{turn}")
         die_at("in_model", leg.job, leg.number)
         return await self._model.reply(request, on_delta)
 
 
-CURRENT: dict[str, Leg] = {}
+CURRENT: ContextVar[Leg] = ContextVar("CURRENT")
 
 
 class NotingHandler(AgentHandler):
-    """Lets the model double know whose call it serves: the tests run one job at a time."""
+    """Lets the model double know whose call it serves."""
 
     async def run(self, leg: Leg) -> Any:
-        CURRENT[leg.agent] = leg
+        CURRENT.set(leg)
         return await super().run(leg)
 
 
@@ -142,17 +182,18 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     models = KillingModels(ModelValues(model="scripted", scripts_dir=settings.scripts_dir), {})
     with_points(stores)
     tools, root = ToolRunner(registry), settings.workspace_root
+    definitions = Definitions(stores.catalogs)
     handler = NotingHandler(
-        Definitions(stores.catalogs),
-        registry,
+        definitions,
+        OwnTools(registry, root=root),
         tools,
-        models,
-        Prices(),
-        workspace_root=root,
-        env=for_tools(os.environ),
+        ModelCallers(models, Prices()),
+        ToolEnvironment(root, for_tools(os.environ)),
         policy=operators_policy(settings),
+        hooks=HookAsking([Doubling()]),
+        validators=Validators({"counted": counted}),
     )
-    return PoolComponents(handler, registry.views())
+    return PoolComponents(GraphHandler(definitions, handler), registry.views())
 
 
 async def build_dispatcher(settings: Settings, stores: Stores) -> PoolComponents:
@@ -186,11 +227,12 @@ def with_points(stores: Stores) -> None:
     jobs.claim, jobs.append = killing_claim, killing_append
     for name, what in (("transfer", "commit"), ("finish", "commit")):
         setattr(jobs, name, _round(getattr(jobs, name), what))
-    giving_back, asking = _round(jobs.suspend, "give_back"), _round(jobs.suspend, "asking")
+    suspending = jobs.suspend
 
     async def suspend(lease: Lease, commit_id: str, records: list[Record], *args: Any, **options: Any) -> Any:
-        asks = any(isinstance(record, ApprovalAsked) for record in records)
-        return await (asking if asks else giving_back)(lease, commit_id, records, *args, **options)
+        kinds = {type(record) for record in records}
+        what = "asking" if ApprovalAsked in kinds else "waiting" if Delegated in kinds else "give_back"
+        return await _round(suspending, what)(lease, commit_id, records, *args, **options)
 
     jobs.suspend = suspend
 
@@ -201,6 +243,9 @@ _AFTER: tuple[tuple[type[Record], str], ...] = (
     (ToolFinished, "after_result"),
     (Refused, "after_refusal"),
     (Nudged, "after_nudge"),
+    (Hooked, "after_hook"),
+    (Guarded, "after_judgement"),
+    (Summarised, "after_snapshot"),
 )
 
 

@@ -23,7 +23,7 @@ SLOW_SCRIPT = """
 agents:
   "*":
     - name: think
-      delay_s: 60
+      delay_s: 600
       say: never said
 """
 _ended: list["Program"] = []
@@ -153,7 +153,7 @@ class Program:
                 running.process.terminate()
         for running in self.started:
             try:
-                running.process.wait(10)
+                running.process.wait(30)
             except subprocess.TimeoutExpired:
                 running.process.kill()
                 running.process.wait()

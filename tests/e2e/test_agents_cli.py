@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "ekiden.dispatcher", "agents"]
@@ -62,7 +63,7 @@ def test_an_agents_life(tmp_path: Path, environment: dict[str, str]) -> None:
     assert "fixer" in ekiden("list").stdout
     ekiden("edit", "fixer", EDITOR="sed -i s/debugger/detective/")
     assert "You are a detective." in ekiden("show", "fixer", "--prompt").stdout
-    assert json.loads(ekiden("validate", "--strict", "--json").stdout)["ok"] is True
+    assert "may confuse it with 'debugger'" in ekiden("validate", "--json").stdout, "which the template is made of"
     ekiden("delete", "fixer", "--yes")
     assert "fixer" not in {agent["name"] for agent in map(json.loads, ekiden("list", "--json").stdout.splitlines())}
 
@@ -82,6 +83,57 @@ def test_asks_for_everything_on_a_terminal(tmp_path: Path, environment: dict[str
     assert "keywords: [fault, 故障]" in text
     assert "examples: ['what is wrong?', 'why?']" in text
     assert "{to: reviewer, description: When it is found.}" in text
+
+
+def test_asks_for_the_extended_fields_in_order_and_again_for_what_cannot_be_meant(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    typed = "none\n\nFinds faults.\n\nproject\nls\nnone\nnone\n"  # template, title, …, examples, sub-agents
+    typed += "bug,error,crash\nfix(\nfix.*test\n11\n8\n"
+    typed += "code-revewer\nreviewer\ntask.status = 'x'\ntask.status == 'need-review'\n{\n"
+    typed += '{"files": [], "changes": ""}\n\n'
+    typed += 'maybe\nyes\n[]\n{"type": "object", "properties": {"analysis": {"type": "string"}}}\nreject\n'
+    typed += "yes\nno name\ncurrent_task,analyzed_files\nno\n"
+    typed += "yes\nno\n"  # a graph has no handoffs
+    typed += "yes\nllm,tools\nllm,tool,handoff\nlangsmith\nconsole\n"
+
+    code, screen = type_into(tmp_path, environment, typed, "create", "debug-flow", "--extended")
+
+    assert code == 0, screen
+    for said in (
+        *("not a regular expression of RE2", "no number from 0 to 10", "did you mean 'reviewer'?"),
+        *("CEL compares with '=='", "is no JSON", "'maybe' is none of", "must be a JSON object", "letters, digits"),
+        "beside a graph, handoffs and output validation would not be heeded",
+        *("'tools' is nothing that is traced", "agents.tracing.backend langsmith", "Extended agent created"),
+    ):
+        assert said in " ".join(screen.split()), said
+    text = (tmp_path / "project" / ".gemini" / "agents" / "debug-flow.md").read_text(encoding="utf-8")
+    fields = yaml.safe_load(text.split("---")[1])
+    assert fields["triggers"] == {"keywords": ["bug", "error", "crash"], "patterns": ["fix.*test"], "priority": 80}
+    (handoff,) = fields["handoffs"]
+    assert (handoff["to"], handoff["when"]) == ("reviewer", "task.status == 'need-review'")
+    assert handoff["payload"]["schema"]["properties"] == {"files": {"type": "array"}, "changes": {"type": "string"}}
+    (rail,) = fields["guardrails"]
+    assert (rail["policy"], rail["schema"]["properties"]) == ("reject", {"analysis": {"type": "string"}})
+    assert fields["memory"] == {"session": ["current_task", "analyzed_files"]}
+    assert fields["tracing"] == {"enabled": True, "events": ["llm", "tool", "handoff"], "backend": "console"}
+    assert "graph" not in fields
+
+
+def test_asks_for_the_nodes_and_edges_of_a_graph(tmp_path: Path, environment: dict[str, str]) -> None:
+    typed = "none\n\nFinds faults.\n\nproject\nls\nnone\nnone\n" + "\n\n5\n\nno\nno\nno\n"  # up to long-term memory
+    typed += "yes\nfirst\nfirst=debuger\nfirst=debugger\n\nfirst=last\nfirst=END\nfirst.ok ==\nfirst.ok == true\n\n"
+    typed += "no\n"
+
+    code, screen = type_into(tmp_path, environment, typed, "create", "debug-flow", "--extended")
+
+    assert code == 0, screen
+    for said in ("did you mean 'debugger'?", "'last' is no node of the graph", "Extended agent created"):
+        assert said in " ".join(screen.split()), said
+    text = (tmp_path / "project" / ".gemini" / "agents" / "debug-flow.md").read_text(encoding="utf-8")
+    graph = yaml.safe_load(text.split("---")[1])["graph"]
+    assert graph["nodes"] == [{"name": "first", "agent": "debugger"}]
+    assert graph["edges"] == [{"from": "first", "to": "END", "condition": "first.ok == true"}]
 
 
 @pytest.mark.parametrize(("answer", "is_gone"), [("y\n", True), ("n\n", False)])

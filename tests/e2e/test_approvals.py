@@ -59,7 +59,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     root = tmp_path_factory.mktemp("approvals")
     with attach(root / "server") as server, program_in(root) as ekiden:
         del ekiden.env["EKIDEN_AUTO_APPROVE"]
-        ekiden.env |= {"EKIDEN_REDIS_URL": server.url, "EKIDEN_LEASE_S": "1", **ekiden.scripts(SCRIPT)}
+        ekiden.env |= {"EKIDEN_REDIS_URL": server.url, "EKIDEN_LEASE_S": "3", **ekiden.scripts(SCRIPT)}
         write_agent(ekiden)
         ekiden.env["EKIDEN_NOTIFY_COMMAND"] = json.dumps(["sh", "-c", f"cat >> {root / 'told'}"])
         ekiden.start("dispatcher", "--publish").wait_for("Serving")

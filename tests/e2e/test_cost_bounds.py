@@ -63,7 +63,7 @@ def test_the_neighbours_of_an_agent_with_an_endless_schema_finish(ekiden: Progra
     folder.mkdir(parents=True)
     for name, text in AGENTS.items():
         (folder / f"{name}.md").write_text(text)
-    ekiden.env |= {**ekiden.scripts(json.dumps(SCRIPT)), "EKIDEN_LEASE_S": "2"}
+    ekiden.env |= {**ekiden.scripts(json.dumps(SCRIPT)), "EKIDEN_LEASE_S": "3"}
 
     checked = ekiden.run("agents", "validate", "evil")
     assert checked.returncode != 0

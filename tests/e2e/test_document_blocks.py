@@ -37,7 +37,7 @@ class Block:
     @property
     def commands(self) -> list[str]:
         """Its lines that a reader types: all, or those behind a prompt."""
-        lines = self.text.splitlines()
+        lines = self.text.replace("\\\n", " ").splitlines()
         return lines if self.kind == "sh" else [line[2:] for line in lines if line.startswith("$ ")]
 
 

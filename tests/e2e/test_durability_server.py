@@ -29,7 +29,7 @@ agents:
 """
 JOBS = 20
 CALM_S = 1.0
-GOES_ON_WITHIN_S = 25.0
+GOES_ON_WITHIN_S = 60.0
 MOST_LINES = 15
 """Of log, of one process, for one time of trouble."""
 

@@ -62,7 +62,7 @@ def test_leaves_no_process(folder: Path, processes: str, how: signal.Signals) ->
         stdout=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: list((folder / "tests").rglob("up")), 60, "the test runs")
+        wait_until(lambda: list((folder / "tests").rglob("up")), 150, "the test runs")
         assert len(programs_of(folder)) >= 5, "pytest, a template, two servers, two programs: so they are found"
         running.send_signal(how)
         running.wait(60)

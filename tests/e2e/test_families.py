@@ -105,7 +105,7 @@ def test_a_family_of_jobs_from_its_submission_to_its_chart(stack: Program) -> No
     assert chain["chain"] == ["user", "lead", "checker", "lead", "reviewer"]
     assert [leg["how"] for leg in chain["legs"]] == ["route", "handoff", "return", "automatic"]
     scout, tester = chain["legs"][0]["children"]
-    assert (scout["job"], scout["result"], scout["legs"][1]["run_path"]) == (
+    assert (scout["id"], scout["result"], scout["legs"][1]["run_path"]) == (
         f"{job}.1", "found it", ["user", "lead", "scout", "helper"],
     )  # fmt: skip
     assert (tester["status"], tester["reason"]) == ("failed", "ERROR")
@@ -134,7 +134,9 @@ def test_a_family_of_jobs_from_its_submission_to_its_chart(stack: Program) -> No
     assert "3 child jobs" not in drawn
     played = stack.run("trace", "replay", job, "--speed", "100").stdout
     assert "  ✅ scout: found it" in played
-    assert "1 return, 2 child jobs" in played.splitlines()[-1]
+    total, duration = played.splitlines()[-2:]
+    assert "1 return, 2 child jobs" in total
+    assert duration.startswith("Duration: ")
     exported = json.loads(stack.run("trace", "export", job, "--format", "otlp").stdout)
     spans = exported["resourceSpans"][0]["scopeSpans"][0]["spans"]
     assert sum(span["name"].startswith("invoke_workflow") for span in spans) == 3
@@ -171,4 +173,4 @@ def test_ctrl_c_ends_a_parent_that_waits_and_its_children_with_it(stack: Program
         return str(json.loads(stack.run("job", "show", one, "--json").stdout)["status"])
 
     assert stands(job) == "cancelled"
-    wait_until(lambda: stands(f"{job}.1") == "cancelled", 20, "the child is cancelled")
+    wait_until(lambda: stands(f"{job}.1") == "cancelled", what="the child is cancelled")

@@ -149,6 +149,9 @@ def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolComponents]:
         env = {**os.environ}
         env |= {"HOME": str(root), "LANG": "C.UTF-8", "TERM": "xterm-256color", "EKIDEN_DATA_DIR": str(root / "data")}
         env |= {"EKIDEN_REDIS_URL": server.url, "GEMINI_API_KEY": "test", "GEMINI_BASE_URL": gemini.url}
+        env |= {
+            "EKIDEN_MODEL_CIRCUIT_FAILURES": "0"
+        }  # else a quota that is used up keeps the other tests from the model
         ekiden = Program(folder, env)
         try:
             ekiden.start("dispatcher")

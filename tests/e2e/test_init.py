@@ -24,6 +24,12 @@ def test_a_team_is_made_edited_and_run_and_hands_over_to_the_agent_with_the_proj
     assert f"orders: I have looked it up: order 1001: {SENT}, paid 24.90." in done.stdout
     assert "user → frontdesk → orders" in done.stdout
 
+    held = ekiden.run("eval", "run", ".ekiden/evals/support.yaml")
+    assert held.returncode == 0, held.stdout + held.stderr
+    edited_since = "2 of 3 prompts are others than the recorded ones"
+    assert f"✅ order-is-looked-up: frontdesk → orders ({edited_since})\n" in held.stdout
+    assert "✅ nothing-is-paid-without-a-person: refunds\n" in held.stdout
+
     tools = ekiden.folder / ".ekiden" / "tools" / "orders.py"
     tools.write_text(tools.read_text().replace(SENT, "lost") + "nothing_of_this_name\n")
     broken = ekiden.run("run", "where is my parcel? the order is 1001", "--trust")

@@ -61,7 +61,7 @@ def test_what_is_no_message_is_a_dead_letter_with_its_reason_and_the_worker_goes
     letters = letters_at(redis_url)
     assert {letter.queue for letter in letters} == {QUEUE}
     reasons = dict(zip(BAD, (letter.reason for letter in letters), strict=True))
-    assert reasons["deep JSON"] == "it cannot be read as JSON (RecursionError)"
+    assert reasons["deep JSON"].startswith("it cannot be read as JSON (recursion limit exceeded")
     assert reasons["an unknown task"] == "it is no message of ours: headers.task: Input should be 'ekiden.leg'"
     assert letters[0].raw == b"hello"
     worker = pools[1].output

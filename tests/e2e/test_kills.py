@@ -1,25 +1,29 @@
 """The kill matrix: a process dies at a point of a leg; another one goes on, and nothing is lost or done twice."""
 
 import asyncio
-import os
-import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from ekiden.dispatcher.client import Client
 from ekiden.shared.approvals import Answer, ApprovalView
-from ekiden.shared.child_processes import ChildProcess, start_child
-from ekiden.shared.embedded import attach
 from ekiden.shared.errors import AlreadyDecided
 from ekiden.shared.ids import session_id_for
 from ekiden.shared.messages import ToolResult
-from ekiden.shared.records import Decided, Entry, HandedOff, ToolFinished
+from ekiden.shared.records import (
+    Decided,
+    Delegated,
+    Entry,
+    Guarded,
+    HandedOff,
+    LegStarted,
+    ModelReplied,
+    NodeFinished,
+    Summarised,
+    ToolFinished,
+)
 from tests.e2e.kill_app import (
     ASKED_POINTS,
     GIVE_BACK_POINTS,
@@ -28,34 +32,10 @@ from tests.e2e.kill_app import (
     REFUSAL_POINTS,
     ROUTING_POINTS,
 )
+from tests.e2e.kill_team import Effects, Team, gone, team_in
 from tests.e2e.program import PATIENCE_S
 from tests.invariants import faults_of_journal
 
-AGENT = """---
-name: {name}
-description: {name}
-tools: "*"
-{ends}---
-Work.
-"""
-SCRIPT = """
-agents:
-  first:
-    - name: work
-      call: [{tool: pay, args: {amount: 1}}, {tool: print_receipt, args: {amount: 1}}]
-    - {name: stray, call: [{tool: transfer_to_nobody, args: {reason: whoever that is}}]}
-    - {name: hand, call: [{tool: transfer_to_second, args: {reason: my part is done}}]}
-  second:
-    - name: end
-      when: {user: is not finished yet}
-      call: [{tool: complete_task, args: {result: all done}}]
-    - name: work
-      call: [{tool: pay, args: {amount: 2}}, {tool: print_receipt, args: {amount: 2}}]
-    - {name: say, say: all done}
-  asking:
-    - {name: work, call: [{tool: print_receipt, args: {amount: 3}}, {tool: pay, args: {amount: 3}}]}
-    - {name: end, say: all done}
-"""
 ASKED_AGAIN = {
     "in_model": 0,
     "before_refusal": 1,
@@ -64,158 +44,31 @@ ASKED_AGAIN = {
     "before_give_back": 2,
 }
 """Which turn's model is asked a second time, by point: its reply was not in the journal yet."""
-RESUMED_WITHIN_S = 10.0
-
-
-class Effects(ThreadingHTTPServer):
-    """The world outside: counts what tools and models do to it."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Count)
-        self.requests: Counter[tuple[str, str]] = Counter()
-
-    def of(self, kind: str, job: str) -> dict[str, int]:
-        """How often each key of this kind was asked for, for one job."""
-        return {key: n for (what, key), n in self.requests.items() if what == kind and key.startswith(job)}
-
-
-class _Count(BaseHTTPRequestHandler):
-    server: Effects
-
-    def do_POST(self) -> None:
-        _, kind, key = self.path.split("/", 2)
-        self.server.requests[kind, key] += 1
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Say nothing."""
-
-
-class Team:
-    """Pools that come back when they die, as under any supervisor."""
-
-    def __init__(self, folder: Path, url: str, effects: Effects) -> None:
-        self.url = url
-        self.effects = effects
-        self.plans = folder / "plans"
-        self._env = {
-            **os.environ,
-            "EKIDEN_REDIS_URL": url,
-            "EKIDEN_AGENTS_DIR": f'["{folder / "agents"}"]',
-            "EKIDEN_SCRIPTS_DIR": str(folder / "scripts"),
-            "EKIDEN_QUARANTINE_FROM": "4",
-            "EKIDEN_DRAIN_S": "0",
-            "EKIDEN_LEASE_S": "3",
-            "HOME": str(folder),
-            "KILL_PLANS": str(self.plans),
-            "EFFECTS_URL": f"http://127.0.0.1:{effects.server_port}",
-        }
-        self._log = folder / "pools.log"
-        self._pools: dict[str, ChildProcess] = {}
-        self._stopping = threading.Event()
-        for name in ("router0", "router1", "worker0", "worker1"):
-            self._start(name)
-        self._watch = threading.Thread(target=self._supervise)
-        self._watch.start()
-
-    def _start(self, name: str) -> None:
-        app = f"tests.e2e.kill_app:{name[:-1]}"
-        queues = (
-            "ekiden.dispatch"
-            if name.startswith("router")
-            else "ekiden.agent.first,ekiden.agent.second,ekiden.agent.asking"
-        )
-        command = [
-            sys.executable,
-            "-m",
-            "tests.celery_program",
-            "-A",
-            app,
-            "worker",
-            "-l",
-            "WARNING",
-            "-Q",
-            queues,
-            "-n",
-            f"{name}@t",
-        ]
-        self._pools[name] = start_child(command, env=self._env, log=self._log)
-
-    def _supervise(self) -> None:
-        while not self._stopping.wait(0.05):
-            for name, pool in list(self._pools.items()):
-                if pool.poll() is not None:
-                    self._start(name)
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._watch.join()
-        for pool in self._pools.values():
-            pool.stop(0.0)
-
-    def answering(self, approval: str) -> ChildProcess:
-        """A client that approves, and dies at points."""
-        command = [sys.executable, "-m", "tests.e2e.kill_app", self.url, approval]
-        return start_child(command, env=self._env, log=self._log)
-
-    def log(self) -> str:
-        return self._log.read_text()[-3000:]
+RESUMED_WITHIN_S = 60.0
 
 
 @pytest.fixture(scope="module")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    folder = tmp_path_factory.mktemp("kills")
-    for name in ("agents", "scripts", "plans"):
-        (folder / name).mkdir()
-    (folder / "agents" / "first.md").write_text(AGENT.format(name="first", ends="handoffs: [{to: second}]\n"))
-    (folder / "agents" / "second.md").write_text(AGENT.format(name="second", ends="complete_task: true\n"))
-    confirmed = "confirmation: {require: [print_receipt]}\n"
-    (folder / "agents" / "asking.md").write_text(AGENT.format(name="asking", ends=confirmed))
-    (folder / "scripts" / "script.yaml").write_text(SCRIPT)
-    effects = Effects()
-    threading.Thread(target=effects.serve_forever, daemon=True).start()
-    with attach(folder / "data") as server:
-        made = Team(folder, server.url, effects)
-        try:
-            asyncio.run(all_there(made))
-            yield made
-        finally:
-            made.stop()
-            effects.shutdown()
-            effects.server_close()
+    with team_in(tmp_path_factory.mktemp("kills")) as team:
+        yield team
 
 
-async def all_there(team: Team) -> None:
-    """Wait until all four pools have announced themselves."""
-    async with Client(team.url) as client:
-        deadline = time.monotonic() + PATIENCE_S
-        while len(await client.pools()) < 4:
-            assert time.monotonic() < deadline, team.log()
-            await asyncio.sleep(0.05)
-
-
-async def gone(plan: Path) -> None:
-    """Wait until the point was reached: the news of a job's end may be quicker than the process behind its commit."""
-    deadline = time.monotonic() + PATIENCE_S
-    while plan.exists():  # noqa: ASYNC240 - a test
-        assert time.monotonic() < deadline, "the point was never reached"
-        await asyncio.sleep(0.01)
-
-
-async def run_job(team: Team, name: str, leg: int, point: str) -> tuple[str, list[Entry], float]:
-    """Run a job whose ``leg`` dies at ``point``; return its id, journal and duration."""
+async def run_job(
+    team: Team, name: str, leg: int, point: str, agent: str = "first", child: str = "", status: str = "done"
+) -> tuple[str, list[Entry], float]:
+    """Run a job whose ``leg``, or that of its ``child``, dies at ``point``; return its id, journal and duration."""
     job = f"{session_id_for(name)}.1"
-    plan = team.plans / f"{job}.{leg}"
+    plan = team.plans / f"{job}{child}.{leg}"
     plan.write_text(point)
     async with Client(team.url) as client:
         began = time.monotonic()
-        assert await client.submit("go", agent="first", request_id=name) == job
+        assert await client.submit("go", agent=agent, request_id=name) == job
         view = await asyncio.wait_for(client.wait(job), PATIENCE_S)
         took = time.monotonic() - began
         await gone(plan)
-        assert (view.status, view.result) == ("done", "all done"), team.log()
+        said = "all done" if status == "done" else "Outcome unknown: the worker was lost"
+        assert view.status == status, team.log()
+        assert said in (view.result or "")
         return job, await client.entries(job), took
 
 
@@ -238,6 +91,41 @@ def test_a_process_that_dies_costs_nothing_but_time(team: Team, leg: int, point:
     assert took < RESUMED_WITHIN_S
 
 
+def test_a_worker_that_dies_behind_a_snapshot_has_no_second_one_written(team: Team) -> None:
+    job, entries, took = asyncio.run(run_job(team, f"snapshot {time.time()}", 1, "after_snapshot", "talking"))
+    assert faults_of_journal(entries, is_over=True) == []
+    assert len([entry for entry in entries if isinstance(entry.record, Summarised)]) == 1
+    assert list(team.effects.of("snapshot", job).values()) == [1]
+    assert set(team.effects.of("model", job).values()) == {1, 2}, "its turns are counted anew behind it"
+    assert took < RESUMED_WITHIN_S
+
+
+def test_a_process_that_dies_in_a_fork_costs_nothing_but_time_and_what_stands_before_is_not_done_again(
+    team: Team,
+) -> None:
+    async def whole() -> tuple[str, list[Entry]]:
+        name = f"fork {time.time()}"
+        async with Client(team.url) as client:
+            job = await client.submit("go", agent="first", request_id=f"{name} of")
+            await asyncio.wait_for(client.wait(job), PATIENCE_S)
+            point = next(one for one in await client.fork_points(job) if one.what == "second begins")
+            fork = f"{session_id_for(name)}.1"
+            plan = team.plans / f"{fork}.2"
+            plan.write_text("after_result")
+            assert (await client.fork(job, point.seq, request_id=name)).job == fork
+            assert (await asyncio.wait_for(client.wait(fork), PATIENCE_S)).result == "all done", team.log()
+            await gone(plan)
+            return fork, await client.entries(fork)
+
+    fork, entries = asyncio.run(whole())
+    assert faults_of_journal(entries, is_over=True) == []
+    asked = team.effects.of("model", fork)
+    assert {key.split(":")[1] for key in asked} == {"2"}, "the first agent's replies are reused"
+    assert set(asked.values()) == {1}, "a recorded reply is never asked again"
+    assert list(team.effects.of("idempotent", fork).values()) == [1]
+    assert list(team.effects.of("plain", fork).values()) == [1]
+
+
 def check_effects(effects: Effects, job: str, results: list[ToolResult], leg: int, point: str) -> None:
     paid, printed, asked = effects.of("idempotent", job), effects.of("plain", job), effects.of("model", job)
     assert len(paid) == 2, "each payment has one key, so the server applies it once"
@@ -249,6 +137,24 @@ def check_effects(effects: Effects, job: str, results: list[ToolResult], leg: in
     assert repeated == (set() if turn is None else {f"{job}:{leg}:{turn}"}), "a recorded reply is never asked again"
     if point != "in_idempotent_tool":
         assert set(paid.values()) == {1}, "a finished tool call never runs again"
+
+
+def test_a_process_that_dies_between_a_hook_and_its_tool_leaves_what_the_hook_said(team: Team) -> None:
+    job, entries, _ = asyncio.run(run_job(team, f"hooked {time.time()}", 1, "after_hook", "hooked"))
+    assert faults_of_journal(entries, is_over=True) == []
+    [result] = [entry.record.result for entry in entries if isinstance(entry.record, ToolFinished)]
+    assert result.content.endswith("paid 8")
+    assert set(team.effects.of("hook", job).values()) == {1}, "a hook whose word is recorded is never asked again"
+    assert len(team.effects.of("idempotent", job)) == 1
+
+
+def test_a_process_that_dies_between_a_judgement_and_its_effect_leaves_what_was_said(team: Team) -> None:
+    job, entries, _ = asyncio.run(run_job(team, f"guarded {time.time()}", 1, "after_judgement", "guarded"))
+    assert faults_of_journal(entries, is_over=True) == []
+    assert [entry.record.at for entry in entries if isinstance(entry.record, Guarded)] == ["tool_input", "output"]
+    asked = {f"{job}:arguments": 1, f"{job}:answer": 1}
+    assert team.effects.of("guard", job) == asked, "a validator whose word is recorded is never asked again"
+    assert len(team.effects.of("idempotent", job)) == 1
 
 
 @pytest.mark.parametrize("point", ASKED_POINTS)
@@ -307,3 +213,71 @@ async def asked(client: Client, job: str, approval: str) -> list[ApprovalView]:
         await asyncio.sleep(0.02)
         found = await client.approvals(job=job)
     return found
+
+
+GRAPH_CASES = [
+    *(("", 2, point) for point in ("before_commit", "after_commit")),  # a node has ended, and is written down
+    *(("", 3, point) for point in ("before_waiting", "after_waiting")),  # the fan-out
+    *(("", 3, point) for point in ("before_commit", "after_commit")),  # behind the join
+    ("", 5, "before_commit"),  # the end of a graph in the graph, and the way back
+    (".1", 1, "after_waiting"),  # the list begins its items
+    *((".1.2", 1, point) for point in ("after_reply", "in_plain_tool")),  # an item
+    *((".3", 1, point) for point in ("after_result", "before_commit")),  # a tool
+]
+BILLS = {"amounts": [1, 2, 3], "extra": 4, "total": 10}
+ROUND = [
+    *(("plan", BILLS), ("each", ["paid"] * 3), ("extra", "paid"), ("print", "printed 10")),
+    *(("judge", "all done"), ("check", "all done")),
+]
+
+
+@pytest.mark.parametrize(("child", "leg", "point"), GRAPH_CASES)
+def test_a_worker_that_dies_in_a_graph_costs_nothing_but_time(team: Team, child: str, leg: int, point: str) -> None:
+    name = f"graph {child} {leg} {point} {time.time()}"
+    job, entries, took = asyncio.run(run_job(team, name, leg, point, "flow", child))
+    finished = [entry.record for entry in entries if isinstance(entry.record, NodeFinished)]
+    assert [(one.node, one.output) for one in finished] == ROUND * 2
+    check_family(team.effects, asyncio.run(family(team, job)))
+    assert took < RESUMED_WITHIN_S
+
+
+def test_a_tool_of_a_graph_whose_worker_dies_in_it_is_not_tried_again_and_the_job_says_why(team: Team) -> None:
+    name = f"graph tool {time.time()}"
+    job, _, _ = asyncio.run(run_job(team, name, 1, "in_plain_tool", "flow", ".3", status="failed"))
+    tools = [key for key in team.effects.of("plain", job) if key.endswith(":node")]
+    assert [team.effects.requests["plain", key] for key in tools] == [1]
+
+
+async def family(team: Team, job: str) -> dict[str, list[Entry]]:
+    """Return the journals of a job and of all below it, by their ids."""
+    async with Client(team.url) as client:
+        found: dict[str, list[Entry]] = {}
+        new = [job]
+        while new:
+            one = new.pop()
+            found[one] = await client.entries(one)
+            new += [entry.record.child for entry in found[one] if isinstance(entry.record, Delegated)]
+        return found
+
+
+def check_family(effects: Effects, journals: Mapping[str, list[Entry]]) -> None:
+    """Check what was done for jobs. A pool takes those along that ran beside the leg that it was to die in."""
+    called: Counter[str] = Counter()
+    for job, entries in journals.items():
+        assert faults_of_journal(entries, is_over=True) == []
+        claims: Counter[int] = Counter()
+        for record in (entry.record for entry in entries):
+            match record:
+                case LegStarted(leg=leg):
+                    claims[leg] += 1
+                case ModelReplied(leg=leg, turn=turn):
+                    asked = effects.requests["model", f"{job}:{leg}:{turn - 1}"]
+                    assert asked <= claims[leg], "a recorded reply is never asked again"
+                case ToolFinished(leg=leg, result=result):
+                    called[result.name] += 1
+                    printed = effects.requests["plain", f"{job}:{leg}:{result.call_id}"]
+                    assert printed <= 1, "a tool that must not run again never does"
+                    assert printed or not result.content.startswith("printed"), "what is said to be done is"
+                case _:
+                    pass
+    assert called == {"complete_task": 2, "pay": 2 * 4, "print_receipt": 2 * 5}, "nothing is left out, or done again"

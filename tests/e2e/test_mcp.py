@@ -92,7 +92,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     root = tmp_path_factory.mktemp("mcp")
     with attach(root / "server") as server, program_in(root) as ekiden:
         ekiden.env["EKIDEN_AUTO_APPROVE"] = "safe,low,medium"
-        ekiden.env |= {"EKIDEN_REDIS_URL": server.url, "EKIDEN_LEASE_S": "1", **ekiden.scripts(SCRIPT)}
+        ekiden.env |= {"EKIDEN_REDIS_URL": server.url, "EKIDEN_LEASE_S": "3", **ekiden.scripts(SCRIPT)}
         servers = {
             "shop": {"command": sys.executable, "args": [str(DOUBLE), "modern"], "trust": True},
             "time": {"command": str(BIN / "mcp-server-time"), "trust": True},

@@ -46,12 +46,12 @@ def below(pid: int, of: Path) -> list[psutil.Process]:
         return sum(arguments_of(one)[-2:] == ["sleep", "300"] for one in psutil.Process(pid).children(recursive=True))
 
     wait_until(lambda: ticks(of), what="the command runs")
-    wait_until(lambda: sleeping() >= LEFT, 20, "all that it leaves behind runs")
+    wait_until(lambda: sleeping() >= LEFT, what="all that it leaves behind runs")
     return psutil.Process(pid).children(recursive=True)
 
 
 def wait_until_none_is_left(processes: list[psutil.Process]) -> None:
-    wait_until(lambda: all(map(is_gone, processes)), 20, "nothing is left")
+    wait_until(lambda: all(map(is_gone, processes)), what="nothing is left")
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def team(tmp_path: Path) -> Iterator[Team]:
     (tmp_path / "root").mkdir()
     agents = {"shell": "---\nname: shell\ndescription: shell\ntools: [bash]\n---\nWork.\n"}
     with attach(tmp_path / "data") as server, Team(server.url, tmp_path, agents, SCRIPT) as made:
-        made.start("router", "router", "ekiden.dispatch", lease_s=1.0)
+        made.start("router", "router", "ekiden.dispatch", lease_s=3.0)
         yield made
 
 
@@ -71,8 +71,8 @@ def test_nothing_of_a_lost_worker_is_alive_when_its_leg_goes_on(team: Team, faul
             started = [one for one in await asyncio.to_thread(below, first, root) if "reaper" not in name_of(one)]
             os.kill(first, fault)
             team.let_go("lost")
-            team.start("heir", "worker", "ekiden.agent.shell", workspace_root=root, lease_s=1.0, sweep_s=0.2)
-            [view] = await over(client, [job], 40, team.logs)
+            team.start("heir", "worker", "ekiden.agent.shell", workspace_root=root, lease_s=3.0, sweep_s=0.2)
+            [view] = await over(client, [job], 60, team.logs)
             assert (view.status, view.result) == ("done", "went on")
             assert all(map(is_gone, started)), "also what a stopped worker had started"
             entries = [entry for entry in await client.entries(job) if entry.record.leg == 1]
@@ -82,7 +82,7 @@ def test_nothing_of_a_lost_worker_is_alive_when_its_leg_goes_on(team: Team, faul
             assert begun < ticks(root)[-1] < resumed
 
     root = team.folder / "root"
-    first = team.start("lost", "worker", "ekiden.agent.shell", workspace_root=root, lease_s=1.0)
+    first = team.start("lost", "worker", "ekiden.agent.shell", workspace_root=root, lease_s=3.0)
     asyncio.run(scenario())
 
 

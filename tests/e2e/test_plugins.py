@@ -50,6 +50,15 @@ def installed(ekiden: Program, tmp_path: Path) -> Program:
     return ekiden
 
 
+def add_hooks(settings: Path, asked: Path) -> Path:
+    """Let commands of the user's settings note what they are asked, by dispatcher and worker."""
+    note = [{"command": f"cat >> {asked}", "required": True}]
+    known = json.loads(settings.read_text("utf-8"))
+    hooks = known.get("hooks", {}) | dict.fromkeys(("BeforeRoute", "BeforeTool", "SessionEnd"), note)
+    settings.write_text(json.dumps(known | {"hooks": hooks}), "utf-8")
+    return asked
+
+
 def test_no_command_imports_the_tools_of_a_package(installed: Program, tmp_path: Path) -> None:
     assert installed.run("config", "set", "--global", "tools.packages", "eager").returncode == 0
     for words in (["agents", "validate", "--all"], ["agents", "list"], ["doctor"], ["jobs"], ["config", "list"]):
@@ -61,6 +70,7 @@ def test_a_package_of_ones_own_brings_a_tool_a_model_a_router_a_hook_and_a_comma
     ekiden = installed
     allowed = ekiden.run("config", "set", "--global", "tools.packages", "my-plugins, broken")
     assert allowed.returncode == 0, allowed.stderr
+    asked = add_hooks(Path(ekiden.env["HOME"]) / ".gemini" / "settings.json", ekiden.folder / "asked")
     done = ekiden.run("run", "Counter counts one two three", "--strategy", "first-word", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -75,3 +85,5 @@ def test_a_package_of_ones_own_brings_a_tool_a_model_a_router_a_hook_and_a_comma
     assert "tools: broken 0.1 (broken:x) cannot be loaded: ModuleNotFoundError" in log
     assert re.search(r"audit: \S+ has ended after \d+ records", log)
     assert ekiden.run("greet", "--name", "Ada").stdout == "hello, Ada\n"
+    events = [json.loads(line)["hook_event_name"] for line in asked.read_text("utf-8").splitlines()]
+    assert events == ["BeforeRoute", "BeforeTool", "SessionEnd"]

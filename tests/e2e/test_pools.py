@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -104,14 +103,8 @@ def test_ctrl_c_while_following_lets_the_job_go_on_and_it_can_be_cancelled(ekide
 
 
 def test_a_catalog_without_agents_says_so(ekiden: Program, redis_url: str) -> None:
-    empty = ekiden.folder / "no-agents"
-    empty.mkdir()
-    code = (
-        "import pathlib, sys, ekiden.shared.definitions.loader as loader\n"
-        f"loader.shipped_agents_dir = lambda: pathlib.Path({str(empty)!r})\n"
-        "from ekiden.dispatcher.cli.main import run\nrun()"
-    )
-    ekiden.start("dispatcher", program=[sys.executable, "-c", code])
+    assert ekiden.run("config", "set", "agents.packs", "[]").returncode == 0
+    ekiden.start("dispatcher")
     done = ekiden.run("submit", "it fails with an error", "--follow")
     assert done.returncode == 5
     assert "no agents are loaded: put agent files into .gemini/agents/" in done.stdout
@@ -187,8 +180,6 @@ def test_up_stops_at_sigterm_even_while_an_agent_thinks(ekiden: Program) -> None
     running = start_up(ekiden, ekiden.scripts(SLOW_SCRIPT))
     job = ekiden.run("submit", "it fails with an error").stdout.strip()
     wait_until(lambda: '"status": "running"' in ekiden.run("job", "show", job, "--json").stdout)
-    began = time.monotonic()
     running.process.terminate()
-    assert running.ends() == 0
-    assert time.monotonic() - began < 10
+    assert running.ends() == 0, "the agent would have thought for far longer than this waits"
     ekiden.wait_until_gone()

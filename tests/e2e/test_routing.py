@@ -38,7 +38,7 @@ def test_a_rule_that_is_sure_decides_and_its_arithmetic_is_shown(ekiden: Program
 
     assert done.returncode == 0
     assert "Method: rule-based matching\n  Agent: debugger\n" in done.stdout
-    assert "(1 x 10 + 2 x 20) x 90/100 = 45" in done.stdout
+    assert "(1 x 10 + 3 x 20) x 90/100 = 63" in done.stdout
     assert "Candidates by semantic:" in done.stdout
     assert done.stderr == ""
 
@@ -83,7 +83,9 @@ def test_evaluates_labelled_requests(ekiden: Program, folder: Path) -> None:
     figures = json.loads(done.stdout)
     assert (figures["n"], figures["in_scope_accuracy"], figures["oos_refused"]) == (3, 1.0, 1.0)
     assert {"in_scope_accuracy_unrefused", "in_scope_kept", "oos_auroc", "p50_ms", "p99_ms"} <= figures.keys()
-    assert "in_scope_accuracy" in ekiden.run("route", "eval", file, "--agents", folder).stdout
+    assert (
+        "refused, of nobody's            100%  1 of 1" in ekiden.run("route", "eval", file, "--agents", folder).stdout
+    )
 
 
 def test_a_run_heeds_what_the_request_says_of_its_routing(ekiden: Program) -> None:
@@ -143,7 +145,9 @@ def test_on_a_terminal_the_user_chooses_who_takes_what_nobody_matches(ekiden: Pr
     assert len({job["id"].partition(".")[0] for job in listed}) == 1, "in the same session"
 
 
-def test_on_a_terminal_a_number_is_an_answer_and_nothing_gives_up(ekiden: Program, redis_url: str) -> None:
+def test_on_a_terminal_a_number_is_an_answer_also_between_likely_agents_and_nothing_gives_up(
+    ekiden: Program, redis_url: str
+) -> None:
     ekiden.start("dispatcher")
     ekiden.start("worker", "--workspace-root", ".", env=ekiden.scripts(ANSWER_SCRIPT))
     nearest = analysis(ekiden, "why is the sky blue", code=5)["candidates"][0]["agent"]
@@ -153,6 +157,14 @@ def test_on_a_terminal_a_number_is_an_answer_and_nothing_gives_up(ekiden: Progra
         terminal.type("1\r")
         terminal.wait_for(f"{nearest}: forty-two")
         assert terminal.ends() == 0, terminal.text
+    with Terminal(ekiden, "submit", "@auto --strategy=rule review and document it", "--follow") as terminal:
+        terminal.wait_for("several agents are about as likely")
+        terminal.wait_for("1. documenter")
+        terminal.wait_for("Who takes it?")
+        terminal.type("2\r")
+        terminal.wait_for("reviewer: forty-two")
+        assert terminal.ends() == 0, terminal.text
+        assert "failed" not in terminal.text, "it is a question, no failure"
     for answer in ("\r", "\x03"):
         with Terminal(ekiden, "submit", "why is the sky blue", "--follow") as terminal:
             terminal.wait_for("Who takes it?")

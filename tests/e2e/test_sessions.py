@@ -138,7 +138,7 @@ def test_a_sessions_policy_says_who_gets_the_next_message_and_can_be_changed(eki
 
     assert ask("have a look", agent="reviewer")[:2] == ("reviewer", "agent")
     assert ask("review my change") == ("debugger", "session", "policy entry: it got the first message")
-    assert ask("review my change", strategy="auto")[:2] == ("reviewer", "semantic")
+    assert ask("review my change", strategy="auto")[:2] == ("reviewer", "rule")
     changed = ekiden.run("sessions", "policy", session[:8], "sticky")
     assert changed.stdout == f"session {session}: policy sticky: reviewer gets the next message\n"
     assert ask("a TypeError") == ("reviewer", "session", "policy sticky: it spoke last")

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -37,6 +39,13 @@ def test_is_a_child_with_an_environment_and_a_death_of_its_own(ekiden: Program, 
 
 
 def test_whoever_sets_what_python_reads_as_it_starts_is_not_forked(ekiden: Program, redis_url: str) -> None:
-    running = ekiden.start("dispatcher", env={"PYTHONPATH": str(Path.cwd())})
+    running = ekiden.start("dispatcher", env={"PYTHONUNBUFFERED": "1"})
     running.wait_for("Serving")
     assert "ekiden.dispatcher" in psutil.Process(running.process.pid).cmdline()
+
+
+def test_whoever_finds_other_modules_than_the_template_is_not_forked(ekiden: Program) -> None:
+    command = [sys.executable, "-m", "celery", "--version"]
+    env = {**ekiden.env, **ekiden.broken_installation()}
+    done = subprocess.run(command, env=env, cwd=ekiden.folder, capture_output=True, text=True, check=False)
+    assert done.stderr == "celery is broken\n"

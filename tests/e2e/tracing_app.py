@@ -16,15 +16,20 @@ import ekiden.dispatcher.bootstrap
 from ekiden.shared.composition import hooks_for
 from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
-from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.llm.making import Models
+from ekiden.shared.llm.models import ModelChoice, ModelValues
 from ekiden.shared.llm.retrying import RetryingModel
 from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.relay.celery_app import make_app
 from ekiden.shared.relay.pool_components import PoolComponents
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.opening import Stores
-from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.definitions import Definitions
+from ekiden.workers.leg import AgentHandler
+from ekiden.workers.model_callers import ModelCallers
+from ekiden.workers.own_tools import OwnTools
+from ekiden.workers.tool_environment import ToolEnvironment
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.registry import Registry
 from ekiden.workers.tools.tool_runner import ToolRunner
@@ -81,7 +86,7 @@ def is_first(job: str, what: str) -> bool:
 class FlakyModels(Models):
     """The scripted model, which fails at two places of the chain."""
 
-    def model(self, choice: ModelChoice) -> ChatModel:
+    def model(self, choice: ModelChoice, *, has_fallback: bool = False) -> ChatModel:
         return RetryingModel(FlakyModel(super().model(choice)), attempts=2, sleep=_at_once)
 
 
@@ -115,12 +120,10 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     tools = ToolRunner(registry)
     handler = AgentHandler(
         Definitions(stores.catalogs),
-        registry,
+        OwnTools(registry, root=None),
         tools,
-        models,
-        Prices(),
-        workspace_root=None,
-        env={},
+        ModelCallers(models, Prices()),
+        ToolEnvironment(None, {}),
         policy=operators_policy(settings),
     )
     return PoolComponents(handler, registry.views(), hooks=hooks_for("ekiden-worker", settings, is_host=True))

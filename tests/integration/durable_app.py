@@ -26,21 +26,26 @@ import ekiden.shared.relay.heartbeat
 import ekiden.shared.relay.watchdog
 import ekiden.shared.stores.jobs
 import ekiden.shared.stores.scripts
-from ekiden.shared.child_processes import PARENT_FD, watch_parent
 from ekiden.shared.environments import for_tools
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
-from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.llm.making import Models
+from ekiden.shared.llm.models import ModelChoice, ModelValues
 from ekiden.shared.outcomes import Suspended
 from ekiden.shared.policy.policies import operators_policy
 from ekiden.shared.prices import Prices
+from ekiden.shared.processes.children import PARENT_FD, watch_parent
 from ekiden.shared.records import LegSuspended, ModelReplied
 from ekiden.shared.relay.celery_app import make_app
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.pool_components import PoolComponents
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.opening import Stores
-from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.definitions import Definitions
+from ekiden.workers.leg import AgentHandler
+from ekiden.workers.model_callers import ModelCallers
+from ekiden.workers.own_tools import OwnTools
+from ekiden.workers.tool_environment import ToolEnvironment
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.registry import Registry, builtin_registry
 from ekiden.workers.tools.tool_runner import ToolRunner
@@ -52,7 +57,7 @@ def effect(kind: str, key: str) -> None:
     """Have an effect in the world outside: the server counts it under ``key``."""
     if url := os.environ.get("EFFECTS_URL"):
         with urllib.request.urlopen(
-            urllib.request.Request(f"{url}/{kind}/{os.getpid()}/{key}", method="POST"), timeout=10
+            urllib.request.Request(f"{url}/{kind}/{os.getpid()}/{key}", method="POST"), timeout=60
         ):
             pass
 
@@ -92,7 +97,7 @@ def poison(args: Poison, context: ToolContext) -> str:
 class CountingModels(Models):
     """The scripted model, counted."""
 
-    def model(self, choice: ModelChoice) -> ChatModel:
+    def model(self, choice: ModelChoice, *, has_fallback: bool = False) -> ChatModel:
         return CountingModel(super().model(choice))
 
 
@@ -129,12 +134,10 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     tools, root = ToolRunner(registry), settings.workspace_root
     handler = NotingHandler(
         Definitions(stores.catalogs),
-        registry,
+        OwnTools(registry, root=root),
         tools,
-        models,
-        Prices(),
-        workspace_root=root,
-        env=for_tools(os.environ),
+        ModelCallers(models, Prices()),
+        ToolEnvironment(root, for_tools(os.environ)),
         policy=operators_policy(settings),
     )
     return PoolComponents(handler, registry.views())

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.llm.base import ModelRequest, ToolSpec
 from ekiden.shared.llm.scripted import ScriptedModel
 from ekiden.shared.messages import ToolCall, ToolResult, answered, user_message
+from ekiden.shared.packs import shipped_agents_dir
 from ekiden.workers.tools.builtin.diff import short_difference
 from ekiden.workers.tools.project_python import not_installed
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ekiden.dispatcher.client import Client
-from ekiden.shared.child_processes import ChildProcess
+from ekiden.shared.processes.children import ChildProcess
 from ekiden.shared.stores.views import JobView
 from tests.benchmarks.stack import Stack
 

@@ -29,6 +29,7 @@ OUR_KEYS = [
     *(keys.session(S), keys.messages(S), keys.older_messages(S), keys.request(S, "r"), keys.state(S), keys.inbox(S)),
     *(keys.job(J), keys.journal(J), keys.blobs(J), keys.pending(J), keys.live(J), keys.approvals(J)),
     *(keys.queued("ekiden.dispatch"), keys.suspended("retry"), keys.catalog("d"), keys.pool("p"), keys.reply("t")),
+    *(keys.memory("n"), keys.memory_order("n")),
     *(
         keys.APPROVALS,
         keys.CATALOG,
@@ -111,7 +112,8 @@ def test_nobody_may_look_at_or_touch_what_is_not_ours(root: Any, role: str) -> N
 
 
 PUSHED = {keys.INTAKE, keys.INTAKE_TAKEN, keys.INTAKE_TEXTS, f"{keys.MISPLACED}q"}
-HIDDEN = {"submitter": PUSHED, "observer": PUSHED | {keys.reply("t")}, "pool": set(), "admin": set()}
+NOTES = {keys.memory("n"), keys.memory_order("n")}
+HIDDEN = {"submitter": PUSHED | NOTES, "observer": PUSHED | NOTES | {keys.reply("t")}, "pool": set(), "admin": set()}
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -16,7 +16,7 @@ from ekiden.shared.relay.celery_app import _configuration
 from ekiden.shared.relay.consumer import AdmittingStep
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.pool import AsyncPool
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from tests.integration.celery_worker import eventually, kombu_url, working
 
 QUEUE = "ekiden.test"
@@ -61,7 +61,7 @@ class Tasks:
 
         async def stand() -> None:
             self.standing.set()
-            self.go_on.wait(30)
+            self.go_on.wait(60)
 
         async def wait() -> None:
             self.waiting += 1
@@ -87,7 +87,7 @@ def test_while_the_loop_stands_still_messages_stay_on_the_server_and_then_they_a
     tasks = Tasks(app)
     send(tasks.stand)
     with working(app, QUEUE, AsyncPool, concurrency=100):
-        assert tasks.standing.wait(10)
+        assert tasks.standing.wait(60)
         eventually(lambda: app.relay.admission.is_busy, "it is noticed, without any message")
         send(tasks.step, 20)
         until = time.monotonic() + 0.5

@@ -31,7 +31,7 @@ LODGER = """
 import gc, sys
 from pathlib import Path
 from ekiden.shared.server import server_url
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 url = server_url(Settings(data_dir=Path(sys.argv[1])))
 gc.collect()
 print(url, flush=True)
@@ -39,7 +39,7 @@ sys.stdin.read()
 """
 
 
-def until(condition: Callable[[], object], seconds: float = 10.0) -> bool:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -188,7 +188,7 @@ def test_adopts_a_server_that_outlived_its_keeper(data: Path) -> None:
         with attach(data) as attachment:
             assert attachment.started
             assert server_of(attachment).pid == orphan.pid
-        assert orphan.wait(10) == 0
+        assert orphan.wait(60) == 0
     finally:
         orphan.kill()
         orphan.wait()

@@ -6,19 +6,22 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import redis
 from structlog.testing import capture_logs
 
 from ekiden.shared.outcomes import Answer, Outcome
 from ekiden.shared.records import Noticed
 from ekiden.shared.relay.heartbeat import Heartbeat, PeriodicCall
-from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.leases import HeldLease, Leases
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE
 from ekiden.shared.relay.runner import Runner
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
+from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.views import PoolView
 from tests.conftest import Backend
@@ -27,18 +30,17 @@ from tests.integration.scratch import scratch_server
 from tests.unit.relay.legs import Move, Playing, take, types_of
 
 LEASE_S = 1.2
-LONGER_S = 4.0
-"""Of a lease that is to be kept: a busy machine lets nothing run for a second."""
-DEADLINE_S = 10.0
+"""What the beat goes by, which renews three times within it."""
+KEPT_S = 60.0
+"""Of a lease that is to be kept: a busy machine lets nothing run for seconds."""
+DEADLINE_S = 60.0
 ME = PoolView(id="host.1.abc", kind="worker", queues=(DISPATCH_QUEUE,))
 
 
 @contextmanager
-def beating(
-    url: str, leases: Leases, chores: tuple[PeriodicCall, ...] = (), lease_s: float = LEASE_S
-) -> Iterator[None]:
+def beating(url: str, leases: Leases, chores: tuple[PeriodicCall, ...] = ()) -> Iterator[None]:
     """Beat inside the block."""
-    beat = Heartbeat(url, Settings(lease_s=lease_s, sweep_s=0.1, queued_grace_s=60), leases, lambda: ME)
+    beat = Heartbeat(url, Settings(lease_s=LEASE_S, sweep_s=0.1, queued_grace_s=60), leases, lambda: ME)
     for chore in chores:
         beat.also(chore)
     beat.start()
@@ -65,14 +67,20 @@ def test_a_leg_keeps_its_lease_for_as_long_as_it_runs(valkey: Backend, valkey_ur
         job = await submitted(stores)
 
         async def long(leg: Leg) -> Outcome:
-            ends = time.monotonic() + 1.5 * LONGER_S
-            while time.monotonic() < ends:
-                assert await stores.jobs.claim(await claim_of(stores, job, "other"), LONGER_S) == "busy"
-                await asyncio.sleep(0.05)
+            for _ in range(3):
+                granted = await ends_ms()
+                await until(partial(is_longer, granted))
+                assert await stores.jobs.claim(await claim_of(stores, job, "other"), KEPT_S) == "busy"
             return Answer("42")
 
-        leases = Leases(LONGER_S)
-        with beating(valkey_url, leases, lease_s=LONGER_S):
+        async def ends_ms() -> float:
+            return float(await stores.client.zscore(keys.LEASES, job) or 0)
+
+        async def is_longer(before: float) -> bool:
+            return await ends_ms() > before
+
+        leases = Leases(KEPT_S)
+        with beating(valkey_url, leases):
             runner = serving(stores, leases, long)
             assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
         assert (await stores.jobs.job(job)).result == "42"
@@ -85,7 +93,10 @@ def test_a_wedged_leg_loses_its_lease_and_its_writes_are_refused(valkey: Backend
         job = await submitted(stores)
 
         async def wedge(leg: Leg) -> Outcome:
-            time.sleep(4 * LEASE_S)  # noqa: ASYNC251  # the fault that is tested: no await, nothing else runs
+            with redis.Redis.from_url(valkey_url, decode_responses=True) as server:
+                ends = time.monotonic() + DEADLINE_S
+                while server.hget(keys.job(job), "status") != "queued" and time.monotonic() < ends:
+                    time.sleep(0.05)  # noqa: ASYNC251  # the fault that is tested: no await, nothing else runs
             await leg.record(Noticed(leg=0, text="not written"))
             raise AssertionError
 
@@ -102,15 +113,18 @@ def test_a_wedged_leg_loses_its_lease_and_its_writes_are_refused(valkey: Backend
 
 def test_a_leg_is_stopped_before_its_lease_ends_when_the_server_hangs(tmp_path: Path) -> None:
     async def scenario(url: str, freeze: Callable[[], None]) -> None:
-        stores, leases = open_stores(url), Leases(LEASE_S)
+        stores, leases = open_stores(url), Leases(KEPT_S)
         await submitted(stores)
         valid_until: list[float] = []
 
         async def long(leg: Leg) -> Outcome:
             freeze()
             [held] = leases._held.values()
+            ends = time.monotonic() + KEPT_S / 8  # a leg is stopped when a tenth of its lease is left
             try:
-                await asyncio.sleep(DEADLINE_S)
+                while time.monotonic() < ends:
+                    held.valid_until = min(held.valid_until, ends)  # whatever the server still answered
+                    await asyncio.sleep(0.01)
             finally:
                 valid_until.append(held.valid_until)
             raise AssertionError
@@ -131,7 +145,10 @@ def test_a_leg_is_stopped_before_its_lease_ends_when_the_server_hangs(tmp_path: 
 
 
 def test_a_chore_that_hangs_delays_no_lease(valkey: Backend, valkey_url: str) -> None:
+    hanging = threading.Event()
+
     async def hang(_: Stores) -> None:
+        hanging.set()
         await asyncio.sleep(DEADLINE_S)
 
     async def fail(_: Stores) -> None:
@@ -141,15 +158,21 @@ def test_a_chore_that_hangs_delays_no_lease(valkey: Backend, valkey_url: str) ->
         await submitted(stores)
 
         async def long(leg: Leg) -> Outcome:
-            await asyncio.sleep(3 * LEASE_S)
+            [held] = leases._held.values()
+            for _ in range(3):
+                before = held.valid_until
+                await until(partial(is_renewed, held, before))
             return Answer("42")
 
-        leases = Leases(LEASE_S)
+        async def is_renewed(held: HeldLease, before: float) -> bool:
+            return hanging.is_set() and held.valid_until > before
+
+        leases = Leases(KEPT_S)
         with beating(valkey_url, leases, (PeriodicCall(0.1, hang), PeriodicCall(0.1, fail))):
             runner = serving(stores, leases, long)
             assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
 
-    with capture_logs() as logs:  # printing a traceback for people, as often as this, takes longer than a lease
+    with capture_logs() as logs:
         valkey.run(scenario)
     assert "beat_failed" in {log["event"] for log in logs}
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ekiden.shared import process_secrets
-from ekiden.shared.child_processes import start_child
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.process_secrets import SECRETS_FD, handed_on, withdraw
+from ekiden.shared.processes.children import start_child
 from tests.unit.test_child_processes import until
 from tests.unit.test_tool_processes import interpreter
 
@@ -152,7 +152,7 @@ def test_the_memory_of_a_program_that_holds_keys_is_closed_to_its_own_user() -> 
 def test_a_child_gets_secrets_by_a_socket_that_it_closes(tmp_path: Path) -> None:
     code = (
         "import os, sys; first = open('/proc/self/environ', 'rb').read()\n"
-        "from ekiden.shared.child_processes import watch_parent\n"
+        "from ekiden.shared.processes.children import watch_parent\n"
         "number = int(os.environ['EKIDEN_SECRETS_FD']); watch_parent()\n"
         f"print(b'lanted' in first, all(os.environ[name] == value for name, value in {SECRETS!r}.items()))\n"
         "print('EKIDEN_SECRETS_FD' in os.environ, number in map(int, os.listdir('/proc/self/fd')))"
@@ -169,7 +169,7 @@ def test_a_child_that_has_not_closed_its_memory_holds_nothing_that_others_could_
     code = (
         "import os, time; print('up', flush=True); until = time.monotonic() + 60\n"
         f"while not os.path.exists({str(go)!r}) and time.monotonic() < until: time.sleep(0.01)\n"
-        "from ekiden.shared.child_processes import watch_parent; watch_parent(); print(os.environ['DB_PASS'])"
+        "from ekiden.shared.processes.children import watch_parent; watch_parent(); print(os.environ['DB_PASS'])"
     )
     child = start_child([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT), **SECRETS}, log=log)
     assert until(lambda: "up" in child.tail())
@@ -193,7 +193,7 @@ def test_a_child_asks_for_secrets_only_with_its_memory_closed(tmp_path: Path) ->
     code = (
         "import ctypes, os; write = os.write\n"
         "os.write = lambda fd, data: (print('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)), write(fd, data))\n"
-        "from ekiden.shared.child_processes import watch_parent; watch_parent()"
+        "from ekiden.shared.processes.children import watch_parent; watch_parent()"
     )
     log = tmp_path / "log"
     child = start_child([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT), **SECRETS}, log=log)

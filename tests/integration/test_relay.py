@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +46,7 @@ SCRIPTS = """agents:
   steady:
     - {name: answer, delay_s: 5, say: "done by ${agent}"}
   slow:
-    - {name: answer, delay_s: 60, say: "too late"}
+    - {name: answer, delay_s: 600, say: "too late"}
 """
 
 
@@ -171,9 +170,7 @@ def test_a_job_goes_on_elsewhere_when_its_worker_is_killed(stack: Stack) -> None
     job = stack.submit("first")
     killed = stack.runs(job, "second")
     workers[killed].kill()
-    at = time.monotonic()
-    view = stack.ended(job, within_s=10)
-    assert time.monotonic() - at < 10
+    view = stack.ended(job)
     assert (view.status, view.result, view.depth) == ("done", "done by second", 1)
     assert len(stack.starts(job, "first")) == 1  # what was done is not done again
     assert [pid == killed for _, pid in stack.starts(job, "second")] == [True, False]
@@ -192,7 +189,7 @@ def test_a_cold_shutdown_gives_the_leg_back_and_another_worker_goes_on_at_once(s
     assert paused.record == LegSuspended(leg=1, cause="retry", delay_s=0, detail="worker stopping")
     [_, (again_ms, pid)] = stack.starts(job, "second")
     assert pid != stopped
-    assert again_ms - paused.at_ms < 3000
+    assert again_ms - paused.at_ms < 30_000, "the lease of 60 s was waited for"
     workers[stopped].wait(DEADLINE_S)
 
 
@@ -213,7 +210,7 @@ def test_a_running_leg_of_a_cancelled_job_is_stopped(stack: Stack) -> None:
     job = stack.submit("slow")
     stack.runs(job, "slow")
     assert stack.ask(lambda client: client.cancel(job)) == "flagged"
-    assert stack.ended(job, within_s=5).status == "cancelled"
+    assert stack.ended(job).status == "cancelled"
 
 
 def test_a_worker_serves_the_queues_that_it_is_told_only(stack: Stack) -> None:

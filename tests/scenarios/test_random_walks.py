@@ -13,7 +13,7 @@ from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta, ToolSpec
 from ekiden.shared.messages import Message, TextPart, ToolCall
 from ekiden.shared.records import Delegated, HandedOff, ModelReplied, Refused, ToolFinished
 from ekiden.shared.stores.opening import Stores
-from tests.scenarios.relay import Relay, Story, assert_well_formed, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, assert_well_formed, on_server, team
 from tests.unit.workers.world import tool_named
 
 AGENTS = [f"agent-{n}" for n in range(50)]
@@ -122,4 +122,4 @@ def test_whatever_fifty_agents_do_no_limit_is_exceeded_and_every_call_is_answere
             if story.view.status != "cancelled":
                 assert_answered_once(story)
 
-    on_fakeredis(scenario)
+    on_server(scenario)

@@ -44,7 +44,7 @@ from ekiden.shared.records import Noticed
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.tools.base import Tool, ToolContext, tool
 from ekiden.workers.tools.builtin.state import set_state
-from tests.scenarios.relay import Listener, Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Listener, Relay, Story, on_server, team
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 
@@ -118,7 +118,7 @@ def test_scenario(path: Path, style: str) -> None:
         scenario = in_single_style(scenario)
     script = yaml.safe_dump({"agents": scenario.script}, allow_unicode=True)
     model = Listener(ScriptedModel.from_text(script, str(path)))
-    story = on_fakeredis(lambda stores: played(stores, scenario, model))
+    story = on_server(lambda stores: played(stores, scenario, model))
     expect = scenario.expect
     assert (story.view.status, story.view.reason) == (expect.status, expect.reason), story.view.result
     assert re.search(expect.answer, story.view.result or ""), story.view.result

@@ -5,7 +5,7 @@ import pytest
 from ekiden.shared.addresses import problem_of, without_password
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.llm.genai.access import GeminiAccess
-from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.settings.model import Settings, load_settings
 
 SECRET = "hunter2"
 

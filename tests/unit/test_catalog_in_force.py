@@ -19,10 +19,10 @@ from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import CatalogNotReady, NoCatalog, UnreadableDefinition
 from ekiden.shared.outcomes import Failed, Outcome, Suspended, Transfer
 from ekiden.shared.records import JobRequested, LegSuspended
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores
 from tests.conftest import Backend
-from tests.scenarios.relay import on_fakeredis
+from tests.scenarios.relay import on_server
 from tests.unit.test_dispatch import Leg, Session, catalog_of
 
 OLD, NEW = catalog_of("billing"), catalog_of("billing", "debugger")
@@ -133,7 +133,7 @@ def test_the_catalog_in_force_is_read_once_and_followed() -> None:
         await publish(stores, OLD)
         assert await in_force() is first, "the one before is at hand"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_job_is_pinned_to_the_digest_that_the_store_has_whatever_this_version_would_make_of_it() -> None:
@@ -145,7 +145,7 @@ def test_a_job_is_pinned_to_the_digest_that_the_store_has_whatever_this_version_
         assert catalog.definition("billing").digest != "d-later"
         assert catalog.digest == Catalog({}, {"billing": "d-later"}).digest
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_catalog_of_a_later_version_is_not_taken_for_another() -> None:
@@ -157,7 +157,7 @@ def test_a_catalog_of_a_later_version_is_not_taken_for_another() -> None:
             with pytest.raises(UnreadableDefinition, match=r"'triggers\.priority'.*deploy"):
                 await in_force()
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 @pytest.fixture

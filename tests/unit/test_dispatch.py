@@ -6,18 +6,20 @@ from typing import Any
 
 import pytest
 
+from ekiden.dispatcher.cli.views.notices import why_routed
 from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.playable import playable_of
 from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.handoff import HandoffContext, first_context
-from ekiden.shared.hooks import LegHook
+from ekiden.shared.hooks.base import LegHook
+from ekiden.shared.job_limits import JobLimits
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, TextPart, user_message
 from ekiden.shared.outcomes import Failed, Outcome, Transfer
 from ekiden.shared.records import JobRequested, Record, Routed, RoutingStage, Unrouted, decode_record, encode_record
-from ekiden.shared.setting_routing import SessionPolicy
+from ekiden.shared.settings.routing import SessionPolicy
 from ekiden.shared.stores.sessions import SessionMessage, SessionView
 
 
@@ -115,6 +117,22 @@ def test_a_recorded_route_stands() -> None:
     assert agent_of(outcome) == "billing"
 
 
+def test_a_job_that_is_played_again_goes_to_whom_it_went_to_and_any_other_is_routed() -> None:
+    then = Routed(agent="billing", stage="rule", score=1, confidence=1)
+    outcome, leg = run(Finding("debugger"), recorded={"abcdefghijklmnop.2": then}.get)
+    assert (agent_of(outcome), leg.records) == ("billing", [then])
+    assert agent_of(run(Finding("debugger"), recorded={"abcdefghijklmnop.1": then}.get)[0]) == "debugger"
+
+
+def test_a_job_may_use_up_the_lower_of_what_the_settings_and_its_first_agents_file_say() -> None:
+    limits = JobLimits(max_turns=5, max_tokens=50)
+    outcome, _ = run(Finding("debugger"), job_limits=limits)
+    assert isinstance(outcome, Transfer)
+    assert outcome.limits == limits
+    own = CATALOG.definition("debugger").limits.model_copy(update={"job": JobLimits(max_turns=9, max_tokens=20)})
+    assert own.of_job.lowest(limits) == JobLimits(max_turns=5, max_tokens=20)
+
+
 def test_a_named_agent_is_not_routed() -> None:
     assert agent_of(run(Finding("debugger"), JobRequested(prompt="x", agent="billing"))[0]) == "billing"
 
@@ -157,6 +175,51 @@ def test_a_default_agent_that_does_not_exist_is_no_fallback() -> None:
     assert error_of(run(Finding(None), fallback="default_agent", default_agent="nobody")[0])
 
 
+BETWEEN_TWO = (Route(agent="billing", stage="semantic", score=70, confidence=40),)
+
+
+def test_whoever_is_there_is_asked_where_several_agents_are_about_as_likely() -> None:
+    outcome, leg = run(Finding("debugger", others=BETWEEN_TWO), JobRequested(prompt="x", asks=True))
+
+    assert isinstance(record := leg.records[-1], Unrouted)
+    assert (record.is_tie, record.agents, record.why) == (
+        True,
+        ("debugger", "billing"),
+        "debugger and billing are about as likely",
+    )
+    assert not any(stage.decided for stage in record.stages)
+    assert error_of(outcome).endswith("NAME:\n  1. debugger - Does debugger.\n  2. billing - Does billing.")
+    assert decode_record(encode_record(record)) == record
+
+
+@pytest.mark.parametrize(("asks", "fallback"), [(False, "prompt_user"), (True, "none"), (True, "default_agent")])
+def test_where_nobody_is_to_be_asked_the_best_one_gets_it_and_the_others_are_named(asks: bool, fallback: str) -> None:
+    asked = JobRequested(prompt="x", asks=asks)
+    outcome, leg = run(Finding("debugger", others=BETWEEN_TWO), asked, fallback=fallback)
+
+    assert agent_of(outcome) == "debugger"
+    assert isinstance(record := leg.records[-1], Routed)
+    assert record.near == ("billing",)
+    assert why_routed(record) == "70% confidence; about as likely: billing"
+    assert decode_record(encode_record(record)) == record
+
+
+def test_an_agent_that_is_far_less_likely_or_cannot_be_played_is_no_question() -> None:
+    far = Route(agent="billing", stage="semantic", score=70, confidence=30)
+    lost = Route(agent="gone", stage="semantic", score=70, confidence=69)
+    outcome, leg = run(Finding("debugger", others=(lost, far)), JobRequested(prompt="x", asks=True))
+
+    assert agent_of(outcome) == "debugger"
+    assert isinstance(record := leg.records[-1], Routed)
+    assert record.near == ()
+
+
+def test_whom_the_user_names_gets_it_whoever_else_is_likely() -> None:
+    asked = JobRequested(prompt="x", agent="billing", asks=True)
+
+    assert agent_of(run(Finding("debugger", others=BETWEEN_TWO), asked)[0]) == "billing"
+
+
 @pytest.mark.parametrize(("fallback", "lists"), [("prompt_user", True), ("none", False)])
 def test_what_nobody_matches_says_why_and_lists_the_agents(fallback: str, lists: bool) -> None:
     text = error_of(run(Finding(None), fallback=fallback)[0])
@@ -164,6 +227,16 @@ def test_what_nobody_matches_says_why_and_lists_the_agents(fallback: str, lists:
     assert "no agent matches the request (semantic: looks like nobody's)" in text
     assert ("  1. billing - Does billing.\n  2. debugger - Does debugger." in text) is lists
     assert "router-agent" not in text
+
+
+@pytest.mark.parametrize(
+    ("prompt", "says"), [("hello", "Hello! Say what is to be done"), ("你好", "你好！请直接说要做什么")]
+)
+def test_a_greeting_that_nobody_takes_is_answered_in_front_of_the_list(prompt: str, says: str) -> None:
+    text = error_of(run(Finding(None), JobRequested(prompt=prompt))[0])
+
+    assert text.startswith(says)
+    assert "  1. billing" in text
 
 
 def test_a_refusal_is_recorded_with_the_stages_and_whom_the_user_may_name() -> None:

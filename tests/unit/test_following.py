@@ -13,10 +13,10 @@ from ekiden.dispatcher.following import Following
 from ekiden.dispatcher.publishing import publish, publish_own
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.project_trust import project_trust_of
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.trust.store import remember
-from tests.scenarios.relay import on_fakeredis
+from tests.scenarios.relay import on_server
 from tests.unit.test_dispatch import catalog_of
 
 AGENT = "---\nname: {name}\ndescription: {says}\n{more}---\nYou are {name}.\n"
@@ -60,7 +60,7 @@ def followed(scenario: Callable[[Stores, Step], Awaitable[None]]) -> None:
 
         await scenario(stores, step)
 
-    on_fakeredis(whole)
+    on_server(whole)
 
 
 async def described(stores: Stores, name: str = "billing") -> str | None:
@@ -180,7 +180,7 @@ def test_a_look_costs_little_of_the_time_and_survives_links_in_a_round(folder: P
         await following(stores.catalogs)
         assert following._due == due + 100, "it does not look before it is due"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_what_is_wrong_with_files_is_no_output_of_a_command(

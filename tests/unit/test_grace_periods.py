@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from ekiden.shared import grace_periods
-from ekiden.shared.grace_periods import (
+from ekiden.shared.processes import grace_periods
+from ekiden.shared.processes.grace_periods import (
     ALONE_S,
     CANCEL_S,
     CLOSE_S,
@@ -20,8 +20,8 @@ from ekiden.shared.grace_periods import (
     TOOL_S,
     stop_s,
 )
-from ekiden.shared.reaper import GONE_S
-from ekiden.shared.settings import Settings
+from ekiden.shared.processes.reaper import GONE_S
+from ekiden.shared.settings.model import Settings
 
 ROOT = Path(__file__).parents[2]
 OF_THE_KILLED = ("ORPHAN_S", "TAKEOVER_S")

@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import logging
 import threading
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from ekiden.shared import hooks as seam
 from ekiden.shared.errors import LostLease
 from ekiden.shared.handoff import first_context
-from ekiden.shared.hooks import NO_HOOKS, Hook, HookedModel, Hooks, LegHook, attending
+from ekiden.shared.hooks import base as seam
+from ekiden.shared.hooks.base import NO_HOOKS, Hook, HookedModel, Hooks, LegHook, attending
 from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import user_message
 from ekiden.shared.outcomes import Answer, Outcome, Transfer
@@ -31,7 +30,8 @@ from tests.unit.relay.legs import runner_of, take
 
 CLAIMED = Claimed(Lease("abcdefghij234567.1", 1, "7"), first_context("abcdefghij234567.1"), 1, 0, "", "", None)
 LEG_EVENTS = [name for name, _ in inspect.getmembers(LegHook, inspect.isfunction)]
-EVENTS = [name for name, _ in inspect.getmembers(Hook, inspect.isfunction) if name not in ("hears", "leg_claimed")]
+EVENTS = sorted(name for name in vars(Hook) if name not in ("hears", "leg_claimed") and not name.startswith("_"))
+"""What it is told of; what it is asked (``Intervening``) is another matter."""
 
 
 def listener(
@@ -281,10 +281,8 @@ def test_an_end_that_hangs_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None
     told: list[tuple[str, str]] = []
     hang = threading.Event()
     monkeypatch.setattr(seam, "CLOSE_S", 0.2)
-    began = time.monotonic()
     Hooks(Hanging(), listener(told, "other")).close()
     hang.set()
-    assert time.monotonic() - began < 10
     assert told == [("other", "close")]
 
 

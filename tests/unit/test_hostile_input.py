@@ -34,8 +34,8 @@ from ekiden.shared.definitions.trusted import trusted
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import LATEST_MS, Entry, decode_record
-from ekiden.shared.settings import HARMLESS, Settings, load_settings
-from ekiden.shared.settings_files import project_file
+from ekiden.shared.settings.files import project_file
+from ekiden.shared.settings.model import HARMLESS, Settings, load_settings
 from ekiden.shared.trust.notices import take_over
 from ekiden.workers.tools.registry import BUILTIN
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.shared.jsonc import set_in, unset_in, without_comments
+from ekiden.shared.jsonc import line_in, second_in, set_in, unset_in, without_comments
 
 FILE = """{
   // how many at once
@@ -189,3 +189,36 @@ def test_any_change_of_any_file_does_that_and_no_more(
         assert read(unset_in(changed, path)) == expected
         if path[0] not in before:  # else a comment may go with what it stood in
             assert changed.count("// c }") == text.count("// c }")
+
+
+PLACES = """﻿{ // 1
+  /* 2
+     3 */ "a": {
+    "b": [
+      {"c": 1},
+      "a", // 6
+
+      {"d": {}}
+    ]
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (["a"], 3),
+        (["a", "b", 0, "c"], 5),
+        (["a", "b", 2, "d"], 8),
+        (["a", "b", 9], 4),
+        (["a", "b", 1, "none"], 6),
+        (["none"], 1),
+    ],
+)
+def test_the_line_of_a_place_is_that_of_what_is_nearest_to_it(path: list[str | int], line: int) -> None:
+    assert line_in(PLACES, path) == line
+
+
+def test_the_line_of_a_name_for_the_second_time_is_found_at_any_depth() -> None:
+    assert second_in(PLACES) == 1
+    assert second_in('{"a": [\n{"b": 1},\n{"b": 1, // b\n"b": 2}],\n"a": 3}') == 4

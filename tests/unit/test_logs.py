@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from ekiden.shared.logs import configure_logs
+from ekiden.shared.logs import LOG_FIELDS, configure_logs
 
 
 @pytest.fixture
@@ -22,9 +22,10 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 
 def test_both_kinds_of_loggers_write_json_in_one_form(stream: io.StringIO) -> None:
     configure_logs("INFO", stream)
-    with structlog.contextvars.bound_contextvars(job="j", trace_id="t"):
-        structlog.get_logger("ours").warning("it_happened", n=1)
-        logging.getLogger("celery.worker").warning("it happened %s times", 2)
+    of_leg = LOG_FIELDS.set({"job": "j", "trace_id": "t"})
+    structlog.get_logger("ours").warning("it_happened", n=1)
+    logging.getLogger("celery.worker").warning("it happened %s times", 2)
+    LOG_FIELDS.reset(of_leg)
     ours, celerys = lines(stream)
     assert ours.items() >= {"event": "it_happened", "n": 1, "job": "j", "trace_id": "t", "level": "warning"}.items()
     assert celerys.items() >= {"event": "it happened 2 times", "job": "j", "logger": "celery.worker"}.items()

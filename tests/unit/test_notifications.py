@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 
 from ekiden.shared.composition import hooks_for
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.hooks import Hooks
+from ekiden.shared.hooks.base import Hooks
 from ekiden.shared.notifications import CommandNotifier
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from tests.unit.cli.inbox import asked
 
 KEEP = """

@@ -8,9 +8,9 @@ import pytest
 
 from ekiden.dispatcher.playable import Playable, playable_of, why_not_all
 from ekiden.shared.definitions.catalog import Catalog
-from ekiden.shared.definitions.loader import shipped_agents_dir
 from ekiden.shared.llm.models import ModelValues
 from ekiden.shared.llm.stand_in import announcement, played_by
+from ekiden.shared.packs import shipped_agents_dir
 from ekiden.shared.stores.views import PoolView
 from tests.unit.test_dispatch import CATALOG, catalog_of
 
@@ -53,7 +53,8 @@ def test_what_one_worker_can_play_can_be_played_and_one_with_a_model_plays_all(t
 
 def test_the_shipped_scripts_play_a_team_that_repairs() -> None:
     shipped = announcement(ModelValues(scripts_dir=shipped_agents_dir() / "_scripts"), {})
-    assert plays(shipped) == {"code-fixer", "debugger", "reviewer", "router-agent"}
+    team = {"code-fixer", "codebase-investigator", "debugger", "reviewer", "router-agent"}
+    assert plays(shipped) == team
 
 
 def test_who_cannot_be_played_is_left_out_and_the_router_s_own_agent_stays() -> None:
@@ -67,7 +68,10 @@ def test_who_cannot_be_played_is_left_out_and_the_router_s_own_agent_stays() -> 
     ("names", "says"),
     [
         ({"a1"}, "only a1 can be played, by a scripted stand-in: a key (`ekiden models` names it), or a script of "),
-        (set(), "nobody can be played: a key (`ekiden models` names it), or a script of theirs, adds a1, a2, "),
+        (
+            set(),
+            "nobody can be played: a key (`ekiden models` names it), or a script of theirs (`ekiden.scripts_dir`: ",
+        ),
     ],
 )
 def test_it_is_said_who_cannot_be_played_and_what_would_change_that(names: set[str], says: str) -> None:

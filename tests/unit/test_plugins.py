@@ -10,8 +10,8 @@ import pytest
 from ekiden.shared import plugins
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.plugins import load, sources
-from ekiden.shared.setting_plugins import GROUPS, NOT_YET, Allowed
-from ekiden.shared.settings import key_of, load_settings
+from ekiden.shared.settings.model import key_of, load_settings
+from ekiden.shared.settings.plugins import GROUPS, Allowed
 from tests.unit.conftest import Install
 
 
@@ -224,7 +224,7 @@ def test_an_allowed_package_that_is_not_here_or_offers_nothing_is_told_without_l
     ]
 
 
-@pytest.mark.parametrize("group", [group for group in GROUPS if group not in NOT_YET])
+@pytest.mark.parametrize("group", GROUPS)
 def test_every_group_is_allowed_by_the_same_words(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"EKIDEN_{group.upper()}_PACKAGES", "my-tools, other")
     monkeypatch.setenv(f"EKIDEN_{group.upper()}_MODULES", '["a.b:c"]')
@@ -232,14 +232,6 @@ def test_every_group_is_allowed_by_the_same_words(group: str, monkeypatch: pytes
     settings = load_settings()
     assert settings.allowed(group) == Allowed(("my-tools", "other"), ("a.b:c",))  # type: ignore[arg-type]
     assert sum(bool(settings.allowed(other).packages) for other in GROUPS) == 1
-
-
-@pytest.mark.parametrize("group", NOT_YET)
-@pytest.mark.parametrize("kind", ["packages", "modules"])
-def test_what_nothing_asks_for_yet_is_refused(group: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(f"EKIDEN_{group.upper()}_{kind.upper()}", "a:b" if kind == "modules" else "a")
-    with pytest.raises(ConfigurationError, match=rf"{group}\.{kind}.*not enforced yet"):
-        load_settings()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from ekiden.dispatcher.publishing import Difference, difference, publish_own, pu
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.stores.catalogs import InForce, Publication, RedisCatalogStore
 from ekiden.shared.stores.opening import Stores
-from tests.scenarios.relay import on_fakeredis
+from tests.scenarios.relay import on_server
 from tests.unit.test_dispatch import catalog_of
 
 A, AB, B = catalog_of("a"), catalog_of("a", "b"), catalog_of("b")
@@ -61,7 +61,7 @@ def test_the_first_dispatcher_of_a_store_publishes_its_files() -> None:
         assert newest.source.startswith("dispatcher in /")
         assert "@" in newest.by
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_later_one_with_other_files_says_how_they_differ_and_publishes_nothing() -> None:
@@ -73,7 +73,7 @@ def test_a_later_one_with_other_files_says_how_they_differ_and_publishes_nothing
         assert "`ekiden catalog publish`" in said["hint"]
         assert await stores.catalogs.current() == A.digest
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_one_that_is_told_to_publish_does() -> None:
@@ -82,7 +82,7 @@ def test_one_that_is_told_to_publish_does() -> None:
         assert await started(stores, AB, is_wanted=True) == []
         assert await stores.catalogs.current() == AB.digest
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_restart_undoes_no_rollback_but_new_files_are_published() -> None:
@@ -98,7 +98,7 @@ def test_a_restart_undoes_no_rollback_but_new_files_are_published() -> None:
         assert await started(stores, B, is_wanted=True) == []
         assert await stores.catalogs.current() == B.digest
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_where_somebody_else_was_faster_nothing_is_published_and_that_is_said() -> None:
@@ -117,7 +117,7 @@ def test_where_somebody_else_was_faster_nothing_is_published_and_that_is_said() 
         assert "by eve@elsewhere" in logs[-1]["error"]
         assert await stores.catalogs.current() == B.digest
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_whoever_publishes_has_a_name_even_where_the_system_knows_none(monkeypatch: pytest.MonkeyPatch) -> None:

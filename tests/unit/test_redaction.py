@@ -138,6 +138,7 @@ def test_masks_texts_however_deep(redactor: Redactor) -> None:
     masked = {"a": [MASK, 2, None], "b": [{"c": MASK}], "password": "xyz", "token": "12", "n": 1.5}
     assert redactor.redact_all(value) == masked
     assert redactor.redact_all({"password": "xyzzy", "x": "xyzzy"}) == {"password": MASK, "x": "xyzzy"}
+    assert redactor.redact_all({"password": ["xyzzy", ("plugh",), 12]}) == {"password": [MASK, [MASK], 12]}
     assert redactor.redact_all({"text": "a, token=abcdef"}) == {"text": f"a, token={MASK}"}
 
 

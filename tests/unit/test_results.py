@@ -14,7 +14,7 @@ from ekiden.shared.llm.scripted import ScriptedModel
 from ekiden.shared.prices import Prices
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.stores.opening import Stores
-from tests.scenarios.relay import Relay, on_fakeredis, team
+from tests.scenarios.relay import Relay, on_server, team
 
 HOSTILE = "<script>alert('x')</script>"
 SCRIPT = f"""
@@ -38,7 +38,7 @@ def result(agent: str, problems: tuple[str, ...] = ()) -> Result:
         await relay.drain()
         return result_of(job, {job: await journal_of(stores.jobs, job)}, Prices(), problems)
 
-    return on_fakeredis(scenario)
+    return on_server(scenario)
 
 
 def test_it_has_the_answer_the_chain_and_what_it_took() -> None:

@@ -45,11 +45,22 @@ def test_a_long_value_is_shortened_and_many_problems_are_cut() -> None:
     assert len(problems({"files": list(range(100))}, FILES)) == 10
 
 
+def test_plain_schemas_as_most_are_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    text = {"type": "string", "description": "A path."}
+    check({"type": "object", "properties": {"files": {"type": "array", "items": text}}, "required": ["files"]})
+    with pytest.raises(ImportError):
+        check({"properties": {"size": {"type": "integer", "minimum": 1}}})
+
+
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
         ({"type": "strin"}, "at type"),
         ({"properties": {"a": {"type": 3}}}, r"at properties\.a\.type"),
+        ({"properties": {"a": {"description": 3}}}, r"at properties\.a\.description"),
+        ({"required": ["a", "a"]}, "at required"),
+        ({"items": ["string"]}, "at items"),
         ({"$ref": "http://127.0.0.1:1/x.json"}, r"'\$ref' must point into the schema itself"),
         ({"properties": {"a": {"$ref": "other.json#/a"}}}, r"'\$ref' must point into the schema itself"),
         ({"items": {"$ref": "#/$defs/none"}}, r"'#/\$defs/none', which the schema does not have"),

@@ -9,8 +9,10 @@ import pytest
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.loop_kinds import LOOP_KINDS
-from ekiden.shared.settings import load_settings, origins
-from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings
+from ekiden.shared.settings.files import change_setting, global_file, project_file, read_settings
+from ekiden.shared.settings.limits import ModelLimitValues
+from ekiden.shared.settings.model import load_settings, origins
+from ekiden.shared.settings.unknown import tell_of_unknown_settings
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +62,7 @@ def test_a_variables_name_may_be_written_small_and_ours_wins_over_theirs(monkeyp
 
 
 def test_a_setting_that_does_not_exist_is_no_option() -> None:
-    with pytest.raises(ConfigurationError, match="Extra inputs are not permitted"):
+    with pytest.raises(ConfigurationError, match="is not known here"):
         load_settings(colour="red")
 
 
@@ -78,8 +80,9 @@ def test_keys_of_the_sources_are_read_where_the_sources_have_them() -> None:
         ('{"ekiden": {"lease_s": 1},}', 1),
         ("[" * 100_000, 1),
         ('{"a":' * 70 + "1" + "}" * 70, 1),
+        ('{"limits": {"job": {"max_turns": 3,\n"max_turns": 300}}}', 2),
     ],
-    ids=["cut", "list", "comma", "bottomless", "deep"],
+    ids=["cut", "list", "comma", "bottomless", "deep", "twice"],
 )
 def test_a_file_that_cannot_be_read_is_named_with_its_line(text: str, line: int) -> None:
     project_file().parent.mkdir()
@@ -92,9 +95,28 @@ def test_a_wrong_value_is_named_with_its_key_and_its_origin(monkeypatch: pytest.
     change_setting(global_file(), "ekiden.lease_s", "soon")
     with pytest.raises(ConfigurationError, match=r"ekiden\.lease_s.*home/\.gemini/settings\.json.*number"):
         load_settings()
+    with pytest.raises(ConfigurationError, match=r"json:3\): must be a number$"):
+        load_settings()
     monkeypatch.setenv("EKIDEN_LEASE_S", "0")
     with pytest.raises(ConfigurationError, match=r"EKIDEN_LEASE_S.*greater than 0"):
         load_settings()
+
+
+def test_a_value_within_an_object_is_named_with_its_own_line() -> None:
+    global_file().parent.mkdir()
+    global_file().write_text('{\n"providers": {\n"local": {"type": "openai"},\n"far": {\n"type": "x"\n}}}')
+    with pytest.raises(ConfigurationError, match=r"json:5\): far: type: must be 'openai'"):
+        load_settings()
+
+
+def test_keys_that_mean_nothing_are_told_once_a_few_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    project_file().parent.mkdir()
+    project_file().write_text('{\n"ekiden": {\n"concurency": 3, "a": 1, "b": 1,\n"c": 1}, "ui": {"theme": 1}}')
+    tell_of_unknown_settings()
+    said = capsys.readouterr().err
+    assert f"no setting is called ekiden.concurency in {project_file()}:3 (for 'ekiden.concurrency'?)" in said
+    assert "and 1 more" in said
+    assert said.count("\n") == 1
 
 
 def test_changing_a_setting_keeps_what_others_wrote_and_the_files_mode() -> None:
@@ -190,6 +212,15 @@ def test_a_change_that_cannot_be_written_leaves_nothing_behind(value: str, monke
     assert read_settings(project_file()) == {"ekiden": {"model": "before"}}
 
 
+def test_when_conversations_are_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EKIDEN_COMPRESSION_THRESHOLD", "0.7")
+    settings = load_settings()
+    assert (settings.compression_threshold, settings.compression_keep, settings.compression_model) == (0.7, 0.3, None)
+    monkeypatch.setenv("EKIDEN_COMPRESSION_KEEP", "2")
+    with pytest.raises(ConfigurationError, match=r"'compression\.keep' \(environment EKIDEN_COMPRESSION_KEEP\)"):
+        load_settings()
+
+
 @pytest.mark.parametrize(
     ("said", "is_on"), [("false", dict.fromkeys(LOOP_KINDS, False)), ('{"text": false}', {"text": False})]
 )
@@ -203,3 +234,62 @@ def test_a_switch_that_there_is_none_of_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("EKIDEN_LOOPS", said)
     with pytest.raises(ConfigurationError, match=why):
         load_settings()
+
+
+def test_limits_of_models_are_objects_by_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EKIDEN_MODEL_LIMITS", '{"local/qwen3": {"rpm": 10, "concurrent": 2}}')
+    assert load_settings().model_limits == {"local/qwen3": ModelLimitValues(rpm=10, concurrent=2)}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("many", "an object such as"),
+        ("[1]", "an object such as"),
+        ('{"m": {}}', "'m': give limits of a model, of rpm, tpm, concurrent"),
+        ('{"m": 5}', "'m': give limits of a model"),
+        ('{"m": {"rps": 5}}', "m: there is no limit 'rps': there are rpm, tpm, concurrent"),
+        ('{"m": {"rpm": 0}}', r"m\.rpm: must be between 1 and"),
+        ('{"m": {"rpm": true}}', r"m\.rpm: must be a number"),
+        ('{"m": {"tpm": "lots"}}', r"m\.tpm: "),
+    ],
+)
+def test_a_limit_of_a_model_that_cannot_be_read_is_refused(
+    monkeypatch: pytest.MonkeyPatch, said: str, why: str
+) -> None:
+    monkeypatch.setenv("EKIDEN_MODEL_LIMITS", said)
+    with pytest.raises(ConfigurationError, match=why):
+        load_settings()
+
+
+def test_budgets_are_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EKIDEN_USER_LIMITS", '{"max_tokens": 5000}')
+    monkeypatch.setenv("EKIDEN_SESSION_LIMITS", '{"max_cost_usd": 1.5}')
+    settings = load_settings()
+    assert (settings.user_limits, settings.session_limits) == ({"max_tokens": 5_000}, {"max_cost_usd": 1.5})
+    monkeypatch.setenv("EKIDEN_USER_LIMITS", '{"max_turns": 5}')
+    with pytest.raises(ConfigurationError, match="there is no limit 'max_turns': there are max_tokens, max_cost_usd"):
+        load_settings()
+
+
+def test_what_jobs_may_use_up_is_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EKIDEN_JOB_LIMITS", '{"max_tokens": 5000, "max_cost_usd": 1.5}')
+    assert load_settings().job_limits == {"max_tokens": 5_000, "max_cost_usd": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("many", "give a JSON object such as"),
+        ('{"max_token": 5}', "there is no limit 'max_token': there are max_turns, max_legs"),
+        ('{"max_turns": 0}', "max_turns: must be between 1 and"),
+        ("[5]", "must be an object such as"),
+    ],
+)
+def test_a_limit_of_jobs_that_cannot_be_read_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, said: str, why: str
+) -> None:
+    monkeypatch.setenv("EKIDEN_JOB_LIMITS", said)
+    with pytest.raises(ConfigurationError, match=r"setting 'limits\.job'") as refused:
+        load_settings()
+    assert why in str(refused.value)

@@ -11,7 +11,7 @@ from ekiden.dispatcher.cli.main import app
 from ekiden.shared.composition import hooks_for
 from ekiden.shared.errors import ConfigurationError, Forged
 from ekiden.shared.redaction import configure_redaction, redact
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.signing import OFF, signing_of, split
 
 SECRET = "c2VjcmV0LW9mLXRoaXMtdGVzdC1hbmQtbm8tb3RoZXI="

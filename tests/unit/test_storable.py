@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, storable
+from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, read_json, storable
 from ekiden.shared.variables import problem_of
 
 ANYTHING = st.characters() | st.characters(categories=["Cs"])
@@ -66,3 +66,10 @@ def test_levels_are_counted() -> None:
 def test_a_session_variable_that_nests_too_deep_is_refused(levels: int) -> None:
     assert problem_of("deep", nested(levels))
     assert problem_of("deep", nested(MAX_DEPTH)) is None
+
+
+def test_a_name_that_an_object_has_twice_is_refused_unless_the_last_one_is_to_count() -> None:
+    text = '[{"a": 1, "限": 2, "限": 200}]'
+    with pytest.raises(ValueError, match="'限' stands there twice, and only one would count"):
+        read_json(text)
+    assert read_json(text, may_repeat=True) == [{"a": 1, "限": 200}]

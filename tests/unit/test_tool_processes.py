@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from ekiden.shared import tool_processes
 from ekiden.shared.errors import CommandLost
-from ekiden.shared.tool_processes import Process, start
+from ekiden.shared.processes import tools as tool_processes
+from ekiden.shared.processes.tools import Process, start
 from tests.processes import is_gone
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ time.sleep(300)
 WORKER = f"""
 import asyncio, os, sys, time
 from pathlib import Path
-from ekiden.shared.tool_processes import start
+from ekiden.shared.processes.tools import start
 
 class Lifetime:
     valid_until = time.monotonic() + 20
@@ -89,7 +89,7 @@ ATTACKED = """
 import asyncio, os, sys
 from pathlib import Path
 from ekiden.shared.errors import CommandLost
-from ekiden.shared.tool_processes import prepare, start
+from ekiden.shared.processes.tools import prepare, start
 
 async def work():
     prepare()
@@ -177,7 +177,7 @@ def nothing_left_in(folder: Path) -> bool:
     return all(pid not in running or is_gone(running[pid]) for pid in pids)
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -186,7 +186,7 @@ def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
     return True
 
 
-async def until_async(condition: Callable[[], object], seconds: float = 20.0) -> bool:
+async def until_async(condition: Callable[[], object], seconds: float = 60.0) -> bool:
     return await asyncio.to_thread(until, condition, seconds)
 
 
@@ -421,7 +421,7 @@ def test_a_finished_program_leaves_no_zombie_and_no_descriptor(ours: tool_proces
 
 
 def test_the_reaper_leaves_with_its_worker() -> None:
-    code = "import shared.tool_processes as p; p.prepare(); print(p._reaper._process.pid, flush=True)"
+    code = "import shared.processes.tools as p; p.prepare(); print(p._reaper._process.pid, flush=True)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not psutil.pid_exists(int(done.stdout)), "a worker that ends in order waits for it"
 

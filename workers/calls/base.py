@@ -7,13 +7,16 @@ from typing import ClassVar
 
 from ekiden.shared.conversation import Turn
 from ekiden.shared.errors import ToolError
+from ekiden.shared.hooks.events import BeforeTool
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.policy.decision import ALLOWED, Decision
 from ekiden.shared.records import ToolFinished
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
-from ekiden.workers.calls.approvals import Approvals, again
+from ekiden.workers.approvals import Approvals, again
+from ekiden.workers.leg_hooks import LegHooks
+from ekiden.workers.rails import Rails
 
 __all__ = ["CallKind", "Decide", "finish"]
 
@@ -27,10 +30,18 @@ class CallKind(ABC):
     ends_leg: ClassVar[bool] = False
     """Whether such a call ends the leg: of several in a turn only the first is carried out."""
 
-    def __init__(self, leg: Leg, decide: Decide, approvals: Approvals) -> None:
+    asked_at: ClassVar[str] = BeforeTool.name
+    """At which event hooks are asked about such a call; empty: at none."""
+
+    has_effects: ClassVar[bool] = True
+    """Whether guardrails judge the arguments of such a call."""
+
+    def __init__(self, leg: Leg, decide: Decide, approvals: Approvals, hooks: LegHooks, rails: Rails) -> None:
         self._leg = leg
         self._decide = decide
         self._approvals = approvals
+        self._hooks = hooks
+        self._rails = rails
 
     @abstractmethod
     def takes(self, call: ToolCall) -> bool:
@@ -54,8 +65,8 @@ class CallKind(ABC):
     async def _ready(self, calls: Iterable[ToolCall]) -> list[ToolCall]:
         """Check and decide; a call that must not be carried out is answered with why."""
         ready, refused = [], []
-        for call in calls:
-            decision = await self._judged(call)
+        for made in calls:
+            call, decision = await self._guarded(await self._hooked(made))
             if decision.verdict == "deny":
                 refused.append(error_result(call, decision.reason))
             elif decision.verdict == "ask":
@@ -64,6 +75,20 @@ class CallKind(ABC):
                 ready.append(self._approvals.with_changes(call))
         await finish(self._leg, refused)
         return ready
+
+    async def _hooked(self, call: ToolCall) -> ToolCall:
+        """Return a call as hooks want it, who are asked about it once: before it is decided about."""
+        if not self._hooks.at(self.asked_at) or any(
+            call.id in known for known in (self._turn.hooked, self._turn.asked, self._turn.started, self._turn.repaired)
+        ):
+            return call
+        if await self._why_not(call) or (event := self._event(call)) is None:
+            return call
+        return await self._hooks.before_call(event)
+
+    def _event(self, call: ToolCall) -> BeforeTool | None:
+        """Return what hooks are asked about a call; None: nothing, for it will not be carried out."""
+        return BeforeTool(self._hooks.place(), call)
 
     async def _judged(self, call: ToolCall) -> Decision:
         """Return whether the call may be carried out now, by its kind, the rules, and what persons have said."""
@@ -77,6 +102,22 @@ class CallKind(ABC):
             return decision
         why = await self._why_not(changed) or self._approvals.why_not_changed(call, self._decide(changed))
         return Decision("deny", why) if why else decision
+
+    async def _guarded(self, call: ToolCall) -> tuple[ToolCall, Decision]:
+        """Return a call as guardrails let it pass, and what is decided of it: nobody is asked about what does not pass.
+
+        A person who puts other arguments in the place of these has the last word.
+        """
+        decision = await self._judged(call)
+        has_begun = call.id in self._turn.started or call.id in self._turn.paused
+        if not self.has_effects or decision.verdict == "deny" or has_begun:
+            return call, decision
+        guarded = await self._rails.call(call)
+        if guarded.why:
+            return call, Decision("deny", guarded.why)
+        if guarded.call.args != call.args:
+            decision = await self._judged(guarded.call)
+        return guarded.call, self._approvals.with_guardrails(guarded.call, decision, guarded.asked)
 
     async def _why_not(self, call: ToolCall) -> str:
         try:

@@ -1,18 +1,23 @@
 """Calls that end the leg: its completion, and a transfer of control."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 from ekiden.shared.errors import HandoffRefused
+from ekiden.shared.hooks.occasions import BeforeHandoff
 from ekiden.shared.messages import ToolCall, ToolResult
-from ekiden.shared.outcomes import Answer, Transfer
-from ekiden.shared.records import Noticed, Record, Refused, StateChanged, ToolFinished
+from ekiden.shared.outcomes import Transfer
+from ekiden.shared.policy.decision import ALLOWED
+from ekiden.shared.records import Noticed, Refused, ToolFinished
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
-from ekiden.workers.calls.approvals import Approvals
+from ekiden.workers.approvals import Approvals
 from ekiden.workers.calls.base import CallKind, Decide
 from ekiden.workers.completion import Completion
 from ekiden.workers.handoffs import Transfers
+from ekiden.workers.leg_hooks import LegHooks
+from ekiden.workers.rails import Rails
 
 __all__ = ["CompletionCalls", "TransferCalls"]
 
@@ -23,9 +28,13 @@ class CompletionCalls(CallKind):
     """Accepts ``complete_task`` and ``exit``; the leg ends by what the accepted call says."""
 
     ends_leg = True
+    asked_at = ""
+    has_effects = False
 
-    def __init__(self, leg: Leg, decide: Decide, approvals: Approvals, completion: Completion) -> None:
-        super().__init__(leg, decide, approvals)
+    def __init__(
+        self, leg: Leg, decide: Decide, approvals: Approvals, hooks: LegHooks, rails: Rails, completion: Completion
+    ) -> None:
+        super().__init__(leg, decide, approvals, hooks, rails)
         self._completion = completion
 
     def takes(self, call: ToolCall) -> bool:
@@ -37,29 +46,29 @@ class CompletionCalls(CallKind):
 
     async def _carry_out(self, calls: list[ToolCall]) -> None:
         [call] = calls
-        leg, records = self._leg.number, list[Record]()
-        answer = self._completion.answer(call)
-        if isinstance(answer, Answer) and (changes := self._completion.variables(answer.output)):
-            records.append(StateChanged(leg=leg, changes=changes, by=call.name))
         result = ToolResult(call_id=call.id, name=call.name, content=COMPLETED)
-        self._leg.hold(*records, ToolFinished(leg=leg, result=result))
+        self._leg.hold(ToolFinished(leg=self._leg.number, result=result))
 
 
 class TransferCalls(CallKind):
     """Makes transfers of calls; one that is refused is recorded with its code, for three of them end the leg."""
 
     ends_leg = True
+    asked_at = BeforeHandoff.name
+    has_effects = False
 
     def __init__(
         self,
         leg: Leg,
         decide: Decide,
         approvals: Approvals,
+        hooks: LegHooks,
+        rails: Rails,
         transfers: Transfers,
         offered: Callable[[], Iterable[str]],
     ) -> None:
         """``offered``: the names of all that the model is offered now."""
-        super().__init__(leg, decide, approvals)
+        super().__init__(leg, decide, approvals, hooks, rails)
         self._transfers = transfers
         self._offered = offered
 
@@ -70,6 +79,13 @@ class TransferCalls(CallKind):
     def _check(self, call: ToolCall) -> None:
         """Nothing can be said before the transfer is made."""
 
+    def _event(self, call: ToolCall) -> BeforeHandoff | None:
+        try:
+            transfer = self._transfers.transfer(call, len(self._leg.entries))
+        except HandoffRefused:
+            return None
+        return BeforeHandoff(self._hooks.place(), call, transfer.context.to_agent)
+
     async def _carry_out(self, calls: list[ToolCall]) -> Transfer | None:
         [call] = calls
         leg = self._leg.number
@@ -77,11 +93,23 @@ class TransferCalls(CallKind):
             transfer = await run_limited(partial(self._transfers.transfer, call, len(self._leg.entries)))
         except HandoffRefused as refusal:
             why, code = self._with_all_offered(str(refusal)), refusal.code
-            await self._leg.record(Refused(leg=leg, call_id=call.id, name=call.name, code=code, message=why))
+            await self._refuse(call, code, why)
+            return None
+        context, why, asked = await self._rails.handed_over(transfer.context, call.id)
+        made = self._turn.call(call.id)  # people may have put other arguments in the place of its own
+        decision = self._approvals.with_guardrails(made, ALLOWED, asked)
+        if why or decision.verdict == "deny":
+            await self._refuse(call, "GUARDRAIL", why or decision.reason)
+            return None
+        if decision.verdict == "ask":
+            self._ask(made, decision)
             return None
         if transfer.note:
             self._leg.hold(Noticed(leg=leg, text=transfer.note))
-        return transfer
+        return replace(transfer, context=context)
+
+    async def _refuse(self, call: ToolCall, code: str, why: str) -> None:
+        await self._leg.record(Refused(leg=self._leg.number, call_id=call.id, name=call.name, code=code, message=why))
 
     def _with_all_offered(self, why: str) -> str:
         others = [name for name in self._offered() if name not in why]

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from ekiden.shared.messages import ToolCall, error_result
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.relay.leg import Leg
-from ekiden.workers.calls.approvals import Approvals
+from ekiden.workers.approvals import Approvals
 from ekiden.workers.calls.base import CallKind, finish
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
 from ekiden.workers.calls.questions import QuestionCalls
 from ekiden.workers.calls.tools import ToolCalls
+from ekiden.workers.request_changes import why_not_chosen
 
 __all__ = ["Calls"]
 
@@ -44,6 +45,7 @@ class Calls:
         refused = [(call, why) for call in self._open_calls if (why := self._why_not(call))]
         await finish(self._leg, [error_result(call, why) for call, why in refused])
         open_calls = self._open_calls
+        kinds = {call.id: self._kind_of(call) for call in open_calls}
         for kind in self._kinds:
             if not open_calls:
                 break
@@ -52,7 +54,7 @@ class Calls:
             if kind.ends_leg and len(open_calls) > 1:
                 await self._keep_first_ending()
                 open_calls = self._open_calls
-            if calls := [call for call in open_calls if self._kind_of(call) is kind]:
+            if calls := [call for call in open_calls if kinds[call.id] is kind]:
                 if (end := await kind.answer(calls)) is not None:
                     return end
                 open_calls = self._open_calls
@@ -65,7 +67,7 @@ class Calls:
     def _why_not(self, call: ToolCall) -> str:
         if self._leg.conversation.has_ended and not self._kind_of(call).ends_leg:
             return ONLY_ENDINGS
-        return call.problem or ""
+        return call.problem or why_not_chosen(self._leg.conversation.turns[-1], call)
 
     def only_end(self, calls: Iterable[ToolCall]) -> bool:
         """Tell whether none of a turn's ``calls`` does more than end the leg; so it is where there are none."""

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.policy.decision import ALLOWED, Decision
 from ekiden.shared.relay.leg import Leg
-from ekiden.workers.calls.approvals import Approvals
+from ekiden.workers.approvals import Approvals, telling_changes
 from ekiden.workers.calls.base import CallKind, Decide, finish
+from ekiden.workers.leg_hooks import LegHooks
+from ekiden.workers.rails import Rails
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.builtin.asking import AskUser, ask_user
 
@@ -20,8 +22,10 @@ DECLINED = "The user does not answer this question"
 class QuestionCalls(CallKind):
     """Takes calls of ``ask_user``: what the user says is the result."""
 
-    def __init__(self, leg: Leg, decide: Decide, approvals: Approvals, tools: Mapping[str, Tool]) -> None:
-        super().__init__(leg, decide, approvals)
+    def __init__(
+        self, leg: Leg, decide: Decide, approvals: Approvals, hooks: LegHooks, rails: Rails, tools: Mapping[str, Tool]
+    ) -> None:
+        super().__init__(leg, decide, approvals, hooks, rails)
         self._is_offered = ask_user.name in tools
 
     def takes(self, call: ToolCall) -> bool:
@@ -51,7 +55,7 @@ class QuestionCalls(CallKind):
     async def _carry_out(self, calls: list[ToolCall]) -> None:
         answers = [(call, self._approvals.said_of(call)) for call in calls]
         results = [
-            ToolResult(call_id=call.id, name=call.name, content=said.answer or "")
+            telling_changes(self._turn, call, ToolResult(call_id=call.id, name=call.name, content=said.answer or ""))
             for call, said in answers
             if said is not None
         ]

@@ -9,10 +9,12 @@ from typing import Any
 from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.policy.decision import ALLOWED, Decision
-from ekiden.shared.records import StateChanged, ToolFinished, ToolPaused, ToolStarted
+from ekiden.shared.records import Record, StateChanged, ToolFinished, ToolPaused, ToolStarted
 from ekiden.shared.relay.leg import Leg
-from ekiden.workers.calls.approvals import Approvals, telling_changes
+from ekiden.workers.approvals import Approvals, telling_changes
 from ekiden.workers.calls.base import CallKind, Decide, finish
+from ekiden.workers.leg_hooks import LegHooks
+from ekiden.workers.rails import Rails
 from ekiden.workers.tools.base import OWN, Answered, StateView, Tool, ToolContext, ToolQuestion
 from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
@@ -34,13 +36,15 @@ class ToolCalls(CallKind):
         leg: Leg,
         decide: Decide,
         approvals: Approvals,
+        hooks: LegHooks,
+        rails: Rails,
         tools: Mapping[str, Tool],
         tool_runner: ToolRunner,
         untrusted: Untrusted,
         context: Callable[[ToolCall, StateView, Answered | None], ToolContext],
     ) -> None:
         """``context``: what a tool may know of the call that it serves."""
-        super().__init__(leg, decide, approvals)
+        super().__init__(leg, decide, approvals, hooks, rails)
         self._tools = tools
         self._tool_runner = tool_runner
         self._untrusted = untrusted
@@ -100,26 +104,34 @@ class ToolCalls(CallKind):
     async def _execute(self, call: ToolCall) -> None:
         began = time.monotonic()
         state, answered = StateView(self._leg.state), self._answers.pop(call.id, None)
+        context = self._context(call, state, answered)
         try:
-            result = await self._run(call, self._context(call, state, answered))
+            result = await self._run(call, context)
         except ToolQuestion as question:
             await self._pause(call, question)
             return
-        if call.args != self._turn.call(call.id).args:
-            result = telling_changes(result, call.args)
-        await self._finish(call, result, began, {} if result.is_error else state.changes)
+        hooked = await self._hooks.after_tool(call, result)
+        guarded = await self._rails.result("tool_output", call, hooked.result)
+        result = telling_changes(self._turn, call, guarded.result)
+        changes = {} if result.is_error else state.changes
+        untrusted = self._untrusted.brought_by(call, self._tools.get(call.name)) or context.running.untrusted
+        await self._finish(call, result, began, changes, (*hooked.records, *guarded.records), untrusted)
+        if hooked.end is not None:
+            raise hooked.end
 
     async def _pause(self, call: ToolCall, question: ToolQuestion) -> None:
         """Let the call wait for an answer of a person; one may lead to the next question, but not for ever."""
         leg, asked = self._leg, sum(isinstance(one, ToolPaused) and one.call_id == call.id for one in self._leg.records)
         if leg.request.when_asked == "deny":
-            await finish(leg, [error_result(call, f"{NOBODY_THERE} It asked: {question.text}")])
+            asks = error_result(call, f"{NOBODY_THERE} It asked: {question.text}")
+            guarded = await self._rails.result("tool_output", call, asks, said=question.text)
+            await leg.record(*guarded.records, ToolFinished(leg=leg.number, result=guarded.result), is_progress=True)
         elif asked >= MOST_QUESTIONS:
             await finish(leg, [error_result(call, f"{call.name!r} asks for ever: {asked} questions were answered")])
         else:
             await leg.record(ToolPaused(leg=leg.number, call_id=call.id, name=call.name, state=question.state))
-            asks = Decision("ask", "the tool needs an answer to go on", call.name)
-            self._approvals.ask(call, asks, kind="question", text=question.text, choices=question.choices)
+            decision = Decision("ask", "the tool needs an answer to go on", call.name)
+            self._approvals.ask(call, decision, kind="question", text=question.text, choices=question.choices)
 
     async def _judged(self, call: ToolCall) -> Decision:
         """A call that goes on with an answer is one that was allowed, unless a rule denies it now."""
@@ -147,7 +159,15 @@ class ToolCalls(CallKind):
         hooks.tool_finished(call, result)
         return result
 
-    async def _finish(self, call: ToolCall, result: ToolResult, began: float, changes: Mapping[str, Any]) -> None:
+    async def _finish(
+        self,
+        call: ToolCall,
+        result: ToolResult,
+        began: float,
+        changes: Mapping[str, Any],
+        hooked: Sequence[Record],
+        untrusted: str,
+    ) -> None:
         """Record a result, and the session variables that its tool has written, in one step."""
         leg = self._leg.number
         written = [StateChanged(leg=leg, changes=dict(changes), by=call.name)] if changes else []
@@ -155,6 +175,6 @@ class ToolCalls(CallKind):
             leg=leg,
             result=result,
             duration_ms=round((time.monotonic() - began) * 1000),
-            untrusted=self._untrusted.brought_by(call, self._tools.get(call.name)),
+            untrusted=untrusted,
         )
-        await self._leg.record(*written, finished, is_progress=True)
+        await self._leg.record(*written, *hooked, finished, is_progress=True)

@@ -8,15 +8,16 @@ import structlog
 
 from ekiden.shared.conversation import Turn
 from ekiden.shared.errors import ModelError, ModelUnavailable
+from ekiden.shared.instructions import shortened
 from ekiden.shared.llm.base import ModelRequest, ToolSpec
 from ekiden.shared.messages import ToolCall, user_message
 from ekiden.shared.records import LoopJudged
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.loops.steps import Repetition
 from ekiden.workers.model_caller import ModelCaller
-from ekiden.workers.prompt import shortened, steps_to_judge
+from ekiden.workers.prompt import steps_to_judge
 
-__all__ = ["FIRST_TURN", "JUDGE", "SURE", "Judge"]
+__all__ = ["FIRST_TURN", "JUDGE", "SURE", "Judge", "as_answer"]
 
 JUDGE = "loop-judge"
 """Who is asked, by name: nobody of the catalog."""
@@ -106,6 +107,12 @@ def _answer_in(calls: Sequence[ToolCall]) -> tuple[float, str]:
     if not is_one or not isinstance(why, str) or not 0 <= float(confidence or 0) <= 1:
         return 0.0, "no answer in form"
     return float(confidence or 0), why.strip()
+
+
+def as_answer(record: LoopJudged) -> ToolCall:
+    """Return the call by which a model gives the judgement of a record."""
+    args = {"unproductive_state_analysis": record.text, "unproductive_state_confidence": record.confidence}
+    return ToolCall(id="judged", name=_ANSWER.name, args=args)
 
 
 def _shown(turn: Turn) -> str:

@@ -6,12 +6,13 @@ counts like what it did just now.
 
 from collections import defaultdict
 from collections.abc import Collection
+from functools import cached_property
 
 from ekiden.shared.conversation import Conversation, Turn
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.loop_kinds import LOOP_KINDS, LoopKind
 from ekiden.shared.outcomes import Failed
-from ekiden.shared.records import LegStarted, LoopDetected, Record
+from ekiden.shared.records import HandedOff, LegStarted, LoopDetected, Record
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.completion import CONTROLS
 from ekiden.workers.ending import Ending
@@ -43,10 +44,14 @@ class Loops:
         self._ending = ending
         self._judge = judge
         self._kinds = [kind for kind in LOOP_KINDS if kind not in off and agent.loops.get(kind, True)]
-        self._steps = Steps()
         self._known = 0
         """How many turns of the leg have been taken in."""
         self._is_begun = self._was_told = False
+
+    @cached_property
+    def _steps(self) -> Steps:
+        """Made once a turn is over: a leg that waits for its first reply has none."""
+        return Steps()
 
     async def check(self) -> Failed | None:
         """Look at the last turn, once all of its calls are answered; tell the model, or return how the leg ends."""
@@ -89,7 +94,8 @@ class Loops:
         self._known = len(turns)
 
     def _read_earlier_legs(self) -> None:
-        if self._leg.number < 2:
+        first = self._first_leg
+        if self._leg.number <= first:
             return
         agents: dict[int, str] = {}
         records: dict[int, list[Record]] = defaultdict(list)
@@ -97,9 +103,15 @@ class Loops:
             records[record.leg].append(record)
             if isinstance(record, LegStarted):
                 agents[record.leg] = record.agent
-        for leg in range(1, self._leg.number):
+        for leg in range(first, self._leg.number):
             for turn in Conversation(records[leg]).turns:
                 self._take_in(agents.get(leg, ""), turn)
+
+    @property
+    def _first_leg(self) -> int:
+        """The first leg that counts: graphs bound their rounds themselves, and each of their nodes begins anew."""
+        moves = (entry.record for entry in reversed(self._leg.entries) if isinstance(entry.record, HandedOff))
+        return next((move.leg + 1 for move in moves if move.kind == "edge"), 1)
 
     def _take_in(self, agent: str, turn: Turn) -> None:
         if turn.is_forgiven:

@@ -6,7 +6,7 @@ from ekiden.shared.definitions.mcp_use import own_servers, permits_tool, servers
 from ekiden.shared.definitions.model import AgentDefinition, ToolRules
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.mcp.entries import ServerEntry
-from ekiden.shared.settings_files import global_file
+from ekiden.shared.settings.files import global_file
 from ekiden.workers.mcp.resources import readers_joined
 from ekiden.workers.mcp.toolbox import McpTools, Offered
 from ekiden.workers.tools.base import Tool

@@ -43,12 +43,11 @@ def call_tool(
     trust: _Trust = False,
 ) -> None:
     """Call a tool once, as yourself: nobody is asked, and no job knows of it."""
-    import json
-
+    from ekiden.shared.storable import read_json
     from ekiden.workers.mcp.commands import called
 
     try:
-        given = json.loads(args)
+        given = read_json(args)
     except ValueError as error:
         raise InvalidRequest(f'ARGS is no JSON ({error}): give an object such as \'{{"text": "hello"}}\'') from None
     if not isinstance(given, dict):

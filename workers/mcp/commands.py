@@ -13,8 +13,8 @@ from ekiden.shared.errors import InvalidRequest, ToolError
 from ekiden.shared.mcp.configured import Configured, configured_servers
 from ekiden.shared.mcp.entries import ServerEntry
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.settings import load_settings
-from ekiden.shared.settings_files import global_file
+from ekiden.shared.settings.files import global_file
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.terminal_text import note, say
 from ekiden.shared.trust_prompts import settle_trust
 from ekiden.workers.mcp.failures import McpFailure

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import anyio
 
-from ekiden.shared.confinement import UNCONFINED, Confinement
 from ekiden.shared.errors import CommandLost, ConfigurationError
 from ekiden.shared.mcp.entries import ServerEntry
-from ekiden.shared.tool_processes import Process, start
+from ekiden.shared.processes.confinement import UNCONFINED, Confinement
+from ekiden.shared.processes.tools import Process, start
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.sandbox.view import Readable
 from ekiden.workers.tools.command_place import place_of

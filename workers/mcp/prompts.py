@@ -11,7 +11,7 @@ from ekiden.shared.environments import for_tools
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.mcp.entries import ServerEntry
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.workers.mcp.failures import McpFailure, NotReached
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.listing import ListedPrompt

@@ -10,7 +10,7 @@ import os
 from ekiden.shared.environments import for_tools
 from ekiden.shared.errors import EkidenError
 from ekiden.shared.process_secrets import withdraw
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.terminal_text import say
 from ekiden.workers.sandbox.choice import choose
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ekiden.shared.confining import KEPT_CAPABILITIES
+from ekiden.shared.processes.confining import KEPT_CAPABILITIES
 from ekiden.workers.sandbox.view import Place, Readable
 
 __all__ = ["PRIVATE", "find", "launcher"]

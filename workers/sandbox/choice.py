@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ekiden.shared.confinement import Limits
-from ekiden.shared.confining import landlock_abi
 from ekiden.shared.errors import ConfigurationError, EkidenError
-from ekiden.shared.setting_values import SandboxSetting
-from ekiden.shared.settings import Settings
-from ekiden.shared.tool_processes import start
+from ekiden.shared.processes.confinement import Limits
+from ekiden.shared.processes.confining import landlock_abi
+from ekiden.shared.processes.tools import start
+from ekiden.shared.settings.model import Settings
+from ekiden.shared.settings.values import SandboxSetting
 from ekiden.workers.sandbox import bubblewrap, seccomp
 from ekiden.workers.sandbox.sandbox import Sandbox
 from ekiden.workers.sandbox.view import Place, programs

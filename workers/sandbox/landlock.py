@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ekiden.shared.confinement import Ruleset
+from ekiden.shared.processes.confinement import Ruleset
 from ekiden.workers.sandbox.view import DEVICES, Place, Readable
 
 __all__ = ["gaps", "ruleset"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ekiden.shared.confinement import UNLIMITED, Confinement, Limits, Ruleset
+from ekiden.shared.processes.confinement import UNLIMITED, Confinement, Limits, Ruleset
 from ekiden.workers.sandbox import bubblewrap, landlock, seccomp
 from ekiden.workers.sandbox.view import Place, Readable, without_parts
 

@@ -30,9 +30,14 @@ class _Machine:
     clone: int
     prlimit64: int
     forbidden: tuple[int, ...]
+    modes: tuple[tuple[int, int], ...]
+    """The calls that give a file its mode, and which argument that is, from 0."""
+    opens: tuple[tuple[int, int], ...]
+    """The calls that may make a file, and which argument its flags are; the mode is the next one."""
 
 
-_CLONE3 = 435
+_CLONE3, _OPENAT2 = 435, 437
+_FCHMODAT2 = (452, 2)
 _EVERYWHERE = (
     *(425, 426, 427),  # io_uring_*: opens sockets behind the filter's back
     *(428, 429, 430, 431, 432, 433, 442),  # open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr
@@ -53,6 +58,16 @@ _MACHINES = {
             *(246, 320, 175, 313, 176),  # kexec_load, kexec_file_load, init_module, finit_module, delete_module
             *(167, 168, 169, 172, 173),  # swapon, swapoff, reboot, iopl, ioperm
         ),
+        (
+            (90, 1),
+            (91, 1),
+            (268, 2),
+            _FCHMODAT2,
+            (85, 1),
+            (133, 1),
+            (259, 2),
+        ),  # chmod and its kind, creat, mknod, mknodat
+        ((2, 1), (257, 2)),  # open, openat
     ),
     "aarch64": _Machine(
         0xC00000B7,
@@ -68,12 +83,19 @@ _MACHINES = {
             *(104, 294, 105, 273, 106),
             *(224, 225, 142),
         ),
+        ((52, 1), (53, 2), _FCHMODAT2, (33, 2)),
+        ((56, 2),),
     ),
 }
 _X32 = 0x40000000
 """From this number on, system calls of x86_64 are another table's."""
 _NAMESPACES = 0x7E020000
 """The flags of clone(2) that make namespaces, user namespaces among them."""
+
+_CREATES = 0x40 | 0x400000
+"""``O_CREAT``, and what ``O_TMPFILE`` has more than a folder's flags; without them there may be anything for a mode."""
+_SETS_USER = 0o4000
+"""``S_ISUID``: whoever starts such a file is the worker's user."""
 
 _LOAD, _JUMP_EQUAL, _JUMP_FROM, _JUMP_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _FIRST = 0, 4, 16
@@ -105,15 +127,28 @@ def _instructions(machine: _Machine, families: Collection[int]) -> Iterator[Inst
         yield from ((_JUMP_FROM, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE))
     for number in (*_EVERYWHERE, *machine.forbidden):
         yield from _when(number, [(_RETURN, 0, 0, _REFUSE)])
-    yield from _when(_CLONE3, [(_RETURN, 0, 0, _UNKNOWN)])  # whose flags no filter sees; libraries go back to clone
-    yield from _when(machine.clone, [(_LOAD, 0, 0, _FIRST), (_JUMP_ANY, 1, 0, _NAMESPACES), *_BOTH])
+    for number in (_CLONE3, _OPENAT2):  # whose flags no filter sees; libraries go back to clone and openat
+        yield from _when(number, [(_RETURN, 0, 0, _UNKNOWN)])
+    yield from _when(machine.clone, _without(0, _NAMESPACES))
+    for number, mode in machine.modes:
+        yield from _when(number, _without(mode, _SETS_USER))
+    for number, flags in machine.opens:
+        makes = [(_LOAD, 0, 0, _argument(flags)), (_JUMP_ANY, 1, 0, _CREATES), (_RETURN, 0, 0, _ALLOW)]
+        yield from _when(number, [*makes, *_without(flags + 1, _SETS_USER)])
     yield from _when(machine.socket, _first_of(families))
     yield from _when(machine.socketpair, _first_of([socket.AF_UNIX]))
     yield from _when(machine.prlimit64, _first_of([0]))  # of oneself, not of the worker
     yield (_RETURN, 0, 0, _ALLOW)
 
 
-_BOTH: tuple[Instruction, ...] = ((_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE))
+def _argument(place: int) -> int:
+    return _FIRST + 8 * place
+
+
+def _without(place: int, bits: int) -> list[Instruction]:
+    """Allow the call if none of ``bits`` is set in that argument."""
+    test = [(_LOAD, 0, 0, _argument(place)), (_JUMP_ANY, 1, 0, bits)]
+    return [*test, (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE)]
 
 
 def _unless(value: int, result: int) -> Iterator[Instruction]:

@@ -26,17 +26,17 @@ from pydantic import BaseModel
 
 from ekiden.shared.errors import DefinitionError, ToolError
 from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.processes.tools import Lifetime
 from ekiden.shared.risk import RISKS, Risk
 from ekiden.shared.schemas import check
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.views import ToolView
-from ekiden.shared.tool_processes import Lifetime
 from ekiden.shared.variables import problem_of
 from ekiden.shared.version import VERSION
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.parsing import Parse, by_model, by_schema
 from ekiden.workers.tools.protected_paths import Protected
-from ekiden.workers.tools.running import Outputs, Running
+from ekiden.workers.tools.running import Notes, Outputs, Running
 from ekiden.workers.tools.typed_functions import typed
 
 __all__ = ["OWN", "Answered", "StateView", "Tool", "ToolContext", "ToolOutput", "ToolQuestion", "schema_tool", "tool"]
@@ -115,6 +115,8 @@ class ToolContext:
     """What file tools may not change."""
     outputs: Outputs | None = None
     """Where artifacts, and what is too long for a model, are kept; None: nowhere."""
+    notes: Notes | None = None
+    """The agent's notes of earlier jobs; None: it remembers nothing."""
     private_hosts: frozenset[str] = frozenset()
     """``HOST:PORT`` of private networks that tools may ask all the same."""
     running: Running = field(default_factory=Running)

@@ -19,7 +19,7 @@ from ekiden.shared.globs import compiled_glob
 from ekiden.shared.patterns import Pattern
 from ekiden.shared.project_folders import cache_folder, state_folder
 from ekiden.shared.server_supervisor import KEEPER_LOCK
-from ekiden.shared.settings_files import global_file
+from ekiden.shared.settings.files import global_file
 
 __all__ = ["BUILTIN_PLACES", "DATA_MARKS", "Protected", "closed_below", "closed_in", "is_closed"]
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.llm.base import ToolSpec
 from ekiden.shared.plugins import Plugin, clashes, load
-from ekiden.shared.setting_plugins import Allowed
+from ekiden.shared.settings.plugins import Allowed
 from ekiden.shared.stores.views import ToolView
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.builtin.asking import ask_user
@@ -17,6 +17,7 @@ from ekiden.workers.tools.builtin.editing import edit_file
 from ekiden.workers.tools.builtin.files import ls, read_file
 from ekiden.workers.tools.builtin.git import git_commit
 from ekiden.workers.tools.builtin.many_files import read_many_files
+from ekiden.workers.tools.builtin.memory import forget_memory, recall_memory, save_memory
 from ekiden.workers.tools.builtin.searching import glob, grep
 from ekiden.workers.tools.builtin.shell import bash
 from ekiden.workers.tools.builtin.state import set_state
@@ -31,12 +32,15 @@ BUILTIN: tuple[Tool, ...] = (
     bash,
     delete_file,
     edit_file,
+    forget_memory,
     git_commit,
     glob,
     grep,
     ls,
     read_file,
     read_many_files,
+    recall_memory,
+    save_memory,
     set_state,
     web_fetch,
     write_file,

@@ -7,14 +7,15 @@ import asyncio
 import math
 import mimetypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from ekiden.shared.errors import ToolError
+from ekiden.shared.relay.live import Live
 
-__all__ = ["MadeFile", "Outputs", "Running", "Shown", "size_of"]
+__all__ = ["MadeFile", "Notes", "Outputs", "Running", "Shown", "size_of", "to_followers"]
 
 _MOST_SHOWN = 100_000
 """Characters that one call shows while it runs."""
@@ -43,6 +44,20 @@ class Shown:
     """What it is about just now."""
 
 
+def to_followers(live: Live | None, call: str) -> Callable[[Shown], None] | None:
+    """Return what takes what a call shows while it runs to those who follow the job; None: there is nobody."""
+    if live is None:
+        return None
+
+    def show(shown: Shown) -> None:
+        if shown.text:
+            live.show(call, shown.text)
+        if shown.fraction is not None:
+            live.show(call, shown.about, shown.fraction)
+
+    return show
+
+
 class Outputs(Protocol):
     """Keeps what is too large for the journal, by reference, for as long as the job's journal."""
 
@@ -55,11 +70,29 @@ class Outputs(Protocol):
         ...
 
 
+class Notes(Protocol):
+    """An agent's notes of earlier jobs."""
+
+    async def save(self, content: str, key: str, tags: Iterable[str], once: str) -> str:
+        """Keep a note, once for each ``once``; return what a model is told. Raises ``InvalidRequest``."""
+        ...
+
+    async def recall(self, query: str, limit: int | None) -> tuple[str, str]:
+        """Return the notes that fit, for a model, and what text of unknown authors is in them, in words."""
+        ...
+
+    async def forget(self, note: str) -> list[str]:
+        """Take a note away, by its id or its key; return the ids of what is gone."""
+        ...
+
+
 class Running:
     """One run of one call. ``show`` is called on the event loop that this was made on, never more often than it can."""
 
     def __init__(self, show: Callable[[Shown], None] | None = None) -> None:
         self.artifacts: list[MadeFile] = []
+        self.untrusted = ""
+        """What text of an unknown author its result has, in words, where not all of the tool's results have."""
         self._show = show
         self._loop = asyncio.get_running_loop() if show else None
         self._cancelled = threading.Event()

@@ -24,6 +24,9 @@ from ekiden.workers.tools.threads import ToolThreads
 
 __all__ = ["ToolRunner"]
 
+UNAUTHORIZED = "Unauthorized tool call"
+"""Begins what a model is told of a call outside its agent's tools."""
+
 _MAX_CHARS = 100_000
 _MAX_INPUT_CHARS = 60
 _TIMEOUT_S = 600.0
@@ -122,10 +125,10 @@ class ToolRunner:
         offered = f"offered are {', '.join(names)}" if names else "this agent is offered none"
         shown = repr(shortened(name, _MAX_INPUT_CHARS))
         if name in self._known:
-            raise ToolError(f"Tool not allowed for this agent: {shown}; {offered}")
+            raise ToolError(f"{UNAUTHORIZED}. Tool not allowed for this agent: {shown}; {offered}")
         near = nearest(name, names)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ToolError(f"there is no tool {shown}: {hint}{offered}")
+        raise ToolError(f"{UNAUTHORIZED}: there is no tool {shown}: {hint}{offered}")
 
     async def _run(self, tool: Tool, args: Any, context: ToolContext) -> Any:
         """Run it for as long as it may, and let it know once nobody waits any more."""

@@ -17,18 +17,21 @@ from ekiden.shared.definitions.fields import KNOWN_FIELDS, MCP_SERVERS
 from ekiden.shared.definitions.frontmatter import read_front_matter
 from ekiden.shared.definitions.mcp_use import own_servers, servers_used
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.places import line_in
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.definitions.tool_names import is_foreign, tools_meant
+from ekiden.shared.definitions.transfer_names import delegation_tool_name
 from ekiden.shared.errors import ConfigurationError, DefinitionError
-from ekiden.shared.llm.models import provider_of
-from ekiden.shared.settings_files import global_file
+from ekiden.shared.instructions import places_in
+from ekiden.shared.llm.models import names_model, provider_of
+from ekiden.shared.settings.files import global_file
 from ekiden.shared.terminal_text import one_line
 
 __all__ = ["Check", "Checker", "Finding", "Report", "is_kebab"]
 
 MAX_DESCRIPTION = 1024
 """What the other programs that read such files take."""
-_KINDS = ("agent", "local")
+_KINDS = ("agent", "local", "graph")
 _PLACEHOLDER = re.compile(
     r"^[ \t]*(?:[-*#>]+[ \t]*)*(?:(?:TODO|TBD|FIXME)\b|lorem ipsum"
     r"|Describe the task here\b|Say what a good answer holds\b|[<\[{]+\s*(?:your|insert|describe|fill)\b).*",
@@ -111,6 +114,7 @@ class Checker:
         models: Names, or patterns of names, that the settings give to models.
         default_model: The model of agents that name none.
         tools: The tools that there are.
+        findability: What is wrong with how requests find the agents, by name; empty: that was not looked at.
     """
 
     def __init__(
@@ -126,6 +130,7 @@ class Checker:
         self.models = frozenset(models)
         self.default_model = default_model
         self.tools = tools or KnownTools()
+        self.findability: Mapping[str, tuple[Finding, ...]] = {}
         self._references = _references(agents)
 
     def report(self, file: AgentFile) -> Report:
@@ -134,6 +139,8 @@ class Checker:
             Check("Front matter valid", _of(file.problems, "file", "front matter")),
             Check("Required fields present", _of(file.problems, "fields") + tuple(_undescribed(file))),
         ]
+        if wrong := _of(file.problems, "values"):
+            checks.append(Check("Values of fields understood", wrong))
         agent = file.definition
         if agent is None:
             checks.append(Check("Tools understood", _of(file.problems, "tools")))
@@ -144,17 +151,57 @@ class Checker:
             Check(_titled("Tools", _available(agent)), _of(file.problems, "tools") + tuple(self._tools(agent, lines))),
             Check(_titled("MCP servers", servers_used(agent), "configured"), tuple(self._unconfigured(agent, lines))),
             Check("System prompt not empty", _of(file.problems, "instructions") + tuple(_unwritten(agent, file.path))),
-            Check("Handoffs and sub-agents lead to agents", self._edges(agent, lines)),
+            Check(
+                "Handoffs and sub-agents lead to agents", self._between(file, agent, ("handoffs", "subagents", "name"))
+            ),
             Check("Conventions kept", tuple(_conventions(agent, lines))),
         ]
+        if agent.name in self.findability and self.agents.get(agent.name) is agent:
+            checks.append(Check("Found by requests", self.findability[agent.name]))
+        if agent.graph is not None:
+            checks.append(
+                Check(f"Graph of {len(agent.graph.nodes)} nodes sound", self._between(file, agent, ("graph",)))
+            )
+        if agent.guardrails:
+            named = (*self._validators(agent, lines), *self._guarded_tools(agent, lines))
+            checks.append(Check("Guardrails can be asked", named))
+        if agent.inputs or (agent.output and agent.output.process):
+            checks.append(Check("Inputs and output known", (*_places(agent), *self._process(agent, lines))))
         return Report(file.name, file.path, tuple(checks))
 
     def _model(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
-        model = agent.model
-        if model is None or provider_of(model) or any(fnmatchcase(model, known) for known in self.models):
-            return
-        message = f"model {model!r} is none that Ekiden knows: give it an alias in the settings, or write 'inherit'"
-        yield Finding("warning", message, lines.get("model"))
+        for model in agent.models:
+            if not names_model(model) or provider_of(model or "") or self._is_alias(model or ""):
+                continue
+            message = f"model {model!r} is none that Ekiden knows: give it an alias in the settings, or write 'inherit'"
+            yield Finding("warning", message, lines.get("model") or lines.get("models"))
+
+    def _is_alias(self, model: str) -> bool:
+        return any(fnmatchcase(model, known) for known in self.models)
+
+    def _process(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
+        name = agent.output.process if agent.output else ""
+        if name and name not in self.tools.processors:
+            text = f"no worker ships with the output processor {name!r}, and no plug-in that is allowed here brings it"
+            yield Finding("warning", text + _near(name, self.tools.processors), lines.get("output"))
+
+    def _validators(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
+        for name in (rail.validator for rail in agent.guardrails):
+            if name and name not in self.tools.validators:
+                text = f"no worker ships with the validator {name!r}, and no plug-in that is allowed here brings it"
+                text += f": nothing would pass{_near(name, self.tools.validators)}"
+                yield Finding("warning", text, lines.get("guardrails"))
+
+    def _guarded_tools(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
+        called = [one.agent for one in agent.subagents] + [rule.to for rule in agent.handoffs]
+        others = [*called, *map(delegation_tool_name, called)]
+        for rail in agent.guardrails:
+            for name in rail.tools:
+                is_known = self.tools.ever_has(name) or any(fnmatchcase(one, name) for one in others)
+                if is_known or name.startswith("mcp.") or tools_meant(name):
+                    continue
+                text = f"the guardrail {rail.name!r} is for {name!r}, and {self.tools.whose} such a tool"
+                yield Finding("warning", text + _near(name, [*self.tools.names, *others]), lines.get("guardrails"))
 
     def _tools(self, agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[Finding]:
         line, known = lines.get("tools"), self.tools
@@ -189,11 +236,11 @@ class Checker:
                     text = f"the MCP server {server!r} has no tool {name!r}{_near(name, has)}"
                     yield Finding("warning", text, lines.get("tools"))
 
-    def _edges(self, agent: AgentDefinition, lines: Mapping[str, int]) -> tuple[Finding, ...]:
+    def _between(self, file: AgentFile, agent: AgentDefinition, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
         is_in_force = self.agents.get(agent.name) is agent
         found = self._references if is_in_force else _references({**self.agents, agent.name: agent})
-        problems = [problem for problem in found if problem.file == agent.name]
-        return tuple(Finding(problem.severity, problem.message, lines.get(problem.aspect)) for problem in problems)
+        own = [one for one in found if one.file == agent.name and one.aspect in aspects]
+        return tuple(Finding(one.severity, one.message, line_in(file.path, one.place)) for one in own)
 
 
 def _references(agents: Mapping[str, AgentDefinition]) -> list[Problem]:
@@ -234,6 +281,14 @@ def _conventions(agent: AgentDefinition, lines: Mapping[str, int]) -> Iterator[F
         if key not in KNOWN_FIELDS:
             text = f"{key!r} is no field that Ekiden knows: it does nothing here{_near(key, KNOWN_FIELDS)}"
             yield Finding("warning", text, lines.get(key))
+
+
+def _places(agent: AgentDefinition) -> Iterator[Finding]:
+    """Find places that no input fills, where the file declares inputs: else they may be anything."""
+    for name in dict.fromkeys(places_in(agent.instructions)) if agent.inputs else ():
+        if name not in agent.inputs:
+            text = f"the text has a place for {name!r}, which is none of the inputs{_near(name, agent.inputs)}"
+            yield Finding("warning", text, None)
 
 
 def _undescribed(file: AgentFile) -> Iterator[Finding]:

@@ -1,21 +1,24 @@
 """``ekiden agents …``: agent files, made, looked at, changed and checked; no server is needed."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ekiden.dispatcher.cli.agents.checks import Checker
-from ekiden.dispatcher.cli.agents.create import Draft, ask
+from ekiden.dispatcher.cli.agents.checks import Checker, Finding
+from ekiden.dispatcher.cli.agents.create import Draft, ask, ask_name
 from ekiden.dispatcher.cli.agents.create import create as create_agent
 from ekiden.dispatcher.cli.agents.discovery import AgentFile, Agents, files_at, open_agents
 from ekiden.dispatcher.cli.agents.edit import edit as edit_file
 from ekiden.dispatcher.cli.agents.edit import rejected_copy
+from ekiden.dispatcher.cli.agents.extended import Extended
+from ekiden.dispatcher.cli.agents.extended_questions import ask_extended
 from ekiden.dispatcher.cli.agents.files import delete_file
 from ekiden.dispatcher.cli.agents.grants import grant_agent
+from ekiden.dispatcher.cli.agents.prompts import prompt_here, say_prompt, show_prompt_of_job
 from ekiden.dispatcher.cli.agents.show import (
     print_agent,
     print_consequences,
@@ -28,14 +31,14 @@ from ekiden.dispatcher.cli.agents.show import (
 )
 from ekiden.dispatcher.cli.agents.team_fields import TeamFields
 from ekiden.dispatcher.cli.agents.tools import known_tools
-from ekiden.dispatcher.cli.options import AgentsDir, AsJson
+from ekiden.dispatcher.cli.options import AgentsDir, AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.llm.models import learn_providers
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.settings import load_settings
-from ekiden.shared.terminal_text import note, say, say_json
+from ekiden.shared.settings.model import load_settings
+from ekiden.shared.terminal_text import note, say_json
 from ekiden.shared.trust.notices import take_over
 
 __all__ = ["create", "delete", "edit", "list_", "show", "validate"]
@@ -106,24 +109,59 @@ def create(
     subagent: Annotated[
         list[str] | None, typer.Option(metavar="NAME[=WHAT]", help="Whom it may delegate to; several times.")
     ] = None,
+    when: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=CEL", help="When that handoff is offered; several times.")
+    ] = None,
+    payload: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=JSON", help="What it carries: a JSON Schema, or an example; several times."),
+    ] = None,
+    schema: Annotated[str | None, typer.Option(metavar="JSON", help="The JSON Schema of its answers.")] = None,
+    on_violation: Annotated[
+        str | None, typer.Option(metavar="POLICY", help="With --schema: reject, repair or warn. [reject]")
+    ] = None,
+    session_keys: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Variables of the session that it remembers.")
+    ] = None,
+    notes: Annotated[
+        str | None, typer.Option(metavar="WHOSE", help="Its notes for later jobs: agent, user, team, shared:NAME.")
+    ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="What is traced: route, llm, tool, handoff, guardrail; '': nothing."),
+    ] = None,
+    trace_backend: Annotated[str | None, typer.Option(metavar="WHERE", help="console, or none.")] = None,
+    node: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=AGENT", help="A node of its graph; several times.")
+    ] = None,
+    edge: Annotated[
+        list[str] | None, typer.Option(metavar="FROM=TO[:CEL]", help="An edge, also to END; several times.")
+    ] = None,
+    entry: Annotated[str | None, typer.Option(metavar="NODE", help="Where its graph begins. [the first node]")] = None,
+    extended: Annotated[bool, typer.Option("--extended", help="On a terminal: ask for all of these, too.")] = False,
     agents_dir: AgentsDir = None,
 ) -> None:
     """Make a new agent."""
-    if name is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise InvalidRequest("NAME is missing: give the new agent one, such as `ekiden agents create code-fixer`")
+    is_asking = _is_asking(name, extended=extended)
     if globally and scope is Scope.project:
         raise InvalidRequest("--global and --scope project exclude each other: leave one out")
     agents = _agents(ctx, agents_dir, as_files=True)
     level = (Scope.everywhere if globally else scope or Scope(load_settings().default_scope)).value
-    if name is None:
-        draft = ask(template, level)
-    else:
-        draft = Draft(name, title, description, model, tools, mcp, template, level)
     team = TeamFields(keywords, example or (), pattern or (), priority, handoff or (), subagent or ())
-    draft.team = team.asked(agents.in_force) if name is None else team
+    more = Extended(
+        *(when or (), payload or (), schema, on_violation, session_keys, notes, trace, trace_backend),
+        *(entry, node or (), edge or ()),
+    )
+    draft = Draft(ask_name() if name is None else name, title, description, model, tools, mcp, template, level)
+    if is_asking:
+        ask(draft, may_choose_scope=scope is None and not globally)
+        team = team.asked(agents.in_force, briefly=extended)
+    if extended:
+        team, more = ask_extended(team, more, agents.in_force)
+    draft.team, draft.more = team, more
     path = create_agent(draft, agents)
     out = Output()
-    out.line(f"{out.symbols['ok']} Agent created: {shown_path(path)}")
+    out.line(f"{out.symbols['ok']} {'Extended agent' if extended else 'Agent'} created: {shown_path(path)}")
     take_over(project_of(Path.cwd()))  # what was just written is the user's own, and granted below
     made = _agents(ctx, agents_dir, as_files=True)
     _granted(made.get(draft.name, draft.scope))
@@ -160,19 +198,34 @@ def list_(
 def show(
     ctx: typer.Context,
     name: Name,
-    prompt: Annotated[bool, typer.Option("--prompt", help="The instructions alone.")] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help="The system prompt that its model gets.")] = False,
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="ID", help="With --prompt: the one that it got in this job.")
+    ] = None,
     as_json: AsJson = False,
     agents_dir: AgentsDir = None,
+    redis: Redis = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Show one agent as Ekiden reads it."""
-    file = _usable(_agents(ctx, agents_dir).get(name))
+    if job is None and (redis or data_dir):
+        raise InvalidRequest("--redis and --data-dir say where --job is: name one, or leave them out")
+    if job is not None:
+        if not prompt:
+            raise InvalidRequest("--job is for --prompt: give that, too, or look at `ekiden job show`")
+        show_prompt_of_job(name, job, redis, data_dir, as_json=as_json)
+        return
+    agents = _agents(ctx, agents_dir)
+    file = _usable(agents.get(name))
     agent = file.definition
     assert agent is not None
+    if prompt and agent.graph is not None:
+        raise InvalidRequest(f"agent {name!r} has a graph, which runs in its place, and no prompt: look at its nodes")
     if as_json:
         fields = {"file": str(file.path), "level": file.level, "digest": agent.digest, **agent.model_dump(mode="json")}
-        say_json(fields)
+        say_json(fields | {"prompt": prompt_here(agent, agents.in_force)} if prompt else fields)
     elif prompt:
-        say(agent.instructions)
+        say_prompt(prompt_here(agent, agents.in_force))
     else:
         print_agent(file)
 
@@ -236,12 +289,17 @@ def validate(
     as_json: AsJson = False,
     agents_dir: AgentsDir = None,
 ) -> None:
-    """Check agent files. Exit codes: 0 all is well, 1 there are errors, 2 there is no such agent or file."""
+    """Check agent files. Exit codes: 0 all is well, 1 there are errors, 2 there is no such agent or file.
+
+    Of all agents, it is looked at, too, whether requests find them, and which two are confused.
+    """
     if name is not None and every:
         raise InvalidRequest(f"either {name!r} or --all: both were given")
     agents = _agents(ctx, agents_dir, as_files=True)
     files = agents.files if name is None else _files_named(name, agents)
     checker = _checker(agents, files)
+    if name is None:
+        checker.findability = _findability(checker)
     reports = [checker.report(file) for file in files]
     errors, warnings = (sum(report.count(severity) for report in reports) for severity in ("error", "warning"))
     is_ok = not errors and not (strict and warnings)
@@ -253,8 +311,27 @@ def validate(
     raise typer.Exit(0 if is_ok else 1)
 
 
+def _findability(checker: Checker) -> Mapping[str, tuple[Finding, ...]]:
+    from ekiden.dispatcher.cli.agents.findability import findability
+    from ekiden.dispatcher.routing.confusions import MOST_AGENTS
+
+    if len(checker.agents) > MOST_AGENTS:
+        note(f"ekiden: which agents are confused is not looked at: there are more than {MOST_AGENTS}")
+    return findability(checker.agents)
+
+
 def _agents(ctx: typer.Context, agents_dir: list[Path] | None, *, as_files: bool = False) -> Agents:
     return open_agents([*(ctx.obj or []), *(agents_dir or [])], as_files=as_files)
+
+
+def _is_asking(name: str | None, *, extended: bool) -> bool:
+    """Tell whether a person is asked. Raises ``InvalidRequest`` where one must be, and is not there."""
+    is_there = sys.stdin.isatty() and sys.stdout.isatty()
+    if name is None and not is_there:
+        raise InvalidRequest("NAME is missing: give the new agent one, such as `ekiden agents create code-fixer`")
+    if extended and not is_there:
+        raise InvalidRequest("--extended asks, and nobody is there to be asked: say it by options, see --help")
+    return name is None or extended
 
 
 def _granted(file: AgentFile) -> None:

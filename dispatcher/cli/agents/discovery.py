@@ -15,7 +15,7 @@ from ekiden.shared.definitions.transfer_names import transfer_tool_name
 from ekiden.shared.definitions.trusted import files_here, trusted
 from ekiden.shared.errors import DefinitionError, InvalidRequest, UnknownAgent
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 
 __all__ = ["AgentFile", "Agents", "files_at", "folder_of", "open_agents"]
 

@@ -8,8 +8,8 @@ from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.requested_rights import Names, rights_wanted
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_tools import tool_files
-from ekiden.shared.settings import key_of, settings_wanted
-from ekiden.shared.settings_files import project_file, read_settings, value_at
+from ekiden.shared.settings.files import project_file, read_settings, value_at
+from ekiden.shared.settings.model import key_of, settings_wanted
 from ekiden.shared.trust.rights import Right, script_rights
 from ekiden.shared.trust.store import remember
 

@@ -42,6 +42,7 @@ class Group(LazyGroup):
             "ekiden.dispatcher.cli.commands.config:of_agents",
             "Show the settings of agents, or change one: as `ekiden config` with keys that begin with `agents.`.",
         ),
+        "graph": ("ekiden.dispatcher.cli.agents.graph:app", "Look at what a team of agents did, as a whole."),
         "trace": (
             "ekiden.dispatcher.cli.commands.trace:app",
             "See where a job's time and tokens went; export it, play it again.",
@@ -50,9 +51,6 @@ class Group(LazyGroup):
             "ekiden.dispatcher.cli.commands.job:chain",
             "Show who had a job and why, what each agent took, whom it was refused and whom it called.",
         ),
-    }
-    elsewhere: ClassVar = {
-        "graph": "`ekiden job chain JOB` draws what became of a job, `ekiden trace replay JOB` plays it again.",
     }
 
 

@@ -1,5 +1,6 @@
 """The teams that ``ekiden init`` makes: their files, shipped as data (``agents/_projects``), written where none is."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,10 @@ import yaml
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.agents.files import create_file
 from ekiden.dispatcher.cli.agents.grants import grant_agent, grant_file_rights
-from ekiden.shared.definitions.loader import AGENTS_FOLDER, shipped_agents_dir
+from ekiden.shared.definitions.loader import AGENTS_FOLDER
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.settings_files import change_setting, project_file, read_settings, value_at
+from ekiden.shared.packs import shipped_agents_dir
+from ekiden.shared.settings.files import change_setting, project_file, read_settings, value_at
 
 __all__ = ["Made", "Team", "make", "team", "teams"]
 
@@ -20,6 +22,9 @@ _FOLDER = "_projects"
 _EVERY = "_every"
 _SETTINGS = ".gemini/settings.json"
 _SCRIPTS = "ekiden.scripts_dir"
+_PACKS = "agents.packs"
+_PACKS_PLACE = "PACKS"
+"""What stands in the settings' text for the list of packs."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class Team:
     """Such as its agents take."""
     files: Mapping[str, str]
     """Path in the project -> content."""
+    packs: tuple[str, ...]
+    """Which teams that come with Ekiden are there beside it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,9 @@ def teams() -> list[str]:
 def team(name: str) -> Team:
     """Return a team by its name."""
     own, every = _read(name), _read(_EVERY)
-    return Team(name, own["about"], tuple(own["try"]), {**own["files"], **every["files"]})
+    files = {**own["files"], **every["files"]}
+    files[_SETTINGS] = files[_SETTINGS].replace(_PACKS_PLACE, json.dumps(own["packs"]))
+    return Team(name, own["about"], tuple(own["try"]), files, tuple(own["packs"]))
 
 
 def make(wanted: Team) -> Made:
@@ -72,7 +81,7 @@ def make(wanted: Team) -> Made:
     for name in written:
         create_file(Path.cwd() / name, files[name])
     is_new = not project_file(Path.cwd()).exists()
-    note = "" if is_new else _completed(wanted.files[_SETTINGS])
+    note = "" if is_new else _completed(wanted)
     if is_new:
         create_file(Path.cwd() / _SETTINGS, wanted.files[_SETTINGS])
     _grant(written)
@@ -116,14 +125,17 @@ def _names_taken(files: Iterable[str]) -> Iterator[str]:
             yield f"the agent {file.name!r} is in {str(file.path)!r} already"
 
 
-def _completed(settings: str) -> str:
+def _completed(wanted: Team) -> str:
     """Add what the team needs to the settings that are there; say what stands in its way."""
     path = project_file(Path.cwd())
-    said = value_at(read_settings(path), _SCRIPTS)
+    values, scripts = read_settings(path), _scripts_of(wanted.files[_SETTINGS])
+    if value_at(values, _PACKS) is None:
+        change_setting(path, _PACKS, list(wanted.packs))
+    said = value_at(values, _SCRIPTS)
     if said is None:
-        change_setting(path, _SCRIPTS, _scripts_of(settings))
-    elif said != _scripts_of(settings):
-        return f"{path} names other scripts, {said!r}: copy those of {_scripts_of(settings)!r} there"
+        change_setting(path, _SCRIPTS, scripts)
+    elif said != scripts:
+        return f"{path} names other scripts, {said!r}: copy those of {scripts!r} there"
     return ""
 
 

@@ -14,6 +14,7 @@ from ekiden.dispatcher.cli.options import (
     Continue,
     DataDir,
     Deadline,
+    Input,
     NonInteractive,
     Outage,
     Redis,
@@ -29,14 +30,13 @@ from ekiden.dispatcher.cli.running.embedded import run_here
 from ekiden.dispatcher.cli.running.preapproval import Preapproval
 from ekiden.dispatcher.cli.running.remote import run_elsewhere
 from ekiden.dispatcher.cli.running.repl import Chat
-from ekiden.dispatcher.cli.running.request import Workspace, deadline_of, prompt_of, user_name
+from ekiden.dispatcher.cli.running.request import Workspace, deadline_of, prompt_of, settle_folders, user_name
 from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
-from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.cli.running.variables import inputs_of, variables_of
 from ekiden.dispatcher.cli.running.watch import DisplayOptions
 from ekiden.dispatcher.cli.views.header import print_header
 from ekiden.dispatcher.local.unfinished import UnfinishedChoice
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["run"]
 
@@ -51,6 +51,7 @@ def run(
     is_continued: Continue = False,
     user: User = None,
     state: State = None,
+    inputs: Input = None,
     deadline: Deadline = None,
     approve: Approve = None,
     non_interactive: NonInteractive = None,
@@ -72,7 +73,7 @@ def run(
     if prompt is not None and interactive:
         raise InvalidRequest("-p and -i exclude each other: ask once, or talk")
     preapproval = Preapproval.of(approve, non_interactive)
-    settle_trust(trust, cwd)
+    settle_folders(trust, cwd)
     session_choice = SessionChoice(user_name(user), session, is_continued)
     display = DisplayOptions(
         as_json,
@@ -93,12 +94,13 @@ def run(
             deadline_s=deadline_s,
             state=variables,
             preapproval=preapproval,
+            inputs=inputs_of(inputs),
         )
         raise typer.Exit(_run_once(asked, display, folders, redis, data_dir, unfinished))
     if as_json or trace:
         raise InvalidRequest(f"{'--json' if as_json else '--trace'} is for -p: a chat is for people")
 
-    chat = Chat(session_choice, name, cwd, deadline_s, display, variables, preapproval)
+    chat = Chat(session_choice, name, cwd, deadline_s, display, variables, preapproval, inputs_of(inputs))
     raise typer.Exit(chat_anywhere(chat, redis, data_dir, unfinished=unfinished, agents_dirs=folders))
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from ekiden.dispatcher.cli.agents.checks import Report
 from ekiden.dispatcher.cli.agents.discovery import AgentFile, Agents
 from ekiden.dispatcher.cli.terminal.output import MARKS, Output
-from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, InputField
+from ekiden.shared.definitions.model import AgentDefinition, Guardrail, HandoffRule, InputField
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.terminal_text import note, one_line
 
 __all__ = [
+    "passes_on_to",
     "print_agent",
     "print_consequences",
     "print_findings",
@@ -23,6 +24,16 @@ __all__ = [
 ]
 
 
+def passes_on_to(agent: AgentDefinition) -> dict[str, list[str]]:
+    """Return the agents that get work from this one, by what it does with them."""
+    nodes = agent.graph.nodes if agent.graph is not None else ()
+    return {
+        "hands over to": list(agent.targets),
+        "delegates to": [rule.agent for rule in agent.subagents],
+        "has a graph with": [node.runner for node in nodes if node.runner],
+    }
+
+
 def row_of(file: AgentFile) -> dict[str, Any]:
     """Return what ``list --format json`` prints of an agent."""
     agent = file.definition
@@ -32,6 +43,7 @@ def row_of(file: AgentFile) -> dict[str, Any]:
         "title": agent.title,
         "description": agent.description,
         "model": agent.model,
+        "fallbacks": list(agent.fallbacks),
         "tools": list(agent.tools.allow) if agent.tools and agent.tools.allow is not None else None,
         "handoffs": list(agent.targets),
         "subagents": [rule.agent for rule in agent.subagents],
@@ -77,6 +89,7 @@ def print_agent(file: AgentFile) -> None:
         "description": agent.description,
         "file": f"{shown_path(file.path)} ({file.level}{', not trusted' if file.is_held else ''})",
         "model": agent.model or "inherit",
+        "fallbacks": _fallbacks(agent),
         "tools": ", ".join(agent.allowed) or "none",
         "forbidden": ", ".join(tools.deny) if tools else "",
         "not here": ", ".join(tool for tool in tools.unknown if tool not in agent.allowed) if tools else "",
@@ -84,15 +97,24 @@ def print_agent(file: AgentFile) -> None:
         "keywords": ", ".join(agent.triggers.keywords),
         "hands over to": ", ".join(map(_handoff, agent.handoffs)),
         "delegates to": _delegation(agent),
+        "graph": _graph(agent),
         "inputs": ", ".join(map(_input, agent.inputs, agent.inputs.values())),
         "output": _output(agent),
+        "remembers": _memory(agent),
+        "guardrails": ", ".join(map(_guardrail, agent.guardrails)),
         "limits": f"{agent.limits.max_turns} turns, {agent.limits.max_seconds:g} s",
+        "of its jobs": ", ".join(f"{name} {most:g}" for name, most in agent.limits.of_job if most is not None),
         "other fields": ", ".join(agent.extra),
-        "instructions": f"{len(agent.instructions):,} characters (--prompt shows them)",
+        "instructions": "" if agent.graph else f"{len(agent.instructions):,} characters (--prompt shows them)",
         "digest": agent.digest[:12],
     }
     out = Output()
     out.fields(((f"{name}:", one_line(value, 400)) for name, value in fields.items() if value), 14)
+
+
+def _fallbacks(agent: AgentDefinition) -> str:
+    on = f" (on {', '.join(agent.fallback_on)})" if agent.fallback_on else ""
+    return f"{', '.join(agent.fallbacks)}{on}" if agent.fallbacks else ""
 
 
 def _handoff(rule: HandoffRule) -> str:
@@ -107,6 +129,12 @@ def _handoff(rule: HandoffRule) -> str:
     return f"{rule.to} ({said})" if said else rule.to
 
 
+def _graph(agent: AgentDefinition) -> str:
+    if agent.graph is None:
+        return ""
+    return f"{len(agent.graph.nodes)} nodes, {len(agent.graph.edges)} edges (`ekiden graph show {agent.name}`)"
+
+
 def _delegation(agent: AgentDefinition) -> str:
     if not agent.subagents:
         return ""
@@ -114,8 +142,22 @@ def _delegation(agent: AgentDefinition) -> str:
     return f"{', '.join(rule.agent for rule in agent.subagents)} (waits for {rules.join}, {rules.timeout:g} s each)"
 
 
+def _memory(agent: AgentDefinition) -> str:
+    variables = f"variables {', '.join(agent.memory.session)}" if agent.memory.session else ""
+    if (notes := agent.memory.long_term) is None:
+        return variables
+    whose = f"shared {notes.shared}" if notes.namespace == "shared" else notes.namespace
+    how = "put before it" if notes.recall == "auto" else "when it asks"
+    by = "meaning" if notes.type == "vector" else "words"
+    return "; ".join(filter(None, (variables, f"notes ({whose}), found by {by}, {notes.top_k} at most, {how}")))
+
+
 def _input(name: str, field: InputField) -> str:
     return f"{name} ({field.type}{', required' if field.required else ''})"
+
+
+def _guardrail(rail: Guardrail) -> str:
+    return f"{rail.name} ({', '.join(rail.on)}; {rail.policy})"
 
 
 def _output(agent: AgentDefinition) -> str:
@@ -130,14 +172,9 @@ def print_consequences(agents: Agents, name: str, out: Output) -> None:
         out.line(f"Agent {name!r} in {shown_path(Path(agents.sources[name]))} counts now")
         return
     for agent in agents.in_force.values():
-        for does, others in (
-            ("hands over", agent.targets),
-            ("delegates", [rule.agent for rule in agent.subagents]),
-        ):
+        for does, others in passes_on_to(agent).items():
             if name in others:
-                out.line(
-                    f"Agent {agent.name!r} still {does} to {name!r}: mend it with `ekiden agents edit {agent.name}`"
-                )
+                out.line(f"Agent {agent.name!r} still {does} {name!r}: mend it with `ekiden agents edit {agent.name}`")
 
 
 def print_reports(reports: list[Report], *, in_full: bool) -> None:

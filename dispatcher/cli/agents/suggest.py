@@ -19,8 +19,9 @@ from ekiden.dispatcher.cli.options import AgentsDir, AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ConfigurationError, EkidenError, InvalidRequest
-from ekiden.shared.llm.models import SCRIPTED, Models, ModelValues, choose, learn_providers
-from ekiden.shared.settings import load_settings
+from ekiden.shared.llm.making import Models
+from ekiden.shared.llm.models import SCRIPTED, ModelValues, choose, learn_providers
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.terminal_text import note, say, say_json
 
 __all__ = ["suggest"]

@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ekiden.dispatcher.routing.lexicon import folded
+from ekiden.dispatcher.routing.inflections import folded
 from ekiden.dispatcher.routing.made_requests import phrases_of
 from ekiden.dispatcher.routing.out_of_scope import OUT_OF_SCOPE
-from ekiden.dispatcher.routing.stems import stems_of
-from ekiden.dispatcher.routing.word_index import is_unspaced, words_of
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.embedding.stems import stems_of
+from ekiden.shared.embedding.word_index import is_unspaced, words_of
 
-__all__ = ["Suggestion", "from_words", "usable"]
+__all__ = ["Suggestion", "from_words", "has_own_words", "usable"]
 
 MOST_KEYWORDS = 8
 MOST_EXAMPLES = 12
@@ -23,8 +23,14 @@ _SHORTEST = 4
 """Characters of a word in a script with spaces, but of the agent's name."""
 _BODY = 4_000
 """Characters of an agent's instructions that are looked at."""
-_OF_ALL = "agent answer assist question request handle help something someone task thing work"
+_OF_ALL = (
+    "agent answer assist general good helper kind need question request handle helps something someone support task "
+    "thing user various work worker"
+)
 """Words that files of agents are full of."""
+_OF_ALL_CHINESE = re.compile(
+    "处理|各种|各类|问题|任务|帮助|协助|回答|解答|助手|需要|用户|事情|一切|所有|工作|通用|智能|提供|支持"
+)
 _LISTS = re.compile(r"[,;、，]|^(?:and|or)\b", re.IGNORECASE)
 _ABOUT = 3
 """What a word of the name, the title or the description counts, against one of the instructions."""
@@ -92,6 +98,14 @@ def _keywords(agent: AgentDefinition, others: Iterable[AgentDefinition]) -> list
     }
     best = sorted(weights.keys() - common, key=lambda stem: (-weights[stem], list(about).index(stem)))
     return [forms.get(stem, stem) for stem in best]
+
+
+def has_own_words(agent: AgentDefinition) -> bool:
+    """Tell whether anything in the agent's file but its instructions says what its work is."""
+    triggers = agent.triggers
+    texts = (_spaced(agent.name), agent.title, agent.description, *triggers.keywords, *triggers.examples)
+    words = set(_stems(_OF_ALL_CHINESE.sub(" ", " ".join(texts))))
+    return bool(triggers.patterns or words - set(_stems(_OF_ALL)))
 
 
 def _about(agent: AgentDefinition) -> str:

@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ekiden.dispatcher.cli.connection import server_address
+from ekiden.shared.definitions.guardrails import BUILT_IN
+from ekiden.shared.definitions.model import OUTPUT_PROCESSORS
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import EkidenError
 from ekiden.shared.mcp.entries import ServerEntry, identity_of
@@ -15,7 +17,8 @@ from ekiden.shared.mcp.names import full_name
 from ekiden.shared.plugins import sources
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_tools import tool_files
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
+from ekiden.shared.settings.plugins import Group
 from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.views import PoolView
 
@@ -40,6 +43,10 @@ class KnownTools:
     servers: Mapping[str, str] = field(default_factory=dict)
     """The MCP servers that those workers know: empty where one of them has met nothing wrong, else what it has met."""
 
+    processors: frozenset[str] = OUTPUT_PROCESSORS
+    """Output processors: those that workers ship with, and of plug-ins that the settings here allow."""
+    validators: frozenset[str] = BUILT_IN
+    """Of guardrails: likewise."""
     server_tools: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What MCP servers that are configured here have lately told workers that they have, as ``mcp.<server>.<tool>``."""
 
@@ -67,11 +74,21 @@ def known_tools(settings: Settings, entries: Mapping[str, ServerEntry] | None = 
         entries: The MCP servers that are configured here; of what they have, workers leave word. None is started.
     """
     pools, told = _told(entries or {})
+    processors, validators = (
+        OUTPUT_PROCESSORS | _offered("outputs", settings),
+        BUILT_IN | _offered("guardrails", settings),
+    )
     if any(pool.kind == "worker" for pool in pools):
-        return replace(tools_of(pools), server_tools=told)
-    added = [source.name for source in sources("tools", settings.allowed("tools"))[0]]
+        return replace(tools_of(pools), server_tools=told, processors=processors, validators=validators)
+    added = _offered("tools", settings)
     of_project = [name for file in tool_files(project_of(Path.cwd())) for name in file.tools]
-    return KnownTools(BUILTIN_TOOLS.union(added, of_project), server_tools=told)
+    names = BUILTIN_TOOLS.union(added, of_project)
+    return KnownTools(names, server_tools=told, processors=processors, validators=validators)
+
+
+def _offered(group: Group, settings: Settings) -> frozenset[str]:
+    """Return what plug-ins of a group that the settings allow are called."""
+    return frozenset(source.name for source in sources(group, settings.allowed(group))[0])
 
 
 def tools_of(pools: Iterable[PoolView]) -> KnownTools:

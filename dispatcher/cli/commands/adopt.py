@@ -10,7 +10,7 @@ import typer
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.options import DataDir
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.client import client_of
+from ekiden.dispatcher.clients import client_of
 from ekiden.dispatcher.local.legacy_data import copy_data, legacy_data_in
 from ekiden.dispatcher.local.locks import RunningCommands
 from ekiden.dispatcher.local.unfinished import listed_jobs

@@ -23,6 +23,7 @@ from ekiden.dispatcher.cli.views.approvals import (
 from ekiden.dispatcher.client import Client
 from ekiden.shared.approvals import Answer, ApprovalView, approval_json
 from ekiden.shared.errors import ApprovalGone, EkidenError, InvalidRequest, StoreUnavailable
+from ekiden.shared.faults import why_unreadable
 from ekiden.shared.storable import read_json
 from ekiden.shared.terminal_text import note, say
 
@@ -249,4 +250,4 @@ def _file_text(name: str) -> str:
         with Path(name).open(encoding="utf-8") as file:
             return file.read(_MOST_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"--edit {'@' + name!r} cannot be read: {error}") from None
+        raise InvalidRequest(f"--edit {'@' + name!r} cannot be read: {why_unreadable(error)}") from None

@@ -10,24 +10,25 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ekiden.dispatcher.cli.agents.checks import Checker
-from ekiden.dispatcher.cli.agents.discovery import open_agents
+from ekiden.dispatcher.cli.agents.catalog_files import catalog_of_files
+from ekiden.dispatcher.cli.commands.catalog_diff import diff
 from ekiden.dispatcher.cli.connection import server_address
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Trust
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.catalog_changes import CatalogChange, publish_files, read_catalog, roll_back
 from ekiden.dispatcher.cli.views.jobs import local_time
-from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.errors import DefinitionError, InvalidRequest
-from ekiden.shared.settings import load_settings
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.catalogs import Publication
 from ekiden.shared.stores.opening import Stores, open_stores
-from ekiden.shared.terminal_text import note, one_line, say
+from ekiden.shared.terminal_text import one_line, say
 from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Put agents in force, see which are, go back to those before.", no_args_is_help=True)
+
+app.command()(diff)
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ def publish(
     settle_trust(trust)
     if expect is not None and expect != _NONE:
         _require_digest(expect, "--expect")
-    catalog = _valid_files(agents_dir)
+    catalog = catalog_of_files(agents_dir, "nothing was published")
     expected = "" if expect == _NONE else expect
     change = _asked(redis, data_dir, lambda stores: publish_files(stores.catalogs, catalog, expected))
     _tell(change, as_json=as_json)
@@ -128,18 +129,6 @@ def _asked(redis: str | None, data_dir: Path | None, ask: Callable[[Stores], Awa
 def _require_digest(text: str, what: str) -> None:
     if not re.fullmatch(r"[0-9a-f]{6,64}", text):
         raise InvalidRequest(f"{what} {text!r} is no digest: give at least its first 6 characters, of 0-9 and a-f")
-
-
-def _valid_files(agents_dir: list[Path] | None) -> Catalog:
-    """Return the catalog of the agent files that count here. Raises ``DefinitionError`` where one has an error."""
-    agents = open_agents(agents_dir or ())
-    checker = Checker(agents.in_force)
-    errors = [error for file in agents.files if not file.is_shadowed for error in checker.report(file).errors]
-    for error in errors:
-        note(error)
-    if errors:
-        raise DefinitionError(f"{len(errors)} error(s) in the agent files: nothing was published")
-    return build_catalog(agents.in_force.values(), agents.sources)[0]
 
 
 def _tell(change: CatalogChange, *, as_json: bool) -> None:

@@ -23,12 +23,11 @@ from ekiden.dispatcher.cli.options import (
 from ekiden.dispatcher.cli.running.chat import chat_anywhere
 from ekiden.dispatcher.cli.running.preapproval import Preapproval
 from ekiden.dispatcher.cli.running.repl import Chat
-from ekiden.dispatcher.cli.running.request import deadline_of, user_name
+from ekiden.dispatcher.cli.running.request import deadline_of, settle_folders, user_name
 from ekiden.dispatcher.cli.running.submission import SessionChoice
 from ekiden.dispatcher.cli.running.variables import variables_of
 from ekiden.dispatcher.cli.running.watch import DisplayOptions
 from ekiden.dispatcher.local.unfinished import UnfinishedChoice
-from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["chat"]
 
@@ -62,7 +61,7 @@ def chat(
 ) -> None:
     """Talk to the agents: every line is a request of the same session. Reads lines where there is no terminal."""
     preapproval = Preapproval.of(approve, non_interactive)
-    settle_trust(trust, cwd)
+    settle_folders(trust, cwd)
     session_choice = SessionChoice(user_name(user), session, is_continued, session_policy)
     display = DisplayOptions(thoughts=thoughts, outage_s=timeout, asks_people=non_interactive is None, leaves=True)
     asked = Chat(session_choice, agent, cwd, deadline_of(deadline), display, variables_of(state), preapproval)

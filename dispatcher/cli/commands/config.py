@@ -13,9 +13,10 @@ from pydantic import SecretStr, ValidationError
 from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
+from ekiden.shared.faults import fault_in
 from ekiden.shared.redaction import MASK, Redactor, redact, redact_all
-from ekiden.shared.setting_names import ABSOLUTE, OTHER_KEYS
-from ekiden.shared.settings import (
+from ekiden.shared.settings.files import change_setting, global_file, project_file, read_settings, value_at
+from ekiden.shared.settings.model import (
     Settings,
     key_of,
     load_settings,
@@ -24,13 +25,14 @@ from ekiden.shared.settings import (
     require_absolute,
     values_in_force,
 )
-from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings, value_at
+from ekiden.shared.settings.names import ABSOLUTE, OTHER_KEYS
 from ekiden.shared.storable import read_json
 from ekiden.shared.terminal_text import note, say, say_json
 
 __all__ = ["app", "of_agents"]
 
-_MODELS = ("model", "model_aliases", "routing_llm_model")
+_STRATEGIES = ("routing_strategy", "routing_llm_enabled")
+_MODELS = ("model", "model_aliases", "routing_llm_model", "compression_model")
 
 app = typer.Typer(help="Read and change settings.", no_args_is_help=True)
 
@@ -57,7 +59,7 @@ def get(
         note("ekiden: a part is masked, --show-secrets prints it")
 
 
-@app.command("set")
+@app.command("set", context_settings={"ignore_unknown_options": True})  # a value such as -1 is none
 def set_(
     key: Key,
     value: Annotated[str, typer.Argument(help="JSON, or plain text; - reads it from standard input.")],
@@ -110,7 +112,7 @@ def env(as_json: AsJson = False) -> None:
     import os
 
     from ekiden.shared.environments import for_tools
-    from ekiden.shared.settings import load_settings
+    from ekiden.shared.settings.model import load_settings
 
     passed = for_tools(os.environ, load_settings().tools_env)
     rows = [(name, "passed" if name in passed else "kept back") for name in sorted(os.environ)]
@@ -187,16 +189,20 @@ def _checked(name: str, value: str) -> Any:
     except ValidationError as error:  # of this setting, or of others that are wrong already
         for problem in error.errors(include_url=False):
             if problem["loc"][0] == name:
-                said = problem["msg"].removeprefix("Value error, ")
+                inside = "".join(f"{part}: " for part in problem["loc"][1:] if isinstance(part, str))
+                said = inside + fault_in(problem)
                 raise InvalidRequest(f"that is no value of {key_of(name)!r}: {said}") from None
     return parsed
 
 
 def _require_usable(name: str, value: Any, globally: bool) -> None:
     """Refuse a value of which nothing could be made, the other settings being what they are."""
-    from ekiden.dispatcher.bootstrap import strategies_of  # what reading a setting does without
     from ekiden.dispatcher.routing.overrides import no_strategy
+    from ekiden.dispatcher.routing_bootstrap import strategies_of  # what reading a setting does without
     from ekiden.shared.llm.models import unserved_model
+    from ekiden.shared.model_limits import unknown_in
+    from ekiden.shared.plugins import why_nowhere
+    from ekiden.shared.request_rails import request_rails_of
 
     try:
         load_settings()
@@ -208,8 +214,15 @@ def _require_usable(name: str, value: Any, globally: bool) -> None:
     Redactor(settings.redact, secrets=settings.secrets)  # which reads patterns and signing keys
     if name in _MODELS and (problem := unserved_model(settings)) is not None:
         raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {problem}")
-    if name == "routing_strategy" and value not in (known := strategies_of(settings)):
-        raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {no_strategy(value, known)}")
+    request_rails_of(settings)
+    nowhere = [why_nowhere(target) for target in getattr(settings, name)] if name.endswith("_modules") else []
+    if problem := next(filter(None, nowhere), ""):
+        raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {problem}")
+    if name == "model_limits" and (unknown := unknown_in(settings.model_limits)):
+        raise InvalidRequest(f"that cannot be used: {unknown[0]} (`ekiden models` lists them)")
+    strategy = settings.routing_strategy
+    if name in _STRATEGIES and strategy not in (known := strategies_of(settings)):
+        raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {no_strategy(strategy, known)}")
 
 
 def _row(name: str, value: Any, origin: str, *, show_secrets: bool = False) -> dict[str, Any]:

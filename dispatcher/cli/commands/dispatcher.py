@@ -36,7 +36,7 @@ def dispatcher(
 
     Its own agent files come into force where nothing is, or with --publish; see `ekiden catalog`.
     """
-    from ekiden.shared.child_processes import watch_parent
+    from ekiden.shared.processes.children import watch_parent
 
     watch_parent()
     from ekiden.shared.addresses import without_password
@@ -46,7 +46,7 @@ def dispatcher(
     from ekiden.shared.relay.message import DISPATCH_QUEUE
     from ekiden.shared.relay.pool_process import serve
     from ekiden.shared.server import server_url
-    from ekiden.shared.settings import load_settings
+    from ekiden.shared.settings.model import load_settings
 
     url = server_url(load_settings(redis_url=redis))
     told = f"Serving new jobs at {without_password(url)}"

@@ -24,6 +24,7 @@ __all__ = ["init"]
 class Template(StrEnum):
     """What a project begins with."""
 
+    editorial = "editorial"
     empty = "empty"
     software = "software"
     support = "support"

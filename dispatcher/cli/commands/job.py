@@ -11,6 +11,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from ekiden.dispatcher.cli.commands.job_fork import fork
+from ekiden.dispatcher.cli.commands.job_rerun import rerun_job
 from ekiden.dispatcher.cli.connection import configured, connected, job_named
 from ekiden.dispatcher.cli.exit_codes import exit_code_of
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
@@ -19,26 +21,28 @@ from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.approvals import approval_row
 from ekiden.dispatcher.cli.views.chain import chain_json, show_chain
-from ekiden.dispatcher.cli.views.jobs import fields_of, rows_of
+from ekiden.dispatcher.cli.views.jobs import fields_of, rows_of, work_json, work_rows
 from ekiden.dispatcher.cli.views.json_lines import event_schema
 from ekiden.dispatcher.cli.views.mermaid import flowchart
 from ekiden.dispatcher.cli.views.select import view_for
 from ekiden.dispatcher.cli.views.story_view import read_story
 from ekiden.dispatcher.client import Client
-from ekiden.dispatcher.journal.call_states import CallStates, CallView
+from ekiden.dispatcher.journal.call_states import CallStates
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.approvals import ApprovalView, approval_json
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.messages import Artifact
-from ekiden.shared.records import Entry, ToolFinished
+from ekiden.shared.records import Entry, Record, ToolFinished
 from ekiden.shared.stores.views import JobView
 from ekiden.shared.terminal_text import note, say, say_json
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look at one job, cancel it, or let it go on.", no_args_is_help=True)
+app = typer.Typer(help="Look at one job, cancel it, let it go on, or fork it.", no_args_is_help=True)
+
+app.command()(fork)
 
 Id = Annotated[
     str | None,
@@ -52,22 +56,23 @@ T = TypeVar("T")
 def show(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
-    async def views() -> tuple[JobView, list[JobView], list[CallView], list[ApprovalView]]:
+    async def views() -> tuple[JobView, list[JobView], list[Record], list[ApprovalView]]:
         async with _job(job, redis, data_dir) as (client, job_id):
-            calls = CallStates(entry.record for entry in await client.entries(job_id)).last_turn
+            records = [entry.record for entry in await client.entries(job_id)]
             asked = await client.approvals(job=job_id, waiting=False)
-            return await client.job(job_id), await client.children(job_id), calls, asked
+            return await client.job(job_id), await client.children(job_id), records, asked
 
-    view, children, calls, asked = _run(views())
+    view, children, records, asked = _run(views())
+    calls = CallStates(records).last_turn
     if as_json:
         below = [{"id": one.id, "agent": one.agent, "status": one.status} for one in children]
         made = [{"id": one.call.id, "name": one.call.name, "state": one.state} for one in calls]
         approvals = [json.loads(approval_json(one)) for one in asked]
-        found = {**fields_of(view), "children": below, "calls": made, "approvals": approvals}
+        found = {**fields_of(view), "children": below, "calls": made, "approvals": approvals, **work_json(records)}
         say(json.dumps(found, ensure_ascii=False))
         return
 
-    Output().fields([*rows_of(view, children, calls), *map(approval_row, asked)])
+    Output().fields([*rows_of(view, children, calls), *work_rows(records), *map(approval_row, asked)])
 
 
 @app.command()
@@ -106,16 +111,21 @@ def result(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_di
     async def view() -> dict[str, object]:
         async with _job(job, redis, data_dir) as (client, job_id):
             found = await client.job(job_id)
+            end = await client.end_of(found)
         if not found.is_over:
             raise InvalidRequest(
                 f"job {found.id} has not ended ({found.status}): `ekiden job follow {found.id}` shows it"
             )
-        return asdict(found)
+        return {**asdict(found), "output": end.output if end else None}
 
     found = _run(view())
     status, reason = str(found["status"]), str(found["reason"])
     if as_json:
-        say(json.dumps({name: found[name] for name in ("id", "status", "reason", "result")}, ensure_ascii=False))
+        say(
+            json.dumps(
+                {name: found[name] for name in ("id", "status", "reason", "result", "output")}, ensure_ascii=False
+            )
+        )
     elif status in ("done", "unfinished"):
         Output().line(str(found["result"] or ""))
         if status == "unfinished":
@@ -200,6 +210,9 @@ def chain(
         say(flowchart(story))
     else:
         show_chain(story)
+
+
+app.command("rerun")(rerun_job)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from ekiden.dispatcher.cli.options import DataDir, Redis, Trust, User
 from ekiden.dispatcher.cli.running.request import user_name
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.plugins import fetch, offers
-from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.settings.model import Settings, load_settings
 from ekiden.shared.terminal_text import note
 from ekiden.shared.trust_prompts import settle_trust
 
@@ -50,7 +50,8 @@ def serve(
 ) -> None:
     """Serve the agents of the catalog in force as tools to MCP clients; each call is a job.
 
-    At an address that others can reach, `ekiden.mcp_token` must be set: clients send it as a bearer token. Replicas
+    At an address that others can reach, `ekiden.mcp_token` must be set: clients send it as a bearer token. On a machine
+    that others use, or that runs what you do not trust, set it at 127.0.0.1, too. Replicas
     that share `ekiden.mcp_keys` go on with each other's questions.
     """
     settle_trust(trust)
@@ -60,6 +61,11 @@ def serve(
         raise ConfigurationError(
             f"whoever reaches {host} could run your agents: set EKIDEN_MCP_TOKEN, which clients then send, or serve at "
             "127.0.0.1"
+        )
+    if http is not None and not _token_of(settings):
+        note(
+            "ekiden: every program and every user of this machine can run your agents through this: set "
+            "EKIDEN_MCP_TOKEN, which clients then send"
         )
     asyncio.run(_serve(settings, host, port, answer_within, allow_host or (), user_name(user), redis, data_dir))
 

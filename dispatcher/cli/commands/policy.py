@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,12 +13,13 @@ import yaml
 
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.connection import connected
-from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, seconds_of
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.journal.policy_replay import ChangedCall, Replay, replayed
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, is_known
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.faults import why_unreadable
 from ekiden.shared.policy.cases import Case, CaseResult, read_cases, tool_use
 from ekiden.shared.policy.engine import Judgement, Policy
 from ekiden.shared.policy.folder_rules import read_policy_file
@@ -27,14 +27,12 @@ from ekiden.shared.policy.policies import agents_policy, operators_policy, polic
 from ekiden.shared.policy.tool_use import SHELL
 from ekiden.shared.redaction import preview
 from ekiden.shared.risk import Risk
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.storable import read_json
 from ekiden.shared.suggestions import nearest
 from ekiden.shared.terminal_text import note, say
 
 __all__ = ["app"]
-
-_UNITS_S = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 app = typer.Typer(
     help="See what holds of a call, test a policy, and replay it against what your agents did.", no_args_is_help=True
@@ -105,7 +103,7 @@ def replay(
     """Say what the policy of here and now would have decided about the calls in the journals."""
     settings = load_settings()
     policy = _with_file(operators_policy(settings), file)
-    found = asyncio.run(_replayed(policy, _seconds(since), limit, shown, redis, data_dir))
+    found = asyncio.run(_replayed(policy, seconds_of(since), limit, shown, redis, data_dir))
     if as_json:
         say(json.dumps(found.as_json(), ensure_ascii=False))
         return
@@ -178,7 +176,7 @@ def _table(file: Path) -> Any:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{str(file)!r} cannot be read: {error}") from None
+        raise InvalidRequest(f"{str(file)!r} cannot be read: {why_unreadable(error)}") from None
     try:
         table = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -188,13 +186,6 @@ def _table(file: Path) -> Any:
 
 def _row(one: ChangedCall) -> tuple[str, ...]:
     return one.job, one.agent, one.tool, one.was, one.verdict, preview(one.call, 50), one.rule
-
-
-def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d{1,5})([mhdw])", text.strip())
-    if found is None:
-        raise InvalidRequest(f"--since {text!r}: expected a number and one of m, h, d, w, such as 30d")
-    return float(found[1]) * _UNITS_S[found[2]]
 
 
 def _show(judgement: Judgement, call: str) -> None:

@@ -11,20 +11,14 @@ import typer
 from ekiden.dispatcher.cli.lazy import LazyGroup
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, Strategy
 from ekiden.dispatcher.cli.running.request import prompt_of
-from ekiden.dispatcher.cli.views.route_analysis import (
-    Analysis,
-    analysed,
-    measured,
-    print_analysis,
-    print_compared,
-    print_measured,
-)
+from ekiden.dispatcher.cli.views.route_analysis import Analysis, analysed, measured, print_analysis
+from ekiden.dispatcher.cli.views.route_figures import print_compared, print_measured
 from ekiden.dispatcher.playable import playable_of, played, why_not_all
-from ekiden.shared.definitions.loader import shipped_agents_dir
+from ekiden.shared.late_logger import set_up_logs_late
 from ekiden.shared.lessons import Lesson
 from ekiden.shared.llm.models import ModelValues
 from ekiden.shared.llm.stand_in import announcement, played_by
-from ekiden.shared.logs import configure_logs
+from ekiden.shared.packs import shipped_agents_dir
 from ekiden.shared.terminal_text import note, say_json
 
 __all__ = ["RouteGroup", "app"]
@@ -79,7 +73,7 @@ def ask(
     data_dir: DataDir = None,
 ) -> None:
     """Route a request without running it; `ask` itself may be left out."""
-    configure_logs(is_for_people=True)
+    set_up_logs_late(_logs)
     lessons: Sequence[Lesson] = ()
     if learned:
         from ekiden.dispatcher.cli.commands.route_learn import lessons_that_count  # with a client: half a second
@@ -94,11 +88,19 @@ def ask(
     raise typer.Exit(0 if analysis.result.route is not None else _NO_ROUTE)
 
 
+def _logs() -> None:
+    from ekiden.shared.logs import configure_logs  # with structlog: a quarter of a second
+
+    configure_logs(is_for_people=True)
+
+
 def _tell_who_plays(analysis: Analysis) -> None:
     """Say it where no job goes to the agent that was found: without a model, only some can be played."""
+    if analysis.result.route is None:
+        return
     values = ModelValues.of(analysis.settings, shipped_agents_dir() / "_scripts")
     playable = playable_of(analysis.catalog, played_by([announcement(values, os.environ)]))
-    if analysis.result.route is not None and analysis.result.route.agent not in playable:
+    if analysis.result.route.agent not in playable:
         instead = played(analysis.result, playable).route
         goes = f"a job goes to {instead.agent} instead" if instead else "no job goes there"
         note(f"ekiden: {goes}. {why_not_all(analysis.catalog, playable)}")
@@ -120,7 +122,7 @@ def eval_(
 
     With --learned twice: by the agent files alone, and with all that was learned and nobody has refused.
     """
-    configure_logs(is_for_people=True)
+    set_up_logs_late(_logs)
     figures = [asyncio.run(measured(file, strategy, agents))]
     if learned:
         from ekiden.dispatcher.cli.commands.route_learn import lessons_not_refused  # as above

@@ -14,7 +14,7 @@ from ekiden.dispatcher.cli.views.lessons import LESSON_COLUMNS, fields_of_lesson
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import AmbiguousId, InvalidRequest, NotPermitted
 from ekiden.shared.lessons import Lesson, State
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.terminal_text import note, say_json
 
 __all__ = ["learn", "lessons_not_refused", "lessons_that_count"]

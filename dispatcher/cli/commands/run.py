@@ -13,6 +13,7 @@ from ekiden.dispatcher.cli.options import (
     Continue,
     DataDir,
     Deadline,
+    Input,
     NonInteractive,
     OnBusy,
     Outage,
@@ -31,21 +32,22 @@ from ekiden.dispatcher.cli.running.embedded import run_here
 from ekiden.dispatcher.cli.running.preapproval import DEMO, Preapproval
 from ekiden.dispatcher.cli.running.remote import run_elsewhere
 from ekiden.dispatcher.cli.running.request import (
+    DEMO_PACKS,
     DEMO_PROMPT,
     Workspace,
     deadline_of,
     demo_project,
     piped,
     prompt_of,
+    settle_folders,
     user_name,
 )
 from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
-from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.cli.running.variables import inputs_of, variables_of
 from ekiden.dispatcher.cli.running.watch import DisplayOptions
 from ekiden.dispatcher.local.unfinished import UnfinishedChoice
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.terminal_text import say
-from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["run"]
 
@@ -70,6 +72,7 @@ def run(
     session_policy: SessionPolicy = None,
     user: User = None,
     state: State = None,
+    inputs: Input = None,
     on_busy: OnBusy = "queue",
     deadline: Deadline = None,
     approve: Approve = None,
@@ -102,7 +105,7 @@ def run(
     preapproval = Preapproval.of(approve, non_interactive)
     if demo and approve is None:
         preapproval = replace(preapproval, risks=DEMO)
-    settle_trust(trust, cwd)
+    settle_folders(trust, cwd)
     session_choice = SessionChoice(user_name(user), session, is_continued, session_policy)
     asked = None
     if prompt:
@@ -114,6 +117,7 @@ def run(
             deadline_s=deadline_of(deadline),
             state=variables_of(state),
             preapproval=preapproval,
+            inputs=inputs_of(inputs),
         ).overridden(strategy)
     url, data = configured(redis, data_dir)
     if demo:
@@ -130,4 +134,7 @@ def run(
     )
     if url:
         raise typer.Exit(run_elsewhere(asked, cwd, url, display))
-    raise typer.Exit(run_here(asked, Workspace.of(cwd, workspace_root), data, display, unfinished=unfinished))
+    place = Workspace.of(cwd, workspace_root)
+    if demo:
+        place = replace(place, packs=DEMO_PACKS)
+    raise typer.Exit(run_here(asked, place, data, display, unfinished=unfinished))

@@ -16,6 +16,7 @@ from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.gemini_files import context_file, context_of, write_json
 from ekiden.dispatcher.cli.views.jobs import local_time
+from ekiden.dispatcher.cli.views.session_context import context_fields
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.redaction import preview
@@ -62,9 +63,15 @@ def list_(
 @app.command()
 def show(session: Id, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show a session and what was said in it."""
-    view, said = _run(_whole(session, redis, data_dir))
+
+    async def read() -> tuple[SessionView, list[SessionMessage], dict[str, Any]]:
+        async with _session(session, redis, data_dir) as (client, session_id):
+            view, said = await client.session(session_id), await client.messages(session_id)
+            return view, said, await context_fields(client, view, said) if as_json else {}
+
+    view, said, context = _run(read())
     if as_json:
-        say(json.dumps(_exported(view, said), ensure_ascii=False))
+        say(json.dumps(_exported(view, said) | context, ensure_ascii=False))
         return
 
     out = Output()
@@ -128,7 +135,7 @@ def export(
 ) -> None:
     """Write a session with all that was said in it; what looks like a secret is masked."""
     from ekiden.shared.redaction import configure_redaction
-    from ekiden.shared.settings import load_settings
+    from ekiden.shared.settings.model import load_settings
 
     if gemini and (output is not None or form != "json"):
         raise InvalidRequest("--gemini says where to and how: leave out --output and --format")

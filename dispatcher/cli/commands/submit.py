@@ -14,6 +14,7 @@ from ekiden.dispatcher.cli.options import (
     Continue,
     DataDir,
     Deadline,
+    Input,
     NonInteractive,
     OnBusy,
     Outage,
@@ -60,6 +61,7 @@ def submit(
     session_policy: SessionPolicy = None,
     user: User = None,
     state: State = None,
+    inputs: Input = None,
     on_busy: OnBusy = "queue",
     deadline: Deadline = None,
     approve: Approve = None,
@@ -81,23 +83,22 @@ def submit(
     from ekiden.dispatcher.cli.connection import configured
     from ekiden.dispatcher.cli.running.plain import Watching, submit_and_print  # half a second, which --help has not
     from ekiden.dispatcher.cli.running.preapproval import Preapproval
-    from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, piped, user_name
+    from ekiden.dispatcher.cli.running.request import deadline_of, folder_there, piped, settle_folders, user_name
     from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
-    from ekiden.dispatcher.cli.running.variables import variables_of
+    from ekiden.dispatcher.cli.running.variables import inputs_of, variables_of
     from ekiden.shared.errors import InvalidRequest
-    from ekiden.shared.trust_prompts import settle_trust
 
     if follow and wait:
         raise InvalidRequest("--follow and --wait exclude each other: leave one out")
     preapproval = Preapproval.of(approve, non_interactive)
-    settle_trust(trust)
+    settle_folders(trust)
     if file is not None:
         from ekiden.dispatcher.cli.running.batch_command import BatchOptions, ForAll, submit_batch
 
         alone = {"PROMPT": prompt, "--session": session, "--continue": is_continued, "--request-id": request_id}
         alone |= {"--follow": follow, "--wait": wait, "--session-policy": session_policy}
         options = BatchOptions(file, out, in_flight or 50, batch or "", alone)
-        for_all = ForAll(agent, strategy, cwd, user, deadline, variables_of(state), preapproval)
+        for_all = ForAll(agent, strategy, cwd, user, deadline, variables_of(state), preapproval, inputs_of(inputs))
         raise typer.Exit(submit_batch(options, for_all, redis, data_dir))
     asked = CliRequest(
         _prompt(prompt or piped(), {"--out": out, "--in-flight": in_flight, "--batch": batch}),
@@ -109,6 +110,7 @@ def submit(
         request_id,
         state=variables_of(state),
         preapproval=preapproval,
+        inputs=inputs_of(inputs),
     ).overridden(strategy)
     watching: Watching | None = None
     if follow or wait:

@@ -20,15 +20,16 @@ from ekiden.dispatcher.journal.exports.events import trace_events
 from ekiden.dispatcher.journal.exports.openai import openai_trace
 from ekiden.dispatcher.journal.exports.otlp import otlp_trace
 from ekiden.dispatcher.journal.exports.summary import story_json
+from ekiden.dispatcher.journal.exports.turns import turn_events
+from ekiden.dispatcher.journal.replay import duration_s, totals
 from ekiden.dispatcher.journal.replay import replay as play
-from ekiden.dispatcher.journal.replay import totals
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.errors import InvalidRequest, UnknownJob
 from ekiden.shared.ids import session_of
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Entry
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.terminal_text import say
 
 __all__ = ["app"]
@@ -40,6 +41,7 @@ Id = Annotated[
     typer.Argument(metavar="[JOB]", help="The job's id, or a beginning of it that no other job has. [the newest job]"),
 ]
 T = TypeVar("T")
+_ONE_OF_BOTH = "JOB and --session exclude each other: give one of them"
 _Traced = tuple[Story, dict[str, list[Entry]]]
 """A job's story, and the journals of it and of those below."""
 
@@ -56,7 +58,7 @@ def show(
 
     A job that still runs is drawn up to now.
     """
-    story, _ = _run(_read(job, redis, data_dir))
+    [(story, _)] = _run(_read_one(job, redis, data_dir))
     if as_json:
         say(json.dumps(story_json(story), ensure_ascii=False))
     else:
@@ -67,8 +69,11 @@ def show(
 def export(
     job: Id = None,
     form: Annotated[
-        Literal["json", "otlp", "openai"],
-        typer.Option("--format", help="json: a list of events; otlp: for a collector; openai: as the Agents SDK."),
+        Literal["json", "otlp", "openai", "turns"],
+        typer.Option(
+            "--format",
+            help="json: a list of events; otlp: for a collector; openai: as the Agents SDK; turns: as gemini-cli's.",
+        ),
     ] = "json",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there. [stdout]")] = None,
     content: Annotated[
@@ -86,13 +91,13 @@ def export(
 ) -> None:
     """Write a job's trace for other tools. Without --content, no word of a prompt or an answer is in it."""
     if job is not None and session is not None:
-        raise InvalidRequest("JOB and --session exclude each other: give one of them")
+        raise InvalidRequest(_ONE_OF_BOTH)
     if gemini and (output is not None or form != "json"):
         raise InvalidRequest("--gemini says where to and how: leave out --output and --format")
     if gemini or session is not None:
         traced = _run(_read_session(job, session, redis, data_dir))
     else:
-        traced = [_run(_read(job, redis, data_dir))]
+        traced = _run(_read_one(job, redis, data_dir))
     found = _exported(traced, form, content=content)
     if gemini:
         story = traced[0][0]
@@ -114,6 +119,9 @@ def export(
 @app.command()
 def replay(
     job: Id = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="All jobs of this session, instead of one.")
+    ] = None,
     speed: Annotated[float, typer.Option(metavar="X", min=0.01, help="How many times as fast as it was.")] = 1.0,
     max_pause: Annotated[float, typer.Option(metavar="S", min=0, help="No pause is longer.")] = 3.0,
     thoughts: Thoughts = False,
@@ -121,19 +129,28 @@ def replay(
     redis: Redis = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Play a job again as it was seen when it ran."""
-    story, journals = _run(_read(job, redis, data_dir))
-
-    view = view_for(story.job, as_json=as_json, thoughts=thoughts)
-    play(story.job, in_order(journals), view, speed=speed, longest_s=max_pause)
+    """Play a job again as it was seen when it ran, or all jobs of a session."""
+    if job is not None and session is not None:
+        raise InvalidRequest(_ONE_OF_BOTH)
+    traced = _run(_read_session(None, session, redis, data_dir) if session else _read_one(job, redis, data_dir))
+    out = Output()
     if not as_json:
-        view.note(f"Total: {totals(story)}")
+        of = f"session {traced[0][0].session}" if session else f"job {traced[0][0].job}"
+        out.line(f"{out.symbols['again']} Replaying {of}")
+    for story, journals in traced:
+        view = view_for(story.job, as_json=as_json, thoughts=thoughts)
+        play(story.job, in_order(journals), view, speed=speed, longest_s=max_pause)
+    if not as_json:
+        stories = [story for story, _ in traced]
+        out.line(f"\nTotal: {totals(stories)}\nDuration: {duration_s(stories)}")
 
 
 def _exported(traced: Sequence[_Traced], form: str, *, content: bool) -> Any:
     if form == "otlp":
         journals = {job: entries for _, found in traced for job, entries in found.items()}
         return otlp_trace(journals, traced[-1][0].now_ms, Prices(load_settings().prices), content=content)
+    if form == "turns":
+        return turn_events({job: entries for _, found in traced for job, entries in found.items()}, content=content)
     if form == "openai":
         if len(traced) > 1:
             raise InvalidRequest(
@@ -147,9 +164,9 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-async def _read(prefix: str | None, redis: str | None, data_dir: Path | None) -> _Traced:
+async def _read_one(prefix: str | None, redis: str | None, data_dir: Path | None) -> list[_Traced]:
     async with connected(redis, data_dir) as client:
-        return await _traced(client, await job_named(client, prefix))
+        return [await _traced(client, await job_named(client, prefix))]
 
 
 async def _read_session(job: str | None, prefix: str | None, redis: str | None, data_dir: Path | None) -> list[_Traced]:

@@ -11,7 +11,7 @@ import typer
 from ekiden.dispatcher.cli.connection import configured
 from ekiden.dispatcher.cli.options import DataDir, Trust
 from ekiden.dispatcher.cli.running.happenings import Happenings
-from ekiden.dispatcher.cli.running.request import existing_folder
+from ekiden.dispatcher.cli.running.request import existing_folder, settle_folders
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.local.legacy_data import name_legacy_data
 from ekiden.dispatcher.local.locks import RunningCommands, UpLock
@@ -20,10 +20,9 @@ from ekiden.dispatcher.local.supervisor import Supervisor
 from ekiden.dispatcher.local.unfinished import UnfinishedChoice, settle_unfinished
 from ekiden.shared.embedded import attach
 from ekiden.shared.server import require_no_waiting
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.terminal_text import say
 from ekiden.shared.trust.notices import BASH
-from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["up"]
 
@@ -49,7 +48,7 @@ def up(
 ) -> None:
     """Run the embedded server, a dispatcher and a worker until Ctrl-C."""
     root = existing_folder(workspace_root, "--workspace-root")
-    settle_trust(trust)
+    settle_folders(trust)
     require_no_waiting(load_settings())
     _, data = configured(None, data_dir)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

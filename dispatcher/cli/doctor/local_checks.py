@@ -1,12 +1,10 @@
-"""What can be examined without a server: agent files, models, MCP servers, the collector."""
+"""What can be examined without a server: agent files, models, MCP servers, hooks, the collector."""
 
 import asyncio
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.discovery import open_agents
@@ -21,15 +19,24 @@ from ekiden.shared.mcp.entries import ServerEntry
 from ekiden.shared.policy.policies import policy_in
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_trust import project_trust_of
-from ekiden.shared.setting_names import OTHER_KEYS
-from ekiden.shared.settings import Settings, key_of, load_settings
-from ekiden.shared.settings_files import global_file, project_file, read_settings
+from ekiden.shared.settings.hooks import configured_hooks
+from ekiden.shared.settings.model import Settings, load_settings
+from ekiden.shared.settings.unknown import unknown_settings
 from ekiden.shared.telemetry.config import telemetry_config
 
-__all__ = ["agent_files", "collector", "examine_here", "mcp_servers", "models", "policy", "settings_files", "trust"]
+__all__ = [
+    "agent_files",
+    "collector",
+    "examine_here",
+    "hooks",
+    "mcp_servers",
+    "models",
+    "policy",
+    "settings_files",
+    "trust",
+]
 
 _CONNECT_S = 1.0
-_OURS = ("ekiden.", "agents.routing.", "agents.tracing.")
 _ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
 _SHOWN = 3
 
@@ -47,33 +54,16 @@ async def examine_here() -> list[Finding]:
         *plugs,
         *project_tools(project_of(Path.cwd())),
         mcp_servers(),
+        hooks(),
     ]
     return [*findings, *await asyncio.gather(sandbox_here(), collector(settings, os.environ))]
 
 
 def settings_files() -> Finding:
     """Tell which keys of ours in the settings files mean nothing."""
-    known = [*(key_of(name) for name in Settings.model_fields), *OTHER_KEYS.values()]
-    said = [
-        f"{key} in {path}" + "".join(f" (for {near!r}?)" for near in get_close_matches(key, known, n=1, cutoff=0.8))
-        for path in (project_file(), global_file())
-        for key in _unknown(read_settings(path), known)
-    ]
-    if said:
+    if said := unknown_settings():
         return warning("settings files", f"no setting is called {', '.join(said)}", "ekiden config list names them all")
     return ok("settings files", "every key is known")
-
-
-def _unknown(values: Mapping[str, Any], known: Collection[str], above: str = "") -> Iterator[str]:
-    """Yield the keys below our own sections that are no settings, nor hold any."""
-    for name, value in values.items():
-        key = f"{above}{name}"
-        if key in known:
-            continue
-        if isinstance(value, Mapping) and (any(one.startswith(f"{key}.") for one in known) or not above):
-            yield from _unknown(value, known, f"{key}.")
-        elif key.startswith(_OURS):
-            yield key
 
 
 def trust() -> Finding:
@@ -136,7 +126,27 @@ def mcp_servers() -> Finding:
     if missing:
         remedy = "install it, or mend 'command' where workers run; `ekiden mcp test NAME` starts one"
         return warning("MCP servers", f"programs that are not here: {', '.join(missing)}", remedy)
+    if found.held:
+        text = f"this folder's {', '.join(found.held)} wait until you trust it"
+        return warning("MCP servers", f"{text}; configured: {', '.join(found.servers) or 'none'}", "ekiden trust")
     return ok("MCP servers", f"configured: {', '.join(found.servers)}" if found.servers else "none configured")
+
+
+def hooks() -> Finding:
+    """Tell which commands the settings let look at jobs, and which of them cannot."""
+    try:
+        found = configured_hooks(project_of(Path.cwd()))
+    except ConfigurationError as fault:
+        return error("hooks", str(fault), "mend the file: no worker starts with it")
+    if found.problems:
+        return error("hooks", "; ".join(found.problems), "write a command, or remove it")
+    commands = ", ".join(f"{one.at} {one.name or one.command}" for _, entries in found.entries for one in entries)
+    if found.held:
+        text = (
+            f"this folder's at {', '.join(found.held)} wait until you trust it; those that count: {commands or 'none'}"
+        )
+        return warning("hooks", text, "ekiden trust")
+    return ok("hooks", commands or "no commands")
 
 
 def _lacks_its_program(entry: ServerEntry) -> bool:

@@ -7,14 +7,14 @@ from pathlib import Path
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
 from ekiden.shared.plugins import fetch, sources
 from ekiden.shared.project_tools import tool_files
-from ekiden.shared.setting_plugins import GROUPS, Group
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
+from ekiden.shared.settings.plugins import GROUPS, Group
 from ekiden.shared.stores.views import PoolView
 from ekiden.shared.trust.grants import grants_of
 
 __all__ = ["allowed_here", "loaded_there", "project_tools"]
 
-_OF_THE_POOLS: tuple[Group, ...] = ("tools", "hooks")
+_OF_THE_POOLS: tuple[Group, ...] = ("tools", "hooks", "outputs")
 """Groups that are loaded where legs run, and never in a command: what is missing here may be there."""
 
 
@@ -24,7 +24,7 @@ def allowed_here(settings: Settings) -> list[Finding]:
     named = {group: [*one.packages, *one.modules] for group, one in allowed.items()}
     if not any(named.values()):
         return [ok("plug-ins", "none are allowed")]
-    from ekiden.dispatcher.bootstrap import strategies_of  # here: the routers take a second to import
+    from ekiden.dispatcher.routing_bootstrap import strategies_of  # here: the routers take a second to import
 
     absent = [problem for group in _OF_THE_POOLS for problem in sources(group, allowed[group])[1]]
     commands, problems = sources("commands", allowed["commands"])

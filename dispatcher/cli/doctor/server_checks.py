@@ -1,5 +1,6 @@
 """What is examined at the server: its state and clock, the catalog, the queues and who serves them."""
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,15 +12,20 @@ from ekiden.dispatcher.cli.doctor.durability_checks import losses
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
 from ekiden.dispatcher.cli.doctor.plugs import loaded_there
 from ekiden.dispatcher.cli.doctor.sandbox_checks import sandboxes_there
+from ekiden.dispatcher.cli.views.circuits import told_of
 from ekiden.dispatcher.cli.views.jobs import local_time
+from ekiden.dispatcher.cli.views.model_limits import told_of_limit
 from ekiden.dispatcher.cli.views.waterfall import duration
 from ekiden.dispatcher.publishing import difference, published_ago
 from ekiden.shared.addresses import without_password
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.errors import ConfigurationError, StoreUnavailable
+from ekiden.shared.llm.models import learn_providers
+from ekiden.shared.model_limits import limits_of
 from ekiden.shared.relay.message import DISPATCH_QUEUE, agent_of, queue_for
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.circuits import CircuitView
 from ekiden.shared.stores.clock import Jump
 from ekiden.shared.stores.dead_letters import DeadLetters
 from ekiden.shared.stores.durability import info_of
@@ -31,9 +37,11 @@ from ekiden.shared.version import VERSION
 
 __all__ = [
     "agents_served",
+    "circuits",
     "clock",
     "dead_letters",
     "examine_server",
+    "model_limits",
     "own_files",
     "queues_served",
     "servers_there",
@@ -85,11 +93,37 @@ async def _examine(stores: Stores) -> list[Finding]:
         *stuck_tools(pools),
         *queues_served(await stores.pools.queues()),
         *dead_letters(await stores.dead_letters.look()),
+        *circuits(await stores.circuits.all()),
+        *await model_limits(stores),
         *loaded_there(pools),
         *sandboxes_there(pools),
         *servers_there(pools),
         versions(pools),
     ]
+
+
+def circuits(failing: Sequence[CircuitView]) -> list[Finding]:
+    """Tell of models that have failed and not answered since, each worker's calls together."""
+    return [
+        warning("calls of models", f"{one.model} {told_of(one)}", "ekiden models")
+        if one.has_opened
+        else ok("calls of models", f"{one.model} {told_of(one)}")
+        for one in failing
+    ]
+
+
+async def model_limits(stores: Stores) -> list[Finding]:
+    """Tell how much of each limit of a model is used."""
+    settings, found = load_settings(), []
+    if settings.model_limits:
+        learn_providers(settings)
+    for name, limit in limits_of(settings.model_limits, os.environ).items():
+        if limit is None:
+            found.append(warning("limits of models", f"no provider here has a model {name!r}", "ekiden models"))
+        else:
+            state = await stores.model_limits.state(limit)
+            found.append(ok("limits of models", f"{name}: {told_of_limit(limit, state)}"))
+    return found
 
 
 def _product(info: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, typed
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.client import Client
 from ekiden.shared.records import Unrouted
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 
 __all__ = ["Offer", "choose_instead", "offer_of"]
 

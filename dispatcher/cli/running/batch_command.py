@@ -46,6 +46,8 @@ class ForAll:
     deadline: str | None
     state: Mapping[str, Any]
     preapproval: Preapproval
+    inputs: Mapping[str, Any] | None = None
+    """Of the agent that the command line names."""
 
     def asked(self, batch: str, request: BatchRequest) -> CliRequest:
         """Return a request as it is submitted. Raises ``InvalidRequest``."""
@@ -59,7 +61,7 @@ class ForAll:
             request_id=request_id_of(batch, request),
             state={**self.state, **request.state},
             preapproval=self.preapproval,
-            inputs=request.inputs,
+            inputs=request.inputs if names_itself or request.inputs is not None else self.inputs,
         )
         return asked.overridden(request.strategy if names_itself else self.strategy)
 

@@ -12,6 +12,7 @@ from typing import IO, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.faults import fault_in, why_unreadable
 from ekiden.shared.storable import read_json
 from ekiden.shared.suggestions import nearest
 
@@ -68,7 +69,7 @@ def _lines(path: Path, name: str) -> list[str]:
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{name} cannot be read: {error}") from None
+        raise InvalidRequest(f"{name} cannot be read: {why_unreadable(error)}") from None
     return text.split("\n")
 
 
@@ -90,7 +91,7 @@ def _why(error: ValidationError) -> str:
         near = nearest(field, BatchRequest.model_fields, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(BatchRequest.model_fields)}"
         return f"there is no field {field!r}: {hint}"
-    return f"{field!r}: {first['msg']}; a request looks like {_EXAMPLE}"
+    return f"{field!r}: {fault_in(first)}; a request looks like {_EXAMPLE}"
 
 
 class Results:
@@ -134,7 +135,7 @@ def _known(stream: IO[str], path: Path) -> Iterator[str]:
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         os.truncate(stream.fileno(), len(whole.encode()))
-    for number, line in enumerate(whole.splitlines(), 1):
+    for number, line in enumerate(whole.split("\n")[:-1], 1):
         try:
             yield str(read_json(line)["id"])
         except (ValueError, KeyError, TypeError):

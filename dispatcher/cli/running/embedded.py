@@ -14,14 +14,15 @@ from ekiden.dispatcher.cli.running.request import Workspace
 from ekiden.dispatcher.cli.running.submission import CliRequest
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_job
 from ekiden.dispatcher.cli.terminal.interrupts import Interrupted
-from ekiden.dispatcher.client import Client, client_of
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.clients import client_of
 from ekiden.dispatcher.journal.follower import Follower
 from ekiden.dispatcher.local.access import embedded_access, own_pools
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.dispatcher.local.unfinished import UnfinishedChoice
 from ekiden.shared.errors import EkidenError
-from ekiden.shared.grace_periods import JOB_S
 from ekiden.shared.ids import session_of
+from ekiden.shared.processes.grace_periods import JOB_S
 from ekiden.shared.terminal_text import note
 
 __all__ = ["run_here"]
@@ -46,7 +47,7 @@ def run_here(
     with embedded_access(data_dir, unfinished, is_new=asked is not None and asked.session_choice.is_new) as access:
         if asked is None and not access.resumed:
             return 0
-        with own_pools(access, place.folder, place.root, agents_dirs) as stack:
+        with own_pools(access, place.folder, place.root, agents_dirs, place.packs) as stack:
             ours = asked and replace(asked, cwd=place.folder)
             if stack is None:
                 return asyncio.run(_use_up(access.url, ours, display)) if ours else 0
@@ -76,6 +77,7 @@ class _Relay:
 
     async def _serve(self, client: Client, asked: CliRequest) -> int:
         """See a request through; where nobody is found for it, with whom the user names."""
+        asked = replace(asked, asks=self._display.may_ask)
         while True:
             job = await self._submit(client, asked)
             code = await self._see_through(self._display.follower(client, job, is_served=True))

@@ -9,7 +9,8 @@ from ekiden.dispatcher.cli.running.request import folder_there
 from ekiden.dispatcher.cli.running.submission import CliRequest
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.cli.views.header import print_header, title_of
-from ekiden.dispatcher.client import Client, client_of
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.clients import client_of
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
 from ekiden.shared.ids import session_of
 from ekiden.shared.terminal_text import note
@@ -22,6 +23,7 @@ async def submit_and_follow(client: Client, asked: CliRequest, display: DisplayO
 
     Where nobody was found for it, and somebody can be asked, it is submitted once more to whom the user names.
     """
+    asked = replace(asked, asks=display.may_ask)
     while True:
         try:
             job = await asked.submit(client, note)

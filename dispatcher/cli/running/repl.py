@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,6 @@ from ekiden.dispatcher.cli.running.agents_commands import run_agents_command
 from ekiden.dispatcher.cli.running.preapproval import NOTHING_APPROVED, Preapproval
 from ekiden.dispatcher.cli.running.questions import LeftWaiting
 from ekiden.dispatcher.cli.running.server_prompts import PromptCommand, Prompts, prompts_here
-from ekiden.dispatcher.cli.running.small_talk import answer_to
 from ekiden.dispatcher.cli.running.submission import CliRequest, SessionChoice
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_job
 from ekiden.dispatcher.cli.terminal.interrupts import Interrupted, interruptible, is_on_terminal
@@ -22,14 +21,16 @@ from ekiden.dispatcher.cli.terminal.line_input import LineInput
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.header import print_header, title_of
 from ekiden.dispatcher.cli.views.terminal_view import TerminalView
-from ekiden.dispatcher.client import Client, client_of
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.clients import client_of
 from ekiden.dispatcher.journal.follower import Follower
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.dispatcher.routing.llm import ROUTER_AGENT
+from ekiden.dispatcher.small_talk import answer_to
 from ekiden.shared.errors import NotConfirmed, UserError
-from ekiden.shared.grace_periods import JOB_S
 from ekiden.shared.ids import session_of
 from ekiden.shared.once import Once
+from ekiden.shared.processes.grace_periods import JOB_S
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.records import Ended, Entry, Routed
 
@@ -59,6 +60,8 @@ class Chat:
     state: Mapping[str, Any] = field(default_factory=dict)
     """Session variables that the first message sets."""
     preapproval: Preapproval = NOTHING_APPROVED
+    inputs: Mapping[str, Any] | None = None
+    """What ``agent`` is called with, in each of its messages."""
 
 
 @dataclass(frozen=True)
@@ -200,8 +203,10 @@ class _Repl:
             deadline_s=chat.deadline_s,
             state=self._state,
             preapproval=chat.preapproval,
+            asks=is_on_terminal(),
         )
-        return await self._send(asked.overridden(None).by_default(self._agent))
+        asked = asked.overridden(None).by_default(self._agent)
+        return await self._send(replace(asked, inputs=chat.inputs) if asked.agent == chat.agent else asked)
 
     async def _agents(self) -> list[str]:
         return [name for name in await self._client.agents() if name != ROUTER_AGENT]

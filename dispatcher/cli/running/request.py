@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from ekiden.dispatcher.identity import login_name
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.setting_values import LONGEST_DEADLINE_S
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
+from ekiden.shared.settings.values import LONGEST_DEADLINE_S
 from ekiden.shared.suggestions import nearest
 
 if TYPE_CHECKING:  # half a second, of which `route` needs nothing
     from ekiden.dispatcher.client import Client
 
 __all__ = [
+    "DEMO_PACKS",
     "DEMO_PROMPT",
     "Workspace",
     "deadline_of",
@@ -31,9 +32,12 @@ __all__ = [
     "piped",
     "prompt_of",
     "require_reachable",
+    "settle_folders",
     "user_name",
 ]
 
+DEMO_PACKS = ("software",)
+"""The teams that work on the demo."""
 DEMO_PROMPT = "the tests of this project fail: TypeError in cart.total"
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -44,6 +48,8 @@ class Workspace:
 
     folder: Path
     root: Path
+    packs: Sequence[str] | None = None
+    """Which teams that come with Ekiden its pools have; None: as the settings say."""
 
     @classmethod
     def of(cls, cwd: Path | None, workspace_root: Path | None) -> "Workspace":
@@ -118,6 +124,15 @@ def user_name(given: str | None) -> str:
     if (name := load_settings(user=given).user) is not None:
         return name
     return login_name()
+
+
+def settle_folders(is_given: bool, *folders: Path | None) -> None:
+    """Ask or tell users as ``settle_trust`` does, and tell them of settings that mean nothing."""
+    from ekiden.shared.settings.unknown import tell_of_unknown_settings
+    from ekiden.shared.trust_prompts import settle_trust
+
+    settle_trust(is_given, *folders)
+    tell_of_unknown_settings()
 
 
 def demo_project() -> Path:

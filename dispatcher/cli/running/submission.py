@@ -10,9 +10,9 @@ from ekiden.dispatcher.cli.running.request import require_reachable
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.routing.overrides import AUTO, parse_override, strategy_of
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.setting_routing import SessionPolicy
-from ekiden.shared.setting_values import JOB_DEADLINE_S
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
+from ekiden.shared.settings.routing import SessionPolicy
+from ekiden.shared.settings.values import JOB_DEADLINE_S
 from ekiden.shared.stores.base import OnBusy
 
 __all__ = ["CliRequest", "SessionChoice"]
@@ -88,6 +88,8 @@ class CliRequest:
     preapproval: Preapproval = NOTHING_APPROVED
     inputs: Mapping[str, Any] | None = None
     """What the agent that is named is called with."""
+    asks: bool = False
+    """Whether the user can be asked who takes it."""
 
     def overridden(self, strategy: str | None) -> "CliRequest":
         """Return it without what the prompt says of its own routing (``@debugger``, ``@auto``), which is heeded.
@@ -138,4 +140,5 @@ class CliRequest:
             inputs=self.inputs,
             approve=self.preapproval.risks,
             when_asked=self.preapproval.when_asked,
+            asks=self.asks,
         )

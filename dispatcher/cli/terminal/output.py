@@ -14,13 +14,13 @@ __all__ = ["MARKS", "Output", "fitted", "speaks_unicode"]
 _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", "stop": "⛔", "note": "💡", "wait": "⏳"}
 _UNICODE |= {"ok": "✅", "unfinished": "🚧", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
 _UNICODE |= {"child": "🧩", "calls": "⇒", "return": "↩", "fork": "├─ ", "last": "└─ ", "bar": "│  "}
-_UNICODE |= {"ask": "⚠️", "question": "❓", "person": "👤"}
-_UNICODE |= {"pass": "✓", "warn": "!", "fault": "✗"}
+_UNICODE |= {"ask": "⚠️", "question": "❓", "person": "👤", "again": "🔄"}
+_UNICODE |= {"pass": "✓", "warn": "!", "fault": "✗", "chart": "📊", "bullet": "•"}
 _ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
 _ASCII |= {"ok": "+", "unfinished": "/", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
 _ASCII |= {"child": "&", "calls": "==>", "return": "<-", "fork": "|- ", "last": "`- ", "bar": "|  "}
-_ASCII |= {"ask": "!", "question": "?", "person": "@"}
-_ASCII |= {"pass": "+", "warn": "!", "fault": "x"}
+_ASCII |= {"ask": "!", "question": "?", "person": "@", "again": "~"}
+_ASCII |= {"pass": "+", "warn": "!", "fault": "x", "chart": "#", "bullet": "*"}
 
 MARKS = {"ok": "pass", "warning": "warn", "error": "fault"}
 """The symbol of what a check has found."""
@@ -35,8 +35,10 @@ class Output:
     to say.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, columns: int = 0) -> None:
+        """Write to ``stream``, else to standard output; ``columns``: of what shows it, if that is not the stream."""
         self.stream = stream or sys.stdout
+        self._columns = columns
         self.is_unicode = speaks_unicode(self.stream, os.environ)
         self.symbols = _UNICODE if self.is_unicode else _ASCII
         self._growing: LineBreaker | None = None
@@ -55,15 +57,21 @@ class Output:
 
     def width(self, elsewhere: int) -> int:
         """Return the terminal's columns, and ``elsewhere`` where there is none."""
-        return elsewhere if self._console is None else self._console.width
+        return self._columns or elsewhere if self._console is None else self._console.width
+
+    @property
+    def height(self) -> int:
+        """The terminal's lines; 0 elsewhere: there is no end."""
+        return 0 if self._console is None else self._console.height
 
     def line(self, text: str = "", style: str = "", *, hang: int = 0) -> None:
         """Write ``text``, as one line or several, at once; on a terminal the rest of the first hangs so far."""
         self.fresh_line()
+        shown = wrapped(visible(text), width, hang=hang) if (width := self.width(0)) else visible(text)
         if self._console is None:
-            self.stream.write(visible(text) + "\n")
+            self.stream.write(f"{shown}\n")
         else:
-            self._console.print(wrapped(visible(text), self._console.width, hang=hang), style=style, soft_wrap=True)
+            self._console.print(shown, style=style, soft_wrap=True)
         self.stream.flush()
 
     def fields(self, rows: Iterable[tuple[str, object]], width: int = 12) -> None:

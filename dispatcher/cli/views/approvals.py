@@ -6,8 +6,9 @@ from difflib import unified_diff
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import fitted
+from ekiden.dispatcher.cli.views.call_text import deciding
 from ekiden.dispatcher.cli.views.jobs import local_time
-from ekiden.shared.approvals import ApprovalView
+from ekiden.shared.approvals import ANSWER_ID, ApprovalView
 from ekiden.shared.redaction import redact
 from ekiden.shared.terminal_text import visible
 
@@ -62,6 +63,8 @@ def headline(approval: ApprovalView, symbols: Mapping[str, str]) -> str:
     """Return the line that says what is asked: never the agent's own words alone."""
     if approval.kind == "question":
         return f"{symbols['question']} {approval.agent} asks: {approval.text}"
+    if approval.call_id == ANSWER_ID:
+        return f"{symbols['ask']} Agent wants to give an answer that does not pass (Risk: {approval.risk})"
     return f"{symbols['ask']} Agent wants to execute {approval.tool} (Risk: {approval.risk})"
 
 
@@ -122,16 +125,12 @@ def _changes(approval: ApprovalView) -> str:
 
 def _what(approval: ApprovalView) -> str:
     """Return in a few words what is asked. What looks like a secret is masked: a list may be a log that others read."""
-    said = approval.text if approval.kind == "question" else next(map(_as_text, approval.args.values()), "")
+    said = approval.text if approval.kind == "question" else deciding(approval.args)
     return fitted(redact(said[: 100 * _WHAT]), _WHAT)
 
 
 def _status(approval: ApprovalView) -> str:
     return f"{approval.status} by {approval.by}" if approval.by else approval.status
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _json(args: Mapping[str, Any]) -> str:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output, fitted
-from ekiden.dispatcher.cli.views.notices import Notices, chain_text, on_completion
+from ekiden.dispatcher.cli.views.jobs import forked_json
+from ekiden.dispatcher.cli.views.notices import Notices, chain_text, forked_text, on_completion
 from ekiden.dispatcher.cli.views.spending import spent_of
 from ekiden.dispatcher.journal.story import Leg, Step, Story
 from ekiden.shared.ids import parent_of
@@ -72,6 +73,8 @@ def show_chain(story: Story) -> None:
     out.line(fitted(redact(chain_text(story.chain, arrow)), columns, dots), "bold")
     drawing = _Drawing(out.symbols)
     out.line(fitted(redact(drawing.state(story)), columns, dots), _STYLES.get(story.status, ""))
+    if story.forked is not None:
+        out.line(fitted(forked_text(story.forked), columns, dots), "yellow")
     for stem, branch in drawing.rows(drawing.branches(story)):
         out.line(stem + fitted(redact(branch.text), max(columns - len(stem), len(dots)), dots), branch.style)
     for step in listed(story.todos).splitlines():
@@ -135,6 +138,8 @@ class _Drawing:
             case "automatic":
                 text = f"{self._symbols['handoff']} {hop.leg.agent} on completion ({figures}): {on_completion(why)}"
                 return _Branch(text.removesuffix(": "), "bold cyan", below)
+            case "edge":
+                return _Branch(f"{self._symbols['arrow']} {hop.leg.agent} ({figures}): {why}", "bold cyan", below)
             case _:
                 return _Branch(f"{hop.leg.agent} ({figures}): {why}", "bold", below)
 
@@ -148,7 +153,9 @@ class _Drawing:
             return _Branch(f"{self._symbols['person']} {step.name}: {self._notices.cut(step.detail)}{took}", "yellow")
         child = story.children.get(step.child)
         if child is None or not child.legs:
-            return _Branch(f"{self._symbols['child']} {step.name} (job {step.child}, whose journal is gone)", "yellow")
+            is_own = parent_of(step.child) == story.job
+            why = "whose journal is gone" if is_own else "of the job that this one was forked from"
+            return _Branch(f"{self._symbols['child']} {step.name} (job {step.child}, {why})", "yellow")
         reason = [child.end.reason] if child.end else []
         about = ", ".join([*reason, f"{(child.now_ms - child.start_ms) / 1000:.1f} s", f"job {child.job}"])
         said = self._notices.cut(_result(child))
@@ -167,7 +174,7 @@ def _result(story: Story) -> str:
 def _job_json(story: Story) -> dict[str, Any]:
     total = story.total_usage
     return {
-        "job": story.job,
+        "id": story.job,
         "parent": parent_of(story.job),
         "session": story.session,
         "status": story.status,
@@ -175,6 +182,7 @@ def _job_json(story: Story) -> dict[str, Any]:
         **({"recovered": True} if story.end and story.end.recovered else {}),
         "result": _result(story).strip().partition("\n")[0],
         "chain": story.chain,
+        "forked": forked_json(story.forked),
         "todos": [todo.model_dump() for todo in story.todos],
         "at_ms": story.start_ms,
         "duration_ms": story.now_ms - story.start_ms,
@@ -224,4 +232,4 @@ def _refusal_json(record: Refused) -> dict[str, Any]:
 def _child_json(story: Story, step: Step) -> dict[str, Any]:
     asked = {"agent": step.name, "objective": step.detail, "call_id": step.call.id if step.call else None}
     child = story.children.get(step.child)
-    return {**asked, **(_job_json(child) if child else {"job": step.child, "status": None, "legs": []})}
+    return {**asked, **(_job_json(child) if child else {"id": step.child, "status": None, "legs": []})}

@@ -10,7 +10,7 @@ from ekiden.shared.atomic_file import replace_atomically
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.stores.sessions import SessionMessage, SessionView
 
-__all__ = ["context_file", "context_of", "trace_file", "write_json"]
+__all__ = ["context_file", "context_of", "iso", "trace_file", "write_json"]
 
 _FOLDER = ".gemini"
 
@@ -25,15 +25,15 @@ def context_file(agent: str) -> Path:
 def context_of(view: SessionView, said: Sequence[SessionMessage], agent: str) -> dict[str, Any]:
     """Return a session as gemini-cli's ``AgentContext``: who talked, what was said, when; times in ISO 8601."""
     history = [
-        {"role": one.message.role, "agentName": one.agent, "content": one.message.text, "timestamp": _iso(one.at_ms)}
+        {"role": one.message.role, "agentName": one.agent, "content": one.message.text, "timestamp": iso(one.at_ms)}
         for one in said
     ]
     return {
         "agentName": agent,
         "conversationHistory": history,
         "metadata": {"session": view.id, "title": view.title, "user": view.user},
-        "startedAt": _iso(view.created_ms),
-        "lastActiveAt": _iso(view.used_ms),
+        "startedAt": iso(view.created_ms),
+        "lastActiveAt": iso(view.used_ms),
     }
 
 
@@ -53,5 +53,6 @@ def write_json(path: Path, value: Any) -> None:
         raise InvalidRequest(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
 
 
-def _iso(at_ms: int) -> str:
+def iso(at_ms: int) -> str:
+    """Return a time in ms since the epoch as ISO 8601, in UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -2,12 +2,14 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any, Literal, TextIO, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
+from ekiden.dispatcher.journal.activities import Activities, Activity
 from ekiden.dispatcher.journal.call_states import CallState, CallStates
 from ekiden.dispatcher.journal.run_paths import Path, Paths
 from ekiden.shared.ids import parent_of
@@ -22,6 +24,13 @@ class LiveEvent(LivePiece):
     """A piece of an answer in the making; void once a ``restart``, another ``fence`` or the turn's record comes."""
 
     event: Literal["live"] = "live"
+    job: str = Field(description="Whose answer it is: the job's, or that of one delegated below it.")
+
+
+class ActivityEvent(Activity):
+    """What an agent of a delegated job does; its records tell the same in other words, and more."""
+
+    event: Literal["activity"] = "activity"
 
 
 class NoteEvent(BaseModel):
@@ -32,10 +41,19 @@ class NoteEvent(BaseModel):
 
 
 class JsonView:
-    """One JSON object per line on standard output: entries of the journal, live pieces, notes."""
+    """One JSON object per line on standard output: entries, live pieces, activities of delegated jobs, notes."""
 
-    def __init__(self, job: str, stream: TextIO | None = None, above: Path | None = None) -> None:
-        """Show ``job``; ``above`` is the path of who delegated it, where that is known already."""
+    def __init__(
+        self,
+        job: str,
+        stream: TextIO | None = None,
+        above: Path | None = None,
+        activities: Activities | None = None,
+    ) -> None:
+        """Show ``job``; ``above`` is the path of who delegated it, where that is known already.
+
+        ``activities``: reads off the job what is told of those below the one that is followed; None: it is that one.
+        """
         self._job = job
         self._stream = stream or sys.stdout
         self._knows_above = above is not None or parent_of(job) is None
@@ -44,10 +62,11 @@ class JsonView:
         self._calls = CallStates()
         self._changed: dict[str, CallState] = {}
         """Calls that the last entry changed."""
+        self._activities = activities
 
     def show(self, entry: Entry) -> None:
         """See ``View``. A delegated job's request waits for the entry that was written with it and tells its path."""
-        self.learn(entry)
+        self._take_in(entry)
         if isinstance(entry.record, JobRequested) and not self._knows_above:
             self._request = entry
             return
@@ -57,19 +76,30 @@ class JsonView:
             states = {"states": self._changed} if one is entry and self._changed else {}
             self._write({"event": "record", **place, **fields, **states})
         self._request = None
+        self._tell(self._activities.note(entry) if self._activities else ())
 
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
+        self._take_in(entry)
+        if self._activities:
+            self._activities.note(entry)
+
+    def _take_in(self, entry: Entry) -> None:
         self._paths.learn(entry)
         self._changed = self._calls.note(entry.record)
 
     def below(self, job: str) -> "JsonView":
         """See ``View``."""
-        return JsonView(job, self._stream, self._paths.above(job))
+        return JsonView(job, self._stream, self._paths.above(job), Activities(job))
 
     def live(self, piece: LivePiece) -> None:
         """See ``View``."""
-        self._write({"event": "live", **piece.model_dump(mode="json")})
+        self._write({"event": "live", "job": self._job, **piece.model_dump(mode="json")})
+        self._tell(self._activities.hear(piece) if self._activities else ())
+
+    def _tell(self, activities: Iterable[Activity]) -> None:
+        for one in activities:
+            self._write({"event": "activity", **one.model_dump(mode="json")})
 
     def note(self, text: str) -> None:
         """See ``View``."""
@@ -97,9 +127,8 @@ def event_type() -> TypeAdapter[Any]:
     """Return what validates one line."""
     records: Any = reduce(or_, map(_placed, get_args(get_args(Record)[0])))
     placed: Any = Annotated[records, Field(discriminator="type")]
-    return TypeAdapter(
-        Annotated[placed | LiveEvent | NoteEvent, Field(description="Told apart by `event`, records by `type`.")]
-    )
+    events: Any = placed | LiveEvent | ActivityEvent | NoteEvent
+    return TypeAdapter(Annotated[events, Field(description="Told apart by `event`, records by `type`.")])
 
 
 def _placed(record: type[BaseModel]) -> type[BaseModel]:

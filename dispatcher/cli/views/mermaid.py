@@ -1,7 +1,7 @@
-"""A job's chain as a flowchart in Mermaid's language.
+"""Flowcharts in Mermaid's language: of a job's chain, and of graphs and teams.
 
-A node for each stretch that an agent had the job, arrows for its way; dotted ones for returns (``-.->``) and refusals
-(``-.-x``), thick ones for delegations, each into a box of its own.
+In a job's, a node for each stretch that an agent had the job, arrows for its way; dotted ones for returns (``-.->``)
+and refusals (``-.-x``), thick ones for delegations, each into a box of its own.
 """
 
 import re
@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ekiden.dispatcher.cli.views.chain import Hop, figures_of, hops_of
+from ekiden.dispatcher.cli.views.graph_picture import Picture
 from ekiden.dispatcher.cli.views.notices import on_completion
 from ekiden.dispatcher.journal.story import Step, Story
 from ekiden.shared.redaction import redact
 from ekiden.shared.terminal_text import one_line, visible
 
-__all__ = ["flowchart"]
+__all__ = ["drawn", "flowchart"]
 
 _LONGEST = 80
 """Characters of a label's line."""
@@ -25,6 +26,21 @@ _MARKS = re.compile(r"^-|[!-+.:;<>-@\[-`{-~]")
 def flowchart(story: Story) -> str:
     """Return the chart. Whatever the names and texts are, they are shown and steer nothing."""
     return "\n".join(["flowchart TD", *_Chart().user(story)])
+
+
+_ARROWS = {"solid": "-->", "dotted": "-.->", "thick": "==>"}
+
+
+def drawn(picture: Picture) -> str:
+    """Return the chart of a picture. Whatever its names and texts are, they are shown and steer nothing."""
+    lines = ["flowchart TD"]
+    for number, shape in enumerate(picture.shapes):
+        label = _label(shape.name, shape.below)
+        lines.append(f"    n{number}([{label}])" if shape.is_end else f"    n{number}[{label}]")
+    for arrow in picture.arrows:
+        label = f"|{_label(arrow.label)}|" if arrow.label else ""
+        lines.append(f"    n{arrow.source} {_ARROWS[arrow.style]}{label} n{arrow.target}")
+    return "\n".join(lines)
 
 
 class _Chart:

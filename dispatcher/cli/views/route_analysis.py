@@ -3,25 +3,31 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ekiden.dispatcher.bootstrap import load_catalog, strategies_of, strategy_in_force
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.dispatch import nobody, with_default
-from ekiden.dispatcher.learning.taught_catalog import taught
+from ekiden.dispatcher.cli.views.spending import spent_of
+from ekiden.dispatcher.learning.taught import taught
 from ekiden.dispatcher.routing.base import Route, RoutingResult
-from ekiden.dispatcher.routing.evaluation import Case, evaluate, read_cases
+from ekiden.dispatcher.routing.near_ties import near_in
 from ekiden.dispatcher.routing.overrides import parse_override, strategy_of
 from ekiden.dispatcher.routing.strategies import Strategies
+from ekiden.dispatcher.routing_bootstrap import load_catalog, strategies_of, strategy_in_force
+from ekiden.dispatcher.unrouted import nobody, with_default
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import load_folder
-from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.errors import InvalidRequest, MissingModel
+from ekiden.shared.faults import why_unreadable
 from ekiden.shared.lessons import Lesson
+from ekiden.shared.messages import Usage
 from ekiden.shared.records import RoutingStage
-from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.settings.model import Settings, key_of, load_settings
 from ekiden.shared.terminal_text import note, one_line
 
-__all__ = ["Analysis", "analysed", "measured", "print_analysis", "print_compared", "print_measured"]
+if TYPE_CHECKING:
+    from ekiden.dispatcher.routing.evaluation import Case
+
+__all__ = ["Analysis", "analysed", "measured", "print_analysis"]
 
 _METHODS = {
     "rule": "rule-based matching",
@@ -30,9 +36,9 @@ _METHODS = {
     "agent": "named by the request",
     "fallback": "the default agent",
 }
-_COMPARED = ("in_scope_accuracy", "in_scope_accuracy_unrefused", "in_scope_kept", "oos_refused", "oos_auroc")
+_KEYLESS = ("rule", "semantic")
+"""Stages that are asked once more to explain them: a model costs money, and what it said stands among the stages."""
 _EXPLAINED = 8
-_CONFUSIONS = 12
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,9 @@ class Analysis:
     settings: Settings
     strategy: str
     result: RoutingResult
+    model: str | None
+    """Who is asked what is left open."""
+    why_no_model: str = ""
     explained: Mapping[str, RoutingResult] = field(default_factory=dict)
     """By stage, whatever the strategy: empty unless that was asked for."""
 
@@ -51,6 +60,8 @@ class Analysis:
         route = self.result.route
         fields: dict[str, Any] = {"strategy": self.strategy, "enabled": self.settings.routing_enabled}
         fields |= route.model_dump(mode="json") if route else {"agent": None, "stage": None}
+        fields["model"] = self.model
+        fields["near"] = list(near_in(self.result, self.catalog)[1:])
         fields["stages"] = [stage.model_dump(mode="json") for stage in self.result.stages]
         fields["candidates"] = [_dumped(one, self.catalog) for one in self.result.candidates]
         if self.explained:
@@ -78,21 +89,33 @@ async def analysed(
     else:
         default = settings.routing_default_agent if settings.routing_fallback == "default_agent" else None
         result = with_default(await routers[name].route(override.prompt, catalog), catalog, default)
-    stages = ["rule", "semantic", *(["llm"] if name == "llm" or settings.routing_llm_model else [])]
-    explained = {stage: await routers[stage].route(override.prompt, catalog) for stage in stages} if explain else {}
-    return Analysis(catalog, settings, name, result, explained)
+    explained = {stage: await routers[stage].route(override.prompt, catalog) for stage in _KEYLESS} if explain else {}
+    return Analysis(catalog, settings, name, result, *_model(routers, catalog), explained)
 
 
 async def measured(
     file: Path, strategy: str | None, folder: Path | None, lessons: Iterable[Lesson] = ()
 ) -> dict[str, Any]:
     """Route the labelled requests of ``file`` and return the figures. Raises ``InvalidRequest`` naming bad lines."""
+    from ekiden.dispatcher.routing.evaluation import evaluate  # only this one of the two commands needs it
+
     settings = load_settings()
     catalog = taught(_catalog(settings, folder), lessons)
     routers = strategies_of(settings)
     name = _named(strategy, routers) or strategy_in_force(settings, routers)
     cases = _cases(file, catalog.names)
     return {"strategy": name, **await evaluate(routers[name], catalog, cases)}
+
+
+def _model(routers: Strategies, catalog: Catalog) -> tuple[str | None, str]:
+    """Return the name of the model that is asked what is left open; None: nobody is, and why."""
+    if routers.model is None:
+        return None, f"{key_of('routing_llm_enabled')} is false"
+    try:
+        model = routers.model.model_for(catalog)
+    except MissingModel as error:
+        return None, str(error)
+    return (None, model.note) if model.is_stand_in else (model.name, "")
 
 
 def _named(strategy: str | None, routers: Strategies) -> str | None:
@@ -113,46 +136,26 @@ def print_analysis(analysis: Analysis, out: Output | None = None) -> None:
     out.line(f"  - Rule Threshold: {settings.routing_rule_threshold:g}%")
     threshold = settings.routing_semantic_threshold
     out.line(f"  - Semantic Threshold: {'calibrated (50%)' if threshold is None else f'{threshold:g}%'}")
-    out.line(f"  - LLM Model: {settings.routing_llm_model or 'none'}")
+    out.line(f"  - LLM Model: {analysis.model or ': '.join(filter(None, ('none', analysis.why_no_model)))}")
     out.line(f"  - Fallback: {settings.routing_fallback}\n")
     if route is None:
         out.line(nobody(analysis.catalog, analysis.result), "yellow")
     else:
         _print_route(route, out)
+        if near := near_in(analysis.result, analysis.catalog)[1:]:
+            out.line(f"  About As Likely: {', '.join(near)}")
     _print_stages(analysis.result.stages, out)
     for stage, result in analysis.explained.items():
         _print_candidates(stage, result, analysis.catalog, out)
 
 
-def print_compared(before: Mapping[str, Any], after: Mapping[str, Any], out: Output | None = None) -> None:
-    """Show the figures of the files alone beside those with what was learned, and what is confused then."""
-    out = out or Output()
-    rows = [(key, _shown(before[key]), _shown(value)) for key, value in after.items() if key in _COMPARED]
-    out.table(("figure", "files alone", f"with {after['learned']} learned"), rows)
-    print_measured(after, out)
+def _cases(file: Path, names: Sequence[str]) -> "list[Case]":
+    from ekiden.dispatcher.routing.evaluation import read_cases
 
-
-def print_measured(figures: Mapping[str, Any], out: Output | None = None) -> None:
-    """Show the figures, the stages, and which agents are confused most."""
-    out = out or Output()
-    plain = [(key, _shown(value)) for key, value in figures.items() if not isinstance(value, Mapping)]
-    out.table(("figure", "value"), plain)
-    stages = [
-        (stage, str(one["decided"]), _shown(one["of_in_scope"]), _shown(one["right"]))
-        for stage, one in figures["stages"].items()
-    ]
-    out.table(("stage", "decided", "of in-scope", "right"), stages)
-    pairs = [(n, agent, other) for agent, one in figures["agents"].items() for other, n in one["others"].items()]
-    confused = [(agent, other, str(count)) for count, agent, other in sorted(pairs, reverse=True)[:_CONFUSIONS]]
-    if confused:
-        out.table(("agent", "went to", "times"), confused)
-
-
-def _cases(file: Path, names: Sequence[str]) -> list[Case]:
     try:
-        return read_cases(file.read_text(encoding="utf-8-sig").splitlines(), names)
+        return read_cases(file.read_text(encoding="utf-8-sig").split("\n"), names)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{str(file)!r} cannot be read: {error}") from error
+        raise InvalidRequest(f"{str(file)!r} cannot be read: {why_unreadable(error)}") from error
     except InvalidRequest as error:
         raise InvalidRequest(f"{str(file)!r}: {error}") from None
 
@@ -210,6 +213,9 @@ def _print_stages(stages: Sequence[RoutingStage], out: Output) -> None:
         for stage in stages
     ]
     out.table(("stage", "best agent", "score", "confidence", "threshold", "decided", "ms", "note"), rows)
+    for stage in (one for one in stages if one.usage != Usage()):
+        spent = ", ".join(spent_of(stage.usage, stage.cost_usd))
+        out.line(f"\n{stage.model} was asked: {spent}, {stage.duration_ms / 1000:.1f} s")
 
 
 def _print_candidates(stage: str, result: RoutingResult, catalog: Catalog, out: Output) -> None:
@@ -227,7 +233,3 @@ def _print_candidates(stage: str, result: RoutingResult, catalog: Catalog, out: 
         for route in result.candidates[:_EXPLAINED]
     ]
     out.table(("agent", "confidence", "score", "matched"), rows)
-
-
-def _shown(value: object) -> str:
-    return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)

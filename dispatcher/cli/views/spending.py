@@ -2,13 +2,13 @@
 
 from ekiden.shared.messages import Usage
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import LoopJudged, ModelReplied, Record, Routed, Summarised, Unrouted
+from ekiden.shared.records import ModelCall, Record, Routed, Unrouted
 
 __all__ = ["Spending", "spent_of"]
 
 _LEAST_USD = 0.0001
 _LISTED = Prices()
-"""For records that say no cost: the router's, and older ones."""
+"""For records that say no cost."""
 
 
 class Spending:
@@ -25,12 +25,9 @@ class Spending:
         match record:
             case Routed(stages=stages) | Unrouted(stages=stages):
                 for stage in (one for one in stages if one.model):
-                    self.add(stage.usage, _LISTED.cost_usd(stage.model, stage.usage))
-            case (
-                ModelReplied(usage=usage, model=model)
-                | Summarised(usage=usage, model=model)
-                | LoopJudged(usage=usage, model=model)
-            ):
+                    said = stage.cost_usd
+                    self.add(stage.usage, _LISTED.cost_usd(stage.model, stage.usage) if said is None else said)
+            case ModelCall(usage=usage, model=model):
                 said = record.cost_usd
                 self.add(usage, _LISTED.cost_usd(model, usage) if said is None else said)
             case _:

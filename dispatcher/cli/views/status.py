@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.dead_letters import fields_of_letter
@@ -10,6 +11,7 @@ from ekiden.dispatcher.cli.views.waterfall import duration
 from ekiden.dispatcher.client import Client
 from ekiden.shared.approvals import ApprovalView
 from ekiden.shared.current_task import last_action_of
+from ekiden.shared.records import LegSuspended, Record
 from ekiden.shared.redaction import preview
 from ekiden.shared.stores.dead_letters import DeadLetters
 from ekiden.shared.stores.pools import QueueView
@@ -57,12 +59,21 @@ async def read_status(client: Client) -> StatusSnapshot:
     return StatusSnapshot(pools, queues, letters, await client.approvals(), await _running(client))
 
 
+def _wait_in(newest_first: Sequence[Record]) -> str:
+    match newest_first:
+        case [LegSuspended(cause="limit", detail=detail), *_]:
+            return f"waits for {detail}"
+        case _:
+            return ""
+
+
 async def _running(client: Client) -> list[RunningJob]:
     now_ms = await client.now_ms()
     going = [job for job in await client.jobs(_LOOKED_THROUGH) if job.status in ("running", "suspended")]
     found = []
     for job in sorted(going, key=lambda job: job.status)[:_SHOWN]:
-        step = last_action_of(entry.record for entry in reversed(await client.newest_entries(job, _LOOKED_AT)))
+        newest = [entry.record for entry in reversed(await client.newest_entries(job, _LOOKED_AT))]
+        step = _wait_in(newest) or last_action_of(newest)
         age_ms = max(0, now_ms - job.created_ms)
         found.append(RunningJob(job.id, job.status, job.agent, age_ms, step, job.summary))
     return found

@@ -10,7 +10,7 @@ from ekiden.shared.llm.models import learn_providers
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Entry
 from ekiden.shared.redaction import configure_redaction
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 
 __all__ = ["draw_story", "read_story"]
 

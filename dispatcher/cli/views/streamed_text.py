@@ -40,8 +40,8 @@ class StreamedText:
         self.add(whole[len(self._said) :])
         self._out.fresh_line()
 
-    def break_off(self) -> None:
-        """End the line: what was said is void."""
+    def break_off(self, *, anew: bool = False) -> None:
+        """End the line: what was said is void; ``anew``: it is said again from its beginning."""
         if self._has_begun:
-            self._out.part(f" {self._out.symbols['dots']}", "dim")
+            self._out.part(f" {self._out.symbols['dots']}{' (begins anew)' if anew else ''}", "dim")
         self._out.fresh_line()

@@ -51,9 +51,11 @@ class StreamedTurn:
         self._stop_thinking()
         self._speech.end(message.text)
 
-    def break_off(self) -> None:
-        """End what was begun: it is void."""
-        self._speech.break_off()
+    def break_off(self, *, anew: bool = False) -> None:
+        """End what was begun: it is void; ``anew``: another one follows in its place."""
+        if self._shows_thoughts and self._thinking is not None:
+            self._thinking.break_off(anew=anew)
+        self._speech.break_off(anew=anew)
 
     def _think(self, text: str) -> None:
         self._thought += text

@@ -1,19 +1,21 @@
 """A job as people see it: what the agents say, do and hand over, as it happens."""
 
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.notices import STAGES, STAND_IN, TOLD, Notice, Notices, Told, chain_text, why_routed
+from ekiden.dispatcher.cli.views.notices import FOR_CHILDREN, STAND_IN, TOLD, Notice, Notices, Told, chain_text
+from ekiden.dispatcher.cli.views.shown_calls import ShownCalls
 from ekiden.dispatcher.cli.views.slow_tools import SlowTools
 from ekiden.dispatcher.cli.views.spending import Spending
 from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
 from ekiden.dispatcher.cli.views.tool_output import ToolOutput
+from ekiden.dispatcher.journal.activities import Activities, Activity
 from ekiden.dispatcher.journal.call_states import OPEN, CallState, CallStates
+from ekiden.shared.approvals import ANSWER_ID
 from ekiden.shared.ids import parent_of
-from ekiden.shared.messages import ToolCall, ToolResult
+from ekiden.shared.messages import Message, ToolResult
 from ekiden.shared.once import Once
 from ekiden.shared.records import (
     ApprovalAsked,
@@ -21,8 +23,10 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    Guarded,
     HandedOff,
     JobRequested,
+    LastTurn,
     LegStarted,
     LegSuspended,
     ModelReplied,
@@ -32,6 +36,7 @@ from ekiden.shared.records import (
     StateChanged,
     ToolFinished,
     ToolStarted,
+    Unrouted,
 )
 from ekiden.shared.redaction import preview
 from ekiden.shared.stores.views import LivePiece
@@ -41,12 +46,21 @@ __all__ = ["TerminalView"]
 
 _SLOW_S = 1.0
 """How long nothing may happen before a terminal shows what is waited for."""
-_CHILDREN = "waits for its child jobs"
-_ACTIVITIES = {"children": _CHILDREN, "approval": "waits for a person"}
+_ACTIVITIES = {"children": FOR_CHILDREN, "approval": "waits for a person", "limit": "waits for its model"}
+
+
+def _gives_another_answer(record: Told) -> bool:
+    """Tell whether the agent's last words are not what is given: a guardrail had them repaired, or a person did it."""
+    if isinstance(record, Guarded):
+        return (record.at, record.status) == ("output", "repaired")
+    return isinstance(record, Decided) and record.call_id == ANSWER_ID and record.edited is not None
 
 
 class TerminalView:
     """What the agents say, do and hand over, as it happens; then one line of summary."""
+
+    _is_tie = False
+    _withheld: tuple[StreamedTurn, Message] | None = None  # what guardrails are still to judge
 
     def __init__(
         self,
@@ -65,9 +79,9 @@ class TerminalView:
         self._indent = indent
         self._notices = Notices(output.symbols)
         self._agents: dict[int, str] = {}
-        self._calls: dict[tuple[int, str], ToolCall] = {}
+        self._calls = ShownCalls(output, is_whole=verbose)
         self._models = models or Once()
-        """Those that were named already."""
+        """Those that were named already, and what was waited for."""
         self._chain: tuple[str, ...] = ("user",)
         self._spending = spending or Spending()
         self._slow_tools = SlowTools()
@@ -92,6 +106,7 @@ class TerminalView:
             LegSuspended: self._suspended,
             **dict.fromkeys(TOLD, self._tell),
             Ended: self._ended,
+            Unrouted: self._unrouted,
         }
         self._states = CallStates()
         self._tells_states = verbose
@@ -116,11 +131,8 @@ class TerminalView:
                 self._agents[leg] = agent
                 self._begun = []
                 self._now(f"{agent} thinks" if leg else "routing")
-            case ModelReplied(leg=leg, message=message):
-                self._calls.update({(leg, call.id): call for call in message.calls})
-                self._answer = message.text.strip()
             case ToolStarted(leg=leg, call_id=call_id, name=name):
-                self._now(self._about(leg, call_id, name))
+                self._now(self._calls.about(leg, call_id, name))
             case ToolFinished(leg=leg) | Refused(leg=leg):
                 self._now(f"{self._agent(leg)} thinks")
             case HandedOff(leg=leg, context=context):
@@ -134,12 +146,13 @@ class TerminalView:
                 self._now(_ACTIVITIES.get(cause, f"paused: {cause.replace('_', ' ')}"))
             case Ended():
                 self._now("")
-            case _:
-                pass
 
     def _count(self, record: Record) -> None:
         self._spending.note(record)
         self._slow_tools.note(record)
+        self._calls.note(record)
+        if isinstance(record, ModelReplied):
+            self._answer = record.message.text.strip()
         self._changed = self._states.note(record)
 
     def below(self, job: str) -> "_ChildView":
@@ -155,14 +168,14 @@ class TerminalView:
             return
         self._since = time.monotonic()
         if self._turn is not None and (piece.restart or not self._turn.is_of(piece)):
-            self._break_off()
+            self._break_off(anew=self._turn.is_turn(piece.leg, piece.turn))
         if self._turn is None:
             self._turn = StreamedTurn(self._out, self._agent(piece.leg), piece, thoughts=self._thoughts)
         self._turn.add(piece)
 
     def _live_of_tool(self, piece: LivePiece) -> None:
         """Show what a tool says, and at the bottom of the terminal how far it is."""
-        name = self._about(piece.leg, piece.call, "tool")
+        name = self._calls.about(piece.leg, piece.call, "tool")
         if piece.progress is not None:
             self._now(f"{name} {piece.progress:.0%} {piece.text}".rstrip())
             return
@@ -171,7 +184,7 @@ class TerminalView:
     def _tell_states(self, record: Record) -> None:
         for call_id, state in self._changed.items():
             if state in OPEN:  # its end is told by itself
-                name = self._calls[record.leg, call_id].name
+                name = self._calls.name(record.leg, call_id)
                 self._line("tool", f"{name} ({call_id}): {state.replace('_', ' ')}", "dim")
 
     def note(self, text: str) -> None:
@@ -182,7 +195,7 @@ class TerminalView:
         """See ``View``."""
         if not self._out.is_terminal:
             for one in self._slow_tools.due():
-                self._line("tool", f"{self._about(one.leg, one.call_id, one.name)} still runs")
+                self._line("tool", f"{self._calls.about(one.leg, one.call_id, one.name)} still runs")
         seconds = time.monotonic() - self._since
         if self._activity and seconds >= _SLOW_S:
             symbols = self._out.symbols
@@ -192,7 +205,7 @@ class TerminalView:
     def activity(self) -> str:
         """What goes on just now; of an agent that waits for others: what those do."""
         running = [child.activity for child in self._children.values() if not child.is_over]
-        if self._activity != _CHILDREN or not running:
+        if self._activity != FOR_CHILDREN or not running:
             return self._activity
         count = f"{len(running)} of {len(self._children)} child jobs go on"
         return f" {self._out.symbols['dot']} ".join([count, *running])
@@ -209,25 +222,19 @@ class TerminalView:
     def _agent(self, leg: int) -> str:
         return self._agents.get(leg, "agent")
 
-    def _break_off(self) -> None:
+    def _break_off(self, *, anew: bool = False) -> None:
         if self._turn is not None:
-            self._turn.break_off()
+            self._turn.break_off(anew=anew)
             self._turn = None
 
     def _leg_started(self, record: LegStarted, _: Entry) -> None:
-        self._break_off()
+        self._break_off(anew=record.attempt > 1)
         if record.attempt > 1:
             self._line("note", f"{record.agent} goes on: attempt {record.attempt}", "yellow")
 
     def _routed(self, record: Routed, _: Entry) -> None:
-        if record.stage == "agent":
-            self._line("route", f"Routing as asked to: {record.agent}", "bold")
-            return
-        stage = STAGES.get(record.stage, record.stage)
-        unsure = next((one for one in record.stages if one.stage == "rule" and one.agent and not one.decided), None)
-        if unsure is not None and record.stage != "rule":
-            self._line("agent", f"Rule confidence too low ({unsure.confidence:.0f}%), using {stage} routing", "dim")
-        self._line("route", f"Routing via {stage} to: {record.agent} ({why_routed(record)})", "bold")
+        for notice in self._notices.routed(record):
+            self._say(notice)
 
     def _model_replied(self, record: ModelReplied, _: Entry) -> None:
         turn = self._turn
@@ -237,16 +244,18 @@ class TerminalView:
                 self._out, self._agent(record.leg), record.leg, record.turn, thoughts=self._thoughts
             )
         self._turn = None
-        turn.end(record.message)
+        self._withheld = (turn, record.message) if record.withheld else None
+        if self._withheld is None:
+            turn.end(record.message)
         if record.model and self._models.first(record.model):
             stand_in = " stand-in for a model: no key is needed" if record.model == STAND_IN else ""
             self._line("note", f"Model: {record.model}{stand_in}", "dim")
 
-    def _about(self, leg: int, call_id: str, name: str) -> str:
-        call = self._calls.get((leg, call_id))
-        first = next(iter(call.args.values()), "") if call else ""
-        shown = first if isinstance(first, str) else json.dumps(first, ensure_ascii=False)
-        return preview(f"{name} {shown}".rstrip(), 90, self._out.symbols["dots"])
+    def _show_withheld(self) -> None:
+        """Show what guardrails have let pass."""
+        if self._withheld is not None:
+            self._withheld[0].end(self._withheld[1])
+        self._withheld = None
 
     def _tool_finished(self, record: ToolFinished, _: Entry) -> None:
         result = record.result
@@ -256,7 +265,7 @@ class TerminalView:
         if (todos := todos_of(record)) is not None:
             self._plan(todos)
             return
-        about = self._about(record.leg, result.call_id, result.name)
+        about = self._calls.about(record.leg, result.call_id, result.name)
         self._tool_output.end(result.call_id)
         failure = f": {preview(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
         # One that was broken off, or never began, was not measured.
@@ -269,33 +278,39 @@ class TerminalView:
             self._out.line(f"{self._indent}   {step}", "dim")
 
     def _handed_off(self, record: HandedOff, _: Entry) -> None:
+        self._show_withheld()
         # The route itself is told with its figures.
         if record.kind != "route" or parent_of(self._job) is not None:
             self._say(self._notices.move(record, self._agent(record.leg)))
 
     def _tell(self, record: Told, _: Entry) -> None:
-        self._say(self._notices.of(record, self._agent(record.leg)))
+        status = record.status if isinstance(record, Guarded) else ""
+        self._withheld = None if _gives_another_answer(record) else self._withheld
+        if status != "passed" or self._tells_states:
+            self._say(self._notices.of(record, self._agent(record.leg)))
 
     def _suspended(self, record: LegSuspended, _: Entry) -> None:
-        if record.cause == "approval":
-            return  # what is asked was told
-        if record.cause == "children":
-            agent = self._agent(record.leg)
-            begun = self._notices.delegation(agent, self._begun) if self._begun else None
-            self._say(begun or Notice("wait", f"{agent} {_CHILDREN}", "yellow"))
-            return
-        why = ": ".join(filter(None, (record.cause.replace("_", " "), record.detail)))
-        self._line("wait", f"{self._agent(record.leg)} waits {record.delay_s:g} s: {why}", "yellow")
+        if record.cause == "children" and self._begun:
+            self._say(self._notices.delegation(self._agent(record.leg), self._begun))
+        elif record.cause == "catalog" and not self._models.first(record.detail):
+            return  # again, or also for another request of the same chat
+        elif record.cause != "approval":  # what is asked was told
+            self._say(self._notices.pause(record, self._agent(record.leg)))
+
+    def _unrouted(self, record: Unrouted, _: Entry) -> None:
+        self._is_tie = record.is_tie
 
     def _ended(self, record: Ended, entry: Entry) -> None:
         self._break_off()
         if record.answer is not None:
+            self._show_withheld()
             self._out.line()
         self._say_end(record)
         self._out.line(self._summary(entry), "dim")
 
     def _say_end(self, record: Ended) -> None:
-        self._say(self._notices.end(record, self._agent(record.leg), is_said=self._is_said(record)))
+        is_said = self._is_said(record)
+        self._say(self._notices.end(record, self._agent(record.leg), is_said=is_said, is_tie=self._is_tie))
 
     def _is_said(self, record: Ended) -> bool:
         """Whether the answer is what the model said last, so that it has been shown."""
@@ -310,18 +325,21 @@ class TerminalView:
 
 
 class _ChildView(TerminalView):
-    """A delegated job, below the lines of the one that waits for it: who has it, and how it ends. No words."""
+    """A delegated job, below the lines of the one that waits for it: who has it, what it does, its end. No words."""
 
     def __init__(self, job: str, output: Output, spending: Spending, indent: str) -> None:
         super().__init__(job, output, indent=indent, spending=spending)
         self._name = "agent"
         self.is_over = False
         self._is_end_told = False
+        self._activities = Activities(job)
+        self._told: list[Activity] = []
+        """What the last entry tells."""
         self._shows = {
             JobRequested: self._requested,
             HandedOff: self._handed_off,
             LegSuspended: self._suspended,
-            **dict.fromkeys((Refused, ApprovalAsked, Decided), self._tell),
+            **dict.fromkeys((Refused, LastTurn, ApprovalAsked, Decided), self._tell),
             ToolFinished: self._tool_finished,
             Ended: self._ended,
         }
@@ -332,6 +350,25 @@ class _ChildView(TerminalView):
         if isinstance(entry.record, JobRequested):
             self._name = entry.record.agent or self._name
         self.is_over |= isinstance(entry.record, Ended)
+        self._told = self._activities.note(entry)
+
+    def show(self, entry: Entry) -> None:
+        """See ``View``."""
+        super().show(entry)
+        self._think(self._told)
+
+    def live(self, piece: LivePiece) -> None:
+        """See ``View``: no words, and of thoughts what they are about."""
+        if piece.progress is not None:
+            super().live(piece)
+        self._think(self._activities.hear(piece))
+
+    def _think(self, activities: Iterable[Activity]) -> None:
+        for one in activities:
+            if one.type == "THOUGHT_CHUNK":
+                thought = preview(f"{one.agent} thinks: {one.data['text']}", 120, self._out.symbols["dots"])
+                self._line("dots", thought, "dim")
+                self._now(thought)
 
     def end_with(self, agent: str, result: ToolResult) -> None:
         """Tell the end as the result of the call that began it, unless it has been told."""
@@ -353,10 +390,6 @@ class _ChildView(TerminalView):
     def _suspended(self, record: LegSuspended, entry: Entry) -> None:
         if record.cause == "children":
             super()._suspended(record, entry)
-
-    def _tool_finished(self, record: ToolFinished, entry: Entry) -> None:
-        if (record.leg, record.result.call_id) in self._delegated:
-            super()._tool_finished(record, entry)
 
     def _ended(self, record: Ended, _: Entry) -> None:
         said = record.answer or record.error or ""

@@ -17,7 +17,14 @@ MIN_WIDTH = 40
 _TOOK = 8
 _STYLES: dict[StepKind, str] = {"route": "bold", "handoff": "bold cyan", "refused": "yellow", "suspended": "yellow"}
 _STYLES["approval"] = "yellow"
-_STYLES |= {"notice": "yellow", "tool": "dim", "model": "", "returned": "bold cyan", "delegated": "bold cyan"}
+_STYLES |= {
+    "notice": "yellow",
+    "guardrail": "yellow",
+    "tool": "dim",
+    "model": "",
+    "returned": "bold cyan",
+    "delegated": "bold cyan",
+}
 
 
 _COUNTED: dict[StepKind, str] = {
@@ -129,7 +136,7 @@ class _Canvas:
 
     def legs(self, story: Story, indent: str = "") -> Iterator[Line]:
         """Yield the lines of a story's legs, and below each delegation those of the child's."""
-        for leg in story.legs:
+        for leg in story.own_legs:
             yield from self._leg(story, leg, indent)
 
     def _leg(self, story: Story, leg: Leg, indent: str) -> Iterator[Line]:
@@ -209,7 +216,7 @@ class _Canvas:
                 return f"refused {step.name}: {step.detail}"
             case "suspended":
                 return f"suspended, {step.name.replace('_', ' ')}: {step.detail}"
-            case "notice":
+            case "notice" | "guardrail":
                 return step.detail
 
     def _paint(self, bars: Iterable[_Bar]) -> str:
@@ -239,6 +246,8 @@ def _legend(glyphs: Glyphs) -> str:
 def _summary(story: Story) -> Iterator[str]:
     state = "goes on" if story.end is None else story.end.status
     yield f"job {story.job} {state}"
+    if story.forked is not None:
+        yield f"forked from job {story.forked.job} at {story.forked.seq}"
     yield duration(story.now_ms - story.start_ms)
     for kind, word in _COUNTED.items():
         if number := story.count(kind):

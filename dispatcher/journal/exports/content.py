@@ -22,7 +22,12 @@ def error_of(step: Step, *, content: bool) -> str | None:
         return redact(said)
     if step.is_lost:
         return "worker_lost"
-    words = {"tool": "tool_error", "refused": step.detail.partition(":")[0], "route": "NO_ROUTE"}
+    words = {
+        "tool": "tool_error",
+        "refused": step.detail.partition(":")[0],
+        "route": "NO_ROUTE",
+        "guardrail": "guardrail",
+    }
     words |= {"delegated": "tool_error", "returned": "no_result"}
     return words.get(step.kind, step.detail)
 

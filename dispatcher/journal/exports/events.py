@@ -5,12 +5,13 @@ from typing import Any
 
 from ekiden.dispatcher.journal.exports.content import error_of, reply_of, result_of, tool_of
 from ekiden.dispatcher.journal.story import Leg, Step, StepKind, Story
-from ekiden.shared.records import Decided, Routed, RoutingStage
-from ekiden.shared.redaction import redact_all
+from ekiden.shared.messages import Message
+from ekiden.shared.records import Decided, Guarded, Routed, RoutingStage
+from ekiden.shared.redaction import redact, redact_all
 
 __all__ = ["trace_events"]
 
-_TYPES: dict[StepKind, str] = {"route": "route", "model": "llm_call", "tool": "tool_call"}
+_TYPES: dict[StepKind, str] = {"route": "route", "model": "llm_call", "tool": "tool_call", "guardrail": "guardrail"}
 _TYPES |= {
     "approval": "tool_confirmation",
     "handoff": "handoff",
@@ -30,11 +31,49 @@ def trace_events(story: Story, *, content: bool) -> list[dict[str, Any]]:
 
 def _events(story: Story, *, content: bool) -> Iterator[dict[str, Any]]:
     for leg in story.legs:
+        if leg.number and leg.attempts:
+            yield _begun(story, leg, content=content)
         for step in leg.steps:
             if step.kind in _TYPES:
                 yield _event(story, leg, step, content=content)
             if (child := story.children.get(step.child)) is not None:
                 yield from _events(child, content=content)
+        if leg.number and leg.attempts and leg.left_ms is not None:
+            yield _ended(story, leg, leg.left_ms, content=content)
+
+
+def _begun(story: Story, leg: Leg, *, content: bool) -> dict[str, Any]:
+    """Return that an agent has begun, with what it was asked."""
+    heard = next((step.heard for step in leg.steps if step.kind == "model"), ())
+    asked = "\n\n".join(text for message in heard for text in _read(message))
+    event = _of_agent("agent_start", story, leg, leg.attempts[0].start_ms)
+    return event | {"details": {"agent_name": leg.agent} | ({"prompt": redact(asked)} if content else {})}
+
+
+def _ended(story: Story, leg: Leg, left_ms: int, *, content: bool) -> dict[str, Any]:
+    """Return that an agent has handed over, answered, or failed, with the time from its beginning on."""
+    end = story.end if leg is story.legs[-1] else None
+    moved = leg.steps[-1] if leg.steps else None
+    is_error = (
+        end.status in ("failed", "dead") if end else moved is not None and moved.kind == "returned" and moved.is_error
+    )
+    event = _of_agent("agent_error" if is_error else "agent_complete", story, leg, left_ms)
+    event["duration_ms"] = left_ms - leg.attempts[0].start_ms
+    if is_error:
+        said = (end.error if end else moved and moved.detail) or ""
+        event["error"] = redact(said) if content else (end.reason if end else "no_result")
+    return event | {"details": {"agent_name": leg.agent}}
+
+
+def _of_agent(kind: str, story: Story, leg: Leg, at_ms: int) -> dict[str, Any]:
+    return {
+        "event_id": f"{story.job}:{kind}-{leg.number}",
+        "event_type": kind,
+        "timestamp": at_ms,
+        "session_id": story.session,
+        "agent_name": leg.agent,
+        "correlation_id": story.correlation_id,
+    }
 
 
 def _event(story: Story, leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
@@ -71,8 +110,8 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
                 "to_agent": chosen and chosen.agent,
                 **({"stages": stages} if stages else {}),
             }
-        case "approval":
-            return {"tool": tool_of(step, content=content), "approved": _is_approved(step)}
+        case "approval" | "guardrail":
+            return _judgement(step, content=content)
         case "handoff":
             return {"from_agent": leg.agent, "to_agent": step.name}
         case "returned":
@@ -81,6 +120,20 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
             return {"tool_name": tool_of(step, content=content), "to_agent": step.name, "child_job": step.child}
         case _:
             return {"from_agent": leg.agent, "tool_name": tool_of(step, content=content)}
+
+
+def _judgement(step: Step, *, content: bool) -> dict[str, Any]:
+    """Return what a person, or a guardrail, has said."""
+    said = step.record
+    if not isinstance(said, Guarded):
+        return {"tool": tool_of(step, content=content), "approved": _is_approved(step)}
+    return {
+        "name": said.rail,
+        "at": said.at,
+        "policy": said.policy,
+        "status": said.status,
+        "passed": said.status == "passed",
+    }
 
 
 def _is_approved(step: Step) -> bool | None:
@@ -99,11 +152,16 @@ def _content(step: Step) -> dict[str, Any]:
     return found
 
 
+def _read(message: Message) -> list[str]:
+    """Return what a model reads of a message: a text, or results of tools behind their names."""
+    return [message.text] if message.text else [f"{one.name}: {one.content}" for one in message.results]
+
+
 def _words(step: Step) -> dict[str, Any]:
     match step.kind:
         case "model":
             reply = reply_of(step)
-            prompt = "\n".join(message.text for message in step.heard if message.role == "user")
+            prompt = "\n\n".join(text for message in step.heard for text in _read(message))
             return {"prompt": prompt, "response": reply.text if reply else ""}
         case "tool" | "delegated":
             result = result_of(step)
@@ -113,6 +171,8 @@ def _words(step: Step) -> dict[str, Any]:
             return {"handoff_reason": step.detail}
         case "returned":
             return {"handoff_result": step.detail}
+        case "guardrail":
+            return {"errors": list(step.record.errors)} if isinstance(step.record, Guarded) else {}
         case "refused":
             return {"tool_args": step.call.args if step.call else {}}
         case "approval":

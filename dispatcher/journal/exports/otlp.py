@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import Entry
+from ekiden.shared.records import Entry, Forked
 from ekiden.shared.redaction import redact_all
 from ekiden.shared.relay.message import queue_of_leg
 from ekiden.shared.tracing import semconv
@@ -49,7 +49,9 @@ def otlp_trace(
 def job_spans(job: str, entries: Sequence[Entry], now_ms: int, prices: Prices, content: bool = False) -> Iterator[Span]:
     """Yield the spans of one job, the inner ones first."""
     mapping = JobSpans(job, queue_of_leg, prices, Content(redact_all) if content else None)
-    for entry in entries:
+    forked = max((at for at, entry in enumerate(entries, 1) if isinstance(entry.record, Forked)), default=0)
+    mapping.skip(entries[:forked])  # the steps of another job, whose spans they are
+    for entry in entries[forked:]:
         yield from mapping.note(entry)
     yield from mapping.unfinished(now_ms)
 
@@ -69,8 +71,12 @@ def _span(span: Span) -> dict[str, Any]:
             for name, at_ns, about in span.events
         ],
         "links": [
-            {"traceId": span.root.trace, "spanId": _hex(id_), "attributes": _attributes({"ekiden.link": why})}
-            for id_, why in span.links
+            {
+                "traceId": span.root.trace if link.trace_id is None else f"{link.trace_id:032x}",
+                "spanId": _hex(link.span_id),
+                "attributes": _attributes({"ekiden.link": link.reason}),
+            }
+            for link in span.links
         ],
         "status": {"code": _ERROR, "message": span.error} if span.error else {},
     }

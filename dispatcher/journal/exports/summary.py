@@ -16,7 +16,7 @@ def story_json(story: Story) -> dict[str, Any]:
     """
     end = story.end
     return {
-        "job": story.job,
+        "id": story.job,
         "parent": parent_of(story.job),
         "session": story.session,
         "status": end.status if end else "running",
@@ -24,6 +24,7 @@ def story_json(story: Story) -> dict[str, Any]:
         "error": redact(end.error) if end and end.error else None,
         "start_ms": story.start_ms,
         "end_ms": story.now_ms if end else None,
+        "forked": {"job": story.forked.job, "seq": story.forked.seq} if story.forked else None,
         "chain": story.chain,
         "input_tokens": story.usage.input_tokens,
         "output_tokens": story.usage.output_tokens,

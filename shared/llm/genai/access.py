@@ -67,6 +67,14 @@ class GeminiAccess:
         return GeminiAccess.what_is_broken(env) if is_wanted else _NO_KEY
 
     @staticmethod
+    def account(env: Mapping[str, str]) -> str:
+        """Return whose key or project it is; see ``Provider``."""
+        is_vertex = _flag(env, "GOOGLE_GENAI_USE_VERTEXAI")
+        places = ("GOOGLE_CLOUD_LOCATION", "GEMINI_BASE_URL", f"GOOGLE_{_service(is_vertex)}_BASE_URL")
+        who = _value(env, "GOOGLE_CLOUD_PROJECT") if is_vertex else None
+        return " ".join(map(str, (who or _key(env), *(_value(env, name) for name in places))))
+
+    @staticmethod
     def what_is_broken(env: Mapping[str, str]) -> str:
         """Say what was set for using Gemini and cannot be used; empty where nothing was set, or all is well.
 

@@ -3,14 +3,14 @@
 from contextlib import aclosing
 
 import httpx2
-from google import genai
 from google.genai import types
 
-from ekiden.shared.errors import ModelError, RequestRefused
+from ekiden.shared.errors import RequestRefused
 from ekiden.shared.llm.base import ModelRequest, OnDelta
 from ekiden.shared.llm.genai.access import GeminiAccess
 from ekiden.shared.llm.genai.contents import config_of, contents_of
 from ekiden.shared.llm.genai.failures import translated
+from ekiden.shared.llm.genai.making import new_client
 from ekiden.shared.llm.genai.replies import ReplyReader
 from ekiden.shared.llm.schema import WireNames
 
@@ -33,25 +33,12 @@ class Connection:
             retry_options=types.HttpRetryOptions(attempts=1),  # ours honours RetryInfo; unset, aiohttp retries hidden
             async_client_args={"limits": httpx2.Limits(max_connections=None, max_keepalive_connections=100)},
         )
-        try:
-            self._client = genai.Client(
-                vertexai=access.is_vertex,
-                api_key=access.api_key,
-                project=access.project,
-                location=access.location,
-                credentials=access.credentials,
-                http_options=options,
-            )
-        except Exception as error:  # it reads the environment, and tells of it in every way that there is
-            raise translated(error, "*") or ModelError(
-                f"Gemini's client cannot be made in this environment ({type(error).__name__}): check HTTP_PROXY, "
-                "HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE"
-            ) from error
+        self._client = new_client(access, options)
 
     async def ask(self, request: ModelRequest, on_delta: OnDelta | None) -> ReplyReader:
         """Make one call: streamed if somebody listens, whole if not; the reading is the same."""
         taken = {call.id for message in request.messages for call in message.calls}
-        reading = ReplyReader(WireNames(tool.name for tool in request.tools), taken)
+        reading = ReplyReader(WireNames(tool.name for tool in request.tools), taken, request.prompt_id)
         try:
             if on_delta is None:
                 await self._read_whole(request, reading)

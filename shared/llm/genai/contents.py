@@ -12,13 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from google.genai import types
 
 from ekiden.shared.llm.base import ModelRequest
+from ekiden.shared.llm.call_ids import is_own as is_own_id
 from ekiden.shared.llm.schema import accepted_schema, wire_name
 from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult
 
-__all__ = ["OWN_ID", "config_of", "contents_of"]
-
-OWN_ID = "own-"
-"""Begins the call ids that we make where Gemini gives none; they never go back to it."""
+__all__ = ["config_of", "contents_of"]
 
 _NO_RESULT = "No result was recorded."
 _RECORD = (
@@ -47,6 +45,8 @@ def config_of(request: ModelRequest) -> types.GenerateContentConfig:
         temperature=request.temperature,
         tools=tools or None,
         tool_config=_forced(request.forced_tools) if request.forced_tools else None,
+        response_mime_type="application/json" if request.output else None,
+        response_json_schema=accepted_schema(request.output) if request.output else None,
         thinking_config=types.ThinkingConfig(include_thoughts=True) if _thinks(request.model) else None,
         automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
         automatic_continuation=False,
@@ -147,7 +147,7 @@ def _told(call: ToolCall, result: ToolResult | None) -> str:
 
 def _wire_id(call: ToolCall, is_own: bool) -> str | None:
     """Return the id that Gemini itself gave to the call, if it did."""
-    return call.id if is_own and not call.id.startswith(OWN_ID) else None
+    return call.id if is_own and not is_own_id(call.id) else None
 
 
 def _bytes(signature: str | None) -> bytes | None:

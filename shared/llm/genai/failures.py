@@ -86,7 +86,7 @@ def _quota(error: errors.APIError, model: str) -> ModelError:
                 f"The day's quota of model {model!r} is used up ({quota}): go on tomorrow, choose another model, or "
                 "raise the quota of the key's project"
             )
-    return ModelUnavailable(f"Rate limit of model {model!r} reached (429)", _retry_after_s(error))
+    return ModelUnavailable(f"Rate limit of model {model!r} reached (429)", _retry_after_s(error), is_rate_limit=True)
 
 
 def _has_no_quota(error: errors.APIError, violations: list[dict[str, Any]]) -> bool:

@@ -1,7 +1,6 @@
 """Gemini's answer, whole or in chunks, as one reading. What the answer is called is decided by its cause alone."""
 
 import base64
-import uuid
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -9,7 +8,7 @@ from google.genai import types
 
 from ekiden.shared.errors import ModelUnavailable, RequestRefused
 from ekiden.shared.llm.base import Delta, FinishReason
-from ekiden.shared.llm.genai.contents import OWN_ID
+from ekiden.shared.llm.call_ids import call_id
 from ekiden.shared.llm.schema import WireNames
 from ekiden.shared.messages import Part, TextPart, ToolCall, Usage
 
@@ -27,16 +26,18 @@ class ReplyReader:
     names: WireNames
     taken_ids: Collection[str]
     """Call ids of the conversation so far: Gemini does not promise that its own are new."""
+    prompt_id: str = ""
+    """Of the request; see ``ModelRequest``."""
     parts: list[Part] = field(default_factory=list)
     reason: str = ""
     message: str = ""
     block: str = ""
-    model: str = ""
+    served_by: str = ""
     _usage: dict[str, int] = field(default_factory=dict)
 
     def add(self, chunk: types.GenerateContentResponse) -> Iterator[Delta]:
         """Take one chunk in; yield what of it can be shown at once."""
-        self.model = chunk.model_version or self.model
+        self.served_by = chunk.model_version or self.served_by
         if chunk.usage_metadata is not None:  # counts are totals so far, and early chunks lack some
             self._usage |= chunk.usage_metadata.model_dump(include=_COUNTS, exclude_none=True)
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
@@ -74,7 +75,7 @@ class ReplyReader:
         if self.reason in _CUT_OFF:
             return "max_tokens"
         if self.reason == "MISSING_THOUGHT_SIGNATURE":
-            raise RequestRefused(f"Gemini misses a thought signature in the history of model {self.model!r}")
+            raise RequestRefused(f"Gemini misses a thought signature in the history of model {self.served_by!r}")
         if self.reason in _NO_REASON:
             raise ModelUnavailable("Gemini's answer broke off before its end")
         return "refused"
@@ -111,11 +112,10 @@ class ReplyReader:
             self.parts.append(TextPart(text=text, thought=is_thought, signature=signature))
 
     def _add_call(self, call: types.FunctionCall, signature: str | None) -> None:
-        here = {part.id for part in self.parts if isinstance(part, ToolCall)}
-        is_new = call.id and call.id not in here and call.id not in self.taken_ids
-        call_id = call.id if call.id and is_new else f"{OWN_ID}{uuid.uuid4().hex[:12]}"
+        here = [part.id for part in self.parts if isinstance(part, ToolCall)]
+        own_id = call_id(call.id, {*here, *self.taken_ids}, self.prompt_id, len(here))
         name = self.names.original(call.name or "")
-        self.parts.append(ToolCall(id=call_id, name=name, args=call.args or {}, signature=signature))
+        self.parts.append(ToolCall(id=own_id, name=name, args=call.args or {}, signature=signature))
 
 
 _COUNTS = {"prompt_token_count", "tool_use_prompt_token_count", "candidates_token_count", "thoughts_token_count"}

@@ -13,6 +13,10 @@ diffs(calls)                   what they changed, as unified diffs
 closest(name, candidates)      the names most like ``name``, best first
 better(run, before)            whether fewer tests fail than before, and none that did not
 made(calls, label)             the calls with this label
+search_words(request)          the words of a request that code could have; few
+search_pattern(words)          the regular expression that finds them
+locations(found, words)        the files of a search's output, likeliest first: FilePath, Reasoning, KeySymbols
+first(x, n)                    the first ones
 length(x), last(x), backwards(x), text(x), find(regex, text)
 """
 
@@ -22,6 +26,7 @@ from typing import Any
 from ekiden.shared.llm.scripting.names import closest
 from ekiden.shared.llm.scripting.regexes import searched
 from ekiden.shared.llm.scripting.repairs import files_to_read, repairs
+from ekiden.shared.llm.scripting.searches import locations, search_pattern, search_words
 from ekiden.shared.llm.scripting.sources import diffs, standing_edits
 from ekiden.shared.llm.scripting.testruns import (
     Run,
@@ -47,9 +52,9 @@ def _last(items: Sequence[Any] | None) -> Any:
 
 
 def _find(pattern: str, text: str | None) -> str:
-    """Return the first group of the first match, or nothing."""
+    """Return the first group of the first match, all of it where there is no group, or nothing."""
     found = searched(pattern, text or "", "m")
-    return (found.group(1) or "") if found else ""
+    return (found.group(1 if found.re.groups else 0) or "") if found else ""
 
 
 def _dear(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,13 +74,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "better": _better,
     "closest": closest,
     "diffs": _dear(diffs),
+    "first": lambda items, most: list(items or ())[:most],
     "files_to_read": _dear(files_to_read),
     "find": _find,
     "last": _last,
     "length": lambda items: len(items or ()),
+    "locations": _dear(locations),
     "missing_program": missing_program,
     "python_files": python_files,
     "repairs": _dear(repairs),
+    "search_pattern": search_pattern,
+    "search_words": search_words,
     "standing_edits": _dear(standing_edits),
     "test_commands": commands_for_tests,
     "test_run": _dear(read_run),

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ekiden.shared.messages import Message, ToolCall
+from pydantic import ConfigDict, TypeAdapter
+
+from ekiden.shared.messages import Message, Part, ToolCall
 
 __all__ = ["CallRecord", "Leg", "Legs", "call_id", "size_of"]
+
+_PARTS: TypeAdapter[tuple[Part, ...]] = TypeAdapter(tuple[Part, ...], config=ConfigDict(defer_build=True))
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Leg:
         """Rule -> the turns in which it has answered."""
 
     def _add(self, message: Message) -> None:
-        if message.role == "user":
+        if message.role == "user" and not message.aside:
             if self._before != "user":
                 self._begin()
             self._said.append(message.text)
@@ -100,7 +104,7 @@ class Leg:
             self._note(call)
         for result in message.results:
             if (at := self._places.get(result.call_id)) is not None:
-                self.calls[at] = replace(self.calls[at], result=result.content, is_error=result.is_error)
+                self.calls[at] = replace(self.calls[at], result=result.said, is_error=result.is_error)
                 label = self.calls[at].label
                 if label:
                     self._answered[label] = max(at, self._answered.get(label, at))
@@ -147,4 +151,4 @@ def call_id(rule: str, label: str, number: int) -> str:
 
 def size_of(message: Message) -> int:
     """Return the characters of a message, as JSON."""
-    return len(message.model_dump_json(include={"parts"}))
+    return len('{"parts":}') + len(_PARTS.dump_json(message.parts).decode())  # choosing fields takes as long again

@@ -19,7 +19,9 @@
           say: "It fails in ${run.path}."
           call: [{tool: bash, label: tests, args: {command: "…"}}]
           fresh: true                     # a new beginning: rules see only the calls from here on, and count anew
+          think: "**Looking** …"          # thoughts, before what it says
           delay_s: 1.0                    # the model takes this long
+          pace_s: 0.05                    # from word to word of what it thinks and says
           finish: stop                    # or unfinished: it could not be done, and what is said tells why;
                                           # or max_tokens, refused, malformed_call, empty
           usage: {input_tokens: 10}       # [estimated: a token is four characters]
@@ -40,6 +42,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ekiden.shared.errors import DefinitionError
+from ekiden.shared.faults import fault_in
 from ekiden.shared.llm.base import FinishReason
 from ekiden.shared.llm.scripting.expressions import expressions_in, render
 from ekiden.shared.llm.scripting.functions import FUNCTIONS
@@ -99,7 +102,9 @@ class Rule(_Strict):
     say: str = ""
     call: list[Call] = Field(default_factory=list)
     fresh: bool = False
+    think: str = ""
     delay_s: float = Field(default=0, ge=0)
+    pace_s: float = Field(default=0, ge=0)
     finish: FinishReason = "stop"
     usage: Usage | None = None
     fail: str | None = None
@@ -241,4 +246,4 @@ def _first(error: ValidationError) -> str:
     """Say the first complaint in one line: the key, and what is wrong with it."""
     found = error.errors()[0]
     key = ".".join(str(part) for part in found["loc"]) or "the file"
-    return f"unknown key {key!r}" if found["type"] == "extra_forbidden" else f"{key}: {found['msg']}"
+    return f"unknown key {key!r}" if found["type"] == "extra_forbidden" else f"{key}: {fault_in(found)}"

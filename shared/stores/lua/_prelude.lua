@@ -230,14 +230,15 @@ end
 -- The key of the jobs that a suspended job waits for.
 local function pending_of(job) return (string.gsub(job.key, ':job:', ':pending:', 1)) end
 
--- Stop the children that nobody waits for any more: who runs one sees the flag, the sweeper ends the others.
-local function abandon(job)
+-- Stop the children that nobody waits for any more (kept: those that somebody does): who runs one sees the flag, the sweeper
+-- ends the others.
+local function abandon(job, kept)
   if not job.need then return end   -- it never had any
   local pending = pending_of(job)
   for _, child in ipairs(call('SMEMBERS', pending)) do
     local key = relative(job, child)
     local status = call('HGET', key, 'status')
-    if status and not TERMINAL[status] then
+    if status and not TERMINAL[status] and not (kept and kept[child]) then
       call('HSETNX', key, 'cancel', 'parent')
       if status == 'running' then call('PUBLISH', STOPPED, child) else enlist(DEADLINES, child, 0) end
     end
@@ -245,11 +246,15 @@ local function abandon(job)
   call('DEL', pending)
 end
 
--- Save the job; wake it if what it waits for has come: all its children have ended, or as many as it needs with success.
+-- Does the end of a child count for what its parent needs? need: so many with success; 0: all; -1: any one, however it ends.
+local function joins(need, status) return status == 'done' or (need == -1 and TERMINAL[status]) end
+
+-- Save the job; wake it if what it waits for has come: all its children have ended, or as many as it needs. Those that it does
+-- not need are stopped then, unless it only wanted to see the first.
 local function join(job)
   local need, joined = tonumber(job.need or 0), tonumber(job.joined or 0)
-  if call('SCARD', pending_of(job)) > 0 and (need == 0 or joined < need) then return save(job) end
-  abandon(job)
+  if call('SCARD', pending_of(job)) > 0 and (need == 0 or joined < math.abs(need)) then return save(job) end
+  if need ~= -1 then abandon(job) end
   push(job)
 end
 
@@ -281,8 +286,8 @@ local function report(job, status)
   if not job.parent then return end
   local parent = read(job.parent, relative(job, job.parent), 'need', 'joined', PUSHED)
   if call('SREM', pending_of(parent), job.id) == 0 then return end
-  if status == 'done' then put(parent, 'joined', (parent.joined or 0) + 1) end
-  join(parent)
+  if joins(tonumber(parent.need or 0), status) then put(parent, 'joined', (parent.joined or 0) + 1) end
+  if parent.cause == 'children' then join(parent) else save(parent) end   -- else it was woken by another
 end
 
 -- Write session variables: a list of ARGV, name and JSON of each ('': away with it).
@@ -296,10 +301,91 @@ end
 -- The job that counts what all jobs below one root use up: this one itself, if it is the root.
 local function purse_of(job, root) return root == job.key and job or read('', root, 'status', BUDGET) end
 
--- Count what steps have spent for the job that counts it all (purse): it is decided by, and counted if that is saved.
-local function spend(purse, tokens, micro_usd)
-  if not purse.status or (tokens == '0' and micro_usd == '0') then return end
-  put(purse, 'spent_tokens', (purse.spent_tokens or 0) + tokens, 'spent_micro', (purse.spent_micro or 0) + micro_usd)
+-- Count what steps have spent for the job that counts it all (purse): it is decided by, and counted if that is saved. Turns
+-- and time are counted where they have a limit. used_ms: what the leg has taken in all; '': as much as it had.
+local function spend(job, purse, tokens, micro_usd, turns, used_ms)
+  if not purse.status then return end
+  if tokens ~= '0' or micro_usd ~= '0' then
+    put(purse, 'spent_tokens', (purse.spent_tokens or 0) + tokens, 'spent_micro', (purse.spent_micro or 0) + micro_usd)
+  end
+  if purse.max_turns and turns ~= '0' then put(purse, 'spent_turns', (purse.spent_turns or 0) + turns) end
+  if purse.max_ms and used_ms ~= '' then
+    put(purse, 'spent_ms', (purse.spent_ms or 0) + math.max(0, used_ms - (job.used_ms or 0)))
+  end
+end
+
+-- A user's field of a day's usage (keys.usage_of): what counts for a budget has no name, and stays when that is forgotten.
+local function field_of(user) return 'user\0' .. server.sha1hex(user) end
+
+-- Count a leg that begins, where their number has a limit.
+local function count_leg(purse)
+  if purse.status and purse.max_legs then put(purse, 'spent_legs', (purse.spent_legs or 0) + 1) end
+end
+
+-- The five counts of a row of a day's usage; what is no number is none.
+local function usage_of(row)
+  local counts, had = {}, string.gmatch(row or '', '%S+')
+  for i = 1, 5 do counts[i] = math.max(0, tonumber(had() or '') or 0) end
+  return counts
+end
+
+-- The name of a user's row in a day, and what it says; text: what the user's own says. No day is to grow for ever: users that
+-- find it full share one, and so one budget, or whoever comes under ever new names would have none.
+local function user_row(day, user, text, size)
+  if text or size < MAX_USAGE_FIELDS then return field_of(user), text end
+  return 'user\0(others)', call('HGET', day, 'user\0(others)')
+end
+
+-- Count what models have used: for the session, for its user's day, and by agent, user and model (`ekiden usage`). used: of
+-- each model its name, calls, tokens in and out, millionths of a US dollar, and calls whose price nobody knows.
+local function account(job, session, used)
+  if used.to < used.from then return end
+  local its, day = read('', session, 'user', 'spent_tokens', 'spent_micro'), USAGE .. whole(math.floor(wall / DAY_MS))
+  local user, sums, rows, names = its.user or '', {0, 0, 0, 0, 0}, {}, {}
+  names[1] = field_of(user)
+  for at = used.from, used.to, 6 do names[#names + 1] = 'row\0' .. job.agent .. '\0' .. user .. '\0' .. ARGV[at] end
+  local known = call('HMGET', day, unpack(names))
+  local function add(name, text, counts)
+    local row = rows[name] or usage_of(text)
+    for i = 1, 5 do row[i] = row[i] + counts[i] end
+    rows[name] = row
+  end
+  local size = 0
+  for number = 1, #names do size = size == 0 and not known[number] and call('HLEN', day) or size end
+  for number = 2, #names do
+    local at, name, text = used.from + (number - 2) * 6, names[number], known[number]
+    if not text and size >= MAX_USAGE_ROWS then
+      name = 'row\0(others)\0(others)\0' .. (size < MAX_USAGE_FIELDS and ARGV[at] or '(others)')
+      text = call('HGET', day, name)
+    end
+    local counts = {unpack(ARGV, at + 1, at + 5)}
+    for i = 1, 5 do sums[i] = sums[i] + counts[i] end
+    add(name, text, counts)
+  end
+  local shared, had = user_row(day, user, known[1], size)
+  add(shared, had, sums)
+  local written = {}
+  for name, row in pairs(rows) do
+    for i = 1, 5 do row[i] = whole(row[i]) end
+    written[#written + 1], written[#written + 2] = name, table.concat(row, ' ')
+  end
+  call('HSET', day, unpack(written))
+  if not had then call('EXPIRE', day, USAGE_TTL_S) end
+  put(its, 'spent_tokens', whole((its.spent_tokens or 0) + sums[2] + sums[3]), 'spent_micro',
+    whole((its.spent_micro or 0) + sums[4]))
+  save(its)
+end
+
+-- What of the budgets that others share there is left to look at: the user's of today, the session's.
+local function shared_spending(session)
+  local its, found = read('', session, 'user', 'spent_tokens', 'spent_micro'), {}
+  found.session_tokens, found.session_micro = its.spent_tokens or 0, its.spent_micro or 0
+  local day, user = USAGE .. whole(math.floor(wall / DAY_MS)), its.user or ''
+  local own = call('HGET', day, field_of(user))
+  local _, row = user_row(day, user, own, own and 0 or call('HLEN', day))
+  local _, input, output, micro = unpack(usage_of(row))
+  found.user_tokens, found.user_micro = input + output, micro
+  return found
 end
 
 -- Note that a job has read text of unknown authors. Its session remembers: what was said there is read by the jobs that follow.
@@ -309,11 +395,27 @@ local function distrust(job, session, is_untrusted)
   call('HSET', session, 'untrusted', 1)
 end
 
--- Which budget of the root job is used up, if one is.
-local function used_up(purse)
-  if purse.max_tokens and tonumber(purse.spent_tokens or 0) >= tonumber(purse.max_tokens) then return 'tokens' end
-  if purse.max_micro and tonumber(purse.spent_micro or 0) >= tonumber(purse.max_micro) then return 'cost' end
-  return ''
+-- What has a limit in the root job, with what is spent of it and the limit: 'turns 3 10 tokens 812 1000'; and whether one of
+-- them is used up.
+local function spending(purse, session)
+  local said, is_used_up, budgets = {}, false, {SHARED}
+  local function note(name, spent, most)
+    said[#said + 1] = name .. ' ' .. whole(spent) .. ' ' .. most
+    is_used_up = is_used_up or tonumber(spent) >= tonumber(most)
+  end
+  local shared
+  for _, name in ipairs(budgets) do
+    local most = purse['max_' .. name]
+    if most then
+      shared = shared or shared_spending(session)
+      note(name, shared[name], most)
+    end
+  end
+  for _, name in ipairs({COUNTED}) do
+    local most = purse['max_' .. name]
+    if most then note(name, tonumber(purse['spent_' .. name] or 0), most) end
+  end
+  return table.concat(said, ' '), is_used_up
 end
 
 -- What a claim may write with: counted, so that people see the order, and drawn by who claimed (the owner), because a
@@ -382,4 +484,113 @@ local function finish(job, k, status, reason, result, variables, said, records)
   report(job, status)
   leave(job, k.session, k.inbox)
   redis.pcall('PUBLISH', ENDED .. job.id, status)   -- a hint: whoever may not publish ends jobs all the same
+end
+
+-- A limit of calls of a model, in the hands of a script. What is used stands by the second, and is forgotten a minute later,
+-- so that no minute sees more than the limit. Beside that there is a pace: some at once, a tenth of what is unused, and the
+-- others evenly (two seconds' worth, since sweepers come once a second), or a burst would leave nothing to anybody for the
+-- rest of the minute, and come again with the next one. false: there is no such limit.
+local function limit_at(key)
+  local limit = read('', key, MODEL_LIMIT)
+  for _, name in ipairs({'rpm', 'tpm', 'concurrent'}) do limit[name] = tonumber(limit[name] or '') or false end
+  limit.second = math.floor(now / 1000)
+  limit.calls, limit.tokens = tonumber(limit.calls or 0), tonumber(limit.tokens or 0)
+  limit.oldest = tonumber(limit.oldest or limit.second)
+  local names, last = {}, math.min(limit.second - 61, limit.oldest + 60)
+  for at = limit.oldest, last do
+    names[#names + 1], names[#names + 2] = 'calls:' .. whole(at), 'tokens:' .. whole(at)
+  end
+  if #names > 0 then
+    local used = call('HMGET', key, unpack(names))
+    for i = 1, #used, 2 do
+      limit.calls, limit.tokens = limit.calls - (used[i] or 0), limit.tokens - (used[i + 1] or 0)
+    end
+    call('HDEL', key, unpack(names))
+    limit.oldest = limit.second - 60
+  end
+  local minutes = math.max(0, now - (limit.paced_ms or now)) / 60000
+  for part, most in pairs({calls = limit.rpm, tokens = limit.tpm}) do
+    if most then
+      local unused, left = 1 - limit[part] / most, limit[part .. '_left']
+      local burst = math.max(1, most / 30, unused * math.max(math.min(most, 10), most / 10))
+      limit[part .. '_left'] = math.min(burst, left and left + most * minutes or burst)
+    end
+  end
+  return limit
+end
+
+local function limit_save(limit)
+  put(limit, 'calls', limit.calls, 'tokens', limit.tokens, 'oldest', whole(limit.oldest), 'paced_ms', whole(now))
+  if limit.rpm then put(limit, 'calls_left', limit.calls_left) end
+  if limit.tpm then put(limit, 'tokens_left', limit.tokens_left) end
+  save(limit)
+  call('EXPIRE', limit.key, LIMIT_TTL_S)
+end
+
+-- When, in ms from now, so much of what was used in the last minute is forgotten.
+local function limit_frees(limit, part, excess)
+  local names = {}
+  for at = limit.oldest, limit.second do names[#names + 1] = part .. ':' .. whole(at) end
+  local used = call('HMGET', limit.key, unpack(names))
+  for i = 1, #used do
+    excess = excess - (used[i] or 0)
+    if excess <= 0 then return (limit.oldest + i + 60) * 1000 - now end
+  end
+  return 61000
+end
+
+-- Count so many calls and tokens in a second of the last minute; what is older is forgotten already.
+local function limit_count(limit, second, calls, tokens)
+  if tonumber(second) < limit.oldest then return end
+  limit.calls, limit.tokens = limit.calls + calls, limit.tokens + tokens
+  if calls ~= 0 then call('HINCRBY', limit.key, 'calls:' .. second, calls) end
+  if tokens ~= 0 then call('HINCRBY', limit.key, 'tokens:' .. second, whole(tokens)) end
+end
+
+-- Free the slots of those who neither hold a lease nor are just being woken: their worker has died. What it had reserved
+-- counts, since it may have called; a job that was woken and never came has not.
+local function limit_prune(limit)
+  local slots, held = limit.key .. ':slots', limit.key .. ':held'
+  for _, id in ipairs(call('ZRANGEBYSCORE', slots, '-inf', now)) do
+    if is_leased(id) then
+      call('ZADD', slots, now + SLOT_MS, id)
+    else
+      local second, size = string.match(call('HGET', held, id) or '', '^%+(%d+) (%d+)$')
+      if second then limit_count(limit, second, -1, -size) end
+      call('ZREM', slots, id)
+      call('HDEL', held, id)
+    end
+  end
+end
+
+-- How long, in ms, a call of so many tokens must wait, and for which part of the limit; 0: there is room.
+local function limit_wait(limit, size)
+  local wait, part = 0, ''
+  local function needs(ms, name)
+    if ms > wait then wait, part = math.ceil(ms), name end
+  end
+  needs((limit.blocked_ms or 0) - now, 'blocked')
+  if limit.rpm then
+    if limit.calls + 1 > limit.rpm then needs(limit_frees(limit, 'calls', limit.calls + 1 - limit.rpm), 'rpm') end
+    needs((1 - limit.calls_left) * 60000 / limit.rpm, 'rpm')
+  end
+  if limit.tpm then
+    if limit.tokens + size > limit.tpm then needs(limit_frees(limit, 'tokens', limit.tokens + size - limit.tpm), 'tpm') end
+    if limit.tokens_left <= 0 then needs((1 - limit.tokens_left) * 60000 / limit.tpm, 'tpm') end
+  end
+  if limit.concurrent and call('ZCARD', limit.key .. ':slots') >= limit.concurrent then
+    limit_prune(limit)
+    if call('ZCARD', limit.key .. ':slots') >= limit.concurrent then needs(SLOT_FREES_MS, 'concurrent') end
+  end
+  return wait, part
+end
+
+-- Reserve a call of so many tokens for a job. mark: '+' where the job is yet to be woken for it.
+local function limit_hold(limit, id, size, mark, for_ms)
+  limit_count(limit, whole(limit.second), 1, size)
+  if limit.rpm then limit.calls_left = limit.calls_left - 1 end
+  if limit.tpm then limit.tokens_left = limit.tokens_left - size end
+  call('HSET', limit.key .. ':held', id, mark .. whole(limit.second) .. ' ' .. whole(size))
+  call('ZADD', limit.key .. ':slots', now + for_ms, id)
+  for _, part in ipairs({':held', ':slots'}) do call('EXPIRE', limit.key .. part, LIMIT_TTL_S) end
 end

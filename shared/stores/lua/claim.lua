@@ -48,5 +48,5 @@ keep_if_due(this, this.ttl, unpack(KEYS))
 save(this)
 enlist(LEASES, id, lease_ms)
 return {'ok', fence_of(this.fence, owner), tostring(this.attempts), this.context, tostring(this.seq), this.used_ms,
-  this.catalog or '', this.cwd or '', this.cancel or '', tostring(call('HLEN', state)), used_up(purse_of(this, root)),
+  this.catalog or '', this.cwd or '', this.cancel or '', tostring(call('HLEN', state)), (spending(purse_of(this, root), session)),
   call('HGET', session, 'untrusted') or '', page()}

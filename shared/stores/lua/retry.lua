@@ -10,7 +10,7 @@ if this.status ~= 'failed' and this.status ~= 'dead' then return {'refused', thi
 local ttl = TTL_S + tonumber(deadline_s)
 record(this, journal, records)
 put(this, 'message', message, 'attempts', 0, 'given_back', 0, 'used_ms', 0, 'ttl', ttl, 'kept_ms', stamp, 'retried', token)
-drop(this, 'cancel', 'reason', 'result', 'ended_ms', 'spent_tokens', 'spent_micro')
+drop(this, 'cancel', 'reason', 'result', 'ended_ms', SPENT)
 enlist(DEADLINES, id, deadline_s * 1000)
 local verdict = enter(this, read('', session, 'active'), inbox, false)
 keep(ttl, CATALOGS .. (this.catalog or ''), unpack(KEYS))

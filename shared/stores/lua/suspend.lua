@@ -2,22 +2,22 @@
 -- asked here: one step. A child that exists is only waited for. Waiting is no failed attempt: it is refunded. used_ms: ''
 -- where no record is progress.
 -- KEYS job, journal, blobs, session, messages, older_messages, inbox, state, catalog, root
--- ARGV id, fence, leg, seq, commit, is_untrusted, tokens, micro_usd, used_ms, cause, delay_ms, need, variables...,
+-- ARGV id, fence, leg, seq, commit, is_untrusted, tokens, micro_usd, turns, used_ms, cause, delay_ms, need, used..., variables...,
 --      children..., approvals..., records...
-local this = read(id, job, FENCED, PUSHED, BUDGET, 'v', 'ttl', 'attempts', 'cwd', 'catalog', 'depth', 'agent', 'need', 'joined',
-  'commit:' .. leg)
+local this = read(id, job, FENCED, PUSHED, BUDGET, 'v', 'ttl', 'attempts', 'cwd', 'catalog', 'agent', 'need', 'joined',
+  'used_ms', 'commit:' .. leg)
 local no = repeated(this, leg, commit) or refusal(this, fence, leg, seq)
 if no then return no end
 if this.cancel then return {'cancelled', this.cancel} end
 
 local function begin(child, at)
-  local _, handoff, context, queue, message, summary, agent, deadline_ms = unpack(ARGV, at, at + 7)
+  local _, handoff, context, queue, message, summary, agent, deadline_ms, depth = unpack(ARGV, at, at + 8)
   local journal = string.gsub(child.key, ':job:', ':journal:', 1)
   put(child, 'v', this.v, 'leg', 1, 'handoff', handoff, 'context', context, 'queue', queue, 'message', message,
     'summary', summary, 'agent', agent, 'cwd', this.cwd or '', 'catalog', this.catalog or '', 'fence', 0, 'attempts', 0,
-    'depth', this.depth + 1, 'used_ms', 0, 'ttl', this.ttl, 'kept_ms', stamp, 'created_ms', stamp, 'parent', id,
+    'depth', depth, 'used_ms', 0, 'ttl', this.ttl, 'kept_ms', stamp, 'created_ms', stamp, 'parent', id,
     'came_from', this.agent, 'visits:' .. agent, 1)
-  record(child, journal, {from = at + 8, to = at + 9})
+  record(child, journal, {from = at + 9, to = at + 10})
   enlist(DEADLINES, child.id, deadline_ms)
   push(child)
   keep(this.ttl, child.key, journal, (string.gsub(child.key, ':job:', ':blobs:', 1)))
@@ -25,19 +25,29 @@ end
 
 local pending, joined, has_children = pending_of(this), 0, children.to >= children.from
 local purse = purse_of(this, root)
-spend(purse, tokens, micro_usd)
-if purse ~= this then save(purse) end
+spend(this, purse, tokens, micro_usd, turns, used_ms)
+account(this, session, used)
 distrust(this, session, is_untrusted)
 set_state(state, variables, this.ttl)
 record(this, journal, records)
 if used_ms ~= '' then put(this, 'used_ms', used_ms, 'attempts', 0, 'given_back', 0) end
-for at = children.from, children.to, 10 do   -- of each what begin() takes, and its first two records
+if has_children then   -- those that are not named any more are not needed
+  local named = {}
+  for at = children.from, children.to, 11 do named[ARGV[at]] = true end
+  abandon(this, named)
+end
+for at = children.from, children.to, 11 do   -- of each what begin() takes, and its first two records
   local child = read(ARGV[at], relative(this, ARGV[at]), 'seq', PUSHED)
   local status = child.status
-  if not status then begin(child, at) end
+  if not status then
+    begin(child, at)
+    count_leg(purse)
+  end
   if not TERMINAL[status] then call('SADD', pending, child.id) end
-  if status == 'done' then joined = joined + 1 end
+  if joins(tonumber(need), status) then joined = joined + 1 end
 end
+if purse ~= this then save(purse) end
+
 local function ask(at)   -- for no longer than the job lives
   local n, digest, timeout_ms, text = unpack(ARGV, at, at + 3)
   local left, ends_with_job = listed_at(DEADLINES, id) - now, 0

@@ -1,18 +1,19 @@
 -- Move control on: check depth, cycles and budget, advance the chain, push the next leg's message. One step, no window.
--- kind: route, handoff, or return; identity names what a handoff says; left are the agents that leave the chain.
+-- kind: route, handoff, return, or edge (of a graph: it may go anywhere, and sets the depth); identity names what a handoff
+-- says; left are the agents that leave the chain. A graph that takes a step waits for none of its branches any more.
 -- KEYS job, journal, catalog, root, state, session
--- ARGV id, fence, leg, seq, commit, kind, origin, to, max_depth, cycles, may_return, handoff, context, queue,
---      message, digest, definition, identity, max_tokens, max_micro, is_untrusted, tokens, micro_usd, variables...,
---      left..., records...
+-- ARGV id, fence, leg, seq, commit, kind, origin, to, depth_there, max_depth, cycles, may_return, handoff, context, queue,
+--      message, digest, definition, identity, is_untrusted, tokens, micro_usd, turns, used_ms, used..., limits...,
+--      variables..., left..., records...
 local edge, handed, visit = 'edge:' .. origin .. '\0' .. to, 'handed:' .. identity, 'visits:' .. to
-local this = read(id, job, FENCED, BUDGET, PUSHED, 'depth', 'came_from', 'ttl', 'kept_ms', 'catalog', edge, handed, visit,
-  'commit:' .. leg)
+local this = read(id, job, FENCED, BUDGET, PUSHED, 'depth', 'need', 'came_from', 'ttl', 'kept_ms', 'catalog', 'used_ms', edge,
+  handed, visit, 'commit:' .. leg)
 local no = repeated(this, leg, commit) or refusal(this, fence, leg, seq)
 if no then return no end
 if this.cancel then return {'cancelled', this.cancel} end
 
 local purse, depth, visits, crossed = purse_of(this, root), this.depth + 1, this[visit] or 0, this[edge] or 0
-spend(purse, tokens, micro_usd)
+spend(this, purse, tokens, micro_usd, turns, used_ms)
 
 local function why_not()
   if definition ~= '' and call('HEXISTS', catalog, definition) == 0 then return 'UNKNOWN_DEFINITION' end
@@ -23,19 +24,27 @@ local function why_not()
     if not returns and not (limit and tonumber(visits) < tonumber(limit)) then return 'CIRCULAR_HANDOFF' end
   end
   if this[handed] then return 'REPEATED_HANDOFF' end
-  if used_up(purse) ~= '' then return 'BUDGET_EXCEEDED' end
+  local _, is_used_up = spending(purse, session)
+  if is_used_up then return 'BUDGET_EXCEEDED' end
 end
 
 if kind == 'handoff' then
   local code = why_not()
   if code then return {'refused', code} end
   put(this, 'depth', depth, handed, 1)
+elseif kind == 'edge' then
+  put(this, 'depth', depth_there)
+  abandon(this)
 end
-if kind ~= 'return' then put(this, edge, crossed + 1, visit, visits + 1) end   -- which is no new visit
-for i = left.from, left.to do call('HINCRBY', job, 'visits:' .. ARGV[i], -1) end
+account(this, session, used)
+for i = left.from, left.to do
+  if ARGV[i] == to then visits = visits - 1 else call('HINCRBY', job, 'visits:' .. ARGV[i], -1) end
+end
+put(this, visit, kind == 'return' and visits or visits + 1)   -- a return is no new visit
+if kind == 'route' or kind == 'handoff' then put(this, edge, crossed + 1) end
 if kind == 'route' then call('HSETNX', session, 'first_agent', to) end   -- who got the session's first message
-if max_tokens ~= '' then put(purse, 'max_tokens', max_tokens) end
-if max_micro ~= '' then put(purse, 'max_micro', max_micro) end
+for i = limits.from, limits.to, 2 do put(purse, 'max_' .. ARGV[i], ARGV[i + 1]) end   -- which the route sets
+count_leg(purse)
 if purse ~= this then save(purse) end
 distrust(this, session, is_untrusted)
 set_state(state, variables, this.ttl)

@@ -14,9 +14,10 @@ from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.create import templates
 from ekiden.dispatcher.cli.agents.discovery import AgentFile
 from ekiden.dispatcher.cli.agents.group import app
-from ekiden.shared.definitions.loader import load_file, shipped_agents_dir
+from ekiden.shared.definitions.loader import load_file
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import ConfigurationError, InvalidRequest, UnknownAgent
+from ekiden.shared.packs import shipped_agents_dir
 
 GOOD = "---\nname: {name}\ndescription: Does things.\nmodel: inherit\n{more}---\n\nYou do things.\n"
 
@@ -120,11 +121,12 @@ def test_what_is_said_of_its_team_stands_beside_what_the_template_says(project: 
     assert made.triggers.examples, "the template's"
 
 
-def test_an_edge_that_names_nobody_is_refused_and_one_to_nobody_is_told(project: Path) -> None:
+def test_an_edge_that_names_nobody_is_refused_and_so_is_one_to_nobody(project: Path) -> None:
     assert "--handoff '=When' names no agent" in str(refused("create", "a", "--handoff", "=When"))
+    said = str(refused("create", "a", "--description", "A.", "--handoff", "revewer"))
+    assert "agent 'a' hands over to 'revewer'" in said
+    assert "Make that agent first" in said
     assert not (ours(project) / "a.md").exists()
-    result = ekiden("create", "a", "--description", "A.", "--handoff", "revewer")
-    assert "error: agent 'a' hands over to 'revewer'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -291,7 +293,10 @@ def test_shows_an_agent_its_prompt_and_its_json(project: Path) -> None:
     assert "read_file" in said
     assert "not here:      WebSearch" in said
     assert "reviewer" in said
-    assert fine("show", "mine", "--prompt") == "You do things.\n"
+    prompt = fine("show", "mine", "--prompt")
+    assert prompt.startswith("You do things.\n\n# Guidelines\n")
+    assert "call its transfer tool" in prompt
+    assert json.loads(fine("show", "mine", "--prompt", "--json"))["prompt"] == prompt.removesuffix("\n")
     assert json.loads(fine("show", "mine", "--json"))["tools"]["allow"] == ["read_file"]
 
 
@@ -381,7 +386,7 @@ def test_a_shipped_agent_becomes_one_of_the_project(project: Path, monkeypatch: 
     fine("edit", "debugger")
 
     assert shipped.read_bytes() == before
-    assert fine("show", "debugger", "--prompt").endswith("Be quick.\n")
+    assert "Be quick.\n" in fine("show", "debugger", "--prompt")
     assert objects(fine("list", "--json"))[0]["level"] == "project"
 
 
@@ -489,6 +494,15 @@ def test_what_comes_with_ekiden_passes_the_strict_check() -> None:
     assert len(found["agents"]) >= 8
 
 
+def test_a_place_that_no_declared_input_fills_is_found(project: Path) -> None:
+    text = GOOD.format(name="mine", more="inputs: {version: {}}\n")
+    write(ours(project), text=f"{text}\nNotes for ${{verson}}, ${{state.x}}, ${{version}}.\n")
+    _, found = report("mine")
+    [(severity, _, said)] = findings(found)
+    assert severity == "warning"
+    assert said.startswith("the text has a place for 'verson', which is none of the inputs. Did you mean 'version'?")
+
+
 @pytest.mark.parametrize(
     ("more", "severity", "said"),
     [
@@ -512,6 +526,14 @@ def test_what_comes_with_ekiden_passes_the_strict_check() -> None:
         ("inputs: {depth: {type: int}}\n", "error", "'inputs.depth.type' is 'int'"),
         ("output: {schema: {type: strin}}\n", "error", "'output': 'schema': no JSON Schema: at type"),
         ("transfer: both\n", "error", "'transfer' is 'both'"),
+        ("output: {process: markdwn}\n", "warning", "output processor 'markdwn', and no plug-in that is allowed here"),
+        (
+            "guardrails: [{name: a, validator: json, on: tool_input, tools: [Bash, bsh, 'read_*', mcp.x.*]}]\n",
+            "warning",
+            "the guardrail 'a' is for 'bsh', and no worker ships with such a tool. Did you mean 'bash'?",
+        ),
+        ("guardrails: {custom_validator: no_secrts}\n", "warning", "the validator 'no_secrts', and no plug-in that is"),
+        ("guardrails: {max_length: 5}\n", "error", "it has no name that can be shown"),
         ("subagent: [reviewer]\n", "warning", "Did you mean 'subagents'?"),
         ("kind: robot\n", "warning", "kind 'robot'"),
     ],
@@ -573,11 +595,11 @@ def test_servers_of_the_settings_and_of_the_file_are_configured(project: Path) -
 
 
 def test_a_name_that_the_settings_give_to_a_model_is_known() -> None:
-    agent = definition_from({"name": "x", "description": "d", "model": "claude-opus-4"}, "You.")
+    agent = definition_from({"name": "x", "description": "d", "model": "gpt-5"}, "You.")
     file = AgentFile("x", Path("x.md"), "", agent)
 
     assert Checker({}).report(file).count("warning") == 1
-    assert Checker({}, models=["claude-*"]).report(file).count("warning") == 0
+    assert Checker({}, models=["gpt-*"]).report(file).count("warning") == 0
 
 
 def test_prints_the_list_of_checks_and_how_many_passed(project: Path) -> None:
@@ -588,6 +610,20 @@ def test_prints_the_list_of_checks_and_how_many_passed(project: Path) -> None:
     assert "✓ Front matter valid" in said
     assert "✗ MCP servers [github] configured" in said
     assert "Validation: 7/8 passed" in said
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [("description: x\nmax_turns: lots\n", "Values of fields understood"), ("", "Required fields present")],
+)
+def test_a_fault_of_a_value_does_not_stand_under_fields_that_are_missing(
+    fields: str, title: str, project: Path
+) -> None:
+    folder = ours(project)
+    folder.mkdir(parents=True)
+    (folder / "one.md").write_text(f"---\nname: one\n{fields}---\nDo it.\n")
+    said = ekiden("validate", "one").output
+    assert [line.strip() for line in said.splitlines() if "✗" in line] == [f"✗ {title}"]
 
 
 def test_of_many_only_those_with_findings_are_printed(project: Path) -> None:
@@ -623,3 +659,21 @@ def test_settings_that_cannot_be_read_are_told(project: Path) -> None:
     (project / ".gemini" / "settings.json").write_text("{", encoding="utf-8")
 
     assert "no valid JSON" in str(refused("validate"))
+
+
+def test_a_graph_is_checked_with_the_lines_of_its_nodes_and_edges(project: Path) -> None:
+    graph = "graph:\n  entry: a\n  nodes:\n    - name: a\n      agent: {agent}\n"
+    text = f"---\nname: flow\ndescription: d\nkind: graph\n{graph}"
+    write(ours(project), "a", text=GOOD.format(name="a", more=""))
+    path = write(ours(project), "flow", text=text.format(agent="b") + "---\n")
+    _, found = report("flow")
+    [(severity, line, said)] = findings(found)
+    assert (severity, line) == ("error", 9)
+    assert "runs 'b', which does not exist" in said
+
+    path.write_text(text.format(agent="a") + "subagents: [a]\n---\nYou do it.\n", "utf-8")
+    _, found = report("flow")
+    assert [(severity, line) for severity, line, _ in findings(found)] == [("warning", 5), ("warning", 10)]
+    assert all("has no effect in an agent with a graph" in said for _, _, said in findings(found))
+    path.write_text(text.format(agent="a") + "---\n", "utf-8")
+    assert "✓ Graph of 1 nodes sound" in fine("validate", "flow", "--strict")

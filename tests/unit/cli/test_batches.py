@@ -156,7 +156,7 @@ def test_a_request_that_is_refused_is_told_and_the_others_are_done(
         (['{"id": "1", "prompt": "x"}', "{id: 2}"], "line 2: no JSON"),
         (['{"id": "1", "prompt": "x"}', "", '{"id": 1, "prompt": "y"}'], "line 3: line 1 has the id '1', too"),
         (['{"id": "1", "promt": "x"}'], "line 1: "),
-        (['{"prompt": "x"}'], "line 1: 'id': Field required; a request looks like"),
+        (['{"prompt": "x"}'], "line 1: 'id': is missing; a request looks like"),
         (['{"id": "1", "prompt": " "}'], "line 1: 'prompt': "),
         (['["x"]'], "line 1: 'the line': "),
         (["", " "], "holds no request"),
@@ -196,6 +196,10 @@ def test_a_file_of_results_has_one_writer_and_holds_results(tmp_path: Path) -> N
         opened_results(out),
     ):
         pass
+    with opened_results(out) as results:
+        results.write({"id": "1", "result": "one\u2028two\x85three"})
+    with opened_results(out) as results:
+        assert results.known == {"1"}
     out.write_text("notes of mine\n")
     with pytest.raises(InvalidRequest, match="line 1: no result of a batch"), opened_results(out):
         pass

@@ -107,7 +107,7 @@ def test_a_child_whose_journal_is_gone_is_still_named(monkeypatch: pytest.Monkey
     for agent, job in (("scout", SCOUT), ("tester", TESTER)):
         assert any(f"{agent} (job {job}, whose journal is gone)" in line for line in lines)
     [first, second] = chain_json(alone)["legs"][0]["children"]
-    assert (first["job"], first["legs"], second["job"], second["legs"]) == (SCOUT, [], TESTER, [])
+    assert (first["id"], first["legs"], second["id"], second["legs"]) == (SCOUT, [], TESTER, [])
     assert flowchart(alone).count("==>") == 2
 
 
@@ -126,7 +126,7 @@ def test_no_line_is_wider_than_the_terminal(word: str, columns: int, monkeypatch
 
 def test_the_json_is_one_object_with_nested_children_and_run_paths() -> None:
     found = chain_json(story())
-    assert (found["job"], found["parent"], found["status"], found["result"]) == (ROOT, None, "done", "All is well.")
+    assert (found["id"], found["parent"], found["status"], found["result"]) == (ROOT, None, "done", "All is well.")
     assert (found["input_tokens"], found["total_input_tokens"], found["total_output_tokens"]) == (550, 950, 90)
     legs = found["legs"]
     assert [(leg["agent"], leg["how"], leg["from_agent"], leg["duration_ms"]) for leg in legs] == [
@@ -144,7 +144,7 @@ def test_the_json_is_one_object_with_nested_children_and_run_paths() -> None:
     refusal = {"name": "transfer_to_x", "code": "UNKNOWN_AGENT", "message": "Not executed.\nadvice"}
     assert legs[0]["refused"] == [refusal]
     scout, tester = legs[0]["children"]
-    assert (scout["job"], scout["call_id"], scout["objective"]) == (SCOUT, "s1", "look at the logs")
+    assert (scout["id"], scout["call_id"], scout["objective"]) == (SCOUT, "s1", "look at the logs")
     assert (tester["status"], tester["reason"], tester["result"]) == ("failed", "TIMEOUT", "too slow")
     [digger] = scout["legs"][1]["children"]
     assert digger["legs"][0]["run_path"] == ["user", "lead", "scout", "helper", "digger"]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from ekiden.dispatcher.cli.commands.config import app
 from ekiden.shared.errors import ConfigurationError, EkidenError, InvalidRequest
-from ekiden.shared.settings_files import project_file, read_settings
+from ekiden.shared.settings.files import project_file, read_settings
 
 KEY = "k1:" + "planted-" * 5
 
@@ -38,6 +38,13 @@ def test_a_value_that_was_set_is_got_listed_with_its_origin_and_removed() -> Non
     assert config("get", "concurrency").stdout == "50\n"
 
 
+def test_a_module_is_looked_for_and_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_rails.py").write_text("raise SystemExit\n\ndef no_rumours(value): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert config("set", "--global", "guardrails.modules", "my_rails:no_rumours").exit_code == 0
+    assert config("get", "guardrails.modules").stdout == '["my_rails:no_rumours"]\n'
+
+
 def test_the_users_file_is_listed_alone() -> None:
     config("set", "--global", "model", "fast")
     config("set", "lease_s", "3")
@@ -64,7 +71,7 @@ def test_what_commands_get_is_listed_by_name_and_can_be_added_to(monkeypatch: py
     ("key", "value", "said"),
     [
         ("routing.fallback", "maybe", "'prompt_user', 'default_agent' or 'none'"),
-        ("lease_s", "soon", "valid number"),
+        ("lease_s", "soon", "must be a number"),
         ("tools.env", '["EKIDEN_*"]', "never get what is Ekiden's"),
         ("concurrency", "0", "greater than or equal to 1"),
         ("modle", "x", "did you mean 'model'"),
@@ -72,6 +79,15 @@ def test_what_commands_get_is_listed_by_name_and_can_be_added_to(monkeypatch: py
         ("ekiden.model", "gemni-2.5-pro", "no provider here"),
         ("ekiden.model_aliases", '{"best": "opus"}', "no provider here has a model 'opus'"),
         ("agents.routing.llm.model", "gpt-4o", "no provider here"),
+        ("guardrails.request", '[{"name": "a", "on": "output", "validator": "json"}]', "'a' has 'on': these judge the"),
+        ("guardrails.request", "no_pii", "no valid JSON"),
+        ("guardrails.modules", "nosuch_module:x", "there is no module 'nosuch_module' here"),
+        ("tools.modules", "json.nosuch:x", "there is no module 'json.nosuch' here"),
+        ("hooks.modules", "json.decoder.deeper:x", "there is no module 'json.decoder.deeper' here"),
+        ("outputs.modules", "json.decoder:nosuch", "the module 'json.decoder' has no 'nosuch'"),
+        ("limits.models", '{"nosuch": {"rpm": 1}}', "no provider here has a model 'nosuch'"),
+        ("ekiden.prices", '{"m": [-1, 2]}', r"no price: write \[INPUT, OUTPUT\]"),
+        ("ekiden.prices", '{"m": [1]}', r"no price: write \[INPUT, OUTPUT\]"),
         ("agents.routing.strategy", "foo", "there is no strategy 'foo'"),
         ("quarantine_from", "5", r"more than ekiden\.quarantine_from"),
         ("max_attempts", "2", r"more than ekiden\.quarantine_from"),
@@ -102,6 +118,11 @@ def test_comments_in_the_file_stay() -> None:
     assert config("get", "concurrency").stdout == "3\n"
     config("set", "concurrency", "4")
     assert project_file().read_text() == '{\n  // how many at once\n  "ekiden": {"concurrency": 4}\n}\n'
+
+
+def test_a_value_that_begins_with_a_hyphen_is_a_value() -> None:
+    with pytest.raises(InvalidRequest, match="greater than or equal to"):
+        config("set", "ekiden.concurrency", "-1")
 
 
 def test_removing_what_is_not_set_says_so() -> None:

@@ -11,7 +11,14 @@ import pytest
 
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.doctor.durability_checks import losses
-from ekiden.dispatcher.cli.doctor.local_checks import agent_files, collector, mcp_servers, models, settings_files
+from ekiden.dispatcher.cli.doctor.local_checks import (
+    agent_files,
+    collector,
+    hooks,
+    mcp_servers,
+    models,
+    settings_files,
+)
 from ekiden.dispatcher.cli.doctor.sandbox_checks import sandbox_here, sandboxes_there
 from ekiden.dispatcher.cli.doctor.server_checks import (
     agents_served,
@@ -22,7 +29,7 @@ from ekiden.dispatcher.cli.doctor.server_checks import (
     versions,
 )
 from ekiden.shared.definitions.catalog import build_catalog
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.clock import Jump
 from ekiden.shared.stores.durability import Durability
 from ekiden.shared.stores.pools import QueueView
@@ -124,6 +131,31 @@ def test_a_stand_in_model_is_a_warning_and_an_unusable_default_an_error(monkeypa
     assert models(load_settings(), {}).status == "warning"
     assert models(load_settings(), {"GEMINI_API_KEY": "x"}).status == "ok"
     assert models(load_settings(model="gemini-2.5-pro"), {}).status == "error"
+
+
+def test_commands_that_are_hooks_are_named_and_so_is_what_is_wrong_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert hooks().text == "no commands"
+    (tmp_path / ".gemini").mkdir()
+    for block, text in [
+        ({"BeforeTool": [{"command": "guard", "matcher": "bash"}]}, "BeforeTool guard"),
+        ({"Setup": [{"command": "x"}]}, "nothing is asked at 'Setup' here"),
+        ({"BeforeTool": [{"command": 5}]}, "settings.json:1: 'hooks': entry 1 of BeforeTool needs a 'command'"),
+    ]:
+        (tmp_path / ".gemini" / "settings.json").write_text(json.dumps({"hooks": block}), "utf-8")
+        assert text in hooks().text
+
+
+def test_what_waits_for_the_users_trust_is_no_nothing(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EKIDEN_TRUST")
+    (elsewhere / ".gemini").mkdir()
+    asked = {"hooks": {"BeforeTool": [{"command": "guard"}]}, "mcpServers": {"files": {"command": "x"}}}
+    (elsewhere / ".gemini" / "settings.json").write_text(json.dumps(asked), "utf-8")
+    for found, name in ((hooks(), "BeforeTool"), (mcp_servers(), "files")):
+        assert (found.status, found.remedy) == ("warning", "ekiden trust")
+        assert f"{name} wait until you trust it" in found.text
 
 
 def test_mcp_servers_are_named(elsewhere: Path) -> None:

@@ -70,7 +70,7 @@ class Seen:
 
     async def until_so(self, condition: Callable[[], object]) -> None:
         """Return when something was shown that makes ``condition`` true."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
@@ -395,7 +395,7 @@ def test_a_job_that_the_server_has_lost_altogether_ends_the_following(valkey_url
         before.restore()
         for task in (following, waiting):
             with pytest.raises(UnknownJob):
-                await asyncio.wait_for(task, 10)
+                await asyncio.wait_for(task, 60)
 
     run(valkey_url, scenario)
 
@@ -424,7 +424,7 @@ def test_another_job_that_got_the_number_of_a_lost_one_is_never_taken_for_it(val
         theirs.restore()
         for following in (read_some, Follower(client, job, Seen()).run(), client.wait(job)):
             with pytest.raises(UnknownJob, match="another request has its number now; submit yours again"):
-                await asyncio.wait_for(following, 10)
+                await asyncio.wait_for(following, 60)
         assert seen.events == ["request"]
         async with Client(valkey_url) as third:
             assert (await third.wait(job)).result == "another's"
@@ -449,9 +449,9 @@ def test_who_waits_for_a_job_goes_on_with_what_the_server_still_has(valkey_url: 
                     again = await claimed_again(stores, leg)
                     await stores.jobs.finish(again.lease, "end", [done()], [])
 
-        await asyncio.wait_for(follow(), 10)
+        await asyncio.wait_for(follow(), 60)
         assert places == [5, 6, 5, 6]
-        assert (await asyncio.wait_for(client.wait(leg.lease.job), 10)).result == "42"
+        assert (await asyncio.wait_for(client.wait(leg.lease.job), 60)).result == "42"
 
     run(valkey_url, scenario)
 
@@ -476,7 +476,7 @@ def test_children_that_go_back_are_read_again_and_those_that_are_lost_are_let_go
         await seen.until_so(lambda: len(seen.notes) == 2)
         again = await claimed_again(stores, leg)
         await stores.jobs.finish(again.lease, "end", [done()], [])
-        await asyncio.wait_for(following, 10)
+        await asyncio.wait_for(following, 60)
         assert seen.events[-2:] == ["leg_started", "ended"]
 
     run(valkey_url, scenario)

@@ -9,27 +9,28 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ekiden.dispatcher.bootstrap import load_catalog
 from ekiden.dispatcher.cli.agents.project import team, teams
 from ekiden.dispatcher.cli.commands.init import Template
 from ekiden.dispatcher.cli.main import app
 from ekiden.dispatcher.cli.views.route_analysis import measured
 from ekiden.dispatcher.routing.evaluation import read_cases
-from ekiden.shared.definitions.loader import shipped_agents_dir
+from ekiden.dispatcher.routing_bootstrap import load_catalog
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.llm.scripted import ScriptedModel
+from ekiden.shared.packs import shipped_agents_dir
 from ekiden.shared.project_tools import allowed_tool_files
 from ekiden.shared.project_trust import project_trust_of
-from ekiden.shared.records import ToolFinished
-from ekiden.shared.settings import load_settings
-from ekiden.shared.settings_files import read_settings
+from ekiden.shared.records import Delegated, ToolFinished
+from ekiden.shared.settings.files import read_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.trust import notices
 from ekiden.workers.tools.project_tools import project_tools
 from ekiden.workers.tools.registry import BUILTIN
-from tests.scenarios.relay import Relay, Story, on_fakeredis
+from tests.scenarios.relay import Relay, Story, on_server
 
 CHAINS = {
+    "editorial": ["article", "writer", "article", "editor", "writer", "article", "editor", "printer"],
     "empty": ["first", "second"],
     "software": ["planner", "estimator"],
     "support": ["frontdesk", "orders"],
@@ -84,12 +85,17 @@ def test_what_it_writes_is_valid_trusted_and_said(name: str, folder: Path) -> No
     assert project_trust_of(folder).wanted
     assert project_trust_of(folder).lacking == []
     assert load_settings().scripts_dir == folder / ".ekiden" / "scripts"
+    assert load_settings().packs == (["software"] if name == "software" else [])
     checked = CliRunner().invoke(app, ["agents", "validate", "--all", "--strict"])
     assert checked.exit_code == 0, checked.output
 
 
-@pytest.mark.parametrize("name", sorted(CHAINS))
-def test_its_first_request_is_handed_over_and_calls_the_tool_of_the_project(name: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "request_"), [*((name, "") for name in sorted(CHAINS)), ("travel", "帮我安排五月从柏林到京都的旅行")]
+)
+def test_its_first_request_is_handed_over_and_calls_the_tool_of_the_project(
+    name: str, request_: str, folder: Path
+) -> None:
     made(name)
     (folder / "a.py").write_text("x = 1  # TODO: two\n")
     plugins, problems = project_tools(allowed_tool_files(folder))
@@ -97,16 +103,17 @@ def test_its_first_request_is_handed_over_and_calls_the_tool_of_the_project(name
     model = ScriptedModel.from_folders(folder / ".ekiden" / "scripts", shipped_agents_dir() / "_scripts")
     tools = [*BUILTIN, *(plugin.made for plugin in plugins)]
 
-    async def scenario(stores: Stores) -> Story:
+    async def scenario(stores: Stores) -> list[Story]:
         relay = Relay(stores, load_catalog(load_settings()), model, tools=tools, root=folder)
-        return await relay.told(team(name).requests[0], agent=CHAINS[name][0], cwd=folder)
+        story = await relay.told(request_ or team(name).requests[0], agent=CHAINS[name][0], cwd=folder)
+        return [story, *[await relay.story(record.child) for record in story.of(Delegated)]]
 
-    story = on_fakeredis(scenario)
-    assert story.chain == CHAINS[name]
-    assert story.end.status == "done"
-    called = {record.result.name for record in story.of(ToolFinished)}
-    assert called & {plugin.name for plugin in plugins}
-    assert not any(record.result.is_error for record in story.of(ToolFinished))
+    stories = on_server(scenario)
+    assert stories[0].chain == CHAINS[name]
+    assert {story.end.status for story in stories} == {"done"}
+    results = [record.result for story in stories for record in story.of(ToolFinished)]
+    assert {result.name for result in results} & {plugin.name for plugin in plugins}
+    assert not any(result.is_error for result in results)
 
 
 @pytest.mark.parametrize("name", sorted(CHAINS))
@@ -182,6 +189,7 @@ def test_settings_that_are_there_are_completed(folder: Path) -> None:
     assert "// mine" in text
     assert read_settings(folder / ".gemini" / "settings.json")["theme"] == "dark"
     assert load_settings().scripts_dir == folder / ".ekiden" / "scripts"
+    assert load_settings().packs == []
 
 
 def test_scripts_that_the_settings_name_already_stay_and_the_user_is_told(folder: Path) -> None:

@@ -10,13 +10,15 @@ import pytest
 from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
+from ekiden.dispatcher.cli.views.jobs import work_json, work_rows
 from ekiden.dispatcher.client import Client
 from ekiden.shared.errors import InvalidRequest, UnknownJob
-from ekiden.shared.messages import Artifact, Message, ToolCall, ToolResult
-from ekiden.shared.records import JobRequested, ModelReplied, Record, ToolFinished, ToolStarted
+from ekiden.shared.job_limits import JobLimits
+from ekiden.shared.messages import Artifact, Message, ToolCall, ToolResult, Usage
+from ekiden.shared.records import Guarded, JobRequested, ModelReplied, Record, Summarised, ToolFinished, ToolStarted
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import as_any
-from tests.contract.relay_world import claimed, done, moved, reply, submitted
+from tests.contract.relay_world import claimed, done, moved, reply, step_to, submitted
 from tests.contract.test_approvals import parked
 from tests.contract.test_children import FAILED, end, waiting_parent
 from tests.contract.test_sessions_and_live import answered
@@ -111,7 +113,9 @@ def test_a_parent_names_its_children_and_a_child_its_parent(valkey_url: str, par
 
 def test_what_was_spent_is_shown_on_the_root(valkey_url: str) -> None:
     async def scenario(stores: Stores, _: Client) -> str:
-        leg = await moved(stores, await submitted(stores), "lead")
+        route = await claimed(stores, await submitted(stores))
+        await stores.jobs.transfer(route.lease, "r", **step_to(route, "lead", limits=JobLimits(max_tokens=2_000)))
+        leg = await claimed(stores, route.lease.job)
         spending = reply(tokens=1_234, cost_usd=0.0056)
         await stores.jobs.append(leg.lease, "t", [spending], used_ms=1, is_progress=True)
         return leg.lease.job
@@ -120,6 +124,39 @@ def test_what_was_spent_is_shown_on_the_root(valkey_url: str) -> None:
     assert "spent        1234 tokens, $0.0056" in ekiden(valkey_url, "job", "show", job)
     found = json.loads(ekiden(valkey_url, "job", "show", job, "--json"))
     assert found["spent"] == {"tokens": 1_234, "micro_usd": 5_600}
+    assert "limits       max_tokens 1,234 of 2,000" in ekiden(valkey_url, "job", "show", job)
+    assert found["limits"] == {"max_tokens": {"spent": 1_234, "most": 2_000}}
+
+
+def test_the_plan_and_what_was_compressed_are_part_of_a_job() -> None:
+    todos = [{"description": "look", "status": "in_progress"}]
+    plan = ToolResult(call_id="p", name="write_todos", content="", data={"todos": todos})
+    usage = Usage(input_tokens=900, output_tokens=40)
+    snapshot = Summarised(
+        leg=1, text="<state_snapshot>", before=40, tokens_before=16_500, tokens_after=5_000, usage=usage
+    )
+    refused = Summarised(leg=1, text="", before=80, tokens_before=16_000, tokens_after=9_000, why="the model is broken")
+    records: list[Record] = [ToolFinished(leg=1, result=plan), Summarised(leg=1, text="of others"), snapshot, refused]
+    assert work_rows(records) == [
+        ("plan", "1. [in_progress] look"),
+        ("compressed", "16,500 to 5,000 tokens"),
+        ("compressed", "16,000 to 9,000 tokens (no snapshot: the model is broken)"),
+    ]
+    found = work_json(records)
+    assert found["todos"] == todos
+    made = json.loads(json.dumps(found["compressions"]))[0]
+    assert (made["tokens_after"], made["usage"]) == (5_000, usage.model_dump())
+
+
+def test_what_did_not_pass_a_guardrail_is_part_of_a_job_and_what_passed_is_not() -> None:
+    about: dict[str, Any] = {"leg": 1, "at": "output", "policy": "warn", "turn": 1}
+    passed = Guarded(rail="json", status="passed", **about)
+    warned = Guarded(rail="brief", status="warned", errors=("too long", "password=hunter2222"), **about)
+    [(name, text)] = work_rows([passed, warned])
+    assert (name, str(text).startswith("brief (output, warn) warned: too long; password=")) == ("guardrail", True)
+    [found] = json.loads(json.dumps(work_json([passed, warned])["guardrails"]))
+    assert (found["rail"], found["status"], found["errors"][0]) == ("brief", "warned", "too long")
+    assert "hunter2222" not in f"{text} {found}"
 
 
 def test_a_cancelled_parent_says_how_many_children_end_with_it(valkey_url: str, parent: tuple[str, list[str]]) -> None:

@@ -12,11 +12,26 @@ from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
 from ekiden.dispatcher.client import Client
+from ekiden.shared.memory.base import Namespace
 from ekiden.shared.stores.opening import Stores
 from tests.contract.test_approvals import parked
 from tests.unit.cli.test_jobs import there
 
-LOOKING = {"list", "show", "get", "env", "history", "jobs", "status", "models", "state", "chain", "events", "artifacts"}
+LOOKING = {
+    "usage",
+    "list",
+    "show",
+    "get",
+    "env",
+    "history",
+    "jobs",
+    "status",
+    "models",
+    "state",
+    "chain",
+    "events",
+    "artifacts",
+}
 """What commands are called that list or show something."""
 HERE = {
     "agents config": ["routing"],
@@ -31,6 +46,7 @@ HERE = {
     "models": [],
     "policy check": ["bash", "ls"],
     "route ask": ["the tests fail with a TypeError"],
+    "team show": [],
     "trust": ["--list"],
 }
 ON_A_SERVER = {
@@ -43,19 +59,26 @@ ON_A_SERVER = {
     "job events": ["JOB"],
     "job show": ["JOB"],
     "jobs": [],
+    "memory list": [],
+    "memory show": ["noon", "--shared", "shop"],
     "sessions list": [],
     "sessions show": ["SESSION"],
     "sessions state": ["SESSION"],
     "status": [],
     "trace show": ["JOB"],
+    "usage": [],
 }
+OF_ONE_JOB = ("job chain", "job show", "jobs", "trace show")
+"""Each object is a job, whose name is ``id`` there; elsewhere ``job`` is the one that something belongs to."""
 ALSO_CALLED = {("agents", "route"), ("agents", "trace"), ("agents", "handoff-chain")}
 """Other names of commands, as gemini-cli has them."""
 ELSEWHERE = {
-    "agents run", "agents suggest", "approvals answer", "approvals approve", "approvals deny", "catalog publish",
-    "catalog rollback", "catalog show", "job follow", "job result", "init",
-    "job retry", "mcp test", "route learn", "policy replay", "policy test", "route eval",
-    "run", "submit", "trace replay",
+    "agents run", "agents suggest", "approvals answer", "approvals approve", "approvals deny", "catalog diff",
+    "catalog publish", "catalog rollback", "catalog show", "job follow", "job result", "init", "memory search",
+    "job fork", "job retry", "mcp test", "route learn", "policy replay", "policy test", "route eval",
+    "guardrails test",
+    "agents graph visualize", "graph show",
+    "run", "submit", "trace replay", "agents graph replay", "job rerun", "eval run",
 }  # fmt: skip
 """They change something, need files, pools or an end, or write events; their own tests read what they write."""
 
@@ -114,14 +137,21 @@ def test_it_is_one_object_a_line(path: str, tmp_path: Path, monkeypatch: pytest.
     assert objects(path, *HERE[path]) or path in ("mcp list", "trust")
 
 
+GEMINIS = {"agentName", "conversationHistory", "startedAt", "lastActiveAt"}
+"""What gemini-cli calls the fields of a conversation: programs that read its files read ours."""
+
+
 def test_it_is_one_object_a_line_of_what_is_on_a_server(valkey_url: str) -> None:
-    async def scenario(stores: Stores, _: Client) -> str:
+    async def scenario(stores: Stores, client: Client) -> str:
+        await client.add_note(Namespace("shared", "shop"), "Parcels leave at noon.", key="noon")
         return await parked(stores)
 
     job = there(valkey_url, scenario)
     words = {"JOB": job, "APPROVAL": f"{job}:1", "SESSION": job.partition(".")[0]}
     for path, args in ON_A_SERVER.items():
         lines = objects(path, *(words.get(arg, arg) for arg in args), "--redis", valkey_url)
-        assert lines or path in ("catalog history", "job artifacts")
+        assert lines or path in ("catalog history", "job artifacts", "usage")
+        assert all(line["id"] == job for line in lines if path in OF_ONE_JOB), path
         named = {name for line in lines for name in names_in(line)}
-        assert {name for name in named if re.search(r"_at$|_time$|[A-Z]", name)} == set(), path
+        foreign = GEMINIS if path == "sessions show" else set()
+        assert {name for name in named if re.search(r"_at$|_time$|[A-Z]", name)} == foreign, path

@@ -16,7 +16,7 @@ from ekiden.dispatcher.cli.doctor.server_checks import servers_there
 from ekiden.shared.definitions.loader import load_file
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.mcp.entries import identity_of, server_of
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any, connect
 from ekiden.shared.stores.views import PoolView, ToolView

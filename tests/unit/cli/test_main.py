@@ -70,6 +70,7 @@ NOT_TO_SUBMIT = [
     "ekiden.shared.relay.leg",
 ]
 """What a request can be submitted without."""
+NOT_TO_ROUTE = ["celery", "google.genai", "redis", "rich", "snowballstemmer", "structlog"]
 CODE = """
 import json, sys
 sys.argv = ["ekiden", "--help"]
@@ -130,6 +131,16 @@ print([name for name in sys.modules for unused in {NOT_TO_SUBMIT} if f"{{name}}.
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['opentelemetry.sdk']", "the package itself, which is empty"
+
+
+def test_who_would_get_a_request_is_found_without_a_servers_client_and_without_logs() -> None:
+    code = f"""
+import sys
+import ekiden.dispatcher.cli.commands.route
+print([name for name in {NOT_TO_ROUTE} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def groups() -> list[tuple[str, str, str]]:
@@ -236,3 +247,40 @@ def test_ctrl_c_while_the_program_is_being_imported_ends_it_without_a_word(
         ekiden()
     assert end.value.code == 130
     assert capfd.readouterr() == ("", "")
+
+
+def test_who_serves_agents_without_a_token_is_told_who_else_can_run_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def served(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr("ekiden.dispatcher.cli.commands.mcp._serve", served)
+    for token, is_told in (("", True), ("t" * 32, False)):
+        monkeypatch.setenv("EKIDEN_MCP_TOKEN", token)
+        done = CliRunner().invoke(app, ["mcp", "serve", "--http", "0"], catch_exceptions=False)
+        assert done.exit_code == 0
+        assert ("every user of this machine can run your agents" in done.output) is is_told
+    monkeypatch.setenv("EKIDEN_MCP_TOKEN", "")
+    assert "set EKIDEN_MCP_TOKEN" in str(CliRunner().invoke(app, ["mcp", "serve", "--http", "0.0.0.0:0"]).exception)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("init suport", "Did you mean 'support'?"),
+        ("run --on-busy que hello", "Did you mean 'queue'?"),
+        ("run --timeout soon hello", "must be a number"),
+        ("jobs --limit many", "must be a whole number"),
+        ("up --concurrency 0", "must be greater than or equal to 1"),
+        ("agents create front --priority high", "must be a whole number"),
+        ("sessions policy abc stiky", "Did you mean 'sticky'?"),
+        ("submit --file nosuch", "nosuch cannot be read: No such file or directory"),
+        ("policy test nosuch", "'nosuch' cannot be read: No such file or directory"),
+        ("route eval nosuch", "'nosuch' cannot be read: No such file or directory"),
+    ],
+)
+def test_what_is_wrong_with_the_words_of_a_command_is_said_in_plain_words(command: str, said: str) -> None:
+    done = CliRunner().invoke(app, command.split(), env={"COLUMNS": "200"})
+    text = done.output + str(done.exception)
+    assert done.exit_code != 0
+    assert said in text
+    assert not any(raw in text for raw in ("Value error", "Input should", "unable to parse", "[Errno"))

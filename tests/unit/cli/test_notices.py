@@ -1,6 +1,7 @@
 """What people are told while a job is handed over, delegated, given back."""
 
 import io
+from typing import Any, Literal
 
 import pytest
 
@@ -9,18 +10,25 @@ from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.handoff import Frame, first_context
-from ekiden.shared.messages import ToolResult
+from ekiden.shared.messages import Message, TextPart, ToolResult
 from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
     Delegated,
     Ended,
     Entry,
+    Guarded,
     HandedOff,
+    Hooked,
     LastTurn,
     LegStarted,
     LegSuspended,
     LoopDetected,
+    ModelReplied,
     Record,
     Refused,
+    Repairing,
+    Summarised,
     ToolFinished,
 )
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family
@@ -135,8 +143,14 @@ def test_loops_plans_and_last_turns_are_told() -> None:
         ToolFinished(leg=1, result=plan),
         LoopDetected(leg=1, kind="calls", text="You go round in circles: look\nStop."),
         LastTurn(leg=1, reason="LOOP", error="it goes round in circles", text="Your last turn."),
+        Hooked(leg=1, at="BeforeTool", by=("guard",), call_id="c", block="not on Friday"),
+        Hooked(leg=1, at="BeforeTool", by=("paths", "修"), call_id="d", changed=("args",), context="see docs"),
         Ended(leg=1, status="done", reason="LOOP", answer="a half", recovered=True),
     )
+    assert found[5:7] == [
+        "⛔ BeforeTool: the hook 'guard' blocked it: not on Friday",
+        "💡 BeforeTool: the hook 'paths', '修' changed args; told the model more",
+    ]
     assert found[:5] == [
         "💡 Plan: 1 of 2 done",
         "   1. [completed] look",
@@ -147,6 +161,21 @@ def test_loops_plans_and_last_turns_are_told() -> None:
     assert "✅ lead (in its last turn: LOOP): a half" in found
 
 
+def test_a_conversation_that_is_compressed_is_told_or_why_it_is_not() -> None:
+    tokens = {"before": 40, "tokens_before": 16_500, "tokens_after": 5_000}
+    found = lines(
+        LegStarted(leg=1, agent="lead", attempt=1, worker="w"),
+        Summarised(leg=1, text="<state_snapshot>", **tokens),
+        Summarised(leg=1, text="", why="the model is broken", longest_result=500, **tokens),
+        Summarised(leg=1, text="[left out]", why="broken", **tokens),
+    )
+    assert found == [
+        "💡 lead's conversation is compressed: 16,500 → 5,000 tokens",
+        "💡 lead's conversation is not compressed (the model is broken): older results are cut, 16,500 → 5,000 tokens",
+        "💡 lead's conversation is not compressed (broken): the older part of it is left out, 16,500 → 5,000 tokens",
+    ]
+
+
 def test_a_parent_that_waits_shows_what_its_children_do() -> None:
     view = TerminalView(ROOT, Output(io.StringIO()))
     placed = [one for one in in_order(family()) if one.entry.at_ms <= BEGIN_MS + 2_600]
@@ -155,3 +184,65 @@ def test_a_parent_that_waits_shows_what_its_children_do() -> None:
     later = TerminalView(ROOT, Output(io.StringIO()))
     show_job_tree(ROOT, [one for one in in_order(family()) if one.entry.at_ms <= BEGIN_MS + 3_000], later, None)
     assert later.activity == "1 of 2 child jobs go on | tester thinks"
+
+
+REPLY = ModelReplied(leg=1, turn=1, message=Message(role="model", parts=(TextPart(text="the answer"),)), withheld=True)
+FAULTS = ("confidence: 'high' is not of type 'number'", "a" * 400)
+
+
+def judged(status: Literal["passed", "failed", "warned", "asked"], *errors: str) -> Guarded:
+    return Guarded(leg=1, at="output", rail="valid-json", policy="reject", status=status, errors=errors, turn=1)
+
+
+def test_what_does_not_pass_a_guardrail_is_told_and_the_answer_is_not_shown() -> None:
+    ended = Ended(leg=1, status="failed", reason="GUARDRAIL", error="Guardrail violation: valid-json")
+    found = lines(LegStarted(leg=1, agent="a", attempt=1, worker="w"), REPLY, judged("failed", *FAULTS), ended)
+    assert found[:4] == [
+        "✗ Guardrail violation: valid-json (output)",
+        "  - confidence: 'high' is not of type 'number'",
+        f"  - {'a' * 299}…",
+        "  Policy: reject",
+    ]
+    assert not any("the answer" in line for line in found)
+
+
+@pytest.mark.parametrize("is_handed_over", [False, True])
+def test_an_answer_that_passes_is_shown_as_any_other_is(*, is_handed_over: bool) -> None:
+    end = Ended(leg=1, status="done", reason="GOAL", answer="the answer")
+    moved = HandedOff(leg=1, context=first_context(ROOT).advance("a", "x", is_route=True).advance("b", "completed"))
+    story: list[Record] = [LegStarted(leg=1, agent="a", attempt=1, worker="w"), REPLY, judged("passed")]
+    found = lines(*story, moved if is_handed_over else end)
+    assert found[0] == "a: the answer"
+    assert not any("uardrail" in line for line in found)
+    entries = [Entry(seq=seq, at_ms=1_000 * seq, record=record) for seq, record in enumerate(story, 1)]
+    assert "✓ Guardrail passed: valid-json (output)" in shown({ROOT: entries}, verbose=True)
+
+
+@pytest.mark.parametrize("edited", [None, {"answer": "mended"}])
+def test_an_answer_that_a_person_lets_pass_is_shown_in_their_words_if_they_gave_any(edited: Any) -> None:
+    about = {"leg": 1, "id": f"{ROOT}:1", "call_id": ":answer", "tool": "answer", "digest": "d"}
+    asked = ApprovalAsked.model_validate({**about, "agent": "a", "definition": "f", "timeout_s": 60})
+    decided = Decided.model_validate({**about, "status": "approved", "by": "ada", "edited": edited})
+    end = Ended(leg=1, status="done", reason="GOAL", answer="mended" if edited else "the answer")
+    found = lines(LegStarted(leg=1, agent="a", attempt=1, worker="w"), REPLY, judged("asked"), asked, decided, end)
+    assert "✗ Guardrail violation: valid-json (output)" in found
+    assert any("the answer" in line for line in found) == (edited is None)
+    assert any("mended" in line for line in found) == (edited is not None)
+
+
+def test_a_repair_is_told_step_by_step_and_the_original_is_not_shown() -> None:
+    errors = ("confidence: 'high' is not of type 'number'",)
+    tried = Repairing(leg=1, at="output", rail="valid-json", turn=1, errors=errors, text="{}")
+    said = {"at": "output", "rail": "valid-json", "policy": "repair", "status": "repaired", "errors": errors, "turn": 1}
+    repaired = Guarded.model_validate({"leg": 1, **said, "value": "mended"})
+    end = Ended(leg=1, status="done", reason="GOAL", answer="mended")
+    found = lines(LegStarted(leg=1, agent="a", attempt=1, worker="w"), REPLY, tried, repaired, end)
+    assert found[:5] == [
+        "✗ Guardrail violation: valid-json (output)",
+        f"  - {errors[0]}",
+        "  Policy: repair",
+        "🔧 Repairing output with LLM…",
+        "✓ Repaired output passes validation",
+    ]
+    assert "✅ a: mended" in found
+    assert not any("the answer" in line for line in found)

@@ -127,7 +127,7 @@ def test_test_holds_a_table_against_the_policy_and_fails_where_one_differs(tmp_p
         ("[]", "expected a list of cases"),
         ("just words", "expected a list of cases"),
         ("- {command: ls, expect: maybe}", "case 1: 'expect'"),
-        ("- {command: ls, expects: ask}", "case 1: 'expect': Field required"),
+        ("- {command: ls, expects: ask}", "case 1: 'expect': is missing"),
         ("- {command: ls, expect: ask, tol: x}", "case 1: 'tol' is no field"),
         ("- {tool: x, command: ls, expect: ask}", "case 1: 'command' is one of 'bash'"),
         ("- {", "neither YAML nor JSON"),

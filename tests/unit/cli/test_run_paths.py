@@ -18,7 +18,7 @@ def events(job: str, journals: dict[str, list[Entry]], tail: int | None = None) 
     found = [json.loads(line) for line in stream.getvalue().splitlines()]
     for event in found:
         event_type().validate_python(event)
-    return found
+    return [event for event in found if event["event"] == "record"]
 
 
 def paths(found: list[dict[str, Any]], job: str) -> list[str]:

@@ -16,6 +16,7 @@ from ekiden.shared.records import (
     Ended,
     Entry,
     HandedOff,
+    Hooked,
     JobRequested,
     LegStarted,
     LegSuspended,
@@ -72,7 +73,7 @@ def test_a_relay_reads_like_a_story_and_ends_with_its_chain() -> None:
         "🎯 Routing via rule-match to: debugger (27% confidence)",
         "debugger: I look.",
         "💡 Model: scripted stand-in for a model: no key is needed",
-        "🔧 read_file cart.py (3 ms)",
+        "🔧 read_file cart.py limit=9 (3 ms)",
         "🔀 debugger → code-fixer: cart.py:23 lacks a check",
         "code-fixer: Repaired.",
         "",
@@ -81,20 +82,36 @@ def test_a_relay_reads_like_a_story_and_ends_with_its_chain() -> None:
     ]
 
 
+def test_a_call_that_a_hook_has_changed_is_shown_as_it_ran() -> None:
+    changed = Hooked(
+        leg=1, turn=1, at="BeforeTool", by=("guard",), call_id="c1", changed=("args",), value={"n": "1002"}
+    )
+    text = shown(
+        LegStarted(leg=1, agent="orders", attempt=1, worker="w"),
+        reply("", ToolCall(id="c1", name="order_status", args={"n": "1001"})),
+        changed,
+        ToolFinished(leg=1, result=ToolResult(call_id="c1", name="order_status", content="paid")),
+    )
+    assert "order_status 1002" in text
+    assert "order_status 1001" not in text
+
+
 def test_what_goes_wrong_on_the_way_is_shown_with_its_cause() -> None:
     text = shown(
         LegStarted(leg=1, agent="debugger", attempt=2, worker="w"),
         ToolFinished(leg=1, result=ToolResult(call_id="?", name="bash", content="no\nway", is_error=True)),
         Refused(leg=1, call_id="c", name="transfer_to_x", code="CIRCULAR_HANDOFF", message="answer yourself"),
         LegSuspended(leg=1, cause="missing_tools", delay_s=0.5, detail="tools bash"),
+        LegSuspended(leg=1, cause="limit", delay_s=60, detail="m's limit of 10 calls a minute, about 12 s"),
         Noticed(leg=1, text="the catalog changed"),
         Ended(leg=1, status="failed", reason="TIMEOUT", error="too long"),
     )
-    assert text.splitlines()[:6] == [
+    assert text.splitlines()[:7] == [
         "💡 debugger goes on: attempt 2",
         "🔧 bash: no way",
         "⛔ debugger: transfer_to_x refused (CIRCULAR_HANDOFF): answer yourself",
         "⏳ debugger waits 0.5 s: missing tools: tools bash",
+        "⏳ debugger waits for m's limit of 10 calls a minute, about 12 s",
         "💡 the catalog changed",
         "❌ failed (TIMEOUT): too long",
     ]
@@ -163,6 +180,14 @@ def test_a_reply_reads_the_same_however_much_of_it_came_live(pieces: list[str]) 
     assert text == "debugger: I look.\n  Twice.\n"
 
 
+def test_that_agents_are_still_being_read_is_said_once() -> None:
+    waits = LegSuspended(leg=1, cause="catalog", delay_s=1, detail="the agents are still being read (catalog a)")
+    other = waits.model_copy(update={"detail": "the agents are still being read (catalog b)"})
+    text = streamed(waits, waits, other, waits)
+    assert text.count("still being read (catalog a)") == 1
+    assert text.count("still being read (catalog b)") == 1
+
+
 def test_live_text_is_shown_before_its_reply_is_recorded() -> None:
     assert streamed(live("I lo")) == "debugger: I lo"
 
@@ -185,13 +210,13 @@ def test_thoughts_that_only_the_record_has_are_folded_just_so() -> None:
 
 def test_a_reply_that_begins_anew_is_broken_off_first() -> None:
     text = streamed(live("I th"), live("", restart=True), live("Now it works."), reply("Now it works."))
-    assert text == "debugger: I th …\ndebugger: Now it works.\n"
+    assert text == "debugger: I th … (begins anew)\ndebugger: Now it works.\n"
 
 
 def test_an_attempt_that_was_lost_is_broken_off_when_the_next_one_starts() -> None:
     again = LegStarted(leg=1, agent="debugger", attempt=2, worker="w")
     text = streamed(live("I th"), again, live("Better.", fence="3"), reply("Better."))
-    assert text == "debugger: I th …\n💡 debugger goes on: attempt 2\ndebugger: Better.\n"
+    assert text == "debugger: I th … (begins anew)\n💡 debugger goes on: attempt 2\ndebugger: Better.\n"
 
 
 def test_a_reply_whose_beginning_was_lost_is_shown_whole() -> None:

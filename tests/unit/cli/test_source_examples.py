@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from ekiden.dispatcher.cli.main import app
 from ekiden.shared.errors import EkidenError
-from ekiden.shared.settings import load_settings
-from ekiden.shared.settings_files import project_file
+from ekiden.shared.settings.files import project_file
+from ekiden.shared.settings.model import load_settings
 
 CREATE = (
     'agents create debug-analyzer --title "Debug Analyzer" --model gemini-2.5-pro '
@@ -93,11 +93,11 @@ EXAMPLES = [
         ],
     ),
     ("agents validate --all", 1, ["debug-analyzer", "1 error(s), 2 warning(s)"]),
-    # 4.2.1 create --extended: the file itself holds all that
-    ("agents create debug-flow --extended", 2, ["No such option: --extended"]),
-    # 4.2.2 graph: comes later
-    ("agents graph visualize debug-flow", 2, ["No such command 'graph'.", "ekiden job chain JOB"]),
-    ("agents graph replay --session abc123", 2, ["No such command 'graph'.", "ekiden trace replay JOB"]),
+    # 4.2.1
+    ("agents create debug-flow --extended", 2, ["--extended asks, and nobody is there to be asked"]),
+    # 4.2.2 graph
+    ("agents graph visualize debug-analyzer", 2, ["agent 'debug-analyzer' has no graph: write 'graph'"]),
+    ("agents graph replay --session abc123", 3, ["no server here"]),  # nothing has run here
     # 4.3 the main conversation, and traces
     ('route "There\'s a bug in the login flow"', 0, ["debug"]),
     ("agents trace export --session abc --format json", 3, ["no server here"]),  # nothing has run here

@@ -10,11 +10,12 @@ import pytest
 
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views import status_watch
-from ekiden.dispatcher.cli.views.status import StatusSnapshot, show_status, status_json
+from ekiden.dispatcher.cli.views.status import RunningJob, StatusSnapshot, show_status, status_json
 from ekiden.dispatcher.client import Client
 from ekiden.shared.approvals import ApprovalView
+from ekiden.shared.cells import width_of
 from ekiden.shared.errors import StoreUnavailable
-from ekiden.shared.records import Entry, ToolStarted
+from ekiden.shared.records import Entry, LegSuspended, ToolStarted
 from ekiden.shared.stores.dead_letters import DeadLetter, DeadLetters
 from ekiden.shared.stores.pools import QueueView
 from ekiden.shared.stores.views import JobView, PoolView
@@ -56,8 +57,9 @@ class Server:
         return JOBS[:limit]
 
     async def newest_entries(self, job: JobView, count: int) -> list[Entry]:
-        started = ToolStarted(leg=1, call_id="c", name="bash")
-        return [Entry(seq=1, at_ms=1, record=started)] if job.status == "running" else []
+        started = Entry(seq=1, at_ms=1, record=ToolStarted(leg=1, call_id="c", name="bash"))
+        paused = Entry(seq=2, at_ms=2, record=LegSuspended(leg=1, cause="limit", delay_s=60, detail="m's limit"))
+        return [started] if job.status == "running" else [started, paused]
 
     async def look_at_dead_letters(self) -> DeadLetters:
         return DEAD
@@ -107,8 +109,8 @@ def test_a_pool_shows_its_lag_and_that_it_leaves_messages_to_others() -> None:
 
 
 def looked(answers: int, *, as_json: bool) -> str:
-    client = cast(Client, Server(answers))
-    return asyncio.run(status_watch._look(client, as_json=as_json))
+    found = asyncio.run(status_watch._look(cast(Client, Server(answers))))
+    return status_watch._json_of(found) if as_json else status_watch.block_of(found)
 
 
 def test_a_look_has_the_time_the_pools_and_the_queues() -> None:
@@ -136,7 +138,7 @@ def test_jobs_that_run_are_shown_with_agent_age_and_step(monkeypatch: pytest.Mon
     monkeypatch.setitem(globals(), "JOBS", jobs)
     lines = [line.split() for line in looked(1, as_json=False).splitlines()]
     assert ["a.1", "running", "debugger", "1m10s", "tool", "call:", "bash", "it", "fails"] in lines
-    assert ["b.1", "suspended", "debugger", "1m10s", "-", "it", "fails"] in lines
+    assert ["b.1", "suspended", "debugger", "1m10s", "waits", "for", "m's", "limit", "it", "fails"] in lines
     first, second = json.loads(looked(1, as_json=True))["jobs"]
     assert (first["id"], first["age_ms"], first["step"]) == ("a.1", 70_000, "tool_call: bash")
     assert second["id"] == "b.1"
@@ -163,22 +165,48 @@ def test_a_queue_whose_name_stands_for_no_list_is_marked(monkeypatch: pytest.Mon
 
 
 def test_a_server_that_is_away_is_waited_for() -> None:
-    assert looked(0, as_json=False) == "the server does not answer: gone"
+    assert looked(0, as_json=False).splitlines()[1:] == ["the server does not answer: gone"]
     assert json.loads(looked(0, as_json=True)) == {"error": "StoreUnavailable"}
+
+
+LOOK = StatusSnapshot([POOL], QUEUES, DEAD, jobs=[RunningJob("a.1", "running", "debugger", 70_000, "", "修复" * 30)])
+AWAY = StoreUnavailable("gone")
 
 
 def test_blocks_come_one_after_the_other_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with status_watch._screen(as_json=False) as show:
-        show("one")
-        show("two")
-    assert capsys.readouterr().out == "one\ntwo\n"
+        show(LOOK)
+        show(AWAY)
+    assert capsys.readouterr().out.splitlines()[-1] == "the server does not answer: gone"
+
+
+@pytest.mark.parametrize("columns", [24, 40, 60, 80, 200])
+def test_a_block_is_as_wide_as_the_terminal_and_loses_no_word_of_it(columns: int) -> None:
+    lines = status_watch.block_of(LOOK, columns).splitlines()
+
+    assert max(map(width_of, lines)) <= columns
+    told = "".join(map(str.strip, lines))
+    assert told.count("修复") == 30
+    assert "ekiden.agent.debugger" in told
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 12])
+def test_where_the_terminal_has_too_few_lines_the_last_says_how_many_more_there_are(rows: int) -> None:
+    whole = status_watch.block_of(LOOK, 60).splitlines()
+    lines = status_watch.block_of(LOOK, 60, rows).splitlines()
+
+    assert len(lines) == rows
+    assert lines[1:-1] == whole[1 : rows - 1]
+    assert lines[-1] == f"... {len(whole) - rows + 1} more lines (`ekiden status`)"
+    assert status_watch.block_of(LOOK, 60, len(whole)).splitlines()[1:] == whole[1:]
 
 
 def test_on_a_terminal_a_block_takes_the_place_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[Any] = []
+    shown: list[str] = []
 
-    class Terminal:
+    class Terminal(Output):
         is_terminal = True
+        height = 5
 
     class Live:
         def __init__(self, **_: Any) -> None: ...
@@ -192,8 +220,9 @@ def test_on_a_terminal_a_block_takes_the_place_of_the_one_before(monkeypatch: py
             assert refresh
             shown.append(str(block))
 
-    monkeypatch.setattr(status_watch, "Output", Terminal)
+    terminal = Terminal(io.StringIO(), 60)
     monkeypatch.setattr(status_watch, "Live", Live)
+    monkeypatch.setattr(status_watch, "Output", lambda *given: Output(*given) if given else terminal)
     with status_watch._screen(as_json=False) as show:
-        show("one\n")
-    assert shown == ["one"]
+        show(LOOK)
+    assert [len(block.splitlines()) for block in shown] == [4]

@@ -26,10 +26,10 @@ from tests.unit.cli.test_trace_replay import Watching
 def stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every command read the stored journal."""
 
-    async def read(*_: object) -> tuple[Story, dict[str, list[Entry]]]:
-        return story_of(JOB, stored_journal()), {JOB: stored_journal()}
+    async def read(*_: object) -> list[tuple[Story, dict[str, list[Entry]]]]:
+        return [(story_of(JOB, stored_journal()), {JOB: stored_journal()})]
 
-    monkeypatch.setattr(trace, "_read", read)
+    monkeypatch.setattr(trace, "_read_one", read)
 
 
 def invoked(*args: str) -> Result:
@@ -53,7 +53,7 @@ def test_off_a_terminal_the_waterfall_is_as_wide_as_asked() -> None:
 
 def test_json_is_one_object() -> None:
     found = json.loads(invoked("show", JOB, "--json").stdout)
-    assert (found["job"], found["status"], len(found["legs"])) == (JOB, "done", 4)
+    assert (found["id"], found["status"], len(found["legs"])) == (JOB, "done", 4)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,21 @@ def test_a_replay_looks_like_following_and_ends_with_totals() -> None:
     text = invoked("replay", JOB, "--max-pause", "0").stdout
     assert "code-fixer" in text
     assert "refused" in text
-    assert "Total: 3 agents, 8 model calls, 9 tool calls, 2 handoffs, 1 refused handoff" in text
+    assert text.splitlines()[0].endswith(f" Replaying job {JOB}")
+    assert text.endswith("\nTotal: 3 agents, 9 tools, 2 handoffs, 1 refused handoff\nDuration: 23.9s\n")
+
+
+def test_a_session_is_replayed_job_by_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read(*_: object) -> list[tuple[Story, dict[str, list[Entry]]]]:
+        return [(story_of(JOB, stored_journal()), {JOB: stored_journal()})] * 2
+
+    monkeypatch.setattr(trace, "_read_session", read)
+    for command in (["trace"], ["agents", "graph"]):
+        done = CliRunner().invoke(app, [*command, "replay", "--session", "abc", "--max-pause", "0"])
+        assert done.stdout.splitlines()[0].endswith(f" Replaying session {JOB.partition('.')[0]}")
+        assert done.stdout.endswith("18 tools, 4 handoffs, 2 refused handoffs\nDuration: 47.8s\n")
+    both = invoked("replay", JOB, "--session", "abc")
+    assert "exclude each other" in str(both.exception)
 
 
 def test_a_replay_as_json_is_nothing_but_events() -> None:
@@ -107,7 +121,14 @@ def test_a_traced_view_shows_as_before_and_draws_at_the_end(capsys: pytest.Captu
     for entry in rest[1:]:
         view.show(entry)
     view.tick()
-    assert capsys.readouterr().out == ""
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["[Trace] route (router → debugger) - 0.0s", "  By: rule"]
+    told = [line for line in lines if line.startswith("[Trace] ")]
+    assert "[Trace] llm (debugger) - 1.5s" in told
+    assert "  Tokens: 675 → 68" in lines
+    assert "[Trace] handoff (debugger → code-fixer) - " in "\n".join(told)
+    assert any(line.startswith("  Reason: cart.py:23") for line in lines)
+    assert sum(line.startswith("[Trace] llm") for line in told) == 8
     view.show(last)
     assert len(inner.shown) == len(rest)
     assert inner.ticks == 1
@@ -122,14 +143,13 @@ def test_a_traced_view_draws_the_children_with_their_parent(capsys: pytest.Captu
 
 
 def test_a_replay_plays_the_children_below_their_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def read(*_: object) -> tuple[Story, dict[str, list[Entry]]]:
-        return job_tree_story(ROOT, family()), family()
+    async def read(*_: object) -> list[tuple[Story, dict[str, list[Entry]]]]:
+        return [(job_tree_story(ROOT, family()), family())]
 
-    monkeypatch.setattr(trace, "_read", read)
+    monkeypatch.setattr(trace, "_read_one", read)
     lines = invoked("replay", ROOT, "--max-pause", "0").stdout.splitlines()
     assert any(line.endswith("digger: dug") and line.startswith("    ") for line in lines)
-    assert lines[-1].endswith(
-        "Total: 7 agents, 10 model calls, 1 tool call, 3 handoffs, 1 return, 1 refused handoff, 3 child jobs"
-    )
+    assert lines[-2] == "Total: 7 agents, 1 tool, 3 handoffs, 1 return, 1 refused handoff, 3 child jobs"
     events = [json.loads(line) for line in invoked("replay", ROOT, "--max-pause", "0", "--json").stdout.splitlines()]
-    assert len(events) == sum(map(len, family().values()))
+    assert sum(event["event"] == "record" for event in events) == sum(map(len, family().values()))
+    assert {event["type"] for event in events if event["event"] == "activity"} >= {"TOOL_CALL_START", "TOOL_CALL_END"}

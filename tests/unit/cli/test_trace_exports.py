@@ -14,6 +14,7 @@ from ekiden.dispatcher.journal.exports.events import trace_events
 from ekiden.dispatcher.journal.exports.openai import openai_trace
 from ekiden.dispatcher.journal.exports.otlp import otlp_trace
 from ekiden.dispatcher.journal.exports.summary import story_json
+from ekiden.dispatcher.journal.exports.turns import turn_events
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.story_reader import job_tree_story, story_of
 from ekiden.shared.handoff import Frame, first_context
@@ -23,15 +24,19 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    Guarded,
     HandedOff,
     JobRequested,
     LegStarted,
     LegSuspended,
+    LimitNear,
+    LoopDetected,
     ModelReplied,
     Noticed,
     Nudged,
     Record,
     Refused,
+    Repairing,
     Routed,
     StateChanged,
     Summarised,
@@ -54,9 +59,10 @@ def of_story(export: Callable[..., Any]) -> Export:
     return lambda journals, **options: export(job_tree_story(JOB, journals), **options)
 
 
-EXPORTS: list[Export] = [of_story(trace_events), otlp, of_story(openai_trace)]
+OF_JOBS: list[Export] = [of_story(trace_events), otlp, of_story(openai_trace)]
+EXPORTS: list[Export] = [*OF_JOBS, turn_events]
 KEY = "AIzaSyA-0123456789abcdefghijklmnopqrst"
-TYPES = {"llm_call", "tool_call", "handoff", "guardrail", "route"}
+TYPES = {"llm_call", "tool_call", "handoff", "guardrail", "route", "agent_start", "agent_complete", "agent_error"}
 
 
 def story() -> Story:
@@ -99,6 +105,9 @@ def planted(word: str) -> dict[str, list[Entry]]:
         LegStarted(leg=2, agent="fixer", attempt=1, worker="w"),
         Summarised(leg=2, text=f"summary {word}", model="scripted"),
         Nudged(leg=2, text=f"nudge {word}"),
+        Repairing(leg=2, at="output", rail="valid", errors=(word,), text=f"mended {word}", model="scripted"),
+        Guarded(leg=2, at="output", rail="valid", policy="repair", status="repaired", errors=(word,), value=word),
+        Guarded(leg=2, at="output", rail="brief", policy="reject", status="failed", errors=(f"fault {word}",)),
         StateChanged(leg=2, changes={word: word}, by="set_state"),
         Delegated(leg=2, call_id="c5", child=f"{JOB}.1", agent="scout", objective=f"objective {word}"),
         LegSuspended(leg=2, cause="children", delay_s=0, detail="scout"),
@@ -118,7 +127,7 @@ def test_without_content_no_word_of_anybody_is_in_an_export(export: Export) -> N
     assert "xyzzy" not in json.dumps(export(planted("xyzzy"), content=False))
 
 
-@pytest.mark.parametrize("export", EXPORTS)
+@pytest.mark.parametrize("export", OF_JOBS)
 def test_the_name_of_a_tool_that_the_agent_has_is_there_though_it_fails(export: Export) -> None:
     journals = planted("xyzzy")
     failing = ToolStarted(leg=1, call_id="c1", name="query_shop", is_known=True)
@@ -127,7 +136,7 @@ def test_the_name_of_a_tool_that_the_agent_has_is_there_though_it_fails(export: 
     assert "query_shop" in json.dumps(export(journals, content=False))
 
 
-@pytest.mark.parametrize("export", EXPORTS)
+@pytest.mark.parametrize("export", OF_JOBS)
 def test_with_content_words_are_there_and_secrets_are_not(export: Export) -> None:
     text = json.dumps(export(planted("xyzzy"), content=True))
     for words in ("prompt xyzzy", "text xyzzy", "result xyzzy"):
@@ -163,6 +172,8 @@ def test_events_have_the_fields_that_their_readers_know() -> None:
         "tool_call": 9,
         "handoff": 3,
         "route": 1,
+        "agent_start": 3,
+        "agent_complete": 3,
     }
     for event in events:
         assert set(event) <= {
@@ -173,11 +184,68 @@ def test_events_have_the_fields_that_their_readers_know() -> None:
         assert event["session_id"] == JOB.partition(".")[0]
         assert event["correlation_id"] == JOB
     assert len({event["event_id"] for event in events}) == len(events)
-    route, first = events[0], events[1]
+    route, start, first = events[:3]
+    assert (start["event_type"], start["details"]) == ("agent_start", {"agent_name": "debugger"})
     assert route["details"] == {"routing_method": "rule", "routing_confidence": 90.0, "to_agent": "debugger"}
     assert first["details"] == {"model": "gemini-2.5-flash", "tokens": {"input": 675, "output": 68}}
     assert first["duration_ms"] == 1_480
     assert [event["error"] for event in events if "error" in event] == ["UNKNOWN_TARGET", "worker_lost", "tool_error"]
+
+
+def test_the_prompt_of_an_event_is_what_the_model_read_since_its_call_before() -> None:
+    look = Message(role="model", parts=(ToolCall(id="c1", name="look", args={}),))
+    context = first_context(JOB).advance("debugger", "routed", is_route=True)
+    onward = context.advance("fixer", "it is found", context="cart.py:23", payload={"line": 23})
+    result = ToolResult(call_id="c1", name="look", content="a stack trace")
+    records: list[Record] = [
+        JobRequested(prompt="it fails"),
+        HandedOff(leg=0, context=context),
+        LegStarted(leg=1, agent="debugger", attempt=1, worker="w"),
+        ModelReplied(leg=1, turn=1, message=look),
+        ToolFinished(leg=1, result=result),
+        LimitNear(leg=1, limit="max_turns", text="Come to an end."),
+        ModelReplied(leg=1, turn=2, message=look),
+        HandedOff(leg=1, context=onward, call_id="h"),
+        LegStarted(leg=2, agent="fixer", attempt=1, worker="w"),
+        ModelReplied(leg=2, turn=1, message=look),
+        Ended(leg=2, status="failed", reason="MAX_TURNS", error="too many"),
+    ]
+    told = story_of(JOB, [Entry(seq, seq, one) for seq, one in enumerate(records, 1)])
+    events = trace_events(told, content=True)
+    assert [event["details"]["prompt"] for event in events if event["event_type"] == "llm_call"] == [
+        "it fails",
+        "look: a stack trace\n\nCome to an end.",
+        'it fails\n\nit is found\n\ncart.py:23\n\n{"line": 23}',
+    ]
+    kinds = ["agent_start", "agent_complete", "agent_start", "agent_error"]
+    assert [event["event_type"] for event in events if event["event_type"].startswith("agent_")] == kinds
+    assert (events[-1]["error"], trace_events(told, content=False)[-1]["error"]) == ("too many", "MAX_TURNS")
+
+
+def test_turns_are_told_by_the_events_of_their_parts() -> None:
+    look = ToolCall(id="c1", name="look", args={"at": "cart.py"})
+    said = Message(role="model", parts=(TextPart(text="**Why**", thought=True), TextPart(text="I look."), look))
+    records: list[Record] = [
+        LegStarted(leg=1, agent="debugger", attempt=1, worker="w"),
+        ModelReplied(leg=1, turn=1, message=said),
+        ToolFinished(leg=1, result=ToolResult(call_id="c1", name="look", content="nothing"), duration_ms=3),
+        LoopDetected(leg=1, kind="calls", text="You go round in circles."),
+    ]
+    events = turn_events({JOB: [Entry(seq, seq, one) for seq, one in enumerate(records, 1)]}, content=True)
+    assert [(event["type"], event["value"]) for event in events] == [
+        ("Thought", {"text": "**Why**"}),
+        ("Content", {"text": "I look."}),
+        ("ToolCallRequest", {"callId": "c1", "name": "look", "args": {"at": "cart.py"}}),
+        ("Finished", {"reason": "stop"}),
+        (
+            "ToolCallResponse",
+            {"callId": "c1", "isError": False, "durationMs": 3, "name": "look", "response": "nothing"},
+        ),
+        ("LoopDetected", {"kind": "calls", "text": "You go round in circles."}),
+    ]
+    assert {(event["job"], event["agent"], event["turn"]) for event in events} == {(JOB, "debugger", 1)}
+    assert {"name": "bash", "callId": "c1"} in [one["value"] for one in turn_events(planted(KEY), content=False)]
+    assert KEY not in json.dumps(turn_events(planted(KEY), content=True))
 
 
 def spans() -> list[SpanSeen]:
@@ -299,8 +367,8 @@ def family_told() -> Story:
 
 def test_the_summary_of_a_parent_holds_those_of_its_children() -> None:
     found = story_json(family_told())
-    assert [child["job"] for child in found["children"]] == [SCOUT, TESTER]
-    assert [child["job"] for child in found["children"][0]["children"]] == [DIGGER]
+    assert [child["id"] for child in found["children"]] == [SCOUT, TESTER]
+    assert [child["id"] for child in found["children"][0]["children"]] == [DIGGER]
     assert found["children"][0]["parent"] == ROOT
     assert found["children"][0]["chain"] == ["user", "lead", "scout", "helper"]
     steps = [step for leg in found["legs"] for attempt in leg["attempts"] for step in attempt["steps"]]

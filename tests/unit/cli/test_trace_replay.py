@@ -1,9 +1,9 @@
 """A journal played again, in its own time."""
 
-from ekiden.dispatcher.journal.replay import replay, totals
+from ekiden.dispatcher.journal.replay import duration_s, replay, totals
 from ekiden.dispatcher.journal.story_reader import story_of
 from ekiden.dispatcher.journal.tree import in_order
-from ekiden.shared.records import Entry
+from ekiden.shared.records import Entry, Guarded
 from ekiden.shared.stores.views import LivePiece
 from tests.unit.cli.journals import JOB, stored_journal
 
@@ -64,6 +64,15 @@ def test_an_empty_journal_plays_nothing() -> None:
     assert view.shown == []
 
 
-def test_the_totals_count_what_happened() -> None:
-    text = totals(story_of(JOB, stored_journal()))
-    assert text == "3 agents, 8 model calls, 9 tool calls, 2 handoffs, 1 refused handoff"
+def test_the_totals_count_what_happened_in_all_jobs_together() -> None:
+    story = story_of(JOB, stored_journal())
+    assert totals([story]) == "3 agents, 9 tools, 2 handoffs, 1 refused handoff"
+    assert totals([story, story]) == "3 agents, 18 tools, 4 handoffs, 2 refused handoffs"
+    assert (duration_s([story]), duration_s([story, story])) == ("23.9s", "47.8s")
+
+
+def test_what_guardrails_said_is_counted_behind_the_handoffs() -> None:
+    *entries, last = stored_journal()
+    said = Guarded(leg=3, at="output", rail="valid-json", policy="warn", status="passed", turn=2)
+    judged = [*entries, Entry(last.seq, last.at_ms, said), last._replace(seq=last.seq + 1)]
+    assert totals([story_of(JOB, judged)]) == "3 agents, 9 tools, 2 handoffs, 1 guardrail, 1 refused handoff"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.dispatcher.cli.running.variables import variables_of
+from ekiden.dispatcher.cli.running.variables import inputs_of, variables_of
 from ekiden.dispatcher.requests import checked_state
 from ekiden.shared.errors import InvalidRequest
 
@@ -52,3 +52,14 @@ def test_a_name_is_letters_digits_and_a_few_marks(name: str) -> None:
 def test_the_python_api_takes_json_alone(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="must be JSON"):
         checked_state({"x": value})
+
+
+def test_inputs_are_texts_for_the_agents_file_says_what_they_are() -> None:
+    assert inputs_of(["version=1.40", "文=a=b", "deep="]) == {"version": "1.40", "文": "a=b", "deep": ""}
+    assert inputs_of(None) is inputs_of([]) is None
+
+
+@pytest.mark.parametrize(("given", "why"), [(["version"], "no '='.*--input"), (["a=1", "a=2"], "given twice")])
+def test_an_input_without_a_value_or_given_twice_is_refused(given: list[str], why: str) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        inputs_of(given)

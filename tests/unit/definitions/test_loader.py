@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.shared.definitions.catalog import build_catalog
-from ekiden.shared.definitions.loader import AGENTS_FOLDER, load_all, load_file, load_folder, shipped_agents_dir
+from ekiden.shared.definitions.loader import AGENTS_FOLDER, load_all, load_file, load_folder, load_levels
+from ekiden.shared.packs import shipped_agents_dir
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "agents"
 
@@ -91,6 +92,19 @@ def test_the_nearer_level_wins_and_shadowing_is_no_problem(tmp_path: Path) -> No
     said = {agent.name: agent.description for agent in only_extras.definitions}
     assert (said["c"], said["reviewer"]) == ("of 1", "of 1")
     assert only_extras.sources["reviewer"] == str(extras[0] / "reviewer.md")
+
+
+@pytest.mark.parametrize(
+    ("packs", "names"), [(None, {"debugger", "router-agent"}), (["software"], {"debugger"}), ([], {"router-agent"})]
+)
+def test_packs_are_there_as_they_are_named_and_the_system_always(packs: list[str] | None, names: set[str]) -> None:
+    [shipped] = [level for level in load_levels(None, packs=packs) if level.name == "shipped"]
+
+    found = {agent.name for agent in shipped.loaded.definitions}
+    assert shipped.loaded.problems == ()
+    assert names <= found
+    assert "router-agent" in found
+    assert ("debugger" in found) is (packs != [])
 
 
 def test_the_nearer_level_wins_also_where_only_the_tools_name_is_the_same(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, Limits, ToolRules
 from ekiden.shared.definitions.parsing import definition_from, read_definition
 from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.job_limits import JobLimits
 
 NAMED = {"name": "fixer", "description": "Repairs."}
 
@@ -180,6 +181,10 @@ def test_refuses_handoffs_that_cannot_be_meant(handoffs: Any, said: str) -> None
         ({"limits": {"max_handoff_depth": -1}}, "'limits.max_handoff_depth' is -1: must be between 0 and 100"),
         ({"limits": {"max_tokens": "many"}}, "'limits.max_tokens' is 'many'"),
         ({"limits": 5}, "'limits': must be an object"),
+        ({"compression": "often"}, "'compression': must be true, false, or an object such as {threshold: 0.5}"),
+        ({"compression": {"threshold": 0}}, "'compression.threshold' is 0: must be between 0.01 and 1"),
+        ({"compression": {"keep": 1}}, "'compression.keep' is 1: must be between 0 and 0.9"),
+        ({"compression": {"model": 3}}, "'compression': must be the name of a model or 'inherit', not 3"),
         ({"triggers": {"priority": 500}}, "'triggers.priority' is 500: must be between 0 and 100"),
         ({"temperature": 3}, "'temperature' is 3: must be between 0 and 2"),
         ({"transfer_to_parent": "perhaps"}, "'transfer_to_parent' is 'perhaps'"),
@@ -280,6 +285,25 @@ def test_limits_may_stand_on_the_top_level(fields: dict[str, Any], turns: int, s
 def test_what_an_agent_spends_may_be_limited_on_the_top_level(fields: dict[str, Any]) -> None:
     agent = read(**fields)
     assert (agent.limits.max_tokens, agent.limits.max_cost_usd, agent.extra) == (500, 0.5, {})
+
+
+def test_what_a_job_may_use_up_is_the_lowest_that_any_spelling_says() -> None:
+    agent = read(limits={"job": {"maxTurns": "9", "max-legs": 4, "maxCost": 2}}, Limits={"job": {"max_turns": 7}})
+    assert agent.limits.job == JobLimits(max_turns=7, max_legs=4, max_cost_usd=2)
+    assert read(limits={"max_turns": 3}).limits.job is None
+
+
+def test_a_job_may_use_up_what_its_first_agents_leg_may_unless_its_file_says_more() -> None:
+    limits = {"max_tokens": 10, "max_cost_usd": 1}
+    assert read(limits=limits).limits.of_job == JobLimits(max_tokens=10, max_cost_usd=1)
+    wider = read(limits={**limits, "job": {"max_tokens": 50, "max_legs": 3}}).limits.of_job
+    assert wider == JobLimits(max_tokens=50, max_legs=3, max_cost_usd=1)
+
+
+@pytest.mark.parametrize("job", [3, ["max_turns"], {"max_turns": 0}, {"max_legs": True}, {"max_seconds": "soon"}])
+def test_a_limit_of_jobs_that_cannot_be_read_is_refused(job: Any) -> None:
+    error = refused(limits={"job": job})
+    assert (error.field, "job" in str(error)) == ("limits", True)
 
 
 @pytest.mark.parametrize("turns", ["many", True, float("nan"), 0])

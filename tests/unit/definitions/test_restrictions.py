@@ -9,17 +9,17 @@ from ekiden.shared.definitions.loader import load_file
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import read_definition
 from ekiden.shared.definitions.problems import AgentFileError
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, forbidden_names
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, MEMORY_TOOLS, SAFE_TOOLS, forbidden_names
 from ekiden.shared.policy.engine import Policy
 from ekiden.shared.policy.policies import agents_policy
 from ekiden.shared.policy.tool_use import ToolUse
 
 FOREIGN = sorted((Path(__file__).parent / "foreign").glob("*.md"))
-ALL, SAFE = sorted(BUILTIN_TOOLS), sorted(SAFE_TOOLS)
+ALL, SAFE = sorted(BUILTIN_TOOLS - MEMORY_TOOLS), sorted(SAFE_TOOLS)
 CHANGES = {"delete_file", "edit_file", "write_file"}
 READS = {"read_file", "read_many_files"}
 RISKY = set(ALL) - set(SAFE)
-ELSE = sorted(BUILTIN_TOOLS - {"bash", *CHANGES})
+ELSE = sorted(set(ALL) - {"bash", *CHANGES})
 """What is left without commands and without changes of files."""
 
 
@@ -167,26 +167,37 @@ def test_a_mode_that_restricts_no_more_than_none_at_all_changes_nothing(mode: An
     assert permitted(permissionMode=mode, permission_mode=mode) == ALL
 
 
+PROMPT = {"type": "prompt", "prompt": "Is it safe?"}
+NO_BASH = [tool for tool in ALL if tool != "bash"]
+
+
 @pytest.mark.parametrize(
     ("hooks", "tools"),
     [
         (
-            {"PreToolUse": [{"matcher": "Write|Edit"}]},
+            {"PreToolUse": [{"matcher": "Write|Edit", "hooks": [PROMPT]}]},
             [t for t in ALL if t not in (*CHANGES, "write_todos")],
         ),  # TodoWrite
-        ({"PreToolUse": [{"matcher": "Read"}]}, ALL),  # reading is safe
-        ({"PreToolUse": [{"matcher": "mcp__.*"}]}, SAFE),
-        ({"PreToolUse": [{"matcher": ""}]}, SAFE),
-        ({"PreToolUse": {"matcher": "*"}}, SAFE),
-        ({"BeforeTool": [{"matcher": "file"}]}, [tool for tool in ALL if tool not in CHANGES]),
+        ({"PreToolUse": [{"matcher": "Read", "hooks": [PROMPT]}]}, ALL),  # reading is safe
+        ({"PreToolUse": [{"matcher": "mcp__.*", "hooks": [PROMPT]}]}, SAFE),
+        ({"PreToolUse": [{"matcher": "", "hooks": [PROMPT]}]}, SAFE),
+        ({"PreToolUse": {"matcher": "*", "hooks": PROMPT}}, SAFE),
+        ({"PreToolUse": [{"matcher": "Bash", "hooks": [{"command": "x", "if": "Bash(git *)"}]}]}, NO_BASH),
+        ({"PermissionRequest": [{"command": "x"}]}, SAFE),
+        ({"BeforeTool": [{"matcher": "bash", "command": "./x"}]}, NO_BASH),
+        ({"BeforeTool": [{"matcher": "bash", "command": 'sh "$CLAUDE_PROJECT_DIR"/x'}]}, NO_BASH),
         ({"BeforeTool": []}, ALL),
-        ({"BeforeModel": [{"command": "x"}]}, SAFE),
-        ({"PostToolUse": [{"matcher": "Bash"}], "Stop": [{"command": "x"}]}, ALL),
-        (["./check.sh"], SAFE),
+        ({"PostToolUse": [{"matcher": "Bash", "hooks": [PROMPT]}]}, ALL),
     ],
 )
-def test_what_a_hook_would_look_at_beforehand_is_left_out(hooks: Any, tools: list[str]) -> None:
+def test_what_a_hook_would_look_at_beforehand_that_does_not_run_here_is_left_out(hooks: Any, tools: list[str]) -> None:
     assert permitted(hooks=hooks) == tools
+    assert permitted(Hooks=hooks) == SAFE, "nobody reads it by that name"
+
+
+def test_what_a_command_looks_at_beforehand_stays() -> None:
+    assert permitted(hooks={"BeforeTool": [{"matcher": "bash", "command": "x"}]}) == ALL
+    assert permitted(hooks={"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "x"}]}]}) == ALL
 
 
 @pytest.mark.parametrize(

@@ -138,14 +138,14 @@ def test_says_what_cannot_be_meant_and_what_is_allowed(field: str, value: Any, s
     assert said in str(error)
 
 
-def test_the_error_has_the_line_of_the_field(tmp_path: Path) -> None:
+def test_the_error_has_the_line_of_what_is_wrong(tmp_path: Path) -> None:
     file = tmp_path / "lead.md"
     file.write_text("---\nname: lead\ndescription: d\ninputs:\n  n: {type: text}\n---\nYou.\n", encoding="utf-8")
 
     definition, [problem] = load_file(file, "project")
 
     assert definition is None
-    assert (problem.line, problem.aspect) == (4, "fields")
+    assert (problem.line, problem.aspect) == (5, "values")
 
 
 def test_what_a_caller_gives_is_a_schema() -> None:

@@ -5,15 +5,15 @@ import pytest
 from ekiden.shared.definitions.model import AgentDefinition, ToolRules
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.definitions.problems import AgentFileError
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS, is_foreign, tools_meant
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, MEMORY_TOOLS, SAFE_TOOLS, is_foreign, tools_meant
 from ekiden.shared.definitions.tool_rules import RulesReader
 from ekiden.workers.tools.registry import BUILTIN, builtin_registry
 
-ALL = sorted(BUILTIN_TOOLS)
+ALL = sorted(BUILTIN_TOOLS - MEMORY_TOOLS)
 SAFE = sorted(SAFE_TOOLS)
 CHANGES = ["delete_file", "edit_file", "write_file"]
 READS = ["read_file", "read_many_files"]
-ELSE = sorted(BUILTIN_TOOLS - {"bash", *CHANGES})
+ELSE = sorted(set(ALL) - {"bash", *CHANGES})
 
 
 def agent(**fields: Any) -> AgentDefinition:

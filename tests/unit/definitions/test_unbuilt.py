@@ -11,10 +11,6 @@ NAMED = {"name": "x", "description": "d"}
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"guardrails": [{"name": "valid-json"}]}, "'guardrails' is not enforced yet"),
-        ({"guardrails": {"output_schema": {}, "on_failure": "retry"}}, "'guardrails' is not enforced yet"),
-        ({"models": ["a", "b"]}, "'models' is not enforced yet"),
-        ({"graph": {"entry": "a"}}, "'graph' is not enforced yet"),
         ({"kind": "remote"}, "'kind' is 'remote': agents on other servers"),
         ({"agent_card_url": "http://x"}, "agents on other servers"),
         ({"agentCardUrl": "http://x"}, "agents on other servers"),
@@ -33,23 +29,15 @@ def test_refuses_what_would_guard_or_decide_and_does_nothing_yet(fields: dict[st
     assert "Remove" in str(caught.value)
 
 
-@pytest.mark.parametrize("field", ["guardrails", "confirmation", "models", "graph", "hooks", "memory", "disabled"])
+@pytest.mark.parametrize("field", ["guardrails", "confirmation", "graph", "hooks", "memory", "disabled"])
 @pytest.mark.parametrize("nothing", [None, [], {}, False])
 def test_what_asks_for_nothing_loads(field: str, nothing: object) -> None:
     assert read_definition(NAMED | {field: nothing}, "You work.").notes == []
 
 
-@pytest.mark.parametrize("field", ["hooks", "memory"])
-def test_what_has_no_effect_is_told(field: str) -> None:
-    reading = read_definition(NAMED | {field: {"Stop": [{"command": "x"}]}}, "You work.")
+def test_what_has_no_effect_is_told() -> None:
+    reading = read_definition(NAMED | {"memory": "project", "hooks": {"Setup": [{"command": "x"}]}}, "You work.")
 
-    [(at, text)] = reading.notes
-    assert at == field
-    assert f"{field!r} has no effect" in text
-
-
-def test_of_several_models_it_is_told_which_one_is_used() -> None:
-    reading = read_definition(NAMED | {"model": ["gpt-5", "sonnet"]}, "You work.")
-
-    assert reading.definition.model == "gpt-5"
-    assert reading.notes == [("model", "'model' is a list: only 'gpt-5' is used, the others are not tried")]
+    assert [at for at, _ in reading.notes] == ["memory", "hooks"]
+    assert all("has no effect" in text for _, text in reading.notes)
+    assert "nothing is asked at 'Setup' here" in reading.notes[1][1]

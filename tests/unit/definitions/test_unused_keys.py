@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from ekiden.shared.definitions.parsing import read_definition
-
-EDGE = "'retrun' of the handoff to 'b' is not known and has no effect. Did you mean 'return'?"
+from ekiden.shared.definitions.problems import AgentFileError
 
 
 def remarks(**fields: Any) -> list[tuple[str, str]]:
@@ -16,10 +15,10 @@ def remarks(**fields: Any) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [
-        ("handoffs", [{"to": "b", "retrun": True}], EDGE),
+        ("handoffs", [{"to": "b", "colour": 3}], "'colour' of the handoff to 'b' is not known and has no effect."),
         ("subagents", [{"agent": "b", "timeuot": 3}], "'timeuot' of the sub-agent 'b' is not known and has no effect."),
-        ("limits", {"max_turn": 3}, "'max_turn' of 'limits' is not known and has no effect. Did you mean 'max_turns'?"),
-        ("output", {"shema": {}}, "'shema' of 'output' is not known and has no effect. Did you mean 'schema'?"),
+        ("limits", {"colour": 3}, "'colour' of 'limits' is not known and has no effect."),
+        ("output", {"colour": 3}, "'colour' of 'output' is not known and has no effect."),
         ("delegation", {"quorum": 2}, "There are join, timeout, max_children"),
         ("triggers", {"keyword": ["x"]}, "Did you mean 'keywords'?"),
     ],
@@ -28,6 +27,22 @@ def test_a_key_that_is_not_known_is_named_with_what_may_have_been_meant(field: s
     [(where, said)] = remarks(**{field: value})
     assert where == field
     assert text in said
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "meant"),
+    [
+        ("limits", {"max_turn": 3}, "max_turns"),
+        ("limits", {"job": {"max_leg": 3}}, "max_legs"),
+        ("output", {"shema": {"type": "object"}}, "schema"),
+        ("handoffs", [{"to": "b", "conditon": "state.paid"}], "condition"),
+        ("handoffs", [{"to": "b", "retrun": True}], "return"),
+    ],
+)
+def test_a_misspelt_restriction_is_an_error(field: str, value: Any, meant: str) -> None:
+    with pytest.raises(AgentFileError, match=f"Did you mean '{meant}'") as raised:
+        remarks(**{field: value})
+    assert raised.value.field == field
 
 
 def test_a_return_of_an_automatic_handoff_has_no_effect() -> None:

@@ -120,3 +120,15 @@ def test_a_description_that_yaml_takes_for_a_map_is_told(tmp_path: Path) -> None
 
     assert (problem.line, problem.severity) == (3, "warning")
     assert "read as text" in problem.message
+
+
+def test_names_of_fields_are_words_also_where_yaml_would_not_read_them_so(tmp_path: Path) -> None:
+    front = "name: x\ndescription: d\nmodels: {use: [a, b], on: [refused]}\ninputs: {yes: {type: string}, no: {}}"
+    agent = loaded(tmp_path, front)
+    assert agent.fallback_on == ("refused",)
+    assert [*agent.inputs] == ["yes", "no"]
+
+
+def test_one_guardrail_may_be_called_so(tmp_path: Path) -> None:
+    [rail] = loaded(tmp_path, "name: x\ndescription: d\nguardrail: {name: no_pii, validator: no_pii}").guardrails
+    assert rail.validator == "no_pii"

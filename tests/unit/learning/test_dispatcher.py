@@ -8,7 +8,7 @@ import pytest
 from ekiden.dispatcher.bootstrap import build
 from ekiden.shared.outcomes import Failed, Outcome, Suspended, Transfer
 from ekiden.shared.records import JobRequested
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores
 from tests.conftest import Backend
 from tests.contract.test_lessons import answer, ask

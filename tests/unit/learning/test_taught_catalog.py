@@ -4,14 +4,15 @@ import asyncio
 
 import pytest
 
-from ekiden.dispatcher.learning.taught_catalog import TaughtCatalogs, taught
+from ekiden.dispatcher.learning.taught import taught
+from ekiden.dispatcher.learning.taught_catalog import TaughtCatalogs
 from ekiden.dispatcher.routing.semantic import SemanticRouter
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import CatalogNotReady
 from ekiden.shared.lessons import Lesson, State, taken_in
 from ekiden.shared.stores.opening import Stores
-from tests.scenarios.relay import on_fakeredis
+from tests.scenarios.relay import on_server
 
 AGENTS = {
     "debugger": ("Finds bugs in programs.", ["the program crashes", "why does this raise an error"]),
@@ -104,7 +105,7 @@ def test_until_what_is_new_has_been_prepared_requests_go_by_what_was_known() -> 
         assert await catalogs(CATALOG) is prepared[-1]
         assert examples(prepared[-1]) == ("the money has not come",)
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("on", 1), ("suggest", 0), ("off", 0)])
@@ -118,4 +119,4 @@ def test_the_setting_says_what_counts(mode: str, expected: int) -> None:
         assert len(examples(await catalogs(CATALOG))) == expected
         assert await catalogs(CATALOG) is await catalogs(CATALOG)
 
-    on_fakeredis(scenario)
+    on_server(scenario)

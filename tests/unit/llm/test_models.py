@@ -9,12 +9,21 @@ from structlog.testing import capture_logs
 from ekiden.shared.errors import MissingModel
 from ekiden.shared.llm.base import ModelRequest
 from ekiden.shared.llm.context_windows import DEFAULT_WINDOW
-from ekiden.shared.llm.models import ModelChoice, Models, ModelValues, choose, learn_providers, providers, usable_models
+from ekiden.shared.llm.making import Models
+from ekiden.shared.llm.models import (
+    ModelChoice,
+    ModelValues,
+    choose,
+    choose_all,
+    learn_providers,
+    providers,
+    usable_models,
+)
 from ekiden.shared.llm.retrying import RetryingModel
 from ekiden.shared.llm.sanitizing import SanitizingModel
 from ekiden.shared.messages import Usage
 from ekiden.shared.prices import Prices
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import Settings, load_settings
 from ekiden.shared.tracing import semconv
 from tests.unit.conftest import Install
 
@@ -114,13 +123,61 @@ def test_a_name_that_nobody_knows_is_refused_with_the_way_out(env: dict[str, str
 
 
 def test_lists_what_is_usable_and_why_the_rest_is_not() -> None:
-    with_key = {model.name: model for model in usable_models(KEY)}
+    with_key = {model.name: model for model in usable_models(KEY | {"ANTHROPIC_API_KEY": "k"})}
     assert all(model.usable for model in with_key.values())
     without = {model.name: model for model in usable_models({})}
     assert without.keys() == with_key.keys()
     assert without["scripted"].usable
     assert not without["gemini-2.5-flash"].usable
     assert "GEMINI_API_KEY" in without["gemini-2.5-flash"].why_not
+
+
+LOCAL = {"type": "openai", "base_url": "http://127.0.0.1:1/v1"}
+SMART = ModelValues(aliases={"smart": ["gemini-2.5-pro", "local/qwen3"], "sonnet": ["local/qwen3", "default"]})
+
+
+def named(names: list[str | None], values: ModelValues, env: dict[str, str]) -> list[str]:
+    return [choice.name for choice in choose_all(names, values, env)]
+
+
+@pytest.fixture
+def local() -> Iterator[None]:
+    """A provider of the settings."""
+    learn_providers(load_settings(providers={"local": LOCAL}))
+    yield
+    learn_providers(Settings())
+
+
+@pytest.mark.usefixtures("local")
+def test_several_models_are_asked_in_the_order_of_the_file_and_of_its_aliases() -> None:
+    assert named(["smart"], SMART, KEY) == ["gemini-2.5-pro", "local/qwen3"]
+    assert named(["sonnet", "smart"], SMART, KEY) == ["local/qwen3", "gemini-2.5-flash", "gemini-2.5-pro"]
+    assert named(["scripted", None], ModelValues(model="smart", aliases=SMART.aliases), KEY) == [
+        "scripted",
+        "gemini-2.5-pro",
+        "local/qwen3",
+    ]
+    assert choose("smart", SMART, KEY).name == "gemini-2.5-pro"
+
+
+@pytest.mark.usefixtures("local")
+def test_a_model_that_lacks_its_key_is_left_out_where_another_can_be_asked() -> None:
+    (choice,) = choose_all(["smart"], SMART, {})
+    assert choice.name == "local/qwen3"
+    assert "gemini-2.5-pro is left out: no key" in choice.note
+    values = ModelValues(model="smart", aliases=SMART.aliases)
+    assert named([None], values, {}) == ["local/qwen3"]
+    assert named(["gemini-2.5-pro", "gemini-2.5-flash"], ModelValues(model="scripted"), {}) == ["scripted"]
+
+
+@pytest.mark.usefixtures("local")
+def test_every_model_of_a_list_must_be_one_that_somebody_has() -> None:
+    with pytest.raises(MissingModel, match=r"'gemni'.*alias"):
+        choose_all(["local/qwen3", "gemni"], PLAIN, KEY)
+    with pytest.raises(MissingModel, match="No provider here has a model 'smart'"):  # an alias names no other
+        choose("best", ModelValues(aliases={"best": ["smart"], "smart": "best"}), KEY)
+    with pytest.raises(MissingModel, match="names the default model"):
+        choose(None, ModelValues(model="smart", aliases={"smart": ["default", "local/qwen3"]}), KEY)
 
 
 def test_what_is_odd_is_logged_once() -> None:
@@ -240,7 +297,7 @@ def test_a_plug_ins_model_is_asked_again_and_its_words_are_storable_like_everybo
 def test_a_provider_that_serves_what_another_does_is_left_out(llama: Learn) -> None:
     (problem,) = llama("gemini_like")
     assert "my-llama 1.2 (my_llama:gemini_like) serves 'gemini-2.5', as 'gemini' does" in problem
-    assert [one.name for one in providers()] == ["gemini", "scripted"]
+    assert [one.name for one in providers()] == ["gemini", "anthropic", "scripted"]
 
 
 def test_what_goes_wrong_in_a_plug_ins_provider_is_told_as_its_own(llama: Learn) -> None:

@@ -33,7 +33,7 @@ async def connection(entry: ServerEntry, idle_s: float) -> AsyncIterator[Connect
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not happened():  # noqa: ASYNC110 - it is another process that does it
             await asyncio.sleep(0.02)
 

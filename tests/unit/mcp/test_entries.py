@@ -142,7 +142,7 @@ def test_a_wrong_entry_is_told_with_its_file_and_hides_no_other_server(project: 
     found = configured_servers(project)
     assert list(found.servers) == ["good"]
     [problem] = found.problems
-    assert problem.startswith(f"{path}: MCP server 'bad': 'allowedTools'")
+    assert problem.startswith(f"{path}:1: MCP server 'bad': 'allowedTools'")
 
 
 def test_an_agent_uses_the_servers_that_its_file_names_describes_or_takes_tools_of() -> None:

@@ -44,7 +44,7 @@ def address() -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         program.should_exit = True
-        thread.join(20)
+        thread.join(60)
 
 
 async def test_many_calls_are_one_session_and_send_the_headers_of_the_entry(address: str) -> None:

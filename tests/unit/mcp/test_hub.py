@@ -94,7 +94,7 @@ async def test_a_server_that_is_killed_from_outside_is_started_anew(hub: Hub) ->
     await echo(hub, entry)
     [victim] = children_of("mcp_server.py", "killed")
     os.kill(victim, signal.SIGKILL)
-    ends = time.monotonic() + 20
+    ends = time.monotonic() + 60
     while True:  # a call that is faster than the news of its end fails; the one behind it may not
         try:
             assert await echo(hub, entry) == "你好"
@@ -143,7 +143,7 @@ async def test_a_message_beyond_all_bounds_ends_the_session_quickly(hub: Hub) ->
     began = time.monotonic()
     with pytest.raises(McpFailure, match="was lost while 'huge' ran"):
         await hub.call("double", double("huge"), "huge", {})
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(

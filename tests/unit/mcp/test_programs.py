@@ -16,7 +16,7 @@ import pytest
 from ekiden.shared.environments import for_tools
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.mcp.entries import server_of
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.workers.mcp.failures import NotReached
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.programs import Starter

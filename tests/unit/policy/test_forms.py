@@ -243,7 +243,7 @@ def test_a_question_says_who_decides_and_how_long() -> None:
     ("rule", "problem"),
     [
         ({"decision": "deny", "tol": "x"}, "'tol' is no field of a rule"),
-        ({"tool": "x"}, "'decision': Field required"),
+        ({"tool": "x"}, "'decision': is missing"),
         ({"decision": "allow", "timeout": 3}, "for questions"),
         ({"decision": "deny", "tool": ["bash", "x"], "command": "ls"}, "a command is one of the tool 'bash'"),
         ({"decision": "allow", "tool": "x", "command": "ls"}, "a command is one of the tool 'bash'"),

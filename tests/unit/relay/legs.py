@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ekiden.shared.hooks import NO_HOOKS, Hook
+from ekiden.shared.hooks.base import NO_HOOKS, Hook
 from ekiden.shared.outcomes import Outcome
 from ekiden.shared.relay.leases import Leases
 from ekiden.shared.relay.leg import Leg

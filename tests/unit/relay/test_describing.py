@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ekiden.shared.relay import celery_app
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 
 
 def test_the_whole_name_of_the_host_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

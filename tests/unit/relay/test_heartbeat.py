@@ -10,11 +10,11 @@ from ekiden.shared.errors import EkidenError, StoreNotReady, StoreUnavailable
 from ekiden.shared.relay import heartbeat
 from ekiden.shared.relay.heartbeat import AGAIN_S, CALM_S, Heartbeat, PeriodicCall
 from ekiden.shared.relay.leases import Leases
-from ekiden.shared.settings import Settings
+from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.opening import Stores
 from tests.integration.scratch import free_port
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

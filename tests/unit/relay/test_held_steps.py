@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import fakeredis
 import pytest
 
 from ekiden.shared.errors import StoreUnavailable
-from ekiden.shared.hooks import Hook, LegHook
+from ekiden.shared.hooks.base import Hook, Hooks, LegHook
 from ekiden.shared.outcomes import Answer, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.records import Ended, Entry, ModelReplied, Nudged
 from ekiden.shared.relay.leg import Leg
@@ -17,7 +16,7 @@ from ekiden.shared.relay.message import DISPATCH_QUEUE, queue_for
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed
 from ekiden.shared.stores.opening import Stores
-from tests.conftest import Backend
+from tests.conftest import Backend, real_backend
 from tests.contract.relay_world import claimed, reply, submitted
 from tests.unit.relay.legs import Move, expire, runner_of, take, types_of
 from tests.unit.relay.test_runner import Instead, begun
@@ -28,7 +27,7 @@ HELD = reply("my last word", leg=0, tokens=60)
 
 @pytest.fixture
 def backend() -> Backend:
-    return Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
+    return real_backend()
 
 
 class Hearing(Hook, LegHook):
@@ -213,7 +212,7 @@ def test_a_leg_that_is_broken_off_takes_along_what_is_held(backend: Backend, cau
         else:
             await stores.jobs.stop(job, "user", [CANCEL], [])
             await runner._leases.renew(stores.jobs)
-            assert await asyncio.wait_for(running, 5) == "ok"
+            assert await asyncio.wait_for(running, 60) == "ok"
         assert await types_of(stores, job) == ["request", "leg_started", "model_reply", end]
         assert (await stores.jobs.job(job)).spent.tokens == 60
 
@@ -241,7 +240,7 @@ def test_a_write_that_was_broken_off_has_taken_along_what_is_held(backend: Backe
         hearing = Hearing()
         runner = runner_of(stores, move, store=Instead(stores.jobs, **{write: answer_lost}), hooks=hearing)
         running = asyncio.create_task(runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE))
-        await asyncio.wait_for(written.wait(), 5)
+        await asyncio.wait_for(written.wait(), 60)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -328,5 +327,45 @@ def test_a_server_that_is_away_at_the_commit_gets_what_is_held_once_it_is_back(b
         assert hearing.told == [(3, "model_reply"), (4, "ended")]
         assert (await stores.jobs.job(job)).spent.tokens == 60
         assert await stores.client.zscore(keys.LEASES, job) is None
+
+    backend.run(scenario)
+
+
+class Reading(Hook, LegHook):
+    """Keeps the journal that it is shown, and notes how long that is when the leg is left."""
+
+    journal: Sequence[Entry] = ()
+    at_the_end = 0
+
+    def leg_claimed(self, claimed: Claimed, queue: str) -> LegHook:
+        return self
+
+    def opened(self, entries: Sequence[Entry]) -> None:
+        self.journal = entries
+
+    def left(self, error: BaseException | None) -> None:
+        self.at_the_end = len(self.journal)
+
+
+def test_a_long_journal_is_freed_page_by_page_once_who_hears_of_its_leg_has_seen_all_of_it(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ekiden.shared.relay.leg.PAGE", 2)
+
+    async def long(leg: Leg) -> Outcome:
+        await leg.record(*(reply(f"{turn}", leg=0) for turn in range(5)))
+        return Answer("done")
+
+    async def scenario(stores: Stores) -> None:
+        await submitted(stores)
+        reading = Reading()
+        runner = runner_of(stores, long, hooks=Hooks(reading))
+        assert await runner.run(await take(stores, DISPATCH_QUEUE), DISPATCH_QUEUE) == "ok"
+        assert reading.at_the_end == len(reading.journal) == 7, "request, start, five replies"
+        left = []
+        while reading.journal:
+            await asyncio.sleep(0)
+            left.append(len(reading.journal))
+        assert left == [5, 3, 1, 0]
 
     backend.run(scenario)

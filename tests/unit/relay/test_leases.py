@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import pytest
 
 from ekiden.shared.errors import StoreUnavailable
-from ekiden.shared.grace_periods import TAKEOVER_S
+from ekiden.shared.processes.grace_periods import TAKEOVER_S
 from ekiden.shared.relay.leases import HeldLease, Leases
 from ekiden.shared.stores.base import JobStore, Lease
 
@@ -83,7 +83,7 @@ def test_a_lost_lease_and_a_cancelled_job_stop_the_leg_and_say_why(cause: Litera
         task, _ = await hold(leases, forever)
         server.stops = {LEASE.job: cause}
         await leases.renew(store(server))
-        assert await asyncio.wait_for(task, 5) == cause
+        assert await asyncio.wait_for(task, 60) == cause
 
     asyncio.run(scenario())
 
@@ -93,7 +93,7 @@ def test_a_leg_is_stopped_by_our_own_clock_before_its_lease_ends() -> None:
         leases, server = Leases(0.5), Server()
         server.is_gone = True
         task, held = await hold(leases, forever)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not task.done():
                 with pytest.raises(StoreUnavailable):
                     await leases.renew(store(server))
@@ -170,7 +170,7 @@ def test_a_leg_is_stopped_once_however_many_reasons_there_are() -> None:
         held.valid_until = 0.0
         leases.stop_expired()
         await leases.renew(store(server))
-        assert await asyncio.wait_for(task, 5) == "cancelled"
+        assert await asyncio.wait_for(task, 60) == "cancelled"
         assert finished.is_set()
 
     asyncio.run(scenario())

@@ -6,7 +6,7 @@ from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from tests.contract.relay_world import claimed, moved, step_to, submitted
-from tests.scenarios.relay import on_fakeredis
+from tests.scenarios.relay import on_server
 
 
 async def published(stores: Stores, *agents: str) -> None:
@@ -24,7 +24,7 @@ def test_every_agent_in_force_is_served_also_those_that_come_later() -> None:
         await published(stores, "a", "b")
         assert await serving.queues(stores, [queue_for("a")]) == [queue_for("b")]
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_agents_that_have_gone_are_served_while_jobs_wait_for_them() -> None:
@@ -40,7 +40,7 @@ def test_agents_that_have_gone_are_served_while_jobs_wait_for_them() -> None:
         assert await serving.queues(stores, [queue_for("c")]) == [queue_for("b")]
         assert (await claimed(stores, job)).context.to_agent == "b"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_the_dispatchers_queue_is_no_agents() -> None:
@@ -49,7 +49,7 @@ def test_the_dispatchers_queue_is_no_agents() -> None:
         assert await stores.pools.pushed_to() == {DISPATCH_QUEUE}
         assert await QueueSelection().queues(stores, []) == []
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_catalog_that_has_expired_keeps_nobody_from_being_served() -> None:
@@ -60,4 +60,4 @@ def test_a_catalog_that_has_expired_keeps_nobody_from_being_served() -> None:
         await as_any(stores.client.set(keys.CATALOG, "gone"))
         assert await serving.queues(stores, []) == [queue_for("a")]
 
-    on_fakeredis(scenario)
+    on_server(scenario)

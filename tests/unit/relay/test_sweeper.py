@@ -3,7 +3,6 @@
 import asyncio
 import re
 
-import fakeredis
 import pytest
 
 from ekiden.shared.handoff import Frame
@@ -12,7 +11,7 @@ from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox, queue_for
 from ekiden.shared.relay.sweeper import sweep
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
-from tests.conftest import Backend
+from tests.conftest import Backend, real_backend
 from tests.contract.relay_world import claimed, moved, reply, step_to, submitted
 from tests.unit.relay.legs import expire
 
@@ -21,7 +20,7 @@ GRACE_S = 2.0
 
 @pytest.fixture
 def backend() -> Backend:
-    return Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
+    return real_backend()
 
 
 async def age(stores: Stores, job: str, queue: str, by_ms: int = 10_000) -> None:

@@ -45,7 +45,7 @@ def test_a_thing_is_made_once_however_many_wait_for_it() -> None:
 def test_who_has_no_more_patience_is_told_so_and_it_is_made_all_the_same() -> None:
     async def scenario() -> None:
         maker, recent = Maker(), CatalogCache[str](max_wait_s=0.01)
-        with pytest.raises(CatalogNotReady, match="catalog a is still being learned here"):
+        with pytest.raises(CatalogNotReady, match="the agents are new here and still being read"):
             await recent.get("a", maker.of("a"))
         maker.may_end.set()
         assert await recent.get("a", maker.of("a")) == "the a"

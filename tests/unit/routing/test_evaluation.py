@@ -36,6 +36,8 @@ def test_the_figures_are_what_their_names_say() -> None:
     assert figures["p99_ms"] > 90
     assert figures["agents"]["a"] == {"n": 2, "right": 1, "others": {"b": 1}}
     assert figures["agents"]["b"] == {"n": 2, "right": 1, "others": {"oos": 1}}
+    wrong = [("a", "b"), ("b", "oos"), ("oos", "a")]
+    assert figures["wrong"] == [{"text": "x", "label": label, "went": went} for label, went in wrong]
     assert figures["stages"] == {"semantic": {"decided": 4, "of_in_scope": 0.75, "right": 0.5}}
 
 

@@ -10,8 +10,9 @@ from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Ro
 from ekiden.dispatcher.routing.followup import FollowUpRouter
 from ekiden.dispatcher.routing.strategies import RoutingValues, routers
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.definitions.loader import load_folder
 from ekiden.shared.definitions.parsing import definition_from
+from ekiden.shared.packs import shipped_agents_dir
 from ekiden.shared.records import RoutingStage
 
 EMPTY = build_catalog([])[0]

@@ -1,5 +1,6 @@
 """What a catalog is made of is encoded once; whatever is wrong with what was kept of it is no failure."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ekiden.dispatcher.routing.kept_vectors import MANY, kept_vectors
+from ekiden.shared.embedding import kept_files
+from ekiden.shared.embedding.kept_vectors import MANY, kept_vectors
 from ekiden.shared.project_folders import cache_folder
 
 encoded: list[int] = []
@@ -20,7 +22,7 @@ def encode(texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def is_right(texts: Sequence[str] = TEXTS, encoder: str = "v1") -> bool:
-    vectors = kept_vectors(texts, encoder, encode)
+    vectors = kept_vectors(texts, encoder, encode, width=2)
     return vectors.dtype == np.float32 and vectors.tolist() == [[len(text), ord(text[-1])] for text in texts]
 
 
@@ -61,6 +63,28 @@ def test_what_is_broken_is_made_again(spoil: bytes) -> None:
     assert is_right()
     assert is_right()
     assert encoded == [MANY, MANY]
+
+
+@pytest.mark.parametrize("text", [np.ones((MANY, 3), np.float32), np.full((MANY, 2), np.nan, np.float32)])
+def test_vectors_that_no_encoder_makes_are_made_again(text: NDArray[np.float32]) -> None:
+    assert is_right()
+    (path,) = kept()
+    path.write_bytes(kept_files._head_of(memoryview(text.tobytes())) + text.tobytes())
+    assert is_right()
+    assert encoded == [MANY, MANY]
+
+
+def test_nobody_waits_for_a_pipe_or_follows_a_link_that_stands_there(tmp_path: Path) -> None:
+    assert is_right()
+    (path,) = kept()
+    elsewhere = path.rename(tmp_path / "elsewhere")
+    path.symlink_to(elsewhere)
+    assert is_right()
+    path.unlink()
+    os.mkfifo(path)
+    assert is_right()
+    assert is_right(), "a file stands in its place again"
+    assert encoded == [MANY] * 3
 
 
 def test_where_nothing_can_be_kept_they_are_made_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

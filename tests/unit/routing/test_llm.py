@@ -1,6 +1,7 @@
 """Routing by a model: forced choice among the candidates, and what becomes of every other answer."""
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -143,12 +144,21 @@ def test_no_answer_in_time_is_no_choice() -> None:
     assert "did not answer within 0.01 s" in result.stages[0].note
 
 
-@pytest.mark.parametrize("error", [ModelUnavailable("overloaded"), MissingModel("no key")])
+@pytest.mark.parametrize("error", [ModelUnavailable("overloaded"), MissingModel("no key"), KeyError("a plug-in's")])
 def test_a_model_that_fails_is_no_choice(error: Exception) -> None:
     result = routed(Answering(error=error), catalog_of("a"))
 
     assert result.route is None
     assert str(error) in result.stages[0].note
+
+
+def test_what_a_call_has_to_import_is_not_the_models_time() -> None:
+    catalog, imported = catalog_of("a"), threading.Event()
+    model = RouterModel(Answering("transfer_to_a"), "m-1", 0.2, prepare=lambda: imported.wait(0.5))
+
+    result = asyncio.run(ModelRouter(lambda _: model, Nearest()).route("help", catalog))
+
+    assert result.route is not None
 
 
 def test_a_reason_that_is_no_text_is_left_out() -> None:

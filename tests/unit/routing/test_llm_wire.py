@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from ekiden.dispatcher.dispatch import with_default
 from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, RoutingResult
 from ekiden.dispatcher.routing.hybrid import HybridRouter
 from ekiden.dispatcher.routing.llm import NOBODY, ModelRouter, RouterModel
 from ekiden.dispatcher.routing.rules import RuleRouter
+from ekiden.dispatcher.routing.second_opinion import SecondOpinion
 from ekiden.dispatcher.routing.semantic import SemanticRouter
+from ekiden.dispatcher.unrouted import with_default
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.llm.gemini import GeminiModel
@@ -42,14 +43,14 @@ def routed(
     *,
     context: RequestContext = NO_CONTEXT,
     timeout_s: float = 20.0,
-    is_hybrid: bool = False,
+    has_first: bool = False,
 ) -> RoutingResult:
     async def route() -> RoutingResult:
         model = GeminiModel(GeminiAccess(api_key="k", base_url=server.url))
         semantic = SemanticRouter(BagOfWords(), threshold=100.0)
         router = ModelRouter(lambda _: RouterModel(model, MODEL, timeout_s), semantic)
         try:
-            asked = HybridRouter(RuleRouter(), semantic, router) if is_hybrid else router
+            asked = SecondOpinion(HybridRouter(RuleRouter(), semantic), router) if has_first else router
             return await asked.route(prompt, catalog, context)
         finally:
             await model.aclose()
@@ -151,7 +152,7 @@ def test_where_the_model_chooses_nobody_the_fallback_follows(
     server.add({"reply": reply})
     waits_s = 1.0 if "hang" in reply else 20.0
 
-    result = with_default(routed(server, timeout_s=waits_s, is_hybrid=True), CATALOG, "debugger")
+    result = with_default(routed(server, timeout_s=waits_s, has_first=True), CATALOG, "debugger")
 
     assert result.route is not None
     assert (result.route.agent, result.route.stage) == ("debugger", "fallback")

@@ -6,8 +6,8 @@ import pytest
 from ekiden.dispatcher.routing.made_requests import made_requests, phrases_of
 from ekiden.dispatcher.routing.own_words import OwnWords
 from ekiden.dispatcher.routing.prior import mean_of_best
-from ekiden.dispatcher.routing.stems import stems_of
 from ekiden.shared.definitions.model import AgentDefinition, Triggers
+from ekiden.shared.embedding.stems import stems_of
 
 
 def agent(name: str, description: str, **fields: object) -> AgentDefinition:

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.dispatcher.bootstrap import strategies_of, strategy_in_force
 from ekiden.dispatcher.routing import plugin_routers
 from ekiden.dispatcher.routing.base import RoutingResult
 from ekiden.dispatcher.routing.strategies import Strategies
+from ekiden.dispatcher.routing_bootstrap import strategies_of, strategy_in_force
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.settings import load_settings
-from ekiden.shared.settings_files import change_setting, project_file
+from ekiden.shared.settings.files import change_setting, project_file
+from ekiden.shared.settings.model import load_settings
 from tests.unit.conftest import Install
 
 ROUTERS = """

@@ -5,14 +5,18 @@ from typing import Any
 
 import pytest
 
-from ekiden.dispatcher.routing.base import SHOWN, RoutingResult
+from ekiden.dispatcher.routing.base import OUT, SHOWN, RoutingResult
 from ekiden.dispatcher.routing.hybrid import RULE_THRESHOLD
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.definitions.loader import SHIPPED, load_folder
 from ekiden.shared.definitions.parsing import definition_from
+from ekiden.shared.packs import shipped_agents_dir
 from ekiden.shared.patterns import Pattern, compile_pattern
 from tests.ticking import beside_a_ticking_loop
+
+ROUTER = RuleRouter()
+"""It compiles a catalog once, as that of a dispatcher does."""
 
 
 def catalog_of(**triggers: Any) -> Catalog:
@@ -23,7 +27,7 @@ def catalog_of(**triggers: Any) -> Catalog:
 
 
 def routed(prompt: str, catalog: Catalog) -> RoutingResult:
-    return asyncio.run(RuleRouter().route(prompt, catalog))
+    return asyncio.run(ROUTER.route(prompt, catalog))
 
 
 def chosen(prompt: str, catalog: Catalog) -> str | None:
@@ -95,11 +99,16 @@ def test_the_best_score_wins_whatever_its_height() -> None:
     assert chosen("bug", catalog_of(a={"keywords": ["bug"], "priority": 10})) == "a"
 
 
+def test_the_surest_wins_whatever_its_priority() -> None:
+    catalog = catalog_of(a={"keywords": ["bug"], "priority": 100}, b={"patterns": ["bug"], "priority": 40})
+    assert [(route.agent, route.score) for route in routed("bug", catalog).candidates] == [("b", 8), ("a", 10)]
+
+
 def test_ties_go_to_priority_then_to_name() -> None:
     catalog = catalog_of(
         c={"patterns": ["bug"], "priority": 50},
         b={"patterns": ["bug"], "priority": 50},
-        z={"keywords": ["bug"], "priority": 100},
+        z={"patterns": ["bug"], "priority": 51},  # as many points, rounded
     )
 
     assert [route.agent for route in routed("bug", catalog).candidates] == ["z", "b", "c"]
@@ -132,6 +141,17 @@ def test_a_keyword_given_twice_counts_once() -> None:
         ("エラー", "このエラーは何"),
         ("오류", "오류가 있다"),
         ("fail", "failed, then fail"),
+        ("debug", "I am debugging it"),
+        ("invoice", "two INVOICES, please"),
+        ("invoices", "this invoice"),
+        ("charge", "I was charged twice"),
+        ("query", "slow queries"),
+        ("status", "all statuses"),
+        ("stop", "it stopped"),
+        ("merge conflict", "merging: two merge conflicts"),
+        ("pull request", "my pull requests"),
+        ("debug一下", "先debugging一下"),
+        ("test", "他说tests都过了"),
         ("عطل", "هناك العطل"),
         ("c++", "in C++, please"),
         (".net", "use .NET."),
@@ -143,12 +163,24 @@ def test_finds_keywords_as_their_script_writes_words(keyword: str, prompt: str) 
     assert chosen(prompt, catalog_of(a={"keywords": [keyword]})) == "a"
 
 
+def test_a_keyword_in_two_forms_counts_once() -> None:
+    route = routed("two tests", catalog_of(a={"keywords": ["test", "tests", "testing"], "priority": 100})).route
+
+    assert route is not None
+    assert (route.score, route.matched_keywords) == (10, ("test",))
+
+
 @pytest.mark.parametrize(
     ("keyword", "prompt"),
     [
         ("error", "TypeError"),
-        ("error", "errors"),
+        ("error", "my_errors"),
         ("error", "my_error"),
+        ("debug", "the debugger"),
+        ("performance", "perform this"),
+        ("news", "a new feature"),
+        ("car", "who cares"),
+        ("test", "the latest attestation"),
         ("fix", "prefix fixture"),
         ("ros", "groß ROSÉ"),
         ("a.b", "see axb"),
@@ -220,6 +252,50 @@ def test_priority_proves_nothing() -> None:
     assert confidence("bug", low) == confidence("bug", high)
 
 
+def team(**agents: tuple[str, dict[str, Any]]) -> Catalog:
+    """Return a catalog of agents, each with its scope and its triggers."""
+    definitions = [
+        definition_from({"name": name, "description": "d", "triggers": triggers}, "x", scope)
+        for name, (scope, triggers) in agents.items()
+    ]
+    return build_catalog(definitions)[0]
+
+
+SHIPPED_DEBUGGER = (
+    SHIPPED,
+    {"keywords": ["debug", "hangs"], "patterns": [r"debug.*code", "traceback"], "priority": 100},
+)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "prompt", "agent"),
+    [
+        (["debug"], "debug my code", "mine"),  # the same keyword, and a pattern about it
+        (["debug"], "I am debugging my code", "mine"),
+        (["调试"], "用 debug 调试", "shipped"),  # the other keyword stands for itself
+        (["invoice"], "debug the invoice", "shipped"),
+        (["debug"], "debug my code, it hangs", "shipped"),
+        ([], "debug my code", "shipped"),
+    ],
+)
+def test_what_comes_with_ekiden_never_wins_by_a_users_keyword(keywords: list[str], prompt: str, agent: str) -> None:
+    mine = ("project", {"keywords": keywords, "priority": 1 if agent == "shipped" else 5})
+
+    assert chosen(prompt, team(shipped=SHIPPED_DEBUGGER, mine=mine)) == agent
+
+
+def test_who_is_beaten_on_a_users_keyword_is_out_also_for_what_the_request_means() -> None:
+    catalog = team(
+        shipped=SHIPPED_DEBUGGER, other=(SHIPPED, {"keywords": ["slow"]}), mine=("global", {"keywords": ["debug"]})
+    )
+
+    evidence = routed("debug it, it is slow", catalog).evidence
+
+    assert evidence["shipped"] == OUT
+    assert evidence["mine"] > 0
+    assert evidence["other"] > 0
+
+
 def test_agents_that_serve_ekiden_itself_are_no_candidates() -> None:
     fields = {"description": "d", "triggers": {"keywords": ["bug"]}}
     agents = [
@@ -256,7 +332,7 @@ def test_of_very_many_candidates_the_best_are_named() -> None:
     assert min(route.score for route in candidates) == 10
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "prompt", ["a" * 1_000_000, "a " * 500_000, "tests " * 170_000, "错" * 300_000, "\ud800" * 1000]
 )

@@ -13,11 +13,11 @@ import pytest
 
 from ekiden.dispatcher.routing.agent_texts import texts_of
 from ekiden.dispatcher.routing.base import RoutingResult
-from ekiden.dispatcher.routing.encoder import SentenceEncoder, Vectors
 from ekiden.dispatcher.routing.semantic import SemanticRouter
-from ekiden.dispatcher.routing.word_index import WordIndex, words_of
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.parsing import definition_from
+from ekiden.shared.embedding.encoder import SentenceEncoder, Vectors
+from ekiden.shared.embedding.word_index import WordIndex, words_of
 from ekiden.shared.errors import CatalogNotReady
 
 BILLS = [
@@ -145,14 +145,14 @@ def test_a_request_waits_for_a_catalog_that_is_being_learned_as_long_as_its_pati
 
         class Slow(BagOfWords):
             def encode(self, texts: Sequence[str]) -> Vectors:
-                assert may_go.wait(20)
+                assert may_go.wait(60)
                 return super().encode(texts)
 
         router, catalog = SemanticRouter(Slow(), max_wait_s=0.01), catalog_of(bills=BILLS, boats=BOATS)
         with pytest.raises(CatalogNotReady):
             await router.route("my bill", catalog)
         may_go.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 with suppress(CatalogNotReady):
                     return assert_bill(await router.route("the bill for june is high", catalog))

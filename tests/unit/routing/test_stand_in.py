@@ -8,9 +8,10 @@ from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, RoutingRe
 from ekiden.dispatcher.routing.llm import ModelRouter, RouterModel
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.loader import load_folder, shipped_agents_dir
+from ekiden.shared.definitions.loader import load_folder
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.llm.scripted import ScriptedModel
+from ekiden.shared.packs import shipped_agents_dir
 
 
 def routed(prompt: str, catalog: Catalog, context: RequestContext = NO_CONTEXT) -> RoutingResult:

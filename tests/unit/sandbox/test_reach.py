@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from typing import cast
 import psutil
 import pytest
 
-from ekiden.shared.tool_processes import start
+from ekiden.shared.processes.tools import start
 from ekiden.workers.sandbox.view import Place
 from ekiden.workers.tools.builtin import git
 from tests.unit.sandbox.conftest import Workshop
@@ -375,3 +376,19 @@ def test_system_calls_that_go_behind_the_filter_are_refused(shop: Workshop) -> N
     said = shop.run("python calls.py")
     assert said.startswith("refused"), said
     assert said.endswith("exit code: 0"), said
+
+
+def test_no_file_is_made_that_runs_as_its_owner_and_other_modes_are_what_they_were(shop: Workshop) -> None:
+    made = "os.close(os.open('{name}', os.O_CREAT | os.O_WRONLY, 0o{mode})); print(oct(os.stat('{name}').st_mode))"
+    tries = [
+        "cp /bin/true a; chmod u+s a; chmod 6755 a",
+        "install -m 4755 /bin/true b",
+        f'python -c "import os; {made.format(name="c", mode="4755")}"',
+        "python -c \"import os, stat; os.mknod('d', stat.S_IFREG | 0o4755)\"",
+        "python -c \"import os; os.fchmod(os.open('a', os.O_RDONLY), 0o4755)\"",
+    ]
+    for one in tries:
+        shop.run(one)
+    assert [path.name for path in shop.context.cwd.iterdir() if path.stat().st_mode & stat.S_ISUID] == []
+    said = shop.run(f'umask 0; python -c "import os; {made.format(name="e", mode="751")}"; chmod 2701 a; stat -c %a a')
+    assert said == "0o100751\n2701\nexit code: 0"

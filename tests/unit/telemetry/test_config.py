@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.settings import load_settings
-from ekiden.shared.telemetry.config import EVENTS, TelemetryConfig, events_of, telemetry_config
+from ekiden.shared.settings.model import load_settings
+from ekiden.shared.telemetry.config import EVENTS, TelemetryConfig, agent_tracing, telemetry_config
 
 
 def config(env: dict[str, str] | None = None, **settings: Any) -> TelemetryConfig:
@@ -78,8 +78,28 @@ def test_says_what_cannot_be_had() -> None:
     ],
 )
 def test_an_agents_file_narrows_the_events(tracing: Any, left: Any) -> None:
-    assert events_of(tracing, EVENTS) == left
-    assert events_of(tracing, frozenset({"tool"})) == left & {"tool"}
+    assert agent_tracing(tracing, EVENTS).events == left
+    assert agent_tracing(tracing, frozenset({"tool"})).events == left & {"tool"}
+
+
+@pytest.mark.parametrize(
+    ("tracing", "events", "is_for_console"),
+    [
+        ({"backend": "none"}, frozenset(), False),
+        ({"backend": "console", "events": ["llm"]}, frozenset({"llm"}), True),
+        ({"backend": "langsmith"}, EVENTS, False),
+        ({"sample_rate": 0.5}, EVENTS, False),
+        ({"sample_rate": 0.4}, frozenset(), False),
+        ({"sample_rate": "often"}, frozenset(), False),
+        ({"sample_rate": 0}, frozenset(), False),
+        ({"enabled": "no"}, frozenset(), False),
+    ],
+)
+def test_an_agents_file_samples_and_may_only_have_itself_told_where_it_runs(
+    tracing: Any, events: Any, is_for_console: bool
+) -> None:
+    found = agent_tracing(tracing, EVENTS, lambda rate: rate > 0.45)
+    assert (found.events, found.is_for_console) == (events, is_for_console)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from ekiden.dispatcher.journal.exports.otlp import otlp_trace
 from ekiden.shared.handoff import first_context
-from ekiden.shared.hooks import attending
+from ekiden.shared.hooks.base import attending
 from ekiden.shared.messages import ToolResult, Usage
 from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
     Delegated,
     Entry,
+    Guarded,
     HandedOff,
     JobRequested,
     LegSuspended,
@@ -33,7 +34,7 @@ from ekiden.shared.relay.message import DISPATCH_QUEUE, LegMessage, outbox, queu
 from ekiden.shared.relay.runner import Runner
 from ekiden.shared.relay.sweeper import sweep
 from ekiden.shared.relay.termination import stop_job
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.base import Claim, Claimed
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.submissions import Submission
@@ -293,6 +294,22 @@ def test_a_refused_handoff_of_the_agents_file_has_no_call(world: World) -> None:
     assert "gen_ai.tool.call.id" not in attributes(world.one("execute_tool transfer_to_second"))
 
 
+def test_what_guardrails_say_is_a_span_and_their_errors_are_content() -> None:
+    judged = Guarded(leg=1, at="output", rail="brief", policy="reject", status="failed", errors=("the okapi",))
+    for content in (None, Content(Redactor().redact_all)):
+        world = World(content=content) if content else World()
+        with world.leg() as leg:
+            leg.record(judged)
+        span = attributes(world.one("guardrail brief"))
+        assert [span[f"ekiden.guardrail.{name}"] for name in ("name", "at", "policy", "status")] == [
+            "brief",
+            "output",
+            "reject",
+            "failed",
+        ]
+        assert ("okapi" in str(span)) == bool(content)
+
+
 SUMMARY = Summarised(leg=1, text="so far", model="m", usage=Usage(input_tokens=4, output_tokens=2))
 
 
@@ -304,6 +321,9 @@ def test_a_summary_counts_as_a_model_call(world: World) -> None:
         assert attributes(world.one(name))["ekiden.cost_usd"] == pytest.approx(21e-6)
 
 
+JUDGED = Guarded(leg=1, at="output", rail="brief", policy="warn", status="warned", errors=("too long",))
+
+
 def test_metrics_know_what_is_suspended_and_who_hands_over() -> None:
     port = free_port()
     meters = Meters(telemetry_config(load_settings(metrics_port=port), {}), {}, Resource({}), str)
@@ -312,7 +332,7 @@ def test_metrics_know_what_is_suspended_and_who_hands_over() -> None:
     try:
         with attending(counting, claimed(), "q") as told:
             told.opened(entries := journal(*WAITING, STARTED))
-            told.recorded(behind(entries, RESULT, SUMMARY, automatic))
+            told.recorded(behind(entries, RESULT, SUMMARY, automatic, JUDGED))
             told.committed(Suspended("children", 0.0), "ok")
         counting.suspensions_seen({"children": 2, "retry": 0})
         seen: dict[str, Any] = fetched(f"http://127.0.0.1:{port}/metrics")
@@ -321,6 +341,7 @@ def test_metrics_know_what_is_suspended_and_who_hands_over() -> None:
     assert seen['ekiden_legs_suspended_total{cause="children"}'] == 1
     assert (seen['ekiden_jobs_suspended{cause="children"}'], seen['ekiden_jobs_suspended{cause="retry"}']) == (2, 0)
     assert seen['ekiden_handoffs_total{source="first",target="second"}'] == 1
+    assert seen['ekiden_guardrails_total{agent="first",at="output",guardrail="brief",status="warned"}'] == 1
     assert (
         seen['ekiden_tool_calls_total{agent="first",gen_ai_tool_name="delegate_to_scout_team",outcome="success"}'] == 1
     )

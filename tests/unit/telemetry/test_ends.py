@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
-from ekiden.shared.hooks import Hook, QueueGauge
+from ekiden.shared.hooks.base import Hook, QueueGauge
 from ekiden.shared.outcomes import Answer, Outcome, Transfer
 from ekiden.shared.records import Ended, Entry, JobRequested, LegSuspended
 from ekiden.shared.relay.leg import Leg

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from ekiden.shared.redaction import Redactor
-from ekiden.shared.telemetry.exporting import MAX_TEXT, LineExporter, RedactingExporter, resource_for
+from ekiden.shared.telemetry.exporting import MAX_TEXT, LineExporter, RedactingExporter, lines_for_people, resource_for
 from ekiden.shared.telemetry.spans import Spans
 from ekiden.shared.tracing.spans import Happened, Link, Span
 from ekiden.shared.tracing.trace_ids import Root
@@ -125,6 +125,17 @@ def test_a_file_gets_a_line_of_json_for_each_span(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "traces.jsonl").read_text().splitlines()]
     assert [line["name"] for line in lines] == ["one", "two"]
     assert lines[0]["context"]["trace_id"].endswith("1")
+
+
+def test_a_console_gets_lines_for_people(tmp_path: Path) -> None:
+    exporter = LineExporter(tmp_path / "console", lines_for_people)
+    spans = Spans(SimpleSpanProcessor(exporter), Resource({}))
+    called = {"gen_ai.operation.name": "generate_content", "gen_ai.agent.name": "修复", "gen_ai.request.model": "m"}
+    spans.write(span(ROOT, "generate_content m", None, called | {"gen_ai.usage.input_tokens": 7}))
+    spans.write(span(ROOT, "send ekiden.dispatch", None, {"messaging.system": "celery"}))
+    lines = (tmp_path / "console").read_text().splitlines()
+    assert lines[0].startswith("[Trace] llm (修复) - ")
+    assert lines[1:] == ["  Model: m", "  Tokens: 7 → 0"]
 
 
 def test_the_standard_variables_name_the_process_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from ekiden.shared.composition import hooks_for
-from ekiden.shared.hooks import Hooks, QueueGauge
+from ekiden.shared.hooks.base import Hooks, QueueGauge
 from ekiden.shared.messages import Usage
 from ekiden.shared.redaction import configure_redaction
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.telemetry.config import telemetry_config
 from ekiden.shared.telemetry.exporting import resource_for
 from ekiden.shared.telemetry.metrics import Meters
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 def fetched(url: str) -> dict[str, float]:
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     samples = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     return {without_scope(name): float(value) for name, value in samples}

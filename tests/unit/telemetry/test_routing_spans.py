@@ -12,7 +12,7 @@ from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.handoff import first_context
-from ekiden.shared.hooks import HookedModel, attending
+from ekiden.shared.hooks.base import HookedModel, attending
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, ToolCall, Usage
 from ekiden.shared.records import HandedOff, Record, Routed, RoutingStage, Unrouted

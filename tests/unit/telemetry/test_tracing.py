@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ModelUnavailable
 from ekiden.shared.handoff import first_context
-from ekiden.shared.hooks import HookedModel, LegHook, attending
+from ekiden.shared.hooks.base import HookedModel, LegHook, attending
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, ToolCall, ToolResult, Usage, user_message
 from ekiden.shared.prices import Prices

@@ -11,7 +11,7 @@ import pytest
 
 from ekiden.shared import plugins
 from ekiden.shared.messages import ToolCall
-from ekiden.shared.setting_plugins import Allowed
+from ekiden.shared.settings.plugins import Allowed
 from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.registry import plugin_tools
 from ekiden.workers.tools.running import Running, Shown

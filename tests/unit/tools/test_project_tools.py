@@ -12,8 +12,8 @@ from ekiden.dispatcher.cli.doctor.plugs import project_tools as examined
 from ekiden.shared.once import Once
 from ekiden.shared.project_tools import FOLDER, allowed_tool_files, tool_files
 from ekiden.shared.project_trust import project_trust_of
-from ekiden.shared.setting_plugins import Allowed
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
+from ekiden.shared.settings.plugins import Allowed
 from ekiden.shared.trust import notices
 from ekiden.shared.trust.store import remember
 from ekiden.workers.tools.base import Tool
@@ -53,7 +53,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(notices, "_told", Once())
     monkeypatch.setattr(notices, "_advised", Once())
     monkeypatch.chdir(folder)
+    forget_tools()  # those of other tests' projects
     yield folder
+    forget_tools()
+
+
+def forget_tools() -> None:
     for name in [name for name in sys.modules if name.startswith("ekiden_project_tools.")]:
         del sys.modules[name]
 

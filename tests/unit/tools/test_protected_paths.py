@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from ekiden.shared.embedded import attach
 from ekiden.shared.errors import ConfigurationError, ToolError
 from ekiden.shared.project_folders import state_folder
-from ekiden.shared.settings import load_settings
-from ekiden.shared.settings_files import change_setting, global_file
+from ekiden.shared.settings.files import change_setting, global_file
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.trust.store import remember
 from ekiden.workers.tools.base import Tool, ToolContext
 from ekiden.workers.tools.builtin.editing import edit_file

@@ -3,9 +3,9 @@ from importlib.metadata import version
 import pytest
 from pydantic import BaseModel
 
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, MEMORY_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import ConfigurationError
-from ekiden.shared.setting_plugins import Allowed
+from ekiden.shared.settings.plugins import Allowed
 from ekiden.shared.stores.views import ToolView
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.registry import BUILTIN, Registry, builtin_registry, plugin_tools
@@ -58,30 +58,41 @@ def test_names_the_tools_that_are_missing_once_and_in_order() -> None:
 def test_a_workspace_brings_the_file_and_shell_tools() -> None:
     registry = builtin_registry(workspace=True)
     assert set(registry.names()) == BUILTIN_TOOLS
-    assert {tool.name for tool in registry if tool.may_repeat} == SAFE_TOOLS | {"web_fetch", "write_todos"}
+    assert {tool.name for tool in registry if tool.may_repeat} == SAFE_TOOLS | MEMORY_TOOLS | {
+        "web_fetch",
+        "write_todos",
+    }
     assert {tool.name for tool in registry if not tool.needs_workspace} == {
         "ask_user",
         "set_state",
         "web_fetch",
         "write_todos",
+        *MEMORY_TOOLS,
     }
 
 
 def test_each_builtin_tool_has_its_risk() -> None:
     risks = {tool.name: tool.risk for tool in builtin_registry(workspace=True)}
-    assert {name for name, risk in risks.items() if risk == "safe"} == SAFE_TOOLS | {"ask_user", "write_todos"}
+    assert {name for name, risk in risks.items() if risk == "safe"} == SAFE_TOOLS | {
+        "ask_user",
+        "recall_memory",
+        "write_todos",
+    }
     assert {name: risk for name, risk in risks.items() if risk != "safe"} == {
         "write_file": "low",
         "edit_file": "low",
         "bash": "medium",
+        "forget_memory": "medium",
         "git_commit": "medium",
+        "save_memory": "medium",
         "web_fetch": "medium",
         "delete_file": "high",
     }
 
 
 def test_without_a_workspace_no_file_tool_is_there() -> None:
-    assert builtin_registry(workspace=False).names() == ("ask_user", "set_state", "web_fetch", "write_todos")
+    others = {"ask_user", "set_state", "web_fetch", "write_todos"}
+    assert set(builtin_registry(workspace=False).names()) == others | MEMORY_TOOLS
 
 
 def test_every_builtin_tool_tells_a_model_what_it_and_its_arguments_are_for() -> None:
@@ -139,7 +150,8 @@ def test_tools_of_an_allowed_package_are_announced_with_package_version_and_dige
     registry = builtin_registry(workspace=False)
     for one in tools:
         registry.add(one)
-    _, mine, ours, *_ = registry.views()
+    views = {view.name: view for view in registry.views()}
+    mine, ours = views["count_words"], views["set_state"]
     assert mine == ToolView("count_words", mine.digest, "my-tools", "2.0", read_only=True, risk="safe")
     assert (ours.name, ours.package, ours.version) == ("set_state", "ekiden", version("ekiden"))
     assert len({mine.digest, ours.digest, ""}) == 3

@@ -97,7 +97,7 @@ def test_runs_no_more_synchronous_tools_at_once_than_it_has_threads(context: Too
         with lock:
             running += 1
             most = max(most, running)
-        met.wait(timeout=20)  # passes only when two run beside each other
+        met.wait(timeout=60)  # passes only when two run beside each other
         with lock:
             running -= 1
         return ""
@@ -155,7 +155,9 @@ def test_does_not_repeat_long_input_in_its_explanation(tool_runner: ToolRunner, 
 def test_names_the_offered_tools_when_one_is_unknown(tool_runner: ToolRunner, context: ToolContext) -> None:
     result = _run(tool_runner.only([say, refuse]), context, "sya")
     assert result.is_error
-    assert result.content == "there is no tool 'sya': did you mean 'say'? offered are refuse, say"
+    assert (
+        result.content == "Unauthorized tool call: there is no tool 'sya': did you mean 'say'? offered are refuse, say"
+    )
 
 
 def test_does_not_run_a_tool_that_is_not_offered(tool_runner: ToolRunner, context: ToolContext) -> None:
@@ -163,7 +165,7 @@ def test_does_not_run_a_tool_that_is_not_offered(tool_runner: ToolRunner, contex
     assert _run(narrow, context, "say", text="x").is_error
     assert (
         _run(tool_runner.only([]), context, "say", text="x").content
-        == "Tool not allowed for this agent: 'say'; this agent is offered none"
+        == "Unauthorized tool call. Tool not allowed for this agent: 'say'; this agent is offered none"
     )
     assert _run(tool_runner, context, "say", text="x").content == "x"
 

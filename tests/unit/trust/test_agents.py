@@ -13,11 +13,11 @@ from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, layered
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, ToolRules
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.definitions.requested_rights import Names, rights_wanted, without_rights
-from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, MEMORY_TOOLS, SAFE_TOOLS
 from ekiden.shared.definitions.trusted import agents_wanted, files_here, levels_here
 from ekiden.shared.project_trust import project_trust_of
-from ekiden.shared.settings import load_settings
-from ekiden.shared.settings_files import change_setting, project_file
+from ekiden.shared.settings.files import change_setting, project_file
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.trust.grants import Grants
 from ekiden.shared.trust.store import remember
 from ekiden.workers.tools.registry import BUILTIN
@@ -53,7 +53,7 @@ def trust_what_it_asks_for(project: Path) -> None:
 
 
 def test_the_safe_tools_are_those_that_change_nothing_outside_of_the_session() -> None:
-    assert {tool.name for tool in BUILTIN if tool.read_only} | {"set_state"} == SAFE_TOOLS
+    assert {tool.name for tool in BUILTIN if tool.read_only} | {"set_state"} == SAFE_TOOLS | {"recall_memory"}
 
 
 @settings(deadline=None)
@@ -104,7 +104,7 @@ def test_a_network_is_a_right_of_its_own_and_gone_without_it(project: Path) -> N
 
 
 def test_an_agent_that_only_reads_asks_for_nothing_and_is_as_its_file_says(project: Path) -> None:
-    write(project, "billing", tools=["read_file", "grep"], model="gemini-2.5-pro")
+    write(project, "billing", tools=["read_file", "grep"], limits={"max_turns": 9})
     assert project_trust_of(project).wanted == ()
     assert in_force()["billing"].tools == ToolRules(allow=("read_file", "grep"))
 
@@ -122,7 +122,7 @@ def test_an_agent_of_an_untrusted_project_has_the_safe_tools_and_one_that_is_tru
     )
     trust_what_it_asks_for(project)
     assert tools_of(in_force()["mine"]) == {"bash", "read_file"}
-    assert tools_of(in_force()["greedy"]) == set(TOOLS)
+    assert tools_of(in_force()["greedy"]) == set(TOOLS) - MEMORY_TOOLS
     assert capsys.readouterr().err == ""
 
 
@@ -138,6 +138,12 @@ def test_an_untrusted_agent_takes_the_place_of_none_that_ships(project: Path, th
     write(project, theirs, tools=["read_file"])
     assert in_force()["debugger"].description.startswith("Finds out why")
     assert tools_of(in_force()["debugger"]) >= {"bash"}
+
+
+def test_an_untrusted_agent_takes_no_shipped_place_by_switching_the_pack_off(project: Path) -> None:
+    write(project, "debugger", tools=["read_file"])
+    (project / ".gemini" / "settings.json").write_text('{"agents": {"packs": []}}')
+    assert "agent debugger" in {right.subject for right in project_trust_of(project).wanted}
 
 
 def test_an_untrusted_agent_does_not_push_one_out_whose_tool_would_have_the_same_name(project: Path) -> None:
@@ -325,3 +331,46 @@ def test_no_front_matter_gets_an_untrusted_agent_bash_or_a_way_to_who_has_it(
         if agent.name not in shipped:
             assert tools_of(agent) <= SAFE_TOOLS
             assert not set(agent.targets) & shipped.keys()
+
+
+COSTLY = {
+    "model": "gemini-2.5-pro",
+    "limits": {"max_turns": 9_000, "max_seconds": 20, "max_cost_usd": 3},
+    "loops": {"text": False},
+    "compression": {"model": "gemini-2.5-flash"},
+}
+
+
+def test_what_costs_more_than_usual_is_asked_for_and_until_then_the_usual_holds(project: Path) -> None:
+    write(project, "dear", **COSTLY)
+    shown = {right.shown for right in project_trust_of(project).wanted}
+    assert shown == {"model gemini-2.5-pro, gemini-2.5-flash", "max_turns up to 9000", "loops are not looked for: text"}
+    left = in_force()["dear"]
+    assert (left.model, left.limits.max_turns, left.loops, left.compression.model) == (None, 30, {}, None)
+    assert (left.limits.max_seconds, left.limits.max_cost_usd) == (20, 3), "what is lower stays"
+    trust_what_it_asks_for(project)
+    assert (in_force()["dear"].model, in_force()["dear"].limits.max_turns) == ("gemini-2.5-pro", 9_000)
+
+
+def test_a_lower_limit_than_the_granted_one_is_not_asked_for_and_a_higher_one_is(project: Path) -> None:
+    write(project, "dear", limits={"max_turns": 100})
+    trust_what_it_asks_for(project)
+    for turns, asks in ((60, False), (101, True)):
+        write(project, "dear", limits={"max_turns": turns})
+        assert bool(project_trust_of(project).lacking) is asks
+
+
+def test_whatever_costs_more_is_gone_from_an_agent_without_rights() -> None:
+    agent = definition_from({"name": "a", "description": "d", **COSTLY}, "Work.")
+    assert not rights_wanted(without_rights(agent, NOBODY), NOBODY)
+
+
+def test_an_untrusted_graph_runs_none_of_the_users_agents(project: Path) -> None:
+    write(project, "friend")
+    write(project, "lure", kind="graph", graph={"entry": "fix", "nodes": [{"name": "fix", "agent": "code-fixer"}]})
+    write(project, "own", kind="graph", graph={"entry": "friend", "nodes": ["friend"]})
+    assert [right.what for right in project_trust_of(project).wanted] == ["hands over to code-fixer"]
+    assert "own" in in_force()
+    assert "lure" not in in_force()
+    trust_what_it_asks_for(project)
+    assert "lure" in in_force()

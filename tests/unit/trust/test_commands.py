@@ -19,8 +19,8 @@ from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.once import Once
 from ekiden.shared.project_folders import state_folder
 from ekiden.shared.project_trust import project_trust_of
-from ekiden.shared.settings import load_settings
-from ekiden.shared.settings_files import change_setting, project_file
+from ekiden.shared.settings.files import change_setting, project_file
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.trust import notices
 from ekiden.shared.trust.grants import grants_of, vouches_for
 from ekiden.shared.trust.rights import value_right

@@ -9,7 +9,7 @@ from ekiden.dispatcher.cli.agents.discovery import Agents
 from ekiden.shared.definitions import loader
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, load_all
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
-from ekiden.shared.settings_files import change_setting, global_file, project_file, read_settings
+from ekiden.shared.settings.files import change_setting, global_file, project_file, read_settings
 
 AGENT = "---\nname: friend\ndescription: Helps.\n---\nWork.\n"
 

@@ -8,8 +8,8 @@ import pytest
 from ekiden.shared.policy.policies import operators_policy, policy_in
 from ekiden.shared.policy.tool_use import ToolUse
 from ekiden.shared.project_trust import project_trust_of
-from ekiden.shared.settings import load_settings
-from ekiden.shared.settings_files import change_setting, global_file, project_file
+from ekiden.shared.settings.files import change_setting, global_file, project_file
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.trust.store import remember
 
 TOML = '[[rule]]\ntoolName = "{tool}"\ndecision = "{decision}"\npriority = 1\n'

@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.project_trust import project_trust_of
-from ekiden.shared.setting_plugins import GROUPS, NOT_YET
-from ekiden.shared.setting_policy import OF_FOLDERS
-from ekiden.shared.settings import HARMLESS, Settings, key_of, load_settings, origin_of
-from ekiden.shared.settings_files import change_setting, global_file, project_file
+from ekiden.shared.settings.files import change_setting, global_file, project_file
+from ekiden.shared.settings.model import HARMLESS, Settings, key_of, load_settings, origin_of
+from ekiden.shared.settings.plugins import GROUPS
+from ekiden.shared.settings.policy import OF_FOLDERS
 from ekiden.shared.trust.notices import take_over
 from ekiden.shared.trust.store import remember
 
-REFUSED = {f"{group}_{kind}" for group in NOT_YET for kind in ("packages", "modules")}
 ONE_VALUE = {"context_persistence"}
-RISKY = sorted(Settings.model_fields.keys() - HARMLESS - REFUSED - OF_FOLDERS - ONE_VALUE)
+RISKY = sorted(Settings.model_fields.keys() - HARMLESS - OF_FOLDERS - ONE_VALUE)
 VALUES: dict[str, Any] = {
     "redis_url": "redis://203.0.113.7:6379/0",
     "gemini_base_url": "http://203.0.113.7",
@@ -30,7 +29,10 @@ VALUES: dict[str, Any] = {
     "tools_writable": ["x"],
     "tools_sandbox": "off",
     "tools_readable": ["/opt"],
-    "model_aliases": {"fast": "x"},
+    "model_aliases": {"fast": ["x", "y"]},
+    "model_fallback_on": ["refused"],
+    "model_circuit_failures": 0,
+    "model_circuit_s": 1,
     "prices": {"gemini": [1, 2]},
     "redact": ["x+"],
     "mcp_keys": ["k" * 32],
@@ -41,9 +43,22 @@ VALUES: dict[str, Any] = {
     "tools_web_fetch_allow_private": ["127.0.0.1:8080"],
     "tools_after_untrusted": "deny",
     "routing_fallback": "default_agent",
+    "routing_llm_enabled": False,
     "routing_session_policy": "sticky",
     "tracing_sample_rate": 0.5,
     "default_scope": "global",
+    "job_limits": {"max_tokens": 7},
+    "user_limits": {"max_tokens": 7},
+    "session_limits": {"max_cost_usd": 7.0},
+    "model_limits": {"gemini-2.5-flash": {"rpm": 7}},
+    "guardrails_model": "gemini-2.5-pro",
+    "guardrails_threshold": 1.0,
+    "guardrails_request": [{"name": "brief", "max_length": 7}],
+    "compression_threshold": 0.7,
+    "compression_keep": 0.4,
+    "memory_embedding_model": "gemini-embedding-001",
+    "memory_dimension": 64,
+    "providers": {"local": {"type": "openai", "base_url": "http://203.0.113.7/v1"}},
     **{f"{group}_modules": ["a:b"] for group in GROUPS},
 }
 JSON = st.recursive(
@@ -83,7 +98,12 @@ def test_a_setting_that_is_not_on_the_list_of_harmless_ones_is_ignored_told_and_
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
 def test_a_harmless_setting_counts_unasked(name: str, project: Path) -> None:
-    values: dict[str, Any] = {"routing_enabled": False, "routing_strategy": "rule", "routing_learn": "on"}
+    values: dict[str, Any] = {
+        "routing_enabled": False,
+        "routing_strategy": "rule",
+        "routing_learn": "on",
+        "packs": [],
+    }
     value = values.get(name, 12)
     change_setting(project_file(), key_of(name), value)
     assert project_trust_of(project).wanted == ()
@@ -92,7 +112,27 @@ def test_a_harmless_setting_counts_unasked(name: str, project: Path) -> None:
 
 def test_every_harmless_name_is_a_setting_about_routing() -> None:
     assert Settings.model_fields.keys() >= HARMLESS
-    assert {key_of(name).rpartition(".")[0].split(".")[:2][-1] for name in HARMLESS} == {"routing"}
+    assert {key_of(name).rpartition(".")[0].split(".")[:2][-1] for name in HARMLESS - {"packs"}} == {"routing"}
+
+
+def test_a_folder_that_nobody_trusts_takes_packs_away_and_brings_none_back(project: Path) -> None:
+    change_setting(project_file(), "agents.packs", ["software"])
+    assert load_settings().packs == ["software"]
+    change_setting(global_file(), "agents.packs", [])
+    assert load_settings().packs == []
+    remember(project, vouched=True)
+    assert load_settings().packs == ["software"]
+
+
+def test_a_pack_that_there_is_not_is_ignored_in_a_strangers_folder_and_an_error_elsewhere(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change_setting(project_file(), "agents.packs", ["softwar"])
+    assert load_settings().packs is None
+    assert "ignored settings agents.packs, whose values are wrong" in capsys.readouterr().err
+    change_setting(global_file(), "agents.packs", ["softwar"])
+    with pytest.raises(ConfigurationError, match="there is no pack 'softwar': give some of software"):
+        load_settings()
 
 
 def test_the_users_own_word_is_never_restricted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +142,15 @@ def test_the_users_own_word_is_never_restricted(project: Path, monkeypatch: pyte
     monkeypatch.setenv("EKIDEN_MODEL", "from-environment")
     assert load_settings().model == "from-environment"
     assert load_settings(model="from-options").model == "from-options"
+
+
+def test_a_trusted_project_adds_guardrails_of_the_request_and_takes_none_of_the_users_away(project: Path) -> None:
+    key, [users, added] = key_of("guardrails_request"), [{"name": name, "max_length": 7} for name in "ab"]
+    change_setting(global_file(), key, [users])
+    for value, counts in (([added], [users, added]), ([], [users]), ("none", [users])):
+        change_setting(project_file(), key, value)
+        trust_what_it_asks_for(project)
+        assert load_settings().guardrails_request == counts
 
 
 def test_another_value_is_asked_about_again_and_one_less_is_not(project: Path) -> None:

@@ -170,7 +170,7 @@ class Author:
         """The request, the summary and the brief are there in any case."""
         job = self.job
         summaries = [one.text for one in job.leg_now.records if isinstance(one, Summarised)]
-        least = tokens_of("".join([job.leg_now.request.model_dump_json(), brief(job.context), *summaries])) + 150
+        least = tokens_of("".join([job.leg_now.request.model_dump_json(), brief(job.context), *summaries])) + 200
         for budget in (0, self.number(1_000), 3_000):
             opened = job.opened(budget_tokens=budget)
             assert size(opened) <= max(budget, least)
@@ -218,6 +218,7 @@ def size(messages: list[Message]) -> int:
 
 
 @settings(max_examples=150, deadline=None)
+@example(seed=241, legs=7)  # marks whose ids are many digits
 @example(seed=2604361, legs=10)  # many own turns with nothing but other agents' silence between them
 @given(seed=st.integers(0, 2**32), legs=st.integers(1, LEGS))  # fewer legs of one seed are the beginning of its job
 def test_what_an_agent_reads_is_well_formed_within_its_budget_and_tells_no_fact_twice(seed: int, legs: int) -> None:

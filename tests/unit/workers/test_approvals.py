@@ -16,15 +16,15 @@ from ekiden.shared.relay.leg import Leg, entries_behind
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
-from ekiden.workers.calls.approvals import CHANGED, WORKER_LOST, Approvals
-from ekiden.workers.calls.asking import Asking
+from ekiden.workers.approvals import CHANGED, WORKER_LOST, Approvals
+from ekiden.workers.asking import Asking
 from ekiden.workers.calls.questions import NOBODY_THERE, UNANSWERED
 from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.builtin.asking import ask_user
 from tests.contract.relay_world import claimed
 from tests.contract.test_approvals import Inbox
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team, text_of
+from tests.scenarios.relay import Relay, Story, on_server, team, text_of
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
 
 CONFIRMED = {"confirmation": {"require": ["write", "put"]}}
@@ -117,7 +117,7 @@ def test_what_needs_nobody_runs_first_and_one_pause_asks_for_all_the_rest() -> N
         results = [result.call_id for result in stage.model.asked("solo")[-1].messages[-1].results]
         assert results == ["w1", "l1", "w2"], "in call order"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_denial_is_a_result_that_the_model_can_react_to() -> None:
@@ -131,7 +131,7 @@ def test_a_denial_is_a_result_that_the_model_can_react_to() -> None:
         assert story.results["w2"] == "Tool execution denied by user: write"
         assert story.view.result == "then not"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_what_nobody_answers_is_denied() -> None:
@@ -143,7 +143,7 @@ def test_what_nobody_answers_is_denied() -> None:
         assert stage.ran == ["l1", "w1"]
         assert story.results["w2"] == "Tool execution denied by user: write: nobody answered in time"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_the_same_call_denied_three_times_ends_the_leg() -> None:
@@ -157,7 +157,7 @@ def test_the_same_call_denied_three_times_ends_the_leg() -> None:
         assert "'solo' wanted the same call of 'write' 3 times, each time denied" in str(story.end.error)
         assert stage.ran == []
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_call_with_changed_arguments_runs_with_those_and_the_model_is_told() -> None:
@@ -170,7 +170,7 @@ def test_a_call_with_changed_arguments_runs_with_those_and_the_model_is_told() -
         assert (decided.by, decided.edited) == ("anna", {"what": "rm x"})
         assert story.of(ApprovalAsked)[0].args == {"what": "rm -rf /"}
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_an_approval_is_used_once() -> None:
@@ -193,7 +193,7 @@ def test_an_approval_is_used_once() -> None:
         assert stage.ran == ["w1"]
         assert (await stage.story()).view.result == "done"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 @pytest.mark.parametrize(("tool", "asked", "ran"), [("put", True, ["c1"]), ("write", False, [])])
@@ -223,7 +223,7 @@ def test_what_was_lost_runs_again_where_that_does_no_harm_and_is_unknown_where_n
         assert story.view.result == "done"
         assert story.results["c1"] == (f'{CHANGED}{{"what": "x"}}\n\nput(x)' if asked else OUTCOME_UNKNOWN)
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 BOUND = ["nothing", "digest", "definition", "agent", "id", "decided digest", "decided id", "args", "begun"]
@@ -327,7 +327,7 @@ def test_a_definition_that_is_deployed_meanwhile_changes_nothing_of_what_was_app
         assert stage.ran == ["w1"]
         assert "You: solo." in stage.model.asked("solo")[-1].instructions
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_what_is_approved_for_the_job_is_asked_no_more_in_it_and_in_no_other() -> None:
@@ -345,7 +345,7 @@ def test_what_is_approved_for_the_job_is_asked_no_more_in_it_and_in_no_other() -
         await stage.relay.drain()
         assert [view.job for view in await stage.inbox.approvals()] == [second]
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_tools_and_delegations_are_asked_in_one_pause_and_children_ask_by_themselves() -> None:
@@ -369,7 +369,7 @@ def test_tools_and_delegations_are_asked_in_one_pause_and_children_ask_by_themse
         assert "child is done" in story.results["d1"]
         assert story.view.result == "done"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_transfer_can_be_asked_about() -> None:
@@ -380,7 +380,7 @@ def test_a_transfer_can_be_asked_about() -> None:
         await stage.say(1)
         assert (await stage.story()).chain == ["solo", "child"]
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_people_are_asked_in_the_words_and_for_the_time_of_the_agents_file() -> None:
@@ -391,21 +391,21 @@ def test_people_are_asked_in_the_words_and_for_the_time_of_the_agents_file() -> 
         assert view.text == 'Really write {"what": "a"}?'
         assert (view.timeout_s, view.expires_at_ms - view.asked_at_ms) == (30.0, 30_000)
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_time_that_people_take_is_not_the_agents() -> None:
     async def scenario(stores: Stores) -> None:
-        agent = {**CONFIRMED, "limits": {"max_seconds": 5}}
+        agent = {**CONFIRMED, "limits": {"max_seconds": 60}}
         stage = await Stage(stores, [calls(call("w1", "write")), said("done")], agent).begun()
         used_ms = int(await as_any(stores.client.hget(keys.job(stage.job), "used_ms")))
         await as_any(stores.client.hincrby(keys.job(stage.job), "created_ms", -3_600_000))  # an hour ago
         leg = await stage.inbox.approval(f"{stage.job}:1")
-        assert used_ms < 5_000
+        assert used_ms < 60_000
         await stage.inbox.answer(leg.id, Answer("approved", leg.digest, by="anna"))
         assert (await claimed(stores, stage.job)).used_ms == used_ms
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def asks(**args: Any) -> ModelReply:
@@ -426,7 +426,7 @@ def test_a_question_waits_with_what_is_to_be_approved_and_its_answer_is_the_resu
         assert story.of(Decided)[0].answer == "next"
         assert "q1" not in [record.call_id for record in story.of(ToolStarted)]
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 @pytest.mark.parametrize(
@@ -439,7 +439,7 @@ def test_a_question_that_nobody_answers_is_told_to_the_model(how: str, result: s
         story = await stage.story()
         assert (story.results["q1"], story.view.result) == (result, "done")
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_question_is_not_asked_where_nobody_is_there_or_it_cannot_be_read_or_the_agent_may_not() -> None:
@@ -460,7 +460,7 @@ def test_a_question_is_not_asked_where_nobody_is_there_or_it_cannot_be_read_or_t
         await unnamed.relay.drain()
         assert "Tool not allowed for this agent: 'ask_user'" in (await unnamed.story()).results["q1"]
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 @pytest.mark.parametrize("rule", [{"approvers": ("anna",)}, {"separate": True}, {}])

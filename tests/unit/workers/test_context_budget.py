@@ -18,14 +18,14 @@ def test_what_has_room_is_told_in_its_order() -> None:
 
 
 def test_the_newest_are_told_and_none_behind_a_gap() -> None:
-    blocks = [block("small"), block("large " * 200), block("new"), block("newest")]
+    blocks = [block("small"), block("large " * 300), block("new"), block("newest")]
     gap, *told = fit_to_budget(blocks, 200)
     assert told == ["new", "newest"]
-    assert gap == "[Left out for want of room: the oldest 2 turns of this conversation, about 304 tokens.]"
+    assert gap == "[Left out for want of room: the oldest 2 turns of this conversation, about 303 tokens.]"
 
 
 def test_what_is_pinned_counts_first_and_stays_in_its_place() -> None:
-    pinned = block("pinned " * 100, is_pinned=True)
+    pinned = block("pinned " * 175, is_pinned=True)
     blocks = [block("old " * 100), pinned, block("new " * 20)]
     assert [one[:3] for one in map(str, fit_to_budget(blocks, 260))] == ["[Le", "pin", "new"]
     assert [one[:3] for one in map(str, fit_to_budget(blocks, 200))] == ["[Le", "pin"]

@@ -12,7 +12,7 @@ from ekiden.shared.relay.sweeper import end_overdue
 from ekiden.shared.relay.termination import stop_job
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.tools.builtin.state import set_state
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, Said, call, calls, said, tool_named
 
 LEAD = {"name": "lead", "subagents": ["scout", "tester"]}
@@ -30,7 +30,7 @@ def told(
         has = [set_state if name == "set_state" else tool_named(name) for name in tools]
         return await Relay(stores, team(*agents), model, tools=has).told("do it", agent=agent)
 
-    return on_fakeredis(scenario), model
+    return on_server(scenario), model
 
 
 def given(content: str) -> str:
@@ -339,7 +339,7 @@ def test_variables_are_seen_by_the_next_agent_and_kept_with_the_session() -> Non
         await relay.drain()
         return await relay.story(job), await stores.sessions.state(job.partition(".")[0])
 
-    story, state = on_fakeredis(scenario)
+    story, state = on_server(scenario)
     assert story.chain == ["lead", "scout"]
     assert state == {"given": "文", "n": 1, "ready": True}
     assert [record.changes for record in story.of(StateChanged)] == [{"ready": True, "n": 1}]
@@ -360,16 +360,16 @@ def test_a_cancelled_parent_takes_its_children_along() -> None:
         await relay.drain()
         return [(await stores.jobs.job(one)).status for one in (job, f"{job}.1", f"{job}.2")]
 
-    assert on_fakeredis(scenario) == ["cancelled"] * 3
+    assert on_server(scenario) == ["cancelled"] * 3
 
 
 def test_the_budget_of_the_root_stops_its_children() -> None:
     poor = {**LEAD, "limits": {"max_tokens": 10}}
     spent = said("found").model_copy(update={"usage": said("x").usage.model_copy(update={"input_tokens": 12})})
     story, _ = told(
-        {"lead": [calls(delegate("c1", "scout")), said("never asked")], "scout": [spent]}, poor, SCOUT, TESTER
+        {"lead": [calls(delegate("c1", "scout")), said("all there is")], "scout": [spent]}, poor, SCOUT, TESTER
     )
-    assert (story.view.status, story.view.reason) == ("failed", "MAX_TOKENS")
+    assert (story.view.status, story.view.reason, story.end.recovered) == ("done", "MAX_TOKENS", True)
 
 
 def test_who_could_not_do_the_task_says_so_instead_of_a_result() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ekiden.shared.records import ModelReplied, Record
+from ekiden.shared.records.turns import Fingerprint
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.turn_records import Fingerprint
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
 
 LOOK = tool_named("look", read_only=True)
@@ -25,7 +25,7 @@ def run(replies: Sequence[Said] = REPLIES, prompt: str = "do it", cut: Sequence[
         await relay.drain()
         return await relay.story(job)
 
-    return on_fakeredis(scenario)
+    return on_server(scenario)
 
 
 def prints(story: Story) -> list[Fingerprint | None]:
@@ -55,7 +55,7 @@ def test_each_digest_tells_of_its_own_part() -> None:
     assert differs(prompt="do something else") == {"messages"}
     assert differs(temperature=0.5) == {"definition", "model"}
     assert differs(description="Does it otherwise.") == {"definition"}
-    assert differs(tools=[]) == {"definition", "tools"}
+    assert differs(tools=[]) == {"definition", "tools", "model", "instructions"}, "no tools, no guidelines for them"
 
 
 def test_ids_that_are_drawn_anew_do_not_count() -> None:
@@ -64,4 +64,4 @@ def test_ids_that_are_drawn_anew_do_not_count() -> None:
         model = Replies({"lead": [calls(handing_over("h", "fixer"))], "fixer": [said("ok")]})
         return await Relay(stores, agents, model).told("x", agent="lead")
 
-    assert prints(on_fakeredis(scenario)) == prints(on_fakeredis(scenario))
+    assert prints(on_server(scenario)) == prints(on_server(scenario))

@@ -47,7 +47,7 @@ def test_legs_that_ask_together_wait_for_one_reading_and_go_on_when_one_of_them_
     def slowly(policy: Policy, folder: Path) -> Policy:
         read.append(folder)
         began.set()
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
         return policy
 
     monkeypatch.setattr(folder_policies, "folders_policy", slowly)

@@ -392,13 +392,13 @@ def long_job(turns: int = 30) -> Job:
     before = [earlier("", "hello " * 50), earlier("lead", "Hello. " * 50)]
     job = Job("lead", "the request", earlier=before)
     for n in range(turns):
-        job.turn(call(f"c{n}", "look"), text=f"word{n} " * 60)
+        job.turn(call(f"c{n}", "look"), text=f"word{n} " * 55)
     job.hand_over("fixer", "c99", text="The newest.", reason="the reason")
     return job
 
 
 def test_of_a_long_past_the_newest_turns_are_told_and_one_line_says_how_much_is_missing() -> None:
-    [message] = long_job().opened(budget_tokens=1_000)
+    [message] = long_job().opened(budget_tokens=1_150)
     first, *_ = message.text.split("\n\n")
     assert first.startswith("[Left out for want of room: the oldest 25 turns of this conversation, about ")
     told = [n for n in range(30) if f"word{n} " in message.text]

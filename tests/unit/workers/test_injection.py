@@ -12,7 +12,7 @@ from ekiden.shared.messages import Message
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.history import summary_request
 from ekiden.workers.prompt import transcript
-from tests.scenarios.relay import Relay, on_fakeredis, team
+from tests.scenarios.relay import Relay, on_server, team
 from tests.unit.workers.journal import Job
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
 
@@ -144,7 +144,7 @@ def request_after(text: str) -> ModelRequest:
         relay = Relay(stores, agents, model, tools=[tool_named("look", read_only=True), tool_named("note")])
         await relay.told("do it", agent="lead")
 
-    on_fakeredis(scenario)
+    on_server(scenario)
     [request] = model.asked("helper")
     return request
 

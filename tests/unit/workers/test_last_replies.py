@@ -7,7 +7,7 @@ import pytest
 
 from ekiden.shared.records import Record
 from ekiden.shared.stores.opening import Stores
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
 
 TO_OTHER = calls(handing_over("t1", "other"))
@@ -31,7 +31,7 @@ def appended(replies: Sequence[Said], **front: Any) -> tuple[Story, list[list[st
         catalog = team({"name": "solo", **front}, {"name": "other"}, {"name": "third"})
         return await Relay(stores, catalog, model, tools=[tool_named("write")]).told("do it", agent="solo")
 
-    return on_fakeredis(scenario), wrote
+    return on_server(scenario), wrote
 
 
 @pytest.mark.parametrize(

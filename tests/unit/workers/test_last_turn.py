@@ -1,6 +1,5 @@
 """A leg that has reached a limit may end with what it has, in one turn more."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,12 +8,15 @@ import pytest
 from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.base import ModelReply
 from ekiden.shared.records import LastTurn, ModelReplied, ToolFinished
+from ekiden.shared.stores.base import Appended
+from ekiden.shared.stores.jobs import RedisJobStore
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.calls.pipeline import ONLY_ENDINGS
 from ekiden.workers.ending import NO_COMPLETION, NOT_COMPLETED
 from ekiden.workers.tools.base import Tool
 from tests.contract.relay_world import claimed
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
+from tests.unit.workers.conftest import Hang
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
 
 LOOK = tool_named("look", read_only=True)
@@ -30,7 +32,7 @@ def told(replies: Sequence[Said], has: Iterable[Tool] = (LOOK,), **front: Any) -
     async def scenario(stores: Stores) -> Story:
         return await Relay(stores, agents, model, tools=has).told("do it", agent="solo")
 
-    return on_fakeredis(scenario), model
+    return on_server(scenario), model
 
 
 def look(n: int, tokens: int = 0) -> ModelReply:
@@ -42,8 +44,13 @@ def ends(story: Story) -> tuple[str, str | None, str | None, bool]:
     return story.view.status, story.view.reason, story.view.result, story.end.recovered
 
 
-@pytest.mark.parametrize(("limits", "reason"), [({"max_turns": 2}, "MAX_TURNS"), ({"max_tokens": 90}, "MAX_TOKENS")])
-def test_what_the_last_turn_says_is_the_answer_with_the_reason_of_the_limit(limits: Any, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("limits", "reason", "offered"),
+    [({"max_turns": 2}, "MAX_TURNS", ["transfer_to_other"]), ({"max_tokens": 90}, "MAX_TOKENS", [])],
+)
+def test_what_the_last_turn_says_is_the_answer_with_the_reason_of_the_limit(
+    limits: Any, reason: str, offered: list[str]
+) -> None:
     story, model = told([look(0, 50), look(1, 50), said("as far as I got")], limits=limits)
     assert ends(story) == ("done", reason, "as far as I got", True)
     [granted] = story.of(LastTurn)
@@ -51,7 +58,7 @@ def test_what_the_last_turn_says_is_the_answer_with_the_reason_of_the_limit(limi
     assert last.messages[-1].text == granted.text
     assert "This is your last turn, and you have 60 seconds for it" in granted.text
     assert f"({next(iter(limits))}: " in granted.text
-    assert [tool.name for tool in last.tools] == ["transfer_to_other"]
+    assert [tool.name for tool in last.tools] == offered, "the tokens of its first agent are the job's, too"
 
 
 def test_it_may_hand_over() -> None:
@@ -110,51 +117,61 @@ def test_a_file_may_leave_no_time_for_it() -> None:
     assert (story.view.reason, story.of(LastTurn), len(model.requests)) == ("MAX_TURNS", [], 1)
 
 
-def late(replies: Sequence[Said], has: Iterable[Tool] = (LOOK,), grace_s: float = 60.0) -> tuple[Story, Replies]:
-    """Run a leg of whose ten seconds an earlier attempt has used all but some milliseconds."""
+def late(replies: Sequence[Said], has: Iterable[Tool] = (LOOK,)) -> tuple[Story, Replies]:
+    """Run a leg of whose thousand seconds an earlier attempt has used half."""
     model = Replies({"solo": replies})
 
     async def scenario(stores: Stores) -> Story:
-        limits = {"max_seconds": 10, "grace_seconds": grace_s}
+        limits = {"max_seconds": 1_000, "grace_seconds": 60.0}
         relay = Relay(stores, team({"name": "solo", "limits": limits}), model, tools=has)
         job = await relay.submit("do it", agent="solo")
         await relay.step()
         lost = await claimed(stores, job, owner="lost", lease_s=0.0)
-        await stores.jobs.append(lost.lease, "1.1", [], used_ms=9_950, is_progress=False)
+        await stores.jobs.append(lost.lease, "1.1", [], used_ms=500_000, is_progress=False)
         await relay.drain()
         return await relay.story(job)
 
-    return on_fakeredis(scenario), model
+    return on_server(scenario), model
 
 
-async def _never() -> ModelReply:
-    await asyncio.Event().wait()
-    raise AssertionError
-
-
-def test_it_has_a_time_of_its_own_when_the_first_reply_never_comes() -> None:
+def test_it_has_a_time_of_its_own_when_the_first_reply_never_comes(hang: Hang) -> None:
     asked: list[int] = []
 
     async def hang_once() -> ModelReply:
         asked.append(1)
-        return await _never() if len(asked) == 1 else said("in time")
+        return await hang() if len(asked) == 1 else said("in time")
 
     story, model = late([hang_once])
     assert ends(story) == ("done", "TIMEOUT", "in time", True)
-    assert model.requests[-1].messages[-1].text.startswith("do it\n\nYou have reached a limit (max_seconds: 10).")
+    said_to = model.requests[-1].messages[-1].text
+    assert said_to.startswith("do it\n\n")
+    assert "\n\nYou have reached a limit (max_seconds: 1000)." in said_to
 
 
-def test_a_tool_that_hangs_is_answered_before_it() -> None:
-    async def hang(*_: Any) -> str:
-        return str(await _never())
-
+def test_a_tool_that_hangs_is_answered_before_it(hang: Hang) -> None:
     story, _ = late([calls(call("c1", "hang")), said("without it")], [tool_named("hang", hang)])
     assert ends(story) == ("done", "TIMEOUT", "without it", True)
     assert story.results == {"c1": "Not finished: TIMEOUT."}
 
 
-def test_a_last_turn_that_hangs_ends_with_its_time() -> None:
-    story, _ = late([_never], grace_s=0.05)
+def test_a_reply_that_is_written_as_the_time_runs_out_is_known_to_the_last_turn(
+    monkeypatch: pytest.MonkeyPatch, hang: Hang
+) -> None:
+    append = RedisJobStore.append
+
+    async def written_too_late(store: RedisJobStore, *args: Any, **said: Any) -> Appended:
+        told = await append(store, *args, **said)
+        return await hang() if any(isinstance(record, ModelReplied) for record in args[2]) else told
+
+    monkeypatch.setattr(RedisJobStore, "append", written_too_late)
+    story, _ = late([calls(call("c1", "look")), said("without it")])
+    assert ends(story) == ("done", "TIMEOUT", "without it", True)
+    assert story.results == {"c1": "Not finished: TIMEOUT."}
+    assert [record.turn for record in story.of(ModelReplied)] == [1, 2]
+
+
+def test_a_last_turn_that_hangs_ends_with_its_time(hang: Hang) -> None:
+    story, _ = late([hang])
     assert (story.view.status, story.view.reason, len(story.of(LastTurn))) == ("failed", "TIMEOUT", 1)
 
 
@@ -174,7 +191,7 @@ def test_a_worker_that_dies_in_it_takes_nothing_away_and_adds_no_turn(cut: int) 
         await relay.drain()
         return await relay.story(job)
 
-    story = on_fakeredis(resumed)
+    story = on_server(resumed)
     assert (story.end.recovered, len(story.of(LastTurn)), len(story.of(ModelReplied))) == (True, 1, 2)
     assert len(story.of(ToolFinished)) == 3
 
@@ -189,6 +206,6 @@ def test_a_job_that_is_retried_goes_on_without_having_had_it() -> None:
         await relay.retry(job)
         return await relay.story(job), model
 
-    story, model = on_fakeredis(scenario)
+    story, model = on_server(scenario)
     assert ends(story) == ("done", "GOAL", "after the retry", False)
     assert "last turn" not in str(model.requests[-1].messages[-1])

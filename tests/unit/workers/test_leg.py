@@ -17,13 +17,13 @@ from ekiden.shared.relay.message import queue_for
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import PoolView, ToolView
+from ekiden.workers.definitions import Definitions
 from ekiden.workers.lacking import LOOKS
-from ekiden.workers.leg import Definitions
 from ekiden.workers.sandbox.sandbox import OFF, Sandbox
 from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.builtin.shell import bash
 from tests.contract.relay_world import claimed
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, What, call, calls, handing_over, said, tool_named
 
 SOLO = {"name": "solo", "tools": ["look"]}
@@ -56,7 +56,7 @@ def test_a_worker_without_the_tools_gives_the_leg_back_less_and_less_often_until
         await equipped.drain()
         assert (await stores.jobs.job(job)).result == "seen"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_definition_of_a_later_version_is_left_to_a_worker_of_that_version() -> None:
@@ -78,7 +78,7 @@ def test_a_definition_of_a_later_version_is_left_to_a_worker_of_that_version() -
         await relay.drain()
         assert (await stores.jobs.job(job)).result == "done"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_being_given_back_by_a_worker_that_stops_does_not_slow_the_search_for_tools() -> None:
@@ -93,7 +93,7 @@ def test_being_given_back_by_a_worker_that_stops_does_not_slow_the_search_for_to
         await bare.drain()
         assert [pause.delay_s for pause in (await bare.story(job)).of(LegSuspended)] == [0, 0.5]
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_model_that_is_away_is_waited_for_without_a_worker_and_nothing_is_done_twice() -> None:
@@ -124,7 +124,7 @@ def test_a_model_that_is_away_is_waited_for_without_a_worker_and_nothing_is_done
         ]
 
     ran: list[str] = []
-    on_fakeredis(scenario)
+    on_server(scenario)
     assert ran == ["c1"]
 
 
@@ -149,7 +149,7 @@ def test_the_wait_for_a_model_begins_short_again_after_it_has_answered() -> None
         assert story.view.result == "there"
         assert [pause.delay_s for pause in story.of(LegSuspended)] == [0.5, 0.5, 0.5]
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_only_tools_that_the_file_names_and_permits_can_be_missing(tools: object
         )
         return await relay.told("do it", agent="solo")
 
-    assert on_fakeredis(scenario).view.status == status
+    assert on_server(scenario).view.status == status
 
 
 def test_an_agent_does_without_a_tool_that_no_worker_has_and_says_so_once() -> None:
@@ -198,9 +198,9 @@ def test_an_agent_does_without_a_tool_that_no_worker_has_and_says_so_once() -> N
         assert [notice.text for notice in story.of(Noticed)] == [
             "solo: no worker has 'lookup_order', 'mcp.github.*', the agent works without"
         ]
-        assert story.results["c1"] == "there is no tool 'lookup_order': offered are look"
+        assert story.results["c1"] == "Unauthorized tool call: there is no tool 'lookup_order': offered are look"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_what_an_agent_lacks_for_its_files_restrictions_is_told_in_each_job() -> None:
@@ -210,10 +210,10 @@ def test_what_an_agent_lacks_for_its_files_restrictions_is_told_in_each_job() ->
         model = Replies({"solo": [calls(call("c1", "bash")), said("ok")]})
         return await Relay(stores, team(solo), model, tools=[bash, look]).told("do it", agent="solo")
 
-    story = on_fakeredis(scenario)
+    story = on_server(scenario)
     [notice] = story.of(Noticed)
     assert notice.text.startswith("solo: 'permissionMode' is 'plan': the agent has no tool beyond the safe ones")
-    assert story.results["c1"] == "Tool not allowed for this agent: 'bash'; offered are ls"
+    assert story.results["c1"] == "Unauthorized tool call. Tool not allowed for this agent: 'bash'; offered are ls"
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_commands_of_a_child_reach_a_network_only_where_those_of_all_above_do(
         relay = Relay(stores, team(*agents), model, tools=[tool_named("look", look)])
         return await relay.told("do it", agent="lead")
 
-    assert on_fakeredis(scenario).view.result == "ok"
+    assert on_server(scenario).view.result == "ok"
     assert given == [reaches]
 
 
@@ -264,7 +264,7 @@ def test_what_commands_reach_that_they_should_not_is_told_once_in_a_leg_that_may
             relay = Relay(stores, team(solo, reader), replies, tools=[bash, tool_named("ls")], sandbox=sandbox)
             return await relay.told("do it", agent=agent)
 
-        return [notice.text for notice in on_fakeredis(scenario).of(Noticed)]
+        return [notice.text for notice in on_server(scenario).of(Noticed)]
 
     assert notices_of("reader") == []
     notices = notices_of("solo")
@@ -286,7 +286,7 @@ def test_a_folder_outside_the_workspace_root_is_another_workers(tmp_path: Path, 
         return await relay.told("do it", agent="solo", cwd=tmp_path / folder)
 
     on_files = replace(tool_named("look"), needs_workspace=True)
-    story = on_fakeredis(scenario)
+    story = on_server(scenario)
     assert story.view.status == status
     if status == "suspended":
         [pause] = story.of(LegSuspended)
@@ -299,7 +299,7 @@ def test_an_agent_without_file_tools_runs_wherever_the_folder_is(tmp_path: Path)
         relay = Relay(stores, team(SOLO), Replies({"solo": [said("ok")]}), tools=tools, root=tmp_path / "root")
         return await relay.told("do it", agent="solo", cwd=tmp_path / "elsewhere")
 
-    assert on_fakeredis(scenario).view.status == "done"
+    assert on_server(scenario).view.status == "done"
 
 
 def test_tools_get_the_jobs_folder_and_a_key_of_their_own(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_tools_get_the_jobs_folder_and_a_key_of_their_own(tmp_path: Path) -> Non
             story = await relay.told(f"do it in {cwd}", agent="solo", cwd=cwd)
             assert got[-1].idempotency_key == f"{story.view.id}:1:c1"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
     assert [(context.cwd, context.root) for context in got] == [(tmp_path / "job", tmp_path), (tmp_path, tmp_path)]
 
 
@@ -333,7 +333,7 @@ def test_a_job_keeps_the_definitions_that_routed_it() -> None:
         instructions = [request.instructions[:4] for request in model.requests]
         assert instructions == ["Old.", "New."]
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_definition_is_read_once() -> None:
@@ -345,7 +345,7 @@ def test_a_definition_is_read_once() -> None:
         await stores.client.flushall()
         assert await definitions.definition(catalog.digest, "solo") is first
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_catalog_that_the_server_lost_fails_the_job_with_what_to_do() -> None:
@@ -358,7 +358,7 @@ def test_a_catalog_that_the_server_lost_fails_the_job_with_what_to_do() -> None:
         await relay.drain()
         return await relay.story(job)
 
-    story = on_fakeredis(scenario)
+    story = on_server(scenario)
     assert (story.view.status, story.view.reason) == ("failed", "ERROR")
     assert "start `ekiden dispatcher`" in str(story.view.result)
 
@@ -388,7 +388,7 @@ def test_an_agent_whose_file_names_no_tools_has_those_that_only_read(
         await Relay(stores, team({"name": "solo", "tools": None} | fields), model, tools=tools).told("go", agent="solo")
         return [spec.name for spec in model.requests[0].tools]
 
-    assert on_fakeredis(scenario) == offered
+    assert on_server(scenario) == offered
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_an_agent_has_no_tool_that_who_called_it_has_not(tools: object, below: l
         await Relay(stores, team(*agents), model, tools=known).told("go", agent="lead")
         return [spec.name for spec in model.asked("hand")[0].tools]
 
-    assert on_fakeredis(scenario) == below
+    assert on_server(scenario) == below
 
 
 def legs_alive() -> list[Leg]:
@@ -424,7 +424,7 @@ def test_an_ended_leg_and_its_journal_are_gone_before_the_collector_of_cycles_lo
         finally:
             gc.enable()
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 async def looked_for(relay: Relay, **asked: Any) -> Story:
@@ -456,7 +456,7 @@ def test_a_tool_that_nobody_has_after_several_looks_fails_the_job_and_a_retry_lo
         await relay.retry(story.view.id)
         assert (await stores.jobs.job(story.view.id)).status == "suspended"
 
-    on_fakeredis(scenario)
+    on_server(scenario)
 
 
 def test_a_folder_that_no_pool_can_have_fails_the_job_and_one_that_another_machine_may_have_is_waited_for(
@@ -475,7 +475,7 @@ def test_a_folder_that_no_pool_can_have_fails_the_job_and_one_that_another_machi
         return await looked_for(Relay(stores, team(SOLO), Replies({}), tools=on_files, root=root), cwd=folder)
 
     def ended(folder: Path, host: str = "") -> tuple[str, str]:
-        view = on_fakeredis(partial(scenario, folder=folder, host=host)).view
+        view = on_server(partial(scenario, folder=folder, host=host)).view
         return view.status, view.result or ""
 
     assert ended(outside)[0] == "failed"

@@ -10,7 +10,7 @@ from ekiden.shared.messages import Usage
 from ekiden.shared.records import LoopDetected, LoopJudged
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.loops.judge import JUDGE
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, call, calls, said, tool_named
 
 LOOK = tool_named("look", read_only=True)
@@ -43,7 +43,7 @@ def run(*judgements: ModelReply, turns: int = 64, **front: Any) -> tuple[Story, 
     async def scenario(stores: Stores) -> Story:
         return await Relay(stores, catalog, model, tools=[LOOK]).told("find it", agent="solo")
 
-    return on_fakeredis(scenario), model
+    return on_server(scenario), model
 
 
 def test_a_leg_that_gets_on_is_looked_at_every_fifteen_turns_from_the_thirtieth() -> None:

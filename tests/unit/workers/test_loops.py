@@ -17,7 +17,7 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.workers.loops.steps import Steps
 from ekiden.workers.loops.texts import repeated_words
 from ekiden.workers.tools.base import Tool, ToolContext
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, Said, What, call, calls, handing_over, said, tool_named
 
 Made = tuple[str, str, str]
@@ -145,7 +145,7 @@ def solo(replies: Sequence[Said], has: Iterable[Tool] = (), **front: Any) -> tup
     async def scenario(stores: Stores) -> Story:
         return await Relay(stores, team({**SOLO, **front}), model, tools=has).told("do it", agent="solo")
 
-    return on_fakeredis(scenario), model
+    return on_server(scenario), model
 
 
 def looks(count: int, first: int = 0) -> list[ModelReply]:
@@ -210,7 +210,7 @@ def test_what_an_agent_did_before_a_handoff_counts_when_control_is_back() -> Non
         model = Replies({"lead": lead, "fixer": fixer})
         return await Relay(stores, team(*TEAM), model, tools=[LOOK], cycles="limit:9").told("x", agent="lead")
 
-    story = on_fakeredis(scenario)
+    story = on_server(scenario)
     assert story.chain == ["lead", "fixer", "lead"]
     assert [(record.leg, record.kind) for record in story.of(LoopDetected)] == [(3, "calls")]
     assert story.view.result == "seen"
@@ -229,7 +229,7 @@ def test_two_agents_that_send_each_other_the_same_work_are_a_loop() -> None:
         front = [{**agent, "limits": {"max_handoff_depth": 50, "grace_seconds": 0}} for agent in TEAM]
         return await Relay(stores, team(*front), model, tools=[LOOK], cycles="limit:40").told("x", agent="lead")
 
-    story = on_fakeredis(scenario)
+    story = on_server(scenario)
     assert (story.view.status, story.view.reason) == ("failed", "LOOP")
     assert [record.kind for record in story.of(LoopDetected)] == ["cycles"]
 
@@ -249,5 +249,5 @@ def test_a_leg_that_is_cut_off_anywhere_ends_by_the_same_turn() -> None:
 
     told = next(at for at, record in enumerate(records) if isinstance(record, LoopDetected))
     for cut in (2, told - 1, told, told + 1, told + 2, len(records) - 1):
-        story = on_fakeredis(partial(resumed, upto=cut))
+        story = on_server(partial(resumed, upto=cut))
         assert (story.view.reason, len(story.of(LoopDetected)), len(story.of(ModelReplied))) == ("LOOP", 1, 10), cut

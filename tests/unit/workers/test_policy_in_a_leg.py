@@ -12,7 +12,7 @@ from ekiden.shared.policy.rules import Rule
 from ekiden.shared.policy.setting_rules import read_setting_rules
 from ekiden.shared.risk import Risk
 from ekiden.shared.stores.opening import Stores
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
 
 WRITES = [calls(call("w1", "write", what="a")), said("done")]
@@ -37,7 +37,7 @@ def told(
         await relay.drain()
         return await relay.story(job)
 
-    return on_fakeredis(scenario), ran
+    return on_server(scenario), ran
 
 
 def ruled(*rules: Any) -> Policy:

@@ -2,84 +2,20 @@
 
 import pytest
 
-from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.handoff import HandoffContext, first_context
+from ekiden.shared.instructions import MAX_INPUT, MAX_QUOTED
 from ekiden.workers.prompt import (
-    MAX_FILLED,
-    MAX_INPUT,
-    MAX_QUOTED,
     MAX_REASON,
     brief,
-    instructions_for,
     parting,
     task,
     transcript,
 )
-from tests.scenarios.relay import team
 
 
 def handed_over(**fields: object) -> HandoffContext:
     lead = first_context("abcdefghij234567.1").advance("lead", "route", is_route=True)
     return lead.advance("fixer", "the cause is known").model_copy(update=fields)
-
-
-def agent(prompt: str, **fields: object) -> AgentDefinition:
-    return team({"name": "lead", "prompt": prompt, **fields}).definition("lead")
-
-
-TEAM = "You are one agent of a team"
-
-
-def test_the_instructions_are_the_agents_file_its_targets_and_how_to_work_in_a_team() -> None:
-    assert instructions_for(agent("\n\nYou lead.\n")).startswith(f"You lead.\n\n{TEAM}")
-    both = instructions_for(agent("You lead."), None, "Available: helper.\n")
-    assert both.startswith(f"You lead.\n\nAvailable: helper.\n\n{TEAM}")
-    assert instructions_for(agent("")).startswith(TEAM)
-
-
-INPUTS = {
-    "objective": {"type": "string", "required": True},
-    "depth": {"type": "integer", "default": 3},
-    "files": {"type": "array"},
-}
-
-
-@pytest.mark.parametrize(
-    ("prompt", "filled"),
-    [
-        ("Do ${objective} now.", "Do it now."),
-        ("${depth} and ${files}", '3 and ["a", "文"]'),
-        ("${unknown} ${other.name} $objective ${} $${objective}", "${unknown} ${other.name} $objective ${} $it"),
-    ],
-)
-def test_declared_inputs_take_the_place_of_their_names_and_nothing_else_does(prompt: str, filled: str) -> None:
-    given = {"objective": "it", "files": ["a", "文"], "unknown": "never", "other.name": "never"}
-    assert instructions_for(agent(prompt, inputs=INPUTS), given).startswith(f"{filled}\n\n{TEAM}")
-
-
-def test_an_input_that_was_not_given_and_has_no_default_leaves_its_place_as_it_is() -> None:
-    text = instructions_for(agent("${objective} ${depth}", inputs=INPUTS))
-    assert text.startswith("${objective} 3\n")
-
-
-def test_the_objective_is_an_input_of_every_agent_that_declares_none() -> None:
-    assert instructions_for(agent("Now ${objective}."), {"objective": "count", "x": 1}).startswith("Now count.\n")
-
-
-def test_what_looks_like_a_place_in_an_input_is_none() -> None:
-    given = {"objective": r"${files} \1 \g<0>", "files": ["secret"]}
-    text = instructions_for(agent("${objective}", inputs=INPUTS), given)
-    assert text.startswith("${files} \\1 \\g<0>\n")
-
-
-def test_an_input_that_stands_in_very_many_places_fills_the_first_of_them() -> None:
-    lead = agent("${text} " * 10_000 + "end", inputs={"text": {"type": "string"}})
-    filled = instructions_for(lead, {"text": "x" * 90_000})
-
-    assert filled.startswith("x" * 90_000 + " ")
-    assert "[cut: the first 40,000 of 90,000 characters] [cut] [cut]" in filled
-    assert len(filled) < MAX_FILLED + 100_000
-    assert "[cut] end" in filled
 
 
 def test_the_brief_says_who_hands_over_why_and_with_what() -> None:

@@ -13,7 +13,7 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
 from ekiden.workers.tools.base import Tool
 from tests.contract.relay_world import claimed
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
 
 TEAM = (
@@ -81,7 +81,7 @@ async def resumed(stores: Stores, cut: Sequence[Record]) -> tuple[Story, list[st
 @cache
 def uncut_story() -> tuple[Story, list[Entry], Replies]:
     """What each of the cut stories is compared with."""
-    return on_fakeredis(recorded)
+    return on_server(recorded)
 
 
 def essence(records: Sequence[Record]) -> list[Any]:
@@ -128,7 +128,7 @@ def test_the_story_that_is_cut_has_everything_in_it() -> None:
 def test_a_leg_that_is_cut_off_after_any_record_ends_as_if_it_had_not_been(length: int) -> None:
     whole, entries, uncut = uncut_story()
     cut = [entry.record for entry in entries][:length]
-    story, ran, model = on_fakeredis(lambda stores: resumed(stores, cut))
+    story, ran, model = on_server(lambda stores: resumed(stores, cut))
     turns = sum(isinstance(record, ModelReplied) for record in cut)
     assert len(model.asked("fixer")) == len(FIXER) - turns
     assert not set(ran) & (finished_calls(cut) | unknown_calls(cut))
@@ -152,6 +152,6 @@ def after(whole: Sequence[Entry], call_id: str) -> list[Record]:
 @pytest.mark.parametrize(("call_id", "runs_again"), [("r2", True), ("i1", True), ("w1", False)])
 def test_a_tool_that_was_started_runs_again_only_where_that_does_no_harm(call_id: str, runs_again: bool) -> None:
     _, entries, _ = uncut_story()
-    story, ran, _ = on_fakeredis(lambda stores: resumed(stores, after(entries, call_id)))
+    story, ran, _ = on_server(lambda stores: resumed(stores, after(entries, call_id)))
     assert (call_id in ran) is runs_again
     assert (story.results[call_id] == OUTCOME_UNKNOWN) is not runs_again

@@ -9,7 +9,7 @@ from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.base import ModelReply
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.stores.opening import Stores
-from tests.scenarios.relay import Relay, on_fakeredis, team
+from tests.scenarios.relay import Relay, on_server, team
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
 
 
@@ -52,7 +52,7 @@ def test_a_retried_job_has_another_try_and_forgets_nothing(
         assert [made for message in model.requests[0].messages for made in message.calls] == made_in(turns)
         assert len(model.requests) == 2
 
-    on_fakeredis(scenario)
+    on_server(scenario)
     assert len(ran) == len(set(ran))
 
 
@@ -71,4 +71,4 @@ def test_limits_count_again_after_a_retry() -> None:
         assert (after.view.status, after.view.reason) == ("failed", "MAX_TURNS")
         assert len(model.requests) == 4
 
-    on_fakeredis(scenario)
+    on_server(scenario)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from ekiden.shared.errors import ToolError
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.tools.base import ToolContext, tool
-from tests.scenarios.relay import Listener, Relay, on_fakeredis, team, text_of
+from tests.scenarios.relay import Listener, Relay, on_server, team, text_of
 from tests.unit.workers.world import Replies, call, calls, handing_over, said
 
 Talk = Sequence[tuple[str | None, str]]
@@ -32,7 +32,7 @@ def read_by_the_last(talk: Talk, replies: dict[str, Any]) -> str:
             session = job.partition(".")[0]
         return text_of(listener.requests[-1].messages)
 
-    return on_fakeredis(scenario)
+    return on_server(scenario)
 
 
 ANSWERS = {"alice": [said("Alice knows."), said("again")], "bob": [said("Bob knows."), said("again")]}
@@ -98,4 +98,4 @@ def test_what_a_tool_has_written_counts_only_if_it_succeeds() -> None:
         await relay.drain()
         return await stores.sessions.state(job.partition(".")[0])
 
-    assert on_fakeredis(scenario) == {"kept": 1}
+    assert on_server(scenario) == {"kept": 1}

@@ -10,7 +10,7 @@ from ekiden.shared.records import ModelReplied
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.todos import Todo, listed, todos_in
 from ekiden.workers.tools.builtin.todos import write_todos
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, call, calls, handing_over, said
 
 PLAN = [{"description": "找出原因", "status": "completed"}, {"description": "repair it", "status": "in_progress"},
@@ -30,7 +30,7 @@ def told(**replies: Any) -> tuple[Story, Replies]:
     async def scenario(stores: Stores) -> Story:
         return await Relay(stores, team(*TEAM), model, tools=[write_todos], cycles="limit:3").told("x", agent="lead")
 
-    return on_fakeredis(scenario), model
+    return on_server(scenario), model
 
 
 def plan_of(story: Story) -> tuple[Todo, ...]:
@@ -91,7 +91,7 @@ def test_a_plan_outlives_its_worker(cut: int) -> None:
         await relay.drain()
         return await relay.story(job)
 
-    story = on_fakeredis(resumed)
+    story = on_server(resumed)
     assert (listed(plan_of(story)), len(story.of(ModelReplied))) == (LISTED, 2)
 
 
@@ -103,5 +103,5 @@ def test_job_show_has_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
         assert chain_json(story)["todos"] == PLAN
         show_chain(story)
 
-    on_fakeredis(scenario)
+    on_server(scenario)
     assert [line.strip() for line in capsys.readouterr().out.splitlines()[-3:]] == LISTED.splitlines()

@@ -8,7 +8,7 @@ from ekiden.shared.records import ModelReplied, ToolFinished
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.own_names import own_call
 from ekiden.workers.tools.base import ToolContext
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, What, call, calls, handing_over, said, tool_named
 
 NAMES = ("bash", "grep", "ls", "mcp.github.list", "mcp.github.merge", "mcp.other.x", "write_file")
@@ -52,10 +52,10 @@ def test_a_handoffs_target_has_the_tools_of_its_own_file_and_a_call_of_anothers_
         relay = Relay(stores, team(first, {"name": "second", "tools": ["ls"]}), model, tools=tools)
         return await relay.told("do it", agent="first")
 
-    story = on_fakeredis(scenario)
-    assert story.results["c2"] == "Tool not allowed for this agent: 'bash'; offered are ls"
+    story = on_server(scenario)
+    assert story.results["c2"] == "Unauthorized tool call. Tool not allowed for this agent: 'bash'; offered are ls"
     assert story.results["c3"] == "ls()"
-    assert story.results["c4"].startswith("there is no tool 'lss': did you mean 'ls'?")
+    assert story.results["c4"].startswith("Unauthorized tool call: there is no tool 'lss': did you mean 'ls'?")
     assert ran == ["c3"]
 
 
@@ -92,9 +92,9 @@ def test_the_journal_and_the_rules_know_our_names_only() -> None:
         relay = Relay(stores, team({"name": "solo", "tools": ["ls"]}), model, tools=tools)
         return await relay.told("do it", agent="solo")
 
-    story = on_fakeredis(scenario)
+    story = on_server(scenario)
     assert [one.name for reply in story.of(ModelReplied) for one in reply.message.calls] == ["bash"]
-    assert story.results["c1"].startswith("Tool not allowed for this agent: 'bash'")
+    assert story.results["c1"].startswith("Unauthorized tool call. Tool not allowed for this agent: 'bash'")
 
 
 def test_what_was_cut_is_read_on_by_an_agent_that_has_no_other_tool_of_that_kind() -> None:
@@ -116,7 +116,7 @@ def test_what_was_cut_is_read_on_by_an_agent_that_has_no_other_tool_of_that_kind
         relay = Relay(stores, team({"name": "solo", "tools": ["look"]}), model, tools=[tool_named("look", long)])
         return await relay.told("do it", agent="solo"), model
 
-    story, model = on_fakeredis(scenario)
+    story, model = on_server(scenario)
     assert [[spec.name for spec in request.tools] for request in model.requests] == [
         ["look"], ["look", "read_output"], ["look", "read_output"]
     ]  # fmt: skip

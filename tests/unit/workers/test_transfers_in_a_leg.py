@@ -11,7 +11,7 @@ from ekiden.shared.messages import ToolCall
 from ekiden.shared.records import HandedOff, Refused, ToolFinished
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.calls.pipeline import ONE_ENDING
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team, text_of
+from tests.scenarios.relay import Relay, Story, on_server, team, text_of
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
 
 TEAM = (
@@ -32,7 +32,7 @@ def led(
         relay = Relay(stores, team(*(agents or TEAM)), model, tools=[tool_named("look", read_only=True)], cycles=cycles)
         return await relay.told("do it", agent="lead")
 
-    return on_fakeredis(scenario), model
+    return on_server(scenario), model
 
 
 @pytest.mark.parametrize("tool_first", [True, False])
@@ -133,7 +133,7 @@ def test_a_tool_of_the_agent_that_is_named_like_a_transfer_is_a_tool() -> None:
         relay = Relay(stores, team({"name": "solo"}), model, tools=[tool_named("bank.transfer_to_account")])
         return await relay.told("send it", agent="solo")
 
-    story = on_fakeredis(scenario)
+    story = on_server(scenario)
     assert story.results == {"c1": "bank.transfer_to_account(9 yen)"}
     assert story.view.result == "sent"
 

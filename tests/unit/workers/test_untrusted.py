@@ -12,13 +12,13 @@ from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import ConfigurationError, DefinitionError
 from ekiden.shared.messages import ToolCall
 from ekiden.shared.records import JobRequested, ToolFinished, ToolStarted
-from ekiden.shared.settings import load_settings
+from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.trust.grants import stands_by, vouches_for
 from ekiden.shared.trust.rights import Right
 from ekiden.shared.trust.store import remember
 from ekiden.workers.untrusted import Untrusted
-from tests.scenarios.relay import Relay, Story, on_fakeredis, team
+from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.journal import Job
 from tests.unit.workers.world import Replies, Said, call, calls, handing_over, said, tool_named
 
@@ -43,7 +43,7 @@ def told(
         relay = Relay(stores, team(*agents), Replies(replies), tools=tools, root=root, after_untrusted=settings)
         return await relay.told("do it", agent="lead")
 
-    return on_fakeredis(scenario)
+    return on_server(scenario)
 
 
 def is_denied(story: Story, call_id: str = "r1") -> bool:
@@ -148,7 +148,7 @@ def test_a_child_is_told_of_it_and_bound_by_the_rule_of_who_called_it() -> None:
         assert story.end.status == "done"
         return [entry.record for entry in await stores.jobs.journal(f"{story.view.id}.1")]
 
-    records = on_fakeredis(scenario)
+    records = on_server(scenario)
     assert isinstance(records[0], JobRequested)
     assert records[0].untrusted == "what web returns"
     [answer] = [one for one in records if isinstance(one, ToolFinished)]
@@ -202,7 +202,7 @@ def test_what_an_untrusted_folders_agent_says_counts_for_who_called_it_and_who_t
             tools = [tool_named("web", untrusted=True), tool_named("risky"), tool_named("look", read_only=True)]
             return await Relay(stores, catalog, Replies(replies), tools=tools).told("do it", agent="lead")
 
-        assert is_denied(on_fakeredis(scenario)), way
+        assert is_denied(on_server(scenario)), way
 
 
 def test_the_sessions_next_job_knows_of_it_until_the_session_is_cleared() -> None:
@@ -223,7 +223,7 @@ def test_the_sessions_next_job_knows_of_it_until_the_session_is_cleared() -> Non
         denied.append(is_denied(await told(session, calls(RISKY), said("done"))))
         return denied
 
-    assert on_fakeredis(scenario) == [True, False]
+    assert on_server(scenario) == [True, False]
 
 
 @pytest.mark.parametrize("value", ["ask", "Deny", True, ["deny"]])

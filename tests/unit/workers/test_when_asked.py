@@ -1,7 +1,7 @@
 """A job that asks nobody: what would be asked about is denied at once, and the agent goes on."""
 
 from ekiden.shared.stores.opening import Stores
-from tests.scenarios.relay import on_fakeredis
+from tests.scenarios.relay import on_server
 from tests.unit.workers.test_approvals import TWO, Stage
 from tests.unit.workers.world import said
 
@@ -18,4 +18,4 @@ def test_what_a_person_would_have_to_approve_is_denied_at_once_and_waits_for_nob
             "Tool execution denied: write would have to be approved by a person, and this job asks nobody"
         )
 
-    on_fakeredis(scenario)
+    on_server(scenario)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ekiden.shared.confinement import UNCONFINED, Confinement
 from ekiden.shared.errors import ToolError
-from ekiden.shared.grace_periods import TERM_S
-from ekiden.shared.tool_processes import Lifetime, Process, start
+from ekiden.shared.processes.confinement import UNCONFINED, Confinement
+from ekiden.shared.processes.grace_periods import TERM_S
+from ekiden.shared.processes.tools import Lifetime, Process, start
 from ekiden.workers.sandbox.view import Place, Readable
 from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.command_place import place_of
@@ -66,7 +66,7 @@ async def run_confined(
     Raises:
         OSError: it could not be started, or not confined.
         ValueError: ``command`` holds a null character.
-        CommandLost: see ``shared.tool_processes``.
+        CommandLost: see ``shared.processes.tools``.
         ToolError: the agent's file forbids a network, and this worker cannot.
     """
     sandbox = context.sandbox
@@ -104,7 +104,7 @@ async def run_command(
     Raises:
         OSError: it could not be started.
         ValueError: ``command`` holds a null character.
-        CommandLost: see ``shared.tool_processes``.
+        CommandLost: see ``shared.processes.tools``.
     """
     output = _Output(max_chars)
     writing, transport = await _pipe_into(output)

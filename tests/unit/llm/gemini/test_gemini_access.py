@@ -10,7 +10,8 @@ from google.oauth2.credentials import Credentials
 from ekiden.shared.errors import ConfigurationError, MissingModel, ModelError
 from ekiden.shared.llm.gemini import GeminiModel
 from ekiden.shared.llm.genai.access import GeminiAccess
-from tests.unit.llm.gemini.conftest import World, asked
+from tests.unit.llm.gemini.conftest import access_to
+from tests.unit.llm.wires import World, asked
 
 TOKEN = Credentials(token="t")  # type: ignore[no-untyped-call]  # google-auth has no types here
 
@@ -152,7 +153,7 @@ def test_speaks_to_ai_studio_and_to_vertex(world: World, access: GeminiAccess, p
 
 def test_the_client_is_loaded_by_the_first_call_only() -> None:
     code = (
-        "import sys, ekiden.shared.llm.models as m\n"
+        "import sys, ekiden.shared.llm.making as m\n"
         "models = m.Models(m.ModelValues(), {'GEMINI_API_KEY': 'k'})\n"
         "models.model(models.choose(None))\n"
         "print([name for name in ('google.genai', 'httpx2') if name in sys.modules])"
@@ -175,7 +176,7 @@ def test_more_calls_are_under_way_at_once_than_a_usual_pool_has_connections(worl
 
 
 def test_one_model_serves_several_event_loops(world: World) -> None:
-    model = GeminiModel(world.access)
+    model = GeminiModel(access_to(world))
 
     async def call() -> str:
         try:
@@ -189,7 +190,7 @@ def test_one_model_serves_several_event_loops(world: World) -> None:
 
 def test_lists_the_models_of_the_key(world: World) -> None:
     async def names() -> list[str]:
-        model = GeminiModel(world.access)
+        model = GeminiModel(access_to(world))
         try:
             return await model.model_names()
         finally:

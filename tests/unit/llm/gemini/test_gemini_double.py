@@ -22,7 +22,7 @@ RESPONSE = {"functionResponse": {"name": "f", "response": {"output": "x"}}}
 def post(url: str, body: Any) -> tuple[int, Any]:
     request = urllib.request.Request(url, json.dumps(body).encode(), {"x-goog-api-key": "k"})
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -133,7 +133,7 @@ def test_another_process_controls_it_by_http(program: str) -> None:
     assert text() == "from the file"
     assert post(f"{program}/__rules", [{"reply": {"text": "from afar"}}])[0] == 200
     assert text() == "from afar"
-    with urllib.request.urlopen(f"{program}/__requests", timeout=10) as answer:
+    with urllib.request.urlopen(f"{program}/__requests", timeout=60) as answer:
         requests = json.load(answer)
     assert [one["method"] for one in requests] == ["generateContent"] * 2
     assert "x-goog-api-key" not in requests[0]["headers"]

@@ -15,7 +15,8 @@ from ekiden.workers.delegation import Delegations
 from ekiden.workers.untrusted import Untrusted
 from tests.doubles.gemini.wire import declarations
 from tests.scenarios.relay import team
-from tests.unit.llm.gemini.conftest import OTHER_SIGNING, PLAIN, SIGNING, World, result, results_for
+from tests.unit.llm.gemini.conftest import OTHER_SIGNING, PLAIN, SIGNING
+from tests.unit.llm.wires import World, result, results_for
 from tests.unit.workers.offered import leg_of, transfers_of
 
 TWO = {"calls": [{"name": "get_weather", "args": {"city": city}} for city in ("Oslo", "Rome")], "text": "Both."}
@@ -100,6 +101,16 @@ def test_ids_that_gemini_did_not_give_do_not_go_to_it(world: World) -> None:
     assert all("id" not in part["functionCall"] for part in parts(world, "functionCall"))
 
 
+def test_calls_without_an_id_are_numbered_in_their_turn_and_their_ids_never_go_back(world: World) -> None:
+    world.rule("^two", TWO)
+    first = world.ask("two", model=PLAIN, prompt_id="预报员-1#3").message
+    assert [call.id for call in first.calls] == ["预报员-1#3-0", "预报员-1#3-1"]
+    old = Message(role="model", parts=(first.calls[0].model_copy(update={"id": "own-0123456789ab"}),), model=PLAIN)
+    world.ask("two", first, results_for(first, "rain", "sun"), old, results_for(old, "rain"), model=PLAIN)
+    assert all("id" not in part["functionCall"] for part in parts(world, "functionCall"))
+    assert all("id" not in part["functionResponse"] for part in parts(world, "functionResponse"))
+
+
 def test_an_id_that_gemini_repeats_is_replaced_by_one_of_our_own(world: World) -> None:
     world.rule("^go", {"calls": [{"name": "get_weather", "args": {"city": "Oslo"}, "id": "same"}]}, again=True)
     first = world.ask("go", model=SIGNING).message
@@ -108,14 +119,6 @@ def test_an_id_that_gemini_repeats_is_replaced_by_one_of_our_own(world: World) -
     assert second.calls[0].id != "same"
     third = world.ask("go", first, results_for(first, "rain"), second, results_for(second, "sun"), model=SIGNING)
     assert third.finish == "stop"
-
-
-def test_a_call_without_a_result_is_answered_all_the_same(world: World) -> None:
-    world.rule("^two", TWO)
-    first = world.ask("two", model=SIGNING).message
-    world.ask("two", first, answered([result(first.calls[1], "sun")]), model=SIGNING)
-    responses = [part["functionResponse"]["response"] for part in parts(world, "functionResponse")]
-    assert responses == [{"error": "No result was recorded."}, {"output": "sun"}]
 
 
 def test_thoughts_do_not_go_back(world: World) -> None:
@@ -145,11 +148,6 @@ def test_names_that_gemini_would_refuse_are_mapped_both_ways(world: World, name:
 def test_the_namespace_that_gemini_invents_is_taken_off(world: World) -> None:
     world.rule("^go", {"calls": [{"name": "default_api.get_weather", "args": {}}]})
     assert [call.name for call in world.ask("go").message.calls] == ["get_weather"]
-
-
-def test_a_tool_that_the_model_made_up_keeps_its_name(world: World) -> None:
-    world.rule("^go", {"calls": [{"name": "teleport", "args": {}}]})
-    assert [call.name for call in world.ask("go").message.calls] == ["teleport"]
 
 
 def test_forced_tools_are_the_only_ones_that_may_be_called(world: World) -> None:

@@ -5,27 +5,11 @@ from typing import Any
 import pytest
 
 from ekiden.shared.errors import MalformedCall, ModelUnavailable
-from ekiden.shared.llm.base import Delta
 from ekiden.shared.llm.sanitizing import SanitizingModel
-from ekiden.shared.messages import TextPart
-from tests.unit.llm.gemini.conftest import PLAIN, SIGNING, World, asked, results_for
+from tests.unit.llm.gemini.conftest import PLAIN, SIGNING
+from tests.unit.llm.wires import World, asked, results_for
 
 BOTH = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-
-
-@BOTH
-def test_the_reply_is_the_same_streamed_or_whole(world: World, stream: bool) -> None:
-    world.rule("^hello", {"thought": "A greeting.", "text": ["Hi ", "there", "!"]})
-    reply = world.ask("hello", stream=stream)
-    assert reply.message.parts == (TextPart(text="A greeting.", thought=True), TextPart(text="Hi there!"))
-    assert (reply.finish, reply.model, reply.message.model) == ("stop", PLAIN, PLAIN)
-    assert world.server.requests[-1].method == ("streamGenerateContent" if stream else "generateContent")
-
-
-def test_a_listener_gets_text_and_thoughts_as_they_come(world: World) -> None:
-    world.rule("^hello", {"thought": "A greeting.", "text": ["Hi ", "there"]})
-    world.ask("hello", stream=True)
-    assert world.deltas == [Delta("A greeting.", thought=True), Delta("Hi "), Delta("there")]
 
 
 @BOTH
@@ -40,7 +24,6 @@ def test_thoughts_count_as_output(world: World, stream: bool) -> None:
 @pytest.mark.parametrize(
     ("reply", "finish", "detail"),
     [
-        ({"finish": "MAX_TOKENS", "text": "cut of"}, "max_tokens", "MAX_TOKENS"),
         ({"finish": "MAX_TOKENS", "empty": True}, "max_tokens", "MAX_TOKENS"),
         ({"safety": True}, "refused", "SAFETY"),
         ({"finish": "RECITATION", "text": "It was the best of"}, "refused", "RECITATION"),
@@ -70,7 +53,7 @@ def test_a_malformed_call_is_corrected_once(world: World, reason: str, stream: b
     reply = world.ask("go", stream=stream)
     assert (reply.message.text, reply.finish) == ("better", "stop")
     assert reply.usage.input_tokens > 150  # both calls are counted
-    assert world.shown == (["better"] if stream else [])
+    assert world.shown == ("better" if stream else "")
 
 
 def test_a_call_that_stays_malformed_is_an_error(world: World) -> None:
@@ -107,19 +90,6 @@ def test_an_answer_without_an_end_was_cut(world: World, reply: dict[str, Any], s
     world.rule("^go", reply)
     with pytest.raises(ModelUnavailable, match="broke off"):
         world.ask("go", stream=stream)
-
-
-def test_calls_and_text_come_in_one_reply(world: World) -> None:
-    world.rule("^go", {"text": "I look.", "calls": [{"name": "get_weather", "args": {"city": "Oslo"}}]})
-    message = world.ask("go", stream=True, model=SIGNING).message
-    assert message.text == "I look."
-    assert [(call.name, call.args) for call in message.calls] == [("get_weather", {"city": "Oslo"})]
-
-
-def test_the_client_calls_no_function_by_itself(world: World) -> None:
-    world.server.add({"reply": {"calls": [{"name": "get_weather"}]}})
-    world.ask("go")
-    assert len(world.server.requests) == 1
 
 
 NESTED = '{"candidates":[{"content":{"role":"model","parts":[%s]},"finishReason":"STOP"}]}'

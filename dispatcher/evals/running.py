@@ -1,0 +1,240 @@
+"""Runs the cases of a suite: with models and tools, to record them, or from what was recorded."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.clients import client_of
+from ekiden.dispatcher.evals.expectations import answer_of, chain_of, unmet
+from ekiden.dispatcher.evals.judging import Judge
+from ekiden.dispatcher.evals.recording_files import (
+    CaseRecording,
+    Verdict,
+    as_played,
+    cleaned,
+    read_case_recording,
+    recorded,
+    write_case_recording,
+)
+from ekiden.dispatcher.evals.suite import Case, Suite
+from ekiden.dispatcher.local.playing import IDLE_S, play_through
+from ekiden.dispatcher.local.private_place import PrivatePlace, private_place
+from ekiden.dispatcher.local.stack import Stack
+from ekiden.shared.demo import write_files
+from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.ids import first_job_for
+from ekiden.shared.recordings import number_of, write_recording
+from ekiden.shared.records import Decided, Entry, ModelReplied
+from ekiden.shared.risk import Risk
+
+__all__ = ["CaseResult", "play_suite", "record_suite", "strictly"]
+
+_Journals = dict[str, list[Entry]]
+_READ_BY_MODELS = ("model", "messages", "tools")
+"""The digests of what a model reads: another one, and the reply says nothing of what it would answer."""
+_AT_ONCE = 4
+_DEADLINE_S = 3_600.0
+_MODELS_IDLE_S = 600.0
+"""How long a case that is recorded may wait for a model or a tool."""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What became of a case.
+
+    Attributes:
+        case: The case.
+        faults: What is not as it is expected; none: it passes.
+        chain: Who had control.
+        answer: The answer, or what the job failed with.
+        prompts: How often a model was asked in an agent's turn.
+        stale: How many of these prompts are others than those that the replies were recorded for.
+        seconds: How long it took.
+    """
+
+    case: Case
+    faults: tuple[str, ...]
+    chain: tuple[str, ...]
+    answer: str
+    prompts: int
+    stale: int
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        counts = {"prompts": self.prompts, "stale": self.stale, "seconds": round(self.seconds, 3)}
+        said = {"faults": list(self.faults), "chain": list(self.chain), "answer": self.answer}
+        return {"name": self.case.name, "passed": not self.faults, **said, **counts}
+
+
+def strictly(result: CaseResult) -> CaseResult:
+    """Return a result in which other prompts than the recorded ones are a fault."""
+    if not result.stale:
+        return result
+    which = f"{result.stale} of {result.prompts} prompts are others than the recorded ones"
+    return replace(result, faults=(*result.faults, f"{which}: `--record` asks models again"))
+
+
+@dataclass(frozen=True)
+class _Run:
+    journals: _Journals
+    seconds: float
+
+    @property
+    def answer(self) -> str:
+        return answer_of([entry.record for entry in next(iter(self.journals.values()))])
+
+
+async def play_suite(suite: Suite) -> list[CaseResult]:
+    """Play all cases from their recordings. Raises ``InvalidRequest`` where one is missing, or cannot be read."""
+    if missing := [case.name for case in suite.cases if not suite.recording(case).is_file()]:
+        names = ", ".join(map(repr, missing))
+        raise InvalidRequest(f"{suite.path}: not recorded: {names}: `ekiden eval run {suite.path} --record` does it")
+    recordings = {case.name: read_case_recording(suite.recording(case)) for case in suite.cases}
+    runs = await _played(suite, recordings)
+    return [_result(case, runs[case.name], recordings[case.name]) for case in suite.cases]
+
+
+async def record_suite(suite: Suite, approve: tuple[Risk, ...] = ()) -> list[CaseResult]:
+    """Run all cases with models and tools, and keep what these gave; return how they are played from that.
+
+    ``approve``: risks of which calls are approved in advance; all others that ask are denied.
+
+    Raises ``InvalidRequest`` where something is to be judged and there is no model, or recordings cannot be written.
+    """
+    judge = Judge() if any(case.expect.judge for case in suite.cases) else None
+    with private_place() as place:
+        folders = {case.name: _workspace(suite, case, place) for case in suite.cases}
+        with _pools(suite, place, plays=False) as stack:
+            asked = {case.name: CaseRecording(approve=approve) for case in suite.cases}
+            runs = await _each(suite, place, stack, folders, asked, _MODELS_IDLE_S)
+    first = {name: cleaned(recorded(run.journals), folders[name]) for name, run in runs.items()}
+    again = await _played(suite, first)
+    for case in suite.cases:
+        run, verdicts = again[case.name], list[Verdict]()
+        if judge is not None and case.expect.judge is not None:
+            verdicts.append(await judge.verdict(case.expect.judge, case.request, run.answer))
+        whole = as_played(first[case.name], run.journals, verdicts)
+        write_case_recording(suite.recording(case), whole, f"Case {case.name!r} of {suite.path.name}")
+    return [_result(case, again[case.name], read_case_recording(suite.recording(case))) for case in suite.cases]
+
+
+async def _played(suite: Suite, recordings: Mapping[str, CaseRecording]) -> dict[str, _Run]:
+    with private_place() as place:
+        for case in suite.cases:
+            write_recording(place.folder, first_job_for(_request_id(suite, case)), recordings[case.name].jobs)
+        folders = {case.name: _folder(place, case) for case in suite.cases}
+        with _pools(suite, place, plays=True) as stack:
+            return await _each(suite, place, stack, folders, recordings, IDLE_S)
+
+
+def _pools(suite: Suite, place: PrivatePlace, *, plays: bool) -> Stack:
+    return place.pools(
+        place.work,
+        plays=plays,
+        publishes=True,
+        project=Path.cwd(),
+        packs=suite.packs,
+    )
+
+
+async def _each(
+    suite: Suite,
+    place: PrivatePlace,
+    stack: Stack,
+    folders: Mapping[str, Path],
+    recordings: Mapping[str, CaseRecording],
+    idle_s: float,
+) -> dict[str, _Run]:
+    """Run all cases, a few at once: with what was approved when they were recorded."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(client: Client, case: Case) -> _Run:
+        async with gate:
+            began = time.monotonic()
+            job = await client.submit(
+                case.request,
+                agent=case.agent,
+                cwd=folders[case.name],
+                deadline_s=_DEADLINE_S,
+                request_id=_request_id(suite, case),
+                state=case.state,
+                inputs=case.inputs,
+                approve=recordings[case.name].approve,
+                when_asked="deny",
+            )
+            await play_through(client, stack, job, NOBODY, idle_s)
+            return _Run(await client.journals(job), time.monotonic() - began)
+
+    async with client_of(place.url, wait_replicas=0) as client:
+        await stack.ready(client)
+        runs = await asyncio.gather(*(run(client, case) for case in suite.cases))
+    return {case.name: one for case, one in zip(suite.cases, runs, strict=True)}
+
+
+NOBODY: Mapping[str, Decided] = {}
+"""No person answers anything: what is not approved in advance is denied."""
+
+
+def _request_id(suite: Suite, case: Case) -> str:
+    """Return the id by which a case's job is the same in each run."""
+    return f"eval:{suite.title}:{case.name}"[:500]
+
+
+def _folder(place: PrivatePlace, case: Case) -> Path:
+    folder = place.work / case.name
+    folder.mkdir()
+    return folder
+
+
+def _workspace(suite: Suite, case: Case, place: PrivatePlace) -> Path:
+    """Return the folder that a case works in: a copy of the suite's."""
+    folder = _folder(place, case)
+    if suite.workspace is None:
+        return folder
+    source = suite.beside(suite.workspace)
+    if source.is_dir():
+        shutil.copytree(source, folder, symlinks=True, dirs_exist_ok=True)
+    else:
+        write_files(source, folder)
+    return folder
+
+
+def _result(case: Case, run: _Run, recording: CaseRecording) -> CaseResult:
+    known = {
+        (number, one.leg, one.turn): one for number, records in recording.jobs.items() for one in _replies(records)
+    }
+    replies = [
+        (known.get((number_of(job), one.leg, one.turn)), one)
+        for job, entries in run.journals.items()
+        for one in _replies(entry.record for entry in entries)
+    ]
+    stale = sum(before is not None and not _is_same(before, now) for before, now in replies)
+    faults = [*unmet(case.expect, run.journals), *_judged(case, run.answer, recording.judged)]
+    chain = chain_of([entry.record for entry in next(iter(run.journals.values()))])
+    return CaseResult(case, tuple(faults), tuple(chain), run.answer, len(replies), stale, run.seconds)
+
+
+def _replies(records: Iterable[object]) -> Iterable[ModelReplied]:
+    return (one for one in records if isinstance(one, ModelReplied))
+
+
+def _is_same(before: ModelReplied, now: ModelReplied) -> bool:
+    if before.fingerprint is None or now.fingerprint is None:
+        return True
+    return all(getattr(before.fingerprint, name) == getattr(now.fingerprint, name) for name in _READ_BY_MODELS)
+
+
+def _judged(case: Case, answer: str, verdicts: Iterable[Verdict]) -> list[str]:
+    """Return why a model found the answer wanting, by what is recorded of that."""
+    if case.expect.judge is None:
+        return []
+    said = next((one for one in verdicts if (one.question, one.answer) == (case.expect.judge, answer)), None)
+    if said is None:
+        return ["judge: no model has judged this answer: `--record` asks one"]
+    return [] if said.passed else [f"judge: {case.expect.judge} {said.why}"]

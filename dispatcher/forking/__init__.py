@@ -1,0 +1,1 @@
+"""Jobs that begin behind steps which another one has recorded."""

@@ -1,0 +1,161 @@
+"""What guardrails would have said of what is in the journals, one job after the other: nothing is repaired."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ekiden.dispatcher.client import Client
+from ekiden.shared.definitions.guardrails import GuardedPlace
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.guardrails.judging import faults_of
+from ekiden.shared.guardrails.subject import Subject
+from ekiden.shared.messages import WITHHELD, ToolResult
+from ekiden.shared.records import (
+    Delegated,
+    Ended,
+    Entry,
+    HandedOff,
+    JobRequested,
+    LegStarted,
+    ModelReplied,
+    Record,
+    ToolFinished,
+    ToolStarted,
+)
+
+__all__ = ["RailsReplay", "Violation", "rails_replayed"]
+
+_QUOTED = re.compile(r"«fence [^»]*»\n(.*)\n«end of fence [^»]*»", re.DOTALL)
+"""What another agent gave back, between the marks that its caller reads."""
+_CONTROLS = ("complete_task", "exit", "transfer_to_")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Something that would not have passed."""
+
+    job: str
+    rail: str
+    at: str
+    errors: tuple[str, ...]
+
+
+@dataclass
+class RailsReplay:
+    """What came out.
+
+    Attributes:
+        jobs: How many journals were read, those of delegated jobs too.
+        counts: How often what a guardrail looked at passed, or not: by guardrail, place, and whether it passed.
+        violations: What would not have passed, the newest job's first; no more than were wanted.
+        is_cut: Whether there are more jobs than were to be read.
+        not_asked: Guardrails of which nothing can be asked here: by a model, or by code that workers have.
+    """
+
+    jobs: int = 0
+    counts: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
+    violations: list[Violation] = field(default_factory=list)
+    is_cut: bool = False
+    not_asked: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        counts = [
+            {"guardrail": rail, "at": at, "passed": passed, "count": count}
+            for (rail, at, passed), count in sorted(self.counts.items())
+        ]
+        listed = [asdict(one) for one in self.violations]
+        return {
+            "jobs": self.jobs,
+            "is_cut": self.is_cut,
+            "counts": counts,
+            "violations": listed,
+            "not_asked": list(self.not_asked),
+        }
+
+
+async def rails_replayed(
+    client: Client, agent: AgentDefinition, *, since_s: float, limit: int, shown: int
+) -> RailsReplay:
+    """Hold the guardrails of ``agent`` against what an agent of its name was asked, said, called and got.
+
+    Those that need a model, or code of a plug-in, judge by what else they say alone, and if that is nothing not at all.
+
+    Args:
+        client: Of the server that has the journals.
+        agent: As its file is now.
+        since_s: How old a job may be, in seconds.
+        limit: How many jobs are read at most; one job and those below it are in memory at a time.
+        shown: How many violations are kept.
+    """
+    mute = tuple(rail.name for rail in agent.guardrails if not rail.says_something_alone)
+    found, oldest_ms = RailsReplay(not_asked=mute), (time.time() - since_s) * 1_000
+    jobs = [view for view in await client.jobs(limit + 1) if view.created_ms >= oldest_ms]
+    found.is_cut = len(jobs) > limit
+    for view in jobs[:limit]:
+        for job, entries in (await client.journals(view.id)).items():
+            found.jobs += 1
+            _judge(found, job, agent, entries, shown)
+    return found
+
+
+def _judge(found: RailsReplay, job: str, agent: AgentDefinition, entries: Sequence[Entry], shown: int) -> None:
+    for place, name, subject, is_error in _subjects([entry.record for entry in entries], agent.name):
+        for rail in agent.guardrails:
+            if rail.name in found.not_asked or place not in rail.on or (name and not rail.is_for(name)):
+                continue
+            errors = tuple(faults_of(rail.for_words() if is_error else rail, subject))
+            found.counts[rail.name, place, not errors] += 1
+            if errors and len(found.violations) < shown:
+                found.violations.append(Violation(job, rail.name, place, errors))
+
+
+_Subjects = Iterator[tuple[GuardedPlace, str, Subject, bool]]
+
+
+def _subjects(records: Sequence[Record], agent: str) -> _Subjects:
+    """Yield what stands in a journal at each place: the tool or agent that it is about, the value, if it is none."""
+    started = [record for record in records if isinstance(record, LegStarted)]
+    legs = {one.leg for one in started if one.agent == agent and one.leg}
+    yield from _moves(records, legs)
+    yield from _calls([record for record in records if record.leg in legs])
+    end = records[-1] if records else None
+    if isinstance(end, Ended) and end.answer is not None and started and started[-1].leg in legs:
+        subject = Subject(end.answer) if end.output is None else Subject.of(end.output)
+        yield "output", "", subject, end.status == "unfinished"
+
+
+def _moves(records: Sequence[Record], legs: Collection[int]) -> _Subjects:
+    request = next((record for record in records if isinstance(record, JobRequested)), None)
+    for record in records:
+        match record:
+            case JobRequested(prompt=prompt, inputs=inputs) if 1 in legs:
+                yield "input", "", Subject.asked(prompt, inputs), False
+            case HandedOff(context=context, kind="handoff", leg=leg):
+                if leg in legs:
+                    yield "handoff", "", Subject.handed_over(context), False
+                if leg + 1 in legs and request is not None:
+                    yield "input", "", Subject.asked(request.prompt, request.inputs, context), False
+
+
+def _calls(records: Sequence[Record]) -> _Subjects:
+    delegated = {(one.leg, one.call_id): one.agent for one in records if isinstance(one, Delegated)}
+    begun = {(one.leg, one.call_id) for one in records if isinstance(one, ToolStarted)} | delegated.keys()
+    for record in records:
+        match record:
+            case ModelReplied(message=message):
+                made = [call for call in message.calls if not call.name.startswith(_CONTROLS)]
+                yield from (("tool_input", call.name, Subject.of(dict(call.args)), False) for call in made)
+            case ToolFinished(result=result) if (record.leg, result.call_id) in begun and not _is_withheld(result):
+                whose = delegated.get((record.leg, result.call_id))
+                place: GuardedPlace = "delegation" if whose else "tool_output"
+                quoted = _QUOTED.fullmatch(result.content) if whose else None
+                yield place, whose or result.name, Subject(quoted[1] if quoted else result.said), result.is_error
+
+
+def _is_withheld(result: ToolResult) -> bool:
+    """Tell whether a guardrail has put its word in the place of what there was."""
+    return result.is_error and result.content.startswith(WITHHELD)

@@ -1,0 +1,172 @@
+"""Runs a job again with the model unplugged: by the real pools, on a server of its own, from what was recorded."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.clients import client_of
+from ekiden.dispatcher.journal.decisions import decisions_of
+from ekiden.dispatcher.journal.differences import Difference, first_difference
+from ekiden.dispatcher.local.playing import decisions_in, play_through
+from ekiden.dispatcher.local.private_place import PrivatePlace, private_place
+from ekiden.dispatcher.session_state import state_before
+from ekiden.shared.errors import InvalidRequest, UnknownJob
+from ekiden.shared.ids import parent_of, root_of, session_of
+from ekiden.shared.recordings import number_of, recording_of, write_recording
+from ekiden.shared.records import Entry, Forked, HandedOff, Hooked, JobRequested
+from ekiden.shared.settings.model import load_settings
+from ekiden.shared.stores.opening import open_stores
+from ekiden.shared.stores.sessions import SessionMessage, SessionView
+from ekiden.shared.stores.views import JobView
+
+__all__ = ["Rerun", "rerun"]
+
+_SIX_HOURS_S = 21_600.0
+"""A job that is played again has no deadline to speak of: it takes seconds."""
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What came of it.
+
+    Attributes:
+        job: What was run again.
+        jobs: How many journals were compared: with those of delegated jobs.
+        steps: How many decisions they hold.
+        difference: Where the second run first differs; None: nowhere.
+        notes: What to know of the comparison.
+    """
+
+    job: str
+    jobs: int
+    steps: int
+    difference: Difference | None
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        found = self.difference.as_json() if self.difference else None
+        counts = {"job": self.job, "equal": found is None, "jobs": self.jobs, "steps": self.steps}
+        return {**counts, "difference": found, "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class _Original:
+    """All that the second run needs of the first."""
+
+    view: JobView
+    journals: Mapping[str, Sequence[Entry]]
+    catalog: tuple[dict[str, str], dict[str, str]]
+    session: SessionView
+    said: Sequence[SessionMessage]
+    state: Mapping[str, Any]
+    is_untrusted: bool
+
+    @property
+    def request(self) -> JobRequested:
+        first = self.journals[self.view.id][0].record
+        assert isinstance(first, JobRequested), "the first record of a job is its request"
+        return first
+
+
+async def rerun(client: Client, job: str, since: int = 0) -> Rerun:
+    """Run ``job`` again and compare, from the step ``since`` of its journal on.
+
+    Raises:
+        InvalidRequest: it has not ended, was delegated by another one, or has no such step.
+        NoCatalog: the server has its agents no more.
+    """
+    original = await _read(client, job)
+    if since > original.view.seq:
+        raise InvalidRequest(f"job {job} has {original.view.seq} steps, and none of the number {since}")
+    with private_place() as place:
+        journals = await _second_run(place, original)
+    was, now = decisions_of(original.journals), decisions_of(journals)
+    difference = first_difference(was, now, since)
+    return Rerun(job, len(was), sum(map(len, was.values())), difference, tuple(_notes(original)))
+
+
+async def _read(client: Client, job: str) -> _Original:
+    if parent_of(job) is not None:
+        raise InvalidRequest(f"job {job} is a part of {root_of(job)}: run that again, its parts are compared, too")
+    view = await client.job(job)
+    if not view.is_over:
+        raise InvalidRequest(f"job {job} has not ended ({view.status}): only what has can be run again")
+    number = int(number_of(job))
+    session = await client.session(session_of(job))
+    said = [one for one in await client.messages(session.id) if int(number_of(one.job)) < number]
+    earlier = await _earlier(client, session.id, number)
+    journals = await client.journals(job)
+    if (fork := next((one.record for one in journals[job] if isinstance(one.record, Forked)), None)) is not None:
+        raise InvalidRequest(f"job {job} is a fork, whose first steps are those of {fork.job}: that can be run again")
+    if not any(isinstance(entry.record, HandedOff) for entry in journals[job]):
+        raise InvalidRequest(
+            f"nobody was found for job {job}: no agent has decided anything in it. `ekiden route` shows whose its "
+            "request is now"
+        )
+    return _Original(
+        view,
+        journals,
+        await client.published(view.catalog),
+        replace(session, jobs=number - 1, active=None),
+        said,
+        state_before([await client.entries(one.id) for one in earlier]),
+        any(one.untrusted for one in earlier),
+    )
+
+
+async def _earlier(client: Client, session: str, number: int) -> list[JobView]:
+    """Return the session's jobs before that of the number, as far as they are still kept."""
+    found = []
+    for job in (f"{session}.{n}" for n in range(1, number)):
+        with suppress(UnknownJob):
+            found.append(await client.job(job))
+    return found
+
+
+async def _second_run(place: PrivatePlace, original: _Original) -> dict[str, list[Entry]]:
+    job, request, settings = original.view.id, original.request, load_settings()
+    write_recording(place.folder, job, recording_of(original.journals))
+    stores = open_stores(place.url, signing=settings.signing)
+    try:
+        await stores.catalogs.publish(original.view.catalog, *original.catalog, replaces=None)
+        await stores.sessions.restore(
+            original.session, original.said, original.state, is_untrusted=original.is_untrusted
+        )
+    finally:
+        await stores.close()
+    root = _folder(place, request.cwd)
+    with place.pools(root, plays=True) as stack:
+        async with client_of(place.url, wait_replicas=0) as client:
+            await stack.ready(client)
+            again = await client.submit(
+                request.prompt,
+                agent=request.agent,
+                strategy=request.strategy,
+                cwd=root if request.cwd else None,
+                session=original.session.id,
+                deadline_s=_SIX_HOURS_S,
+                state=request.state,
+                inputs=request.inputs,
+                approve=request.approve,
+                when_asked=request.when_asked,
+            )
+            assert again == job, "the session had one job less"
+            await play_through(client, stack, again, decisions_in(original.journals))
+            return await client.journals(again)
+
+
+def _folder(place: PrivatePlace, cwd: str | None) -> Path:
+    """Return the folder that the job had, where there is one here: only whether it is a repository is looked at."""
+    return Path(cwd) if cwd and Path(cwd).is_dir() else place.work
+
+
+def _notes(original: _Original) -> list[str]:
+    records = [entry.record for entries in original.journals.values() for entry in entries]
+    notes = []
+    if any(isinstance(record, Hooked) for record in records):
+        notes.append("hooks have changed steps of this job, and are not asked when it is run again")
+    return notes

@@ -1,0 +1,1 @@
+"""Texts as vectors of meaning and as words: what routing and memory compare texts by."""

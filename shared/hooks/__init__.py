@@ -1,0 +1,1 @@
+"""Hooks: what watches a job or decides in it, in Python or by a command."""

@@ -1,0 +1,146 @@
+"""One openai client for each event loop, and the calls made through it."""
+
+import asyncio
+import os
+from contextlib import aclosing
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import httpx2
+import openai
+from openai.types.chat import ChatCompletion
+
+from ekiden.shared.errors import ModelError, RequestRefused
+from ekiden.shared.llm.access import KeyAccess
+from ekiden.shared.llm.base import Delta, ModelRequest, OnDelta
+from ekiden.shared.llm.chat_completions.contents import arguments_of
+from ekiden.shared.llm.chat_completions.failures import (
+    is_content_filter,
+    is_refused_temperature,
+    no_choice,
+    no_completion,
+    translated,
+)
+from ekiden.shared.llm.chat_completions.replies import ReplyReader
+
+__all__ = ["Connection", "without_others"]
+
+_NO_STREAM = ("text/html", "application/json")
+
+
+class Connection:
+    """Calls one server of Chat Completions. Serves any number of calls at once, on any event loop."""
+
+    def __init__(self, access: KeyAccess) -> None:
+        self._access = access
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = WeakKeyDictionary()
+        self._headers = without_others(access)
+        self._no_temperature: set[str] = set()
+        """Models that have refused one."""
+
+    async def ask(self, request: ModelRequest, on_delta: OnDelta | None) -> ReplyReader:
+        """Make one call: streamed if somebody listens, whole if not; the reading is the same."""
+        if not any(message.text or message.calls for message in request.messages):
+            raise RequestRefused(f"Nothing to ask model {request.model!r}: no message has any text")
+        try:
+            return await self._answer(request, on_delta)
+        except Exception as error:
+            if is_content_filter(error):
+                refused = ReplyReader(request, self._access)
+                refused.reason, refused.refusal = "content_filter", "blocked by the provider's content filter"
+                return refused
+            if is_refused_temperature(error) and request.model not in self._no_temperature:
+                self._no_temperature.add(request.model)
+                return await self.ask(request, on_delta)
+            if (failure := translated(error, self._access, request.model)) is None:
+                raise
+            raise failure from error
+
+    async def model_names(self) -> list[str]:
+        """Return the models that the server lists, as they are called here."""
+        try:
+            return sorted(
+                [
+                    f"{self._access.name}/{model.id}"
+                    async for model in self._client().models.list(extra_headers=self._headers)
+                ]
+            )
+        except Exception as error:
+            if (failure := translated(error, self._access, "*")) is None:
+                raise
+            raise failure from error
+
+    async def aclose(self) -> None:
+        """Close the connections of this loop."""
+        if (client := self._clients.pop(asyncio.get_running_loop(), None)) is not None:
+            await client.close()
+
+    async def _answer(self, request: ModelRequest, on_delta: OnDelta | None) -> ReplyReader:
+        reading = ReplyReader(request, self._access)
+        arguments = arguments_of(
+            request,
+            self._access.bare(request.model),
+            is_streamed=on_delta is not None,
+            with_temperature=request.model not in self._no_temperature,
+        )
+        answer: Any = await self._client().chat.completions.create(**arguments, extra_headers=self._headers)
+        if on_delta is None:
+            if not isinstance(answer, ChatCompletion):  # the client takes any page with status 200 for an answer
+                raise no_completion(self._access)
+            if not getattr(answer, "choices", None):
+                raise no_choice(self._access, answer.model_extra or {})
+            reading.add_whole(answer)
+            return reading
+        await self._read_stream(answer, reading, on_delta)
+        return reading
+
+    async def _read_stream(self, stream: Any, reading: ReplyReader, on_delta: OnDelta) -> None:
+        if not isinstance(stream, openai.AsyncStream):
+            raise no_completion(self._access)
+        if stream.response.headers.get("content-type", "").startswith(_NO_STREAM):
+            await stream.close()
+            raise no_completion(self._access)
+        async with aclosing(stream.__aiter__()) as chunks:  # type: ignore[type-var]  # a generator
+            async for chunk in chunks:
+                for delta in reading.add_chunk(chunk):
+                    on_delta(delta)
+        if reading.is_textual_call:
+            on_delta(Delta("", restart=True))
+
+    def _client(self) -> openai.AsyncOpenAI:
+        """Return the client of this loop: its connections cannot be used on another one."""
+        loop = asyncio.get_running_loop()
+        if (client := self._clients.get(loop)) is None:
+            try:
+                client = self._clients[loop] = self._new_client()
+            except Exception as error:  # it reads the environment, and tells of it in every way that there is
+                raise ModelError(
+                    f"The client of {self._access.name} cannot be made in this environment ({type(error).__name__}): "
+                    "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE"
+                ) from error
+        return client
+
+    def _new_client(self) -> openai.AsyncOpenAI:
+        """Make a client that retries nothing by itself."""
+        return openai.AsyncOpenAI(
+            api_key=self._access.key or "none",
+            base_url=self._access.base_url,
+            max_retries=0,
+            timeout=None,  # ours counts for the whole of a call
+            http_client=openai.DefaultAsyncHttpxClient(
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
+                timeout=None,
+                follow_redirects=False,  # what was said would go wherever the server says
+            ),
+        )
+
+
+def without_others(access: KeyAccess) -> dict[str, Any]:
+    """Return headers that keep from this server what the client finds in the environment, which is meant for OpenAI."""
+    headers: dict[str, Any] = {}
+    if access.base_url is not None:
+        lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines()
+        named = [name.strip() for name, colon, _ in (line.partition(":") for line in lines) if colon and name.strip()]
+        headers |= dict.fromkeys([*named, "OpenAI-Organization", "OpenAI-Project"], openai.Omit())
+    headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+    return headers | {"Authorization": f"Bearer {access.key}" if access.key else openai.Omit()}

@@ -1,0 +1,1 @@
+"""Processes that are started for tools and servers: kept, confined and ended."""

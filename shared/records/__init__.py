@@ -1,0 +1,391 @@
+"""The journal's record types. A record is written before its step has effects and after the step has results.
+
+Stored for as long as a session lives: only add fields, with defaults. Stored examples are a test.
+"""
+
+import operator
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from ekiden.shared.approvals import WhenAsked
+from ekiden.shared.definitions.rules import ToolRules
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.llm.base import FinishReason
+from ekiden.shared.messages import Message, ToolResult, Usage
+from ekiden.shared.records.approvals import ApprovalAsked, Decided, ToolPaused
+from ekiden.shared.records.base import LATEST_MS, UNSAID, BaseRecord, ModelCall
+from ekiden.shared.records.forks import BY_FORK, Forked
+from ekiden.shared.records.graphs import NodeFinished
+from ekiden.shared.records.guardrails import Guarded, GuardJudged, Repairing
+from ekiden.shared.records.hooks import Hooked
+from ekiden.shared.records.turns import (
+    FellBack,
+    Fingerprint,
+    LastTurn,
+    LimitNear,
+    LoopDetected,
+    LoopJudged,
+    Prompt,
+    Recalled,
+    Summarised,
+)
+from ekiden.shared.risk import Risk
+from ekiden.shared.signing import Seal
+from ekiden.shared.stored_model import StoredModel
+
+__all__ = [
+    "BY_FORK",
+    "LATEST_MS",
+    "ApprovalAsked",
+    "Decided",
+    "Delegated",
+    "Ended",
+    "Entry",
+    "FellBack",
+    "Forked",
+    "GuardJudged",
+    "Guarded",
+    "HandedOff",
+    "Hooked",
+    "JobRequested",
+    "LastTurn",
+    "LegStarted",
+    "LegSuspended",
+    "LimitNear",
+    "LoopDetected",
+    "LoopJudged",
+    "ModelCall",
+    "ModelReplied",
+    "NodeFinished",
+    "Noticed",
+    "Nudged",
+    "Recalled",
+    "Record",
+    "Refused",
+    "Repairing",
+    "Retried",
+    "Routed",
+    "RoutingStage",
+    "StateChanged",
+    "Summarised",
+    "ToolFinished",
+    "ToolPaused",
+    "ToolStarted",
+    "TransferKind",
+    "Unrouted",
+    "decode_record",
+    "encode_record",
+    "untrusted_in",
+]
+
+
+class JobRequested(BaseRecord):
+    """What the user asked for; the first record of every job."""
+
+    type: Literal["request"] = "request"
+    prompt: str
+    agent: str | None = None
+    """The agent that the user named, if any: the router then has nothing to choose."""
+    cwd: str | None = None
+    """The folder that file tools start in."""
+    request_id: str | None = None
+    """Whose job it is: a server that went back in time gives the same number to another request."""
+    strategy: str | None = None
+    """How to route this request; None: as the dispatcher is configured."""
+    traceparent: str | None = None
+    """The ids of the job's trace and of its root span (W3C), which whoever ends the job records."""
+    state: dict[str, Any] = Field(default_factory=dict)
+    """Session variables that the request sets."""
+    inputs: dict[str, Any] | None = None
+    """What the job's first agent was called with, where somebody did: an agent that delegates, or a program."""
+    bounds: tuple[ToolRules, ...] = ()
+    """Rules of the agents above a delegated job: it has no tool that one of them does not permit."""
+    max_depth: int | None = None
+    """The chain's greatest depth that the agents above a delegated job allow."""
+    untrusted: str = Field(default="", exclude_if=operator.not_)
+    """What text of an unknown author the agents above a delegated job had read, in words; empty: none."""
+    parent_traceparent: str | None = None
+    """The span (W3C) that the root span of a delegated job hangs below."""
+    approve: tuple[Risk, ...] = Field(default=(), exclude_if=operator.not_)
+    """Risks of which whoever asked for the job has approved every call in advance, so far as they may."""
+    by: str = UNSAID
+    """Who asked for it; empty: nobody said."""
+    is_claimed: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether that is the client's word: the server knows no users, or one for all."""
+    when_asked: WhenAsked = Field(default="park", exclude_if=lambda word: word == "park")
+    """What becomes of a call that nobody has approved in advance: it waits for a person, or is denied."""
+    asks: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether whoever asked is there to say who takes it, where several agents are about as likely."""
+
+
+class LegStarted(BaseRecord):
+    """A worker took the leg."""
+
+    type: Literal["leg_started"] = "leg_started"
+    agent: str
+    attempt: int
+    worker: str
+
+
+class RoutingStage(StoredModel):
+    """What one stage of the routing found, whether or not it decided."""
+
+    stage: str
+    agent: str | None = None
+    """Its best agent, if it has one."""
+    score: float = 0.0
+    confidence: float = 0.0
+    """How surely it decides rightly: of rules, that the agent is the right one; by meaning, that anybody here is."""
+    threshold: float | None = None
+    """What was needed of ``confidence``."""
+    decided: bool = False
+    note: str = ""
+    """Why it did not decide, or who else was near."""
+    duration_ms: float = 0.0
+    model: str = ""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    """Of the call of ``model``; None: nobody says what it costs."""
+
+
+class Routed(BaseRecord):
+    """The dispatcher chose the first agent."""
+
+    type: Literal["routed"] = "routed"
+    agent: str
+    stage: str
+    score: float
+    confidence: float
+    matched_keywords: tuple[str, ...] = ()
+    matched_patterns: tuple[str, ...] = ()
+    reason: str = ""
+    """What a model said of its choice."""
+    stages: tuple[RoutingStage, ...] = ()
+    near: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """Other agents that were about as likely."""
+
+
+class Unrouted(BaseRecord):
+    """The dispatcher chose nobody."""
+
+    type: Literal["unrouted"] = "unrouted"
+    why: str
+    stages: tuple[RoutingStage, ...] = ()
+    agents: tuple[str, ...] = ()
+    """Whom the user may name instead, the likeliest first: those that the job's error lists, in its order."""
+    is_tie: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether these are about as likely, and the user is to say which."""
+
+
+class ModelReplied(ModelCall):
+    """A model's answer, before any of its tool calls runs."""
+
+    type: Literal["model_reply"] = "model_reply"
+    turn: int
+    message: Message
+    finish: FinishReason = "stop"
+    detail: str = ""
+    """The provider's word for an unusual finish."""
+    fingerprint: Fingerprint | None = None
+    """Of what the model was asked; None: an older version has recorded it."""
+    prompt: Prompt | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The system prompt, where it is not that of the turn before in this leg."""
+    untrusted: str = Field(default="", exclude_if=operator.not_)
+    """Why its words are those of an unknown author, in words: so is who instructs the agent. Empty: they are not."""
+    withheld: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether nobody is shown its text before guardrails have let it pass."""
+    asked: str = UNSAID
+    """The model that was asked first, where ``model`` is what its provider calls it, or a fallback."""
+
+
+class ToolStarted(BaseRecord):
+    """A tool call is about to have effects."""
+
+    type: Literal["tool_started"] = "tool_started"
+    call_id: str
+    name: str
+    package: str = Field(default="", exclude_if=operator.not_)
+    """The distribution that the tool came with, and its version; empty: Ekiden, or nobody said."""
+    digest: str = Field(default="", exclude_if=operator.not_)
+    """Of all that the model was told of such a tool; see ``ToolView``."""
+    is_known: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether the agent has such a tool: else the name is the model's words."""
+
+
+class ToolFinished(BaseRecord):
+    """A tool call's result. ``forgotten`` results (and their calls) are never shown to a model again."""
+
+    type: Literal["tool_result"] = "tool_result"
+    result: ToolResult
+    duration_ms: int = 0
+    forgotten: bool = False
+    untrusted: str = Field(default="", exclude_if=operator.not_)
+    """What text came in with it whose author nobody vouches for, in words; empty: none."""
+
+
+TransferKind = Literal["route", "handoff", "return", "edge"]
+"""How control moves: a job begins at an agent (routed to it, or delegated), is handed over, comes back to who waits,
+or goes along a graph."""
+
+
+def _kind_of(moved: dict[str, Any]) -> TransferKind:
+    """Decide it when the move is made; journals of older versions do not say it, and are read by the same rule."""
+    if moved["context"].returned is not None:
+        return "return"
+    return "handoff" if moved["leg"] else "route"
+
+
+class HandedOff(BaseRecord):
+    """Control moved. ``call_id`` is the transfer call that this answers."""
+
+    type: Literal["handoff"] = "handoff"
+    context: HandoffContext
+    call_id: str | None = None
+    kind: TransferKind = Field(default_factory=_kind_of)
+
+
+class Refused(BaseRecord):
+    """A transfer call that was not carried out, and the text that the model gets."""
+
+    type: Literal["handoff_refused"] = "handoff_refused"
+    call_id: str | None = None
+    """None: a handoff that the agent's file asked for, not its model."""
+    name: str
+    code: str
+    message: str
+
+
+class Nudged(BaseRecord):
+    """A reply that was no end of the leg, and what the model is told for it."""
+
+    type: Literal["nudged"] = "nudged"
+    text: str
+
+
+class StateChanged(BaseRecord):
+    """Session variables that a leg writes; None takes one away. They count once the leg is committed."""
+
+    type: Literal["state"] = "state"
+    changes: dict[str, Any]
+    by: str = ""
+    """The tool that wrote them."""
+
+
+class Delegated(BaseRecord):
+    """A child job was begun for a tool call."""
+
+    type: Literal["delegated"] = "delegated"
+    call_id: str
+    child: str
+    """The child job's id."""
+    agent: str
+    objective: str = ""
+
+
+class Noticed(BaseRecord):
+    """Something that the user should know while the job goes on."""
+
+    type: Literal["notice"] = "notice"
+    text: str
+
+
+class LegSuspended(BaseRecord):
+    """The leg gave up its worker."""
+
+    type: Literal["suspended"] = "suspended"
+    cause: str
+    delay_s: float = Field(ge=0, le=LATEST_MS / 1000)
+    detail: str = ""
+
+
+class Retried(BaseRecord):
+    """Somebody let a job that failed or died go on behind its last record."""
+
+    type: Literal["retried"] = "retried"
+
+
+class Ended(BaseRecord):
+    """The job's end; the last record of every job that is not retried."""
+
+    type: Literal["ended"] = "ended"
+    status: Literal["done", "unfinished", "failed", "cancelled", "dead"]
+    """``unfinished``: there is an answer, and by its agent's own word it does not do what was asked."""
+    reason: str
+    answer: str | None = None
+    error: str | None = None
+    output: Any = None
+    """A structured answer, where the agent declares one."""
+    recovered: bool = Field(default=False, exclude_if=operator.not_)
+    """The answer was given in the last turn of a leg that had reached a limit, which ``reason`` names."""
+
+
+Record = Annotated[
+    JobRequested
+    | LegStarted
+    | Routed
+    | Unrouted
+    | ModelReplied
+    | ToolStarted
+    | ToolFinished
+    | HandedOff
+    | Refused
+    | Nudged
+    | LoopDetected
+    | LoopJudged
+    | FellBack
+    | LastTurn
+    | Hooked
+    | Guarded
+    | GuardJudged
+    | Repairing
+    | LimitNear
+    | Recalled
+    | StateChanged
+    | Summarised
+    | Delegated
+    | NodeFinished
+    | Noticed
+    | ApprovalAsked
+    | ToolPaused
+    | Decided
+    | LegSuspended
+    | Retried
+    | Forked
+    | Ended,
+    Field(discriminator="type"),
+]
+
+_RECORD: TypeAdapter[Record] = TypeAdapter(Record, config=ConfigDict(defer_build=True))
+
+
+class Entry(NamedTuple):
+    """A record in its place. A tuple: thousands of legs hold their journals, and the record alone has to be validated.
+
+    ``seq`` counts from 1 within the job; ``at_ms`` is the server's clock, at most ``LATEST_MS``.
+    """
+
+    seq: int
+    at_ms: int
+    record: Record
+    seal: Seal | None = None
+    """What it is signed with, if it is."""
+    text: str = ""
+    """A signed record as it was written; empty for others."""
+
+
+def untrusted_in(records: Iterable[Record]) -> str:
+    """Return the first untrusted text of these records, in words; empty: there is none."""
+    marked = ToolFinished | ModelReplied | Recalled | NodeFinished
+    return next(filter(None, (record.untrusted for record in records if isinstance(record, marked))), "")
+
+
+def encode_record(record: Record) -> str:
+    """Return the compact JSON form."""
+    return record.model_dump_json(exclude_defaults=False, exclude_none=True)
+
+
+def decode_record(text: str) -> Record:
+    """Read ``encode_record``'s JSON; fields that a later version added are ignored."""
+    return _RECORD.validate_json(text)

@@ -1,0 +1,1 @@
+"""Settings: the model, the files that hold them, and a file for each group."""

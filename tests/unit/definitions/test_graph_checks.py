@@ -1,0 +1,301 @@
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ekiden.shared.definitions.catalog import build_catalog
+from ekiden.shared.definitions.loader import load_file, load_folder
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.parsing import definition_from, read_definition
+from ekiden.shared.definitions.problems import AgentFileError
+
+
+def agent(name: str, **fields: Any) -> AgentDefinition:
+    return definition_from({"name": name, "description": "d", **fields}, "You work.")
+
+
+def flow(nodes: list[Any], edges: list[str], name: str = "flow", **fields: Any) -> AgentDefinition:
+    """An agent with a graph whose edges are written ``a > b`` or ``a > b if CONDITION``."""
+    return definition_from(
+        {"name": name, "description": "d", "graph": {"entry": "a", "nodes": nodes, "edges": list(map(edge, edges))}}
+        | fields,
+        "",
+    )
+
+
+def edge(text: str) -> dict[str, Any]:
+    way, _, condition = text.partition(" if ")
+    ends = dict(zip(("from", "to"), way.split(" > "), strict=True))
+    return ends | ({"default": True} if condition == "none" else {"condition": condition} if condition else {})
+
+
+def problems_of(*agents: AgentDefinition) -> list[str]:
+    return [problem.message for problem in build_catalog(agents)[1]]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "within", "said"),
+    [
+        (["a", "b", "a"], ["a > b"], ("nodes", 2, "name"), "two nodes are named 'a'"),
+        (["b"], [], ("entry",), "'entry' is 'a', which is no node. There are 'b'"),
+        (["a", "b"], ["a > b", "a > b if a.ok"], ("edges", 1), "two edges lead from 'a' to 'b': merge them"),
+        (["a", "fixer"], ["a > fixr"], ("edges", 0, "to"), "which is no node. Did you mean 'fixer'?"),
+        (["a"], ["a > end"], ("edges", 0, "to"), "which is no node. Did you mean 'END'?"),
+        (["a", "b"], ["a > b", "c > b"], ("edges", 1, "from"), "leads from 'c', which is no node"),
+        (["a"], ["END > a"], ("edges", 0, "from"), "leads from END"),
+        (["a", "b", "c"], ["a > b"], ("nodes", 2), "no way leads from 'entry' to the node 'c'"),
+        (["a", "b"], ["a > b", "b > a"], ("edges", 1), "'a' → 'b' → 'a': nothing ends this round"),
+        (["a", "b"], ["a > b", "b > b"], ("edges", 1), "'b' → 'b': nothing ends this round"),
+        (["a", "b"], ["a > b", "b > a if none"], ("edges", 1), "nothing ends this round"),
+        (["a", "b"], ["a > b", "b > a if b.again"], ("nodes", 0), "no way leads from the node 'a' to an end"),
+        (["a", {"agent": "b", "join": "quorum:2"}], ["a > b"], ("nodes", 1, "join"), "only 1 can come to it"),
+        (["a", "b"], ["a > b if none", "a > END if none"], ("edges", 1), "only one can be"),
+    ],
+)
+def test_refuses_a_graph_that_cannot_be_gone_through(
+    nodes: list[Any], edges: list[str], within: tuple[Any, ...], said: str
+) -> None:
+    with pytest.raises(AgentFileError) as caught:
+        flow(nodes, edges)
+
+    assert said in str(caught.value)
+    assert caught.value.within == within
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [
+        (["a", "b"], ["a > b", "b > a if b.again", "b > END if none"]),
+        (["a", "b", "c"], ["a > b", "a > c", "b > c"]),
+        (["a", "b"], ["a > b", "b > a if none", "b > END if b.done"]),
+        (["a", "b", {"agent": "c", "join": "quorum:2"}], ["a > b", "b > c", "a > c"]),
+        (["a"], []),
+    ],
+)
+def test_takes_a_graph_that_ends(nodes: list[Any], edges: list[str]) -> None:
+    assert flow(nodes, edges).graph is not None
+
+
+def test_a_graph_of_five_hundred_nodes_in_a_row_is_checked() -> None:
+    names = ["a", *(f"n{number}" for number in range(499))]
+
+    assert flow(names, [f"{one} > {other}" for one, other in pairwise(names)]).graph is not None
+
+
+PLAIN = agent("a", output={"name": "analysis"})
+ASKING = agent("b", inputs={"path": {"required": True}, "depth": {"type": "integer"}})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "place", "said"),
+    [
+        (
+            [{"name": "a", "agent": "aa"}],
+            [],
+            ("nodes", 0, "agent"),
+            "runs 'aa', which does not exist. Did you mean 'a'?",
+        ),
+        ([{"name": "a", "agent": "flow"}], [], ("nodes", 0, "agent"), "runs 'flow', whose graph it is part of"),
+        ([{"name": "a", "graph": "a"}], [], ("nodes", 0, "graph"), "the graph of 'a', which has none. Write 'agent'"),
+        (["a", "c"], ["a > c if analysi.ok"], ("edges", 0, "condition"), "'analysi.ok' is unknown"),
+        (["a", "c"], ["a > c if fix.ok"], ("edges", 0, "condition"), "The variables are analysis, c, a, outputs"),
+        (["a", "b"], ["a > b"], ("nodes", 1), "does not give 'b' the input 'path', which it needs"),
+        (
+            ["a", {"agent": "b", "inputs": {"path": "a.x", "dept": 1}}],
+            ["a > b"],
+            ("nodes", 1, "inputs", "dept"),
+            "Did you mean 'depth'?",
+        ),
+        (
+            ["a", {"tool": "bash", "args": {}}],
+            ["a > bash"],
+            ("nodes", 1, "tool"),
+            "calls 'bash', which 'tools' of 'flow'",
+        ),
+        (
+            ["a", {"tool": "read_file", "args": {"path": "${item.x}"}}],
+            ["a > read_file"],
+            ("nodes", 1, "args", "path"),
+            "'item.x' is unknown",
+        ),
+        (["a", {"name": "q", "ask_user": "${q.x + y}?"}], ["a > q"], ("nodes", 1, "ask_user"), "'y' is unknown"),
+    ],
+)
+def test_an_agent_whose_graph_names_what_is_not_there_is_left_out(
+    nodes: list[Any], edges: list[str], place: tuple[Any, ...], said: str
+) -> None:
+    catalog, problems = build_catalog([PLAIN, ASKING, agent("c"), flow(nodes, edges)])
+
+    assert "flow" not in catalog
+    assert said in problems[0].message
+    assert problems[0].message.endswith("Agent 'flow' is left out")
+    assert problems[0].place == ("graph", *place)
+
+
+def test_what_a_node_is_mapped_over_is_known_to_its_inputs() -> None:
+    each = {"agent": "b", "for_each": "analysis.files", "inputs": {"path": "item.path", "depth": "index + state.n"}}
+
+    assert problems_of(PLAIN, ASKING, flow(["a", each], ["a > b"])) == []
+
+
+def test_a_tool_that_the_file_allows_may_be_a_node() -> None:
+    nodes = ["a", {"tool": "bash", "args": {"command": "ls ${analysis.path}"}}]
+
+    assert problems_of(PLAIN, flow(nodes, ["a > bash"], tools=["bash"])) == []
+
+
+def test_graphs_that_run_each_other_are_both_left_out() -> None:
+    one = flow([{"name": "a", "graph": "two"}], [], "one")
+    two = flow([{"name": "a", "agent": "three"}], [], "two")
+    three = flow([{"name": "a", "agent": "one"}], [], "three")
+    catalog, problems = build_catalog([one, two, three, agent("x", handoffs=["one"])])
+
+    assert catalog.names == ("x",)
+    assert "'one' → 'two' → 'three' → 'one': these graphs run each other without end" in problems[0].message
+    assert catalog.definition("x").handoffs == ()
+
+
+def test_a_graph_around_one_that_is_left_out_is_left_out_and_says_why() -> None:
+    _, problems = build_catalog([flow([{"name": "a", "agent": "inner"}], []), flow(["a"], [], "inner")])
+
+    assert [problem.file for problem in problems] == ["inner", "flow"]
+    assert "runs 'inner', which is left out itself" in problems[1].message
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"guardrails": {"output_schema": {"type": "object"}}},
+            "'guardrails' of an agent with a graph would not be heeded",
+        ),
+        ({"handoffs": ["b"]}, "write 'edges' of the graph"),
+        ({"output": {"schema": {"type": "object"}}}, "write it into the agent that answers"),
+    ],
+)
+def test_what_guards_or_decides_beside_a_graph_is_refused_since_nothing_would_heed_it(
+    fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(AgentFileError) as caught:
+        flow(["a"], [], **fields)
+
+    assert said in str(caught.value)
+    assert caught.value.field == next(iter(fields))
+
+
+def test_guardrails_of_tools_stand_beside_a_graph() -> None:
+    rail = {"name": "clean", "on": ["tool_input", "tool_output"], "validator": "no_secrets"}
+
+    assert flow(["a"], [], guardrails=[rail]).guardrails[0].name == "clean"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"model": "gemini-2.5-pro"}, {"memory": True}, {"complete_task": True}, {"temperature": 1}, {"subagents": "b"}],
+)
+def test_what_a_graph_leaves_nothing_to_do_for_is_told(fields: dict[str, Any]) -> None:
+    front = {"name": "flow", "description": "d", "orchestrate": "sequential", "agents": ["a"], **fields}
+    [(field, said)] = read_definition(front, "").notes
+
+    assert field == next(iter(fields))
+    assert "has no effect in an agent with a graph" in said
+    assert [at for at, _ in read_definition({**front, field: None}, "You work.").notes] == ["graph"]
+
+
+GRAPH = """---
+name: flow
+description: d
+graph:
+  entry: a
+  nodes:
+    - name: a
+      agent: {agent}
+    - {{name: 修复, agent: a}}
+  edges:
+    - {{from: a, to: 修复,
+       condition: "{condition}"}}
+---
+"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "condition", "line", "said"),
+    [
+        ("a", "a.ok &", 12, "cannot be read as CEL"),
+        ("b", "a.ok", 8, "'b', which does not exist"),
+        ("a", "fix.ok", 12, "'fix.ok' is unknown"),
+    ],
+)
+def test_an_error_has_the_line_of_the_node_or_edge(
+    tmp_path: Path, agent: str, condition: str, line: int, said: str
+) -> None:
+    file = tmp_path / "flow.md"
+    file.write_text(GRAPH.format(agent=agent, condition=condition), encoding="utf-8")
+    (tmp_path / "a.md").write_text("---\nname: a\ndescription: d\n---\nYou work.\n")
+    loaded = load_folder(tmp_path, "project")
+    _, problems = build_catalog(loaded.definitions, loaded.sources)
+
+    [problem] = [*loaded.problems, *problems]
+    assert (problem.file, problem.line) == (str(file), line)
+    assert said in problem.message
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("!a.ok", "a text that begins with '!', such as a condition, is put in quotes"),
+        ("'x' in a.list", "a text that begins with a quote ends with one: put the whole of it in quotes"),
+    ],
+)
+def test_a_condition_that_yaml_takes_for_something_else_is_told_to_be_put_in_quotes(
+    tmp_path: Path, condition: str, said: str
+) -> None:
+    file = tmp_path / "flow.md"
+    edge = f"edges:\n    - from: a\n      to: END\n      condition: {condition}\n"
+    file.write_text(f"---\nname: flow\ndescription: d\ngraph:\n  entry: a\n  nodes: [a]\n  {edge}---\n", "utf-8")
+    definition, [problem] = load_file(file, "project")
+
+    assert definition is None
+    assert problem.line == 10
+    assert said in problem.message
+
+
+def test_a_file_with_a_graph_needs_no_body(tmp_path: Path) -> None:
+    file = tmp_path / "flow.md"
+    file.write_text(GRAPH.format(agent="a", condition="a.ok"), encoding="utf-8")
+
+    definition, problems = load_file(file, "project")
+
+    assert definition is not None
+    assert problems == []
+
+
+def test_the_graphs_of_the_documents_are_sound() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "graphs.md").read_text("utf-8")
+    blocks = [yaml.safe_load(block.strip("-\n")) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+    flows = [definition_from({"name": f"flow-{n}", "description": "d", **one}, "") for n, one in enumerate(blocks)]
+    names = {node.runner for one in flows for node in (one.graph.nodes if one.graph else ())}
+    outputs = {"debug-analyzer": "analysis", "code-fixer": "fix"}
+
+    assert len(flows) == 4
+    assert problems_of(*flows, *(agent(name, output={"name": outputs.get(name, "result")}) for name in names)) == []
+
+
+def test_an_expression_with_a_name_that_is_not_ascii_says_how_it_is_written() -> None:
+    with pytest.raises(AgentFileError, match=r"in brackets and quotes: outputs\[\"分析\"\]\[\"原因\"\]"):
+        flow(["a", "b"], ['a > b if outputs["分析"].原因'])
+    flow(["a", "b"], ['a > b if outputs["分析"]["原因"]'])
+
+
+@pytest.mark.parametrize("field", ["agents", "until", "max_rounds", "merge"])
+def test_what_belongs_to_an_orchestrator_is_told_without_one(field: str) -> None:
+    fields = {"name": "flow", "description": "d", field: "a"}
+    notes = read_definition(fields, "You work.").notes
+    assert [text for key, text in notes if key == field] == [
+        f"'{field}' has no effect without 'orchestrate': add 'orchestrate', or leave it out"
+    ]
+    beside = read_definition(fields | {"graph": {"entry": "a", "nodes": ["a"]}}, "").notes
+    assert f"'{field}' has no effect without 'orchestrate': write it into 'graph'" in [text for _, text in beside]

@@ -1,0 +1,49 @@
+"""A world for each adapter: one server, one client, one event loop, since a client costs a tenth of a second."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.doubles.gemini.fixture import gemini  # noqa: F401 (a fixture is found by its name here)
+from tests.unit.llm.wires import WIRES, Wire, World
+
+
+class Worlds:
+    """The worlds that have been asked for, by their wires."""
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self._made: dict[str, World] = {}
+
+    def of(self, wire: Wire) -> World:
+        """Return the wire's world, as new."""
+        if wire.name not in self._made:
+            server = wire.serve().__enter__()
+            model = wire.adapter(server.url)
+            self._runner.run(model._connected())  # before it is copied
+            self._made[wire.name] = World(wire, server, model, self._runner)
+        kept = self._made[wire.name]
+        kept.server.reset()
+        kept.server.keys = None
+        return World(wire, kept.server, kept.model, self._runner)
+
+    def close(self) -> None:
+        """Stop the servers."""
+        for world in self._made.values():
+            self._runner.run(world.model.aclose())
+            world.server.__exit__()
+
+
+@pytest.fixture(scope="session")
+def worlds() -> Iterator[Worlds]:
+    with asyncio.Runner() as runner:
+        made = Worlds(runner)
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=WIRES, ids=repr)
+def world(request: pytest.FixtureRequest, worlds: Worlds) -> World:
+    """Every adapter, one after the other: what holds of one holds of all."""
+    return worlds.of(request.param)

@@ -1,0 +1,51 @@
+"""What may begin in a graph, without the jobs around it."""
+
+import pytest
+
+from ekiden.shared.definitions.graph import Graph
+from ekiden.shared.handoff import GraphPosition
+from ekiden.shared.records import Delegated
+from ekiden.workers.graphs.run import GraphRun
+
+AT = GraphPosition(graph="flow", run=1, chain_length=1, depth=0)
+
+
+def wide(nodes: int) -> Graph:
+    """A graph that begins with all of its nodes, each of which leads to the next three."""
+    names = [f"n{number}" for number in range(nodes)]
+    pairs = [(number, number + step) for number in range(nodes // 5, nodes) for step in (1, 2, 3)]
+    edges = [{"from": names[one], "to": names[to]} for one, to in pairs if to < nodes]
+    return Graph.model_validate(
+        {"entry": names, "nodes": [{"name": name, "agent": "a"} for name in names]} | {"edges": edges}
+    )
+
+
+def test_what_leads_where_in_a_big_graph_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[Graph] = []
+    before = Graph._before
+
+    def counted(graph: Graph) -> dict[str, list[str]]:
+        times.append(graph)
+        return before(graph)
+
+    monkeypatch.setattr(Graph, "_before", counted)
+    graph = wide(500)
+    for _ in range(3):  # as often as a worker goes on with it
+        run = GraphRun(graph, AT)
+        for _ in range(50):
+            name, *_ = run.ready()
+            run.note(Delegated(leg=1, call_id=run.next_call(name), child="x", agent="a"))
+    assert len(times) == 1
+    assert run.begun.keys() == {f"n{number}" for number in range(50)}
+
+
+def test_of_a_round_each_node_is_reached_by_those_before_it_alone() -> None:
+    ways = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]
+    graph = Graph.model_validate(
+        {
+            "entry": ["a"],
+            "nodes": [{"name": name, "agent": "x"} for name in "abcd"],
+            "edges": [{"from": one, "to": to} for one, to in ways],
+        }
+    )
+    assert [graph.reaching(name) for name in "abcd"] == [graph.bits(before) for before in ("", "a", "ab", "abc")]

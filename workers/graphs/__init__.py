@@ -1,0 +1,1 @@
+"""Graphs: what becomes of their nodes, and what comes next."""

@@ -1,0 +1,147 @@
+"""What of a graph is no plain step: nodes side by side, and those that are tried again, timed, or no agents.
+
+Each is a child job, and the graph waits for them without a worker, as an agent for those that it has delegated to. It
+goes on as soon as one has ended that another node can follow; otherwise when all have.
+"""
+
+from collections import Counter
+
+from ekiden.shared.definitions.graph import END, Node
+from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
+from ekiden.shared.errors import GraphFailed
+from ekiden.shared.handoff import HandoffContext
+from ekiden.shared.outcomes import ChildJob, Outcome, Suspended
+from ekiden.shared.records import Delegated, Ended
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.step_limits import run_limited
+from ekiden.shared.stores.views import JobView
+from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
+from ekiden.workers.graphs.children import ITEMS, Children
+from ekiden.workers.graphs.run import GraphRun, Visit
+from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
+from ekiden.workers.graphs.values import GraphInForce
+
+__all__ = ["Branches", "error_of", "may_run_again"]
+
+ANY_ENDS = -1
+"""See ``Suspended.need``."""
+
+
+class Branches:
+    """Goes on with a graph in a leg of its own."""
+
+    def __init__(
+        self, leg: Leg, agent: AgentDefinition, steps: Steps, force: GraphInForce, context: HandoffContext
+    ) -> None:
+        """``agent``: the graph's; ``context``: that of the leg, with this graph as its last one."""
+        self._leg = leg
+        self._agent = agent
+        self._steps = steps
+        self._force = force
+        self._graph = force.graph
+        self._context = context
+        self._run = GraphRun(force.graph, context.graphs[-1], leg.entries)
+
+    async def go_on(self) -> Outcome:
+        """Take in what has ended, and begin what may begin now. Raises ``GraphFailed``."""
+        await self._collect()
+        if self._run.is_over:
+            return answer_of(self._run)
+        if (name := self._run.alone()) is not None and is_plain(self._graph.by_name[name]):
+            return await self._steps.next(self._force, self._run, self._context)
+        if (end := used_up(self._leg)) is not None:
+            return end
+        children = await self._begin()
+        named = ", ".join(visit.node for visit in self._run.running.values())
+        return Suspended("children", 0.0, named, tuple(children), self._need())
+
+    async def _collect(self) -> None:
+        """Take in the child jobs that have ended since the graph had control."""
+        visits = list(self._run.running.values())
+        views = {view.id: view for view in await self._leg.children([visit.child for visit in visits])}
+        ends = await self._leg.ends([job for job, view in views.items() if view.is_over])
+        ended = [visit for visit in visits if visit.child in ends]
+        for visit in sorted(ended, key=lambda visit: ends[visit.child].status != "done"):  # a failure may be the end
+            await self._take(visit, ends[visit.child], views[visit.child])
+
+    async def _take(self, visit: Visit, end: Ended, view: JobView) -> None:
+        if end.status == "done":
+            output = end.answer if end.output is None else end.output
+            untrusted = f"node {visit.node}, which read such text" if view.untrusted else ""
+            how = {"call_id": visit.call_id, "untrusted": untrusted}
+            await self._steps.finish(self._force, self._run, visit.node, output, **how)
+            return
+        why, tries = error_of(end), self._run.tries[visit.node] + 1
+        node = self._graph.by_name[visit.node]
+        is_tried_again = not node.for_each and tries <= node.retry and may_run_again(node, end)  # items had their tries
+        if not is_tried_again and not self._goes_on_without(visit.node):
+            times = f" {tries} times" if tries > 1 else ""
+            raise GraphFailed(f"graph {self._force.name!r}: node {visit.node!r} has failed{times}: {why}")
+        self._steps.note(self._force, self._run, visit.node, error=why, again=is_tried_again, call_id=visit.call_id)
+
+    def _goes_on_without(self, node: str) -> bool:
+        """Tell whether all that can follow a node waits for some of its branches only."""
+        after = self._after(node)
+        return END not in after and all(self._graph.by_name[to].quorum for to in after)
+
+    async def _begin(self) -> list[ChildJob]:
+        """Return all that is waited for: what runs, and what begins now."""
+        make = Children(self._leg, self._force, self._context.graphs[-1], self._agent.delegation.timeout)
+        values = self._steps.values(self._force, self._run)
+        begun: list[ChildJob] = []
+        while len(begun) < MOST_CHILDREN and (ready := self._run.ready()):
+            name = ready[0]
+            node, call_id = self._graph.by_name[name], self._run.next_call(name)
+            check_may_begin(self._force, self._run, name)
+            if node.for_each:
+                inputs = {ITEMS: await run_limited(lambda: values.items(name))}  # noqa: B023  # run at once
+            else:
+                inputs = await run_limited(lambda: values.inputs(name))  # noqa: B023  # as above
+            begun.append(child := make.child(node, call_id, inputs))
+            self._run.note(Delegated(leg=self._leg.number, call_id=call_id, child="", agent=child.agent))
+        known = [visit for visit in self._run.running.values() if visit.child]
+        return [
+            *(make.known(self._graph.by_name[visit.node], visit.call_id, visit.child) for visit in known),
+            *make.numbered([child for child in begun if child.call_id in self._run.running]),  # else given up already
+        ]
+
+    def _need(self) -> int:
+        """Return what the graph waits for: the first end that lets another node begin, or all of them.
+
+        Where all that runs leads to one join that needs some of it only, the store gives up the rest by itself.
+        """
+        nodes = [visit.node for visit in self._run.running.values()]
+        after = {to for node in nodes for to in self._after(node)}
+        if len(after) == 1 and (to := next(iter(after))) != END and (quorum := self._graph.by_name[to].quorum):
+            needed = quorum - len(self._run.waiting.get(to, ()))
+            return needed if 0 < needed <= len(nodes) and self._is_certain(nodes) else ANY_ENDS
+        times, all_bits = Counter(nodes), self._graph.bits(nodes)
+        others = {node: all_bits & ~self._graph.bits([node] if times[node] == 1 else ()) for node in times}
+        return 0 if all(self._waits(node, others[node]) for node in nodes) and self._is_certain(nodes) else ANY_ENDS
+
+    def _is_certain(self, nodes: list[str]) -> bool:
+        """Tell whether nothing has to be looked at before ``nodes`` have ended: none chooses, or is tried again."""
+        edges = [edge for node in nodes for edge in self._graph.edges_from(node)]
+        if any(edge.condition or edge.max_rounds for edge in edges) or self._run.ready():
+            return False
+        return not any(self._graph.by_name[node].retry for node in nodes)
+
+    def _waits(self, node: str, others: int) -> bool:
+        """Tell whether nothing can follow ``node`` before one of ``others`` has ended, which run beside it."""
+        return all(to == END or others & self._graph.reaching(to) for to in self._after(node))
+
+    def _after(self, node: str) -> set[str]:
+        return {edge.to for edge in self._graph.edges_from(node)} or {END}
+
+
+def error_of(end: Ended) -> str:
+    """Return why a child job has given no result."""
+    return end.error or end.answer or end.status
+
+
+def may_run_again(node: Node, end: Ended) -> bool:
+    """Tell whether a node that has failed may be tried once more.
+
+    Not with a tool that must not run twice, and of which nobody knows what it did: its worker was lost meanwhile.
+    """
+    return not (node.tool and OUTCOME_UNKNOWN in error_of(end))

@@ -1,0 +1,160 @@
+"""How a graph goes on where one node follows another: each is a leg of the same job, as after a handoff."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ekiden.shared.definitions.graph import Node
+from ekiden.shared.definitions.graph_channels import Channels
+from ekiden.shared.errors import GraphFailed
+from ekiden.shared.handoff import GraphPosition, HandoffContext
+from ekiden.shared.instructions import plain
+from ekiden.shared.job_limits import why_no_budget
+from ekiden.shared.outcomes import Answer, Failed, Outcome, Transfer
+from ekiden.shared.records import NodeFinished
+from ekiden.shared.relay.leg import Leg
+from ekiden.shared.step_limits import run_limited
+from ekiden.workers.definitions import Definitions
+from ekiden.workers.graphs.run import ENTRY, GraphRun
+from ekiden.workers.graphs.values import GraphInForce, Values, condition_of
+from ekiden.workers.job_variables import task_variables
+from ekiden.workers.limits import REASONS
+
+__all__ = ["Steps", "answer_of", "check_may_begin", "is_plain", "used_up", "way_to"]
+
+
+class Steps:
+    """Takes the steps of the graphs that one leg is in."""
+
+    def __init__(self, leg: Leg, definitions: Definitions) -> None:
+        self._leg = leg
+        self._definitions = definitions
+
+    async def after(self, outcome: Outcome, context: HandoffContext) -> Outcome:
+        """Return what comes of an outcome: the next step, where it is the answer of a node.
+
+        Where a graph is over by that, its answer is that of the node that it is itself, if it is one.
+        ``context``: that of the leg, in the graphs that it is in beside its own. Raises ``GraphFailed``.
+        """
+        while isinstance(outcome, Answer) and not outcome.is_final and context.ends_node:
+            at = context.graphs[-1]
+            force = await self.force(at.graph)
+            run = GraphRun(force.graph, at, self._leg.entries)
+            output = outcome.text if outcome.output is None else outcome.output
+            await self.finish(force, run, at.node, output)
+            if not run.is_over:
+                return await self.next(force, run, context)
+            outcome = outcome if force.graph.merge is None and set(run.ended) == {at.node} else answer_of(run)
+            context = context.model_copy(update={"graphs": context.graphs[:-1]})
+        return outcome
+
+    async def force(self, name: str) -> GraphInForce:
+        """Return the graph of an agent of the job's catalog."""
+        definition = await self._definitions.definition(self._leg.catalog, name)
+        assert definition.graph is not None, "who has a position in a graph has one"
+        known = await self._definitions.manifest(self._leg.catalog)
+        names = {node.runner for node in definition.graph.nodes if node.runner in known}
+        agents = {one: await self._definitions.definition(self._leg.catalog, one) for one in names}
+        return GraphInForce(name, definition.graph, Channels.of(definition.graph, agents))
+
+    def values(self, force: GraphInForce, run: GraphRun) -> Values:
+        """Return what the graph's expressions come to now."""
+        task = task_variables(self._leg)
+        return Values(force, run, self._leg.state, {**task, "inputs": run.given or task["inputs"]})
+
+    async def finish(self, force: GraphInForce, run: GraphRun, node: str, output: Any, **how: Any) -> None:
+        """Note that a node has ended, and which of its edges are taken: the next write puts that into the journal.
+
+        ``how``: what else the record says. Raises ``GraphFailed``: none is.
+        """
+        taken = await run_limited(lambda: self.values(force, run).next(node, output))
+        self.note(force, run, node, output=output, next=taken, **how)
+
+    def note(self, force: GraphInForce, run: GraphRun, node: str, **how: Any) -> None:
+        """Note how a node has ended, as ``NodeFinished`` says it."""
+        about = {"leg": self._leg.number, "graph": force.name, "run": run.at.run}
+        record = NodeFinished(**about, node=node, channel=force.channels.by_node[node], **how)
+        self._leg.hold(record)
+        run.note(record)
+
+    async def next(self, force: GraphInForce, run: GraphRun, context: HandoffContext) -> Transfer | Failed:
+        """Return the step to the one node that begins now; where it is no plain step, to the graph, which begins it.
+
+        Or the end of a job that may begin nothing more. Raises ``GraphFailed``.
+
+        Args:
+            force: The graph.
+            run: How far it is.
+            context: That of the leg, in this graph as the last.
+        """
+        if (end := used_up(self._leg)) is not None:
+            return end
+        name = run.alone()
+        if name is None or not is_plain(force.graph.by_name[name]):
+            return _step(context, force.name, f"steps of graph {force.name}", run.at.model_copy(update={"node": ""}))
+        check_may_begin(force, run, name)
+        inputs = await run_limited(lambda: self.values(force, run).inputs(name))
+        at = run.at.model_copy(update={"node": name, "step": run.steps + 1})
+        return _step(context, force.graph.by_name[name].runner, way_to(force, run, name), at, inputs)
+
+
+def used_up(leg: Leg) -> Failed | None:
+    """Return the end of a job whose limits leave nothing for another node."""
+    used = next((used for used in leg.spending.values() if used.share >= 1), None)
+    if used is None:
+        return None
+    own = f"the graph's job has reached its limit ({used.limit}: {used.most:.10g}): raise it under 'limits.job' in the "
+    own += "file of the agent that the job began with, or in the settings"
+    return Failed(REASONS[used.limit], why_no_budget(used) or own)
+
+
+def is_plain(node: Node) -> bool:
+    """Tell whether a node, where it runs alone, is a leg like any other: else child jobs do it."""
+    return bool(node.runner) and not (node.for_each or node.retry or node.timeout)
+
+
+def check_may_begin(force: GraphInForce, run: GraphRun, name: str) -> None:
+    """Raise ``GraphFailed`` where a node that is to begin must not."""
+    most = force.graph.max_rounds
+    if run.begun[name] >= most:
+        raise GraphFailed(
+            f"graph {force.name!r}: node {name!r} has begun {most} times, as often as it may: mend what leads back to "
+            "it, or raise 'max_rounds' in its file"
+        )
+    if lacking := run.lacks(name):
+        failed = "".join(f"\n- {node}: {why}" for node, why in run.errors.items())
+        raise GraphFailed(
+            f"graph {force.name!r}: node {name!r} waits for {lacking} more branches (join: "
+            f"{force.graph.by_name[name].join}), and none can come to it any more{failed}"
+        )
+
+
+def way_to(force: GraphInForce, run: GraphRun, name: str) -> str:
+    """Say by which edges control comes to a node that is to begin, as people and its agent read it."""
+    came_from = run.waiting[name]
+    if ENTRY in came_from:
+        return f"entry of graph {force.name}: {name}"
+    return ", ".join(f"{one} → {name}{condition_of(force.graph, one, name)}" for one in dict.fromkeys(came_from))
+
+
+def answer_of(run: GraphRun) -> Answer:
+    """Return a graph's answer: of the nodes at which its branches have ended, as it says."""
+    outputs = {node.name: run.by_node[node.name] for node in run.graph.nodes if node.name in run.ended}
+    if not outputs:
+        raise GraphFailed(f"graph {run.at.graph!r}: no branch has come to an end")
+    output: Any = outputs
+    if run.graph.merge == "list":
+        output = list(outputs.values())
+    elif run.graph.merge is None and len(outputs) == 1:
+        [output] = outputs.values()
+    return Answer(plain(output), output=None if isinstance(output, str) else output)
+
+
+def _step(
+    context: HandoffContext, to: str, reason: str, at: GraphPosition, inputs: dict[str, Any] | None = None
+) -> Transfer:
+    left: Sequence[str] = context.metadata.handoff_chain[at.chain_length :]
+    if not at.node:
+        left = (*left, to)  # which is in the chain already, and stays
+    return Transfer(
+        context.step(to, reason, (*context.graphs[:-1], at), inputs or None), left=tuple(left), is_step=True
+    )

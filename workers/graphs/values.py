@@ -1,0 +1,165 @@
+"""What the expressions of a graph come to: which edges are taken, and what nodes are given."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from ekiden.shared.conditions import Condition, Expression, names_in
+from ekiden.shared.definitions.graph import END, MOST_ITEMS, Edge, Graph
+from ekiden.shared.definitions.graph_channels import Channels
+from ekiden.shared.definitions.graph_templates import filled
+from ekiden.shared.errors import ConditionFailed, DefinitionError, GraphFailed
+from ekiden.shared.instructions import plain
+from ekiden.workers.graphs.run import ENTRY, GraphRun
+from ekiden.workers.node_calls import ASK_USER, call_of
+
+__all__ = ["GraphInForce", "Values"]
+
+MOST_OF_ITEMS = 5_000_000
+"""Characters that all items of a list are given together: they stand in one job's request."""
+MAX_SHOWN = 300
+"""Characters of a value in the message of a job that fails."""
+NO_ITEM: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class GraphInForce:
+    """A graph as a job's catalog has it."""
+
+    name: str
+    """The agent whose file has it."""
+    graph: Graph
+    channels: Channels
+
+
+class Values:
+    """The values of a graph's expressions, at one moment of its run."""
+
+    def __init__(self, force: GraphInForce, run: GraphRun, state: Mapping[str, Any], task: Mapping[str, Any]) -> None:
+        self._force = force
+        self._run = run
+        self._state = state
+        self._task = task
+
+    def next(self, node: str, output: Any) -> tuple[str, ...]:
+        """Return where the edges lead that are taken when ``node`` has ended with ``output``.
+
+        Raises ``GraphFailed``, with each condition and its values, where none is.
+        """
+        edges = self._force.graph.edges_from(node)
+        if not edges:
+            return (END,)
+        outputs = self._run.outputs | {self._force.channels.by_node[node]: output}
+        variables = self._force.channels.variables(outputs, self._state, self._task)
+        told = {edge: self._why_not(edge, variables) for edge in edges if not edge.default}
+        taken = [edge.to for edge in edges if not told.get(edge, "by default")]
+        taken = taken or [edge.to for edge in edges if edge.default]
+        if not taken:
+            listed = "\n".join(f"- {node} → {edge.to}{_if(edge)}: {why}" for edge, why in told.items())
+            raise GraphFailed(
+                f"graph {self._force.name!r}: no edge of node {node!r} holds:\n{listed}\n"
+                "Add an edge with 'default: true', or mend the conditions in its file"
+            )
+        return tuple(dict.fromkeys(taken))
+
+    def inputs(self, name: str, item: Mapping[str, Any] = NO_ITEM) -> dict[str, Any]:
+        """Return what a node that is to begin is given.
+
+        An agent: its ``inputs``, else the ``item``, else the outputs that it comes from. A tool or a person: the call.
+        Raises ``GraphFailed`` where something has no value.
+
+        Args:
+            name: The node.
+            item: ``item`` and ``index``, of a node that is mapped over a list.
+        """
+        node = self._force.graph.by_name[name]
+        if node.tool:
+            return call_of(node.tool, self._filled(node.args, f"the arguments of node {name!r}", item))
+        if node.ask_user:
+            question = self._filled(node.ask_user, f"the question of node {name!r}", item)
+            return call_of(ASK_USER, {"question": plain(question)})
+        if node.inputs:
+            said = node.inputs.items()
+            return {one: self._value(text, f"input {one!r} of node {name!r}", item) for one, text in said}
+        if item:
+            return {"item": item["item"]}
+        channels = self._force.channels.by_node
+        outputs = {channels[one]: output for one, output in self._run.given_to(name).items()}
+        return self._run.given | outputs if ENTRY in self._run.waiting[name] else outputs
+
+    def items(self, name: str) -> list[dict[str, Any]]:
+        """Return what each item of the list is given that a node is mapped over. Raises ``GraphFailed``."""
+        what = f"'for_each' of node {name!r}"
+        items = self._value(self._force.graph.by_name[name].for_each, what, NO_ITEM)
+        if not isinstance(items, list) or len(items) > MOST_ITEMS:
+            found = f"{len(items):,} items" if isinstance(items, list) else f"{_shown(items)}, which is no list"
+            raise GraphFailed(f"graph {self._force.name!r}: {what} is {found}: a list has {MOST_ITEMS:,} at most")
+        given: list[dict[str, Any]] = []
+        size = 0
+        for index, item in enumerate(items):
+            given.append(self.inputs(name, {"item": item, "index": index}))
+            size += len(json.dumps(given[-1], ensure_ascii=False))
+            if size > MOST_OF_ITEMS:
+                raise GraphFailed(
+                    f"graph {self._force.name!r}: what node {name!r} gives to its {len(items):,} items has more than "
+                    f"{MOST_OF_ITEMS:,} characters together: let 'inputs' or 'args' give less to each, such as a path"
+                )
+        return given
+
+    def _value(self, text: str, what: str, item: Mapping[str, Any]) -> Any:
+        with self._failing(what):
+            return Expression.parse(text, self._names(item)).value({**self._variables, **item})
+
+    def _filled(self, value: Any, what: str, item: Mapping[str, Any]) -> Any:
+        with self._failing(what):
+            return filled(value, {**self._variables, **item}, self._names(item))
+
+    def _names(self, item: Mapping[str, Any]) -> tuple[str, ...]:
+        return (*self._force.channels.names, *item)
+
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (ConditionFailed, DefinitionError) as error:
+            raise GraphFailed(f"graph {self._force.name!r}: {what}: {error}") from None
+
+    @cached_property
+    def _variables(self) -> dict[str, Any]:
+        return self._force.channels.variables(self._run.outputs, self._state, self._task)
+
+    def _why_not(self, edge: Edge, variables: Mapping[str, Any]) -> str:
+        """Say why an edge is not taken; empty: it is."""
+        times = self._run.taken[edge.from_, edge.to]
+        if edge.max_rounds is not None and times >= edge.max_rounds:
+            return f"it was taken {times} times, as often as it may be"
+        if not edge.condition:
+            return ""
+        try:
+            if Condition.parse(edge.condition, self._force.channels.names).holds(variables):
+                return ""
+            why = "false"
+        except (ConditionFailed, DefinitionError) as error:
+            why = str(error).removeprefix(f"condition {edge.condition!r}: ")
+        named = {name: variables[name] for name in names_in(edge.condition) if name in variables}
+        return "; ".join([why, *(f"{name} = {_shown(value)}" for name, value in named.items())])
+
+
+def condition_of(graph: Graph, from_: str, to: str) -> str:
+    """Return how the edge between two nodes is shown: `` [if: …]``; empty where it has no condition."""
+    return next((_if(edge) for edge in graph.edges_from(from_) if edge.to == to), "")
+
+
+def _if(edge: Edge) -> str:
+    if edge.default:
+        return " [else]"
+    return f" [if: {edge.condition}]" if edge.condition else ""
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"

@@ -1,0 +1,53 @@
+"""Who asks models for an agent: the ones that its file names, within what all workers may use of them together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ekiden.shared.fallback_causes import FallbackCause
+from ekiden.shared.hooks.base import HookedModel
+from ekiden.shared.llm.base import ChatModel
+from ekiden.shared.llm.making import Models
+from ekiden.shared.llm.models import ModelChoice
+from ekiden.shared.prices import Prices
+from ekiden.shared.relay.leg import Leg
+from ekiden.workers.model_caller import Candidate, ModelCaller
+from ekiden.workers.model_limits import ModelLimits
+from ekiden.workers.node_calls import NodeCall
+from ekiden.workers.own_names import OwnNames
+
+__all__ = ["ModelCallers"]
+
+
+@dataclass(frozen=True)
+class ModelCallers:
+    """The models of one worker."""
+
+    models: Models
+    """Which there are."""
+    prices: Prices
+    """What they cost."""
+    limits: ModelLimits | None = None
+    """What all workers may use of them together; None: any amount."""
+
+    def caller(self, names: Sequence[str | None], leg: Leg, fallback_on: Sequence[FallbackCause] = ()) -> ModelCaller:
+        """Return who asks the models ``names`` in a leg, each where the one before it gives no answer.
+
+        Args:
+            names: None: the model of the settings.
+            leg: Where what is asked and answered is recorded.
+            fallback_on: Why the next one is asked; empty: as the settings say.
+        """
+        choices = self.models.choose_all(names)
+        is_followed = [True] * (len(choices) - 1) + [False]
+        candidates = [
+            Candidate(choice, HookedModel(OwnNames(self._asked(choice, leg, has_fallback=follows)), leg.hooks))
+            for choice, follows in zip(choices, is_followed, strict=True)
+        ]
+        on = fallback_on or self.models.fallback_on
+        return ModelCaller(candidates, self.prices, leg.record, leg=leg.number, on=on)
+
+    def _asked(self, choice: ModelChoice, leg: Leg, *, has_fallback: bool) -> ChatModel:
+        if leg.context.does_part:
+            return NodeCall(leg.inputs)
+        model = self.models.model(choice, has_fallback=has_fallback)
+        return model if self.limits is None else self.limits.on(model, leg.job)

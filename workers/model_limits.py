@@ -1,0 +1,148 @@
+"""Limits of models that all workers keep together: a call waits a moment in its worker; for longer its leg, in none."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from ekiden.shared.errors import EkidenError, ModelError, ModelUnavailable, OverLimit
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.context_windows import tokens_in, tokens_of
+from ekiden.shared.messages import Message
+from ekiden.shared.model_limits import limit_for
+from ekiden.shared.settings.limits import ModelLimitValues
+from ekiden.shared.stores.model_limits import ModelLimit, RedisModelLimitStore, Reserved, Wait
+
+__all__ = ["ModelLimits"]
+
+PATIENCE_S = 1.0
+"""How long a call waits in its worker; what must wait longer waits without one."""
+_SHORTEST_S = 0.05
+_SETTLE_S = 1.0
+"""How long a stopped call takes at most to give back what it has reserved: it ends by itself."""
+_PARTS = {"rpm": "calls a minute", "tpm": "tokens a minute", "concurrent": "calls at a time"}
+
+
+class ModelLimits:
+    """The limits of one worker process."""
+
+    def __init__(
+        self, store: RedisModelLimitStore, said: Mapping[str, ModelLimitValues], env: Mapping[str, str]
+    ) -> None:
+        self._store = store
+        self._said = said
+        self._env = env
+        self._known: dict[str, ModelLimit | None] = {}
+
+    def on(self, model: ChatModel, job: str) -> ChatModel:
+        """Return ``model`` as the job may ask it."""
+        return _Limited(model, _JobAdmission(self._store, self._of, job)) if self._said else model
+
+    def _of(self, model: str) -> ModelLimit | None:
+        if model not in self._known:
+            self._known[model] = limit_for(model, self._said, self._env)
+        return self._known[model]
+
+
+class _Limited:
+    """A ``ChatModel`` whose requests carry their admission to where the provider is asked."""
+
+    def __init__(self, model: ChatModel, admission: "_JobAdmission") -> None:
+        self._model = model
+        self._admission = admission
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        """Return the model's reply; raise what it raises, or ``OverLimit``."""
+        return await self._model.reply(replace(request, admission=self._admission), on_delta)
+
+
+class _JobAdmission:
+    """Lets the calls of one job in, one after the other."""
+
+    def __init__(self, store: RedisModelLimitStore, limit_of: Callable[[str], ModelLimit | None], job: str) -> None:
+        self._store = store
+        self._limit_of = limit_of
+        self._job = job
+        self._size = _MessageSizes()
+
+    async def __call__(self, request: ModelRequest, attempt: Callable[[], Awaitable[ModelReply]]) -> ModelReply:
+        """See ``Admission``."""
+        if (limit := self._limit_of(request.model)) is None:
+            return await attempt()
+        reserved = await self._reserve(limit, self._estimate(limit, request))
+        try:
+            reply = await attempt()
+        except ModelError as error:
+            await self._failed(reserved, error)
+            raise
+        except BaseException:
+            await self._settle(reserved, reserved.size)
+            raise
+        await self._settle(reserved, reply.usage.input_tokens + reply.usage.output_tokens or reserved.size)
+        return reply
+
+    async def _reserve(self, limit: ModelLimit, estimate: int) -> Reserved:
+        patient_until = time.monotonic() + PATIENCE_S
+        while True:
+            taken = await self._store.take(limit, self._job, estimate, queues=False)
+            if isinstance(taken, Reserved):
+                return taken
+            wait_s = max(taken.wait_s, _SHORTEST_S) * random.uniform(1.0, 1.2)  # noqa: S311  # no secret
+            if taken.others or time.monotonic() + wait_s > patient_until:
+                break
+            await asyncio.sleep(wait_s)
+        taken = await self._store.take(limit, self._job, estimate, queues=True)
+        if isinstance(taken, Reserved):
+            return taken
+        raise OverLimit(_told(limit, taken), taken.wait_s)
+
+    async def _failed(self, reserved: Reserved, error: ModelError) -> None:
+        leave_alone_s, refused = None, False
+        if isinstance(error, ModelUnavailable):
+            leave_alone_s, refused = error.retry_after_s, error.is_rate_limit
+        with suppress(EkidenError):
+            await self._store.give_back(reserved, leave_alone_s=leave_alone_s, refused=refused)
+
+    async def _settle(self, reserved: Reserved, used: int) -> None:
+        """Count what was used; where the server is away, what was reserved counts."""
+        with suppress(EkidenError, TimeoutError):
+            async with asyncio.timeout(_SETTLE_S):
+                await self._store.settle(reserved, used)
+
+    def _estimate(self, limit: ModelLimit, request: ModelRequest) -> int:
+        if limit.tpm is None:
+            return 1
+        size = self._size.of(request.messages) + tokens_of(request.instructions)
+        size += sum(tokens_of(tool.model_dump_json()) for tool in request.tools)
+        if size > limit.tpm:
+            raise ModelError(
+                f"a call of {limit.name} takes about {size:,} tokens, and limits.models lets {limit.tpm:,} a minute "
+                f"through: raise limits.models.{limit.name}.tpm, or compress conversations earlier"
+            )
+        return size
+
+
+class _MessageSizes:
+    """An estimate of the tokens of messages that mostly grow: each is measured once."""
+
+    def __init__(self) -> None:
+        self._read: tuple[Message, ...] = ()
+        self._tokens = 0
+
+    def of(self, messages: tuple[Message, ...]) -> int:
+        known = len(self._read)
+        if not known or messages[0] is not self._read[0] or messages[known - 1 : known] != self._read[-1:]:
+            known, self._tokens = 0, 0
+        self._tokens += sum(map(tokens_in, messages[known:]))
+        self._read = messages
+        return self._tokens
+
+
+def _told(limit: ModelLimit, wait: Wait) -> str:
+    about = f"about {max(1, round(wait.wait_s))} s"
+    if wait.part == "blocked":
+        return f"{limit.name}, whose provider is asked too often, {about}"
+    most = getattr(limit, wait.part) if wait.part else None
+    return f"{limit.name}'s limit{f' of {most:,} {_PARTS[wait.part]}' if most else ''}, {about}"

@@ -1,0 +1,53 @@
+"""What a node of a graph does that is a tool, or a question: its one call, which goes the way of an agent's calls.
+
+So rules, approvals, hooks, guardrails and the sandbox hold for it as for any agent's, and a worker that dies is taken
+over from. In the place of a model stands one that makes the call, and then gives its result.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import Message, Part, TextPart, ToolCall
+
+__all__ = ["ASK_USER", "GRAPH", "NodeCall", "call_of", "calling"]
+
+ASK_USER = "ask_user"
+_TOOL, _ARGS = "tool", "args"
+_CALL_ID = "node"
+GRAPH = "graph"
+"""What stands where a model's name does."""
+
+
+def call_of(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a job that makes a call, and nothing else."""
+    return {_TOOL: tool, _ARGS: dict(args)}
+
+
+def calling(agent: AgentDefinition, inputs: Mapping[str, Any]) -> AgentDefinition:
+    """Return a graph's agent as it makes the call of ``inputs``: with its rights, without what only a model does."""
+    update: dict[str, Any] = {"output": None, "complete_task": False, "handoffs": (), "subagents": ()}
+    if inputs[_TOOL] == ASK_USER:  # which is the graph's own wish, and no right that it needs
+        update["tools"] = agent.rules.model_copy(update={"allow": (ASK_USER,)})
+    made = agent.model_copy(update=update)
+    made.__dict__.pop("digest", None)  # which is another one
+    return made
+
+
+class NodeCall:
+    """A ``ChatModel`` that makes one call and gives its result as its answer: as one that failed, where it did."""
+
+    def __init__(self, inputs: Mapping[str, Any]) -> None:
+        """``inputs``: what ``call_of`` returned."""
+        self._call = ToolCall(id=_CALL_ID, name=inputs[_TOOL], args=inputs[_ARGS])
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        """See ``ChatModel``."""
+        results = [result for message in request.messages for result in message.results]
+        part: Part = TextPart(text=results[-1].content) if results else self._call
+        return ModelReply(
+            message=Message(role="model", parts=(part,)),
+            finish="unfinished" if results and results[-1].is_error else "stop",
+            model=GRAPH,
+        )

@@ -9,6 +9,7 @@ from collections import Counter
 from ekiden.shared.definitions.graph import END, Node
 from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
 from ekiden.shared.errors import GraphFailed
+from ekiden.shared.graph_run import GraphRun, Visit
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.outcomes import ChildJob, Outcome, Suspended
 from ekiden.shared.records import Delegated, Ended
@@ -17,7 +18,6 @@ from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
 from ekiden.workers.graphs.children import ITEMS, Children
-from ekiden.workers.graphs.run import GraphRun, Visit
 from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
 from ekiden.workers.graphs.values import GraphInForce
 

@@ -6,6 +6,7 @@ from typing import Any
 from ekiden.shared.definitions.graph import Node
 from ekiden.shared.definitions.graph_channels import Channels
 from ekiden.shared.errors import GraphFailed
+from ekiden.shared.graph_run import ENTRY, GraphRun
 from ekiden.shared.handoff import GraphPosition, HandoffContext
 from ekiden.shared.instructions import plain
 from ekiden.shared.job_limits import why_no_budget
@@ -14,7 +15,6 @@ from ekiden.shared.records import NodeFinished
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.workers.definitions import Definitions
-from ekiden.workers.graphs.run import ENTRY, GraphRun
 from ekiden.workers.graphs.values import GraphInForce, Values, condition_of
 from ekiden.workers.job_variables import task_variables
 from ekiden.workers.limits import REASONS

@@ -13,8 +13,8 @@ from ekiden.shared.definitions.graph import END, MOST_ITEMS, Edge, Graph
 from ekiden.shared.definitions.graph_channels import Channels
 from ekiden.shared.definitions.graph_templates import filled
 from ekiden.shared.errors import ConditionFailed, DefinitionError, GraphFailed
+from ekiden.shared.graph_run import ENTRY, GraphRun
 from ekiden.shared.instructions import plain
-from ekiden.workers.graphs.run import ENTRY, GraphRun
 from ekiden.workers.node_calls import ASK_USER, call_of
 
 __all__ = ["GraphInForce", "Values"]

@@ -3,9 +3,9 @@
 import pytest
 
 from ekiden.shared.definitions.graph import Graph
+from ekiden.shared.graph_run import GraphRun
 from ekiden.shared.handoff import GraphPosition
 from ekiden.shared.records import Delegated
-from ekiden.workers.graphs.run import GraphRun
 
 AT = GraphPosition(graph="flow", run=1, chain_length=1, depth=0)
 

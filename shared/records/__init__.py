@@ -17,7 +17,7 @@ from ekiden.shared.messages import Message, ToolResult, Usage
 from ekiden.shared.records.approvals import ApprovalAsked, Decided, ToolPaused
 from ekiden.shared.records.base import LATEST_MS, UNSAID, BaseRecord, ModelCall
 from ekiden.shared.records.forks import BY_FORK, Forked
-from ekiden.shared.records.graphs import NodeFinished
+from ekiden.shared.records.graphs import GRAPH, NodeFinished
 from ekiden.shared.records.guardrails import Guarded, GuardJudged, Repairing
 from ekiden.shared.records.hooks import Hooked
 from ekiden.shared.records.turns import (
@@ -37,6 +37,7 @@ from ekiden.shared.stored_model import StoredModel
 
 __all__ = [
     "BY_FORK",
+    "GRAPH",
     "LATEST_MS",
     "ApprovalAsked",
     "Decided",

@@ -61,7 +61,7 @@ class _Chart:
 
     def _story(self, story: Story, hops: list[Hop], nodes: list[str], indent: str) -> Iterator[str]:
         for node, hop in zip(nodes, hops, strict=True):
-            yield f"{indent}{node}[{_label(hop.leg.agent, figures_of(story, hop.leg))}]"
+            yield f"{indent}{node}[{_label(hop.leg.who, figures_of(story, hop.leg))}]"
         for (before, node), hop in zip(pairwise(nodes), hops[1:], strict=True):
             match hop.leg.how:
                 case "return":
@@ -93,7 +93,7 @@ class _Chart:
             yield from self._story(child, hops, nodes, f"{indent}    ")
             yield f"{indent}end"
         else:
-            yield f"{indent}{nodes[0]}[{_label(step.name, step.child)}]"
+            yield f"{indent}{nodes[0]}[{_label(step.whom, step.child)}]"
         yield f"{indent}{node} ==>|{_label(step.detail)}| {nodes[0]}"
 
     def _next(self, kind: str) -> str:

@@ -143,19 +143,22 @@ class Notices:
         text = f"Rule confidence too low ({unsure.confidence:.0f}%), using {stage} routing"
         return [Notice("agent", text, "dim"), chosen]
 
-    def move(self, record: HandedOff, agent: str) -> Notice:
-        """Say that ``agent`` handed over, gave control back, was begun by another one, or went along a graph."""
+    def move(self, record: HandedOff, agent: str, to: str) -> Notice:
+        """Say that ``agent`` handed over, gave control back, was begun by another one, or went along a graph.
+
+        ``to``: who has control now.
+        """
         context = record.context
         if record.kind == "route":
-            edge = f"{context.from_agent} {self._symbols['calls']} {context.to_agent}"
+            edge = f"{context.from_agent} {self._symbols['calls']} {to}"
             return Notice("child", f"{edge}: {self.cut(context.reason)}", "bold cyan")
         if (back := context.returned) is not None:
             word = " without a result" if back.is_error else ""
             style = "yellow" if back.is_error else "bold cyan"
-            return Notice("return", f"{agent} returned to {context.to_agent}{word}: {self.cut(back.text)}", style)
+            return Notice("return", f"{agent} returned to {to}{word}: {self.cut(back.text)}", style)
         if record.kind == "edge":
             return Notice("arrow", f"{context.graphs[-1].graph}: {redact(context.reason)}", "bold cyan")
-        edge = f"{context.from_agent} {self._symbols['arrow']} {context.to_agent}"
+        edge = f"{agent} {self._symbols['arrow']} {to}"
         if record.call_id is None and context.reason.startswith("completed"):  # else a user has put it in charge
             why = on_completion(context.reason)
             return Notice("handoff", f"{edge} (on completion){f': {redact(why)}' if why else ''}", "bold cyan")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ekiden.dispatcher.cli.views.chain import Hop, figures_of, hops_of
-from ekiden.dispatcher.cli.views.graph_picture import Picture
+from ekiden.dispatcher.cli.views.graph_picture import COLOURS, Picture
 from ekiden.dispatcher.cli.views.notices import on_completion
 from ekiden.dispatcher.journal.story import Step, Story
 from ekiden.shared.redaction import redact
@@ -40,6 +40,10 @@ def drawn(picture: Picture) -> str:
     for arrow in picture.arrows:
         label = f"|{_label(arrow.label)}|" if arrow.label else ""
         lines.append(f"    n{arrow.source} {_ARROWS[arrow.style]}{label} n{arrow.target}")
+    states = {f"n{number}": shape.state for number, shape in enumerate(picture.shapes) if shape.state}
+    for state in dict.fromkeys(states.values()):
+        lines.append(f"    classDef {state} fill:{COLOURS[state]},color:#1d2533")
+        lines.append(f"    class {','.join(node for node, its in states.items() if its == state)} {state}")
     return "\n".join(lines)
 
 

@@ -207,7 +207,8 @@ class GraphStates:
             return NodeView(state=state, error=error, **about)
         if name in progress.waiting and self._job not in self._ends:
             return NodeView(state="waits", **about)
-        if progress.begun[name] > run.ended[name]:
+        end = self._ends.get(job)
+        if progress.begun[name] > run.ended[name] or (end is not None and end.status == "cancelled"):
             return NodeView(state="given_up", **about)
         if error := run.errors.get(name, ""):
             return NodeView(state="failed", error=error, **about)

@@ -11,7 +11,7 @@ from tests.scenarios.relay import Relay, on_server, team
 from tests.unit.workers.test_graphs import ByLeg, agent, edge, gave, graph
 from tests.unit.workers.world import said, tool_named
 
-__all__ = ["FLOW", "Journals", "ran", "steps_of"]
+__all__ = ["Journals", "ran", "says", "steps_of"]
 
 Journals = dict[str, list[Entry]]
 
@@ -31,15 +31,24 @@ FLOW = graph(
         edge("decide", "END", default=True),
     ],
 )
-AGENTS = (agent("writer"), agent("checker"), agent("editor", "verdict"))
+AGENTS = ({**FLOW, "tools": ["measure"]}, agent("writer"), agent("checker"), agent("editor", "verdict"))
 
 
-def steps_of(*agents: Any, first: str = "flow", says: dict[str, Any]) -> tuple[Catalog, list[Journals]]:
+def says() -> dict[str, Any]:
+    """Return what its agents say: the editor is content with the second draft."""
+    return {
+        "writer": [said("one"), said("two"), said("three"), said("four")],
+        "checker": [said("right") for _ in range(4)],
+        "editor": [gave(verdict={"good": False}), gave(verdict={"good": True})],
+    }
+
+
+def steps_of(*agents: Any, first: str = "flow", replies: dict[str, Any]) -> tuple[Catalog, list[Journals]]:
     """Run a job to its end; return its catalog, and the journals of it and of those below after each message."""
     catalog = team(*agents)
 
     async def scenario(stores: Stores) -> list[Journals]:
-        relay = Relay(stores, catalog, ByLeg(says), tools=[tool_named("measure")])
+        relay = Relay(stores, catalog, ByLeg(replies), tools=[tool_named("measure")])
         job = await relay.submit("write", agent=first)
         seen = [await _journals(stores, job)]
         while await relay.step() is not None:
@@ -51,16 +60,8 @@ def steps_of(*agents: Any, first: str = "flow", says: dict[str, Any]) -> tuple[C
 
 @cache
 def ran() -> tuple[Catalog, list[Journals]]:
-    """Run ``FLOW``: its editor is content with the second draft."""
-    return steps_of(
-        {**FLOW, "tools": ["measure"]},
-        *AGENTS,
-        says={
-            "writer": [said("one"), said("two"), said("three"), said("four")],
-            "checker": [said("right") for _ in range(4)],
-            "editor": [gave(verdict={"good": False}), gave(verdict={"good": True})],
-        },
-    )
+    """Run ``FLOW``."""
+    return steps_of(*AGENTS, replies=says())
 
 
 async def _journals(stores: Stores, job: str) -> Journals:

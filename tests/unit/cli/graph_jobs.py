@@ -11,7 +11,7 @@ from tests.scenarios.relay import Relay, on_server, team
 from tests.unit.workers.test_graphs import ByLeg, agent, edge, gave, graph
 from tests.unit.workers.world import said, tool_named
 
-__all__ = ["Journals", "ran", "says", "steps_of"]
+__all__ = ["AGENTS", "Journals", "ran", "says", "steps_of"]
 
 Journals = dict[str, list[Entry]]
 

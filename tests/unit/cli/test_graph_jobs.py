@@ -31,8 +31,8 @@ from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.errors import InvalidRequest, ModelError
 from ekiden.shared.stores.opening import Stores
-from tests.scenarios.relay import Relay
-from tests.unit.cli.graph_jobs import Journals, ran, says, steps_of
+from tests.scenarios.relay import Relay, team
+from tests.unit.cli.graph_jobs import AGENTS, Journals, ran, says, steps_of
 from tests.unit.cli.test_follower import impatient, run
 from tests.unit.workers.test_graphs import ByLeg, agent, edge, graph
 from tests.unit.workers.world import said, tool_named
@@ -232,7 +232,7 @@ async def in_hand(stores: Stores, steps: int, first: str = "flow") -> str:
 
 
 async def begun(stores: Stores, first: str = "flow") -> tuple[str, Relay]:
-    relay = Relay(stores, ran()[0], ByLeg(says()), tools=[tool_named("measure")])
+    relay = Relay(stores, team(*AGENTS), ByLeg(says()), tools=[tool_named("measure")])
     return await relay.submit("write", agent=first), relay
 
 

@@ -17,7 +17,7 @@ from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
 from ekiden.workers.graphs.children import ITEMS, Children
-from ekiden.workers.graphs.run import GraphRun, Visit
+from ekiden.workers.graphs.run import Visit, run_of
 from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
 from ekiden.workers.graphs.values import GraphInForce
 
@@ -40,7 +40,7 @@ class Branches:
         self._force = force
         self._graph = force.graph
         self._context = context
-        self._run = GraphRun(force.graph, context.graphs[-1], leg.entries)
+        self._run = run_of(leg, force.graph, context.graphs[-1])
 
     async def go_on(self) -> Outcome:
         """Take in what has ended, and begin what may begin now. Raises ``GraphFailed``."""

@@ -228,7 +228,7 @@ class JobStore(Appends, JobReader, Protocol):
         state: Mapping[str, Any] | None = None,
         used_ms: int | None = None,
     ) -> tuple[CommitVerdict, str]:
-        """Commit a suspension that a timer ends, or ``children`` do: all, ``need`` with success, or (-1) any one.
+        """Commit a suspension that a timer ends, or ``children`` do: all, or as ``Suspended.need`` says.
 
         Children that there are not yet are begun. What ``records`` ask persons (``ApprovalAsked``) waits for them from
         then on, as long as it may, but no longer than the job: it ends the suspension when all of it is decided.

@@ -128,6 +128,8 @@ class LegStarted(BaseRecord):
     agent: str
     attempt: int
     worker: str
+    claim: str = UNSAID
+    """Drawn for this claim: a server that went back in time never comes by it again. Empty: an older version's."""
 
 
 class RoutingStage(StoredModel):
@@ -374,6 +376,8 @@ class Entry(NamedTuple):
     """What it is signed with, if it is."""
     text: str = ""
     """A signed record as it was written; empty for others."""
+    size: int = 0
+    """Characters of the record as it was read."""
 
 
 def untrusted_in(records: Iterable[Record]) -> str:

@@ -15,6 +15,7 @@ from ekiden.shared.records import NodeFinished
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.workers.definitions import Definitions
+from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.values import GraphInForce, Values, condition_of
 from ekiden.workers.job_variables import task_variables
 from ekiden.workers.limits import REASONS
@@ -38,7 +39,7 @@ class Steps:
         while isinstance(outcome, Answer) and not outcome.is_final and context.ends_node:
             at = context.graphs[-1]
             force = await self.force(at.graph)
-            run = GraphRun(force.graph, at, self._leg.entries)
+            run = run_of(self._leg, force.graph, at)
             output = outcome.text if outcome.output is None else outcome.output
             await self.finish(force, run, at.node, output)
             if not run.is_over:

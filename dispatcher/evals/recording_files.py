@@ -19,6 +19,7 @@ from ekiden.shared.records import (
     Ended,
     Entry,
     GuardJudged,
+    Hooked,
     JobRequested,
     LoopJudged,
     ModelReplied,
@@ -26,6 +27,7 @@ from ekiden.shared.records import (
     Record,
     Repairing,
     Routed,
+    Served,
     StateChanged,
     Summarised,
     ToolFinished,
@@ -50,7 +52,7 @@ except ImportError:  # PyYAML without libyaml
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]  # the same interface, other bases
 
 _ASKED_BESIDE = (LoopJudged, Summarised, Repairing, GuardJudged)
-_KEPT = (ModelReplied, StateChanged, ToolPaused, ApprovalAsked, Decided, Recalled, *_ASKED_BESIDE)
+_KEPT = (ModelReplied, StateChanged, ToolPaused, ApprovalAsked, Decided, Recalled, Served, Hooked, *_ASKED_BESIDE)
 _OF_THE_RUN = {"duration_ms", "cost_usd", "prompt"}
 _LARGEST = 20_000_000
 _PLACE = "${workspace}"

@@ -24,6 +24,7 @@ from ekiden.dispatcher.evals.recording_files import (
 from ekiden.dispatcher.evals.suite import Case, Suite
 from ekiden.dispatcher.local.playing import IDLE_S, play_through
 from ekiden.dispatcher.local.private_place import PrivatePlace, private_place
+from ekiden.dispatcher.local.served import with_served
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.shared.demo import write_files
 from ekiden.shared.errors import InvalidRequest
@@ -169,7 +170,7 @@ async def _each(
                 when_asked="deny",
             )
             await play_through(client, stack, job, NOBODY, idle_s)
-            return _Run(await client.journals(job), time.monotonic() - began)
+            return _Run(await with_served(client, await client.journals(job)), time.monotonic() - began)
 
     async with client_of(place.url, wait_replicas=0) as client:
         await stack.ready(client)

@@ -24,10 +24,14 @@ from ekiden.shared.records import (
     Ended,
     Entry,
     GuardJudged,
+    Hooked,
     LoopJudged,
     ModelReplied,
     Record,
     Repairing,
+    Served,
+    ServedTool,
+    ServedTools,
     Summarised,
     ToolFinished,
 )
@@ -102,6 +106,20 @@ def test_all_that_models_are_asked_beside_the_turns_is_kept() -> None:
     assert {type(one) for one in looks} == set(kinds)
     journal = {JOB: [Entry(seq=n, at_ms=0, record=one) for n, one in enumerate(looks, 1)]}
     assert recorded(journal).jobs["1"] == looks
+
+
+def test_what_servers_offered_and_hooks_said_is_in_the_file(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"ort": {"type": "string", "default": None}}}
+    about = {"full_name": "mcp.map.find", "package": "MCP server map", "risk": "high"}
+    tool = ServedTool.model_validate({"name": "find", "description": "找", "parameters": schema, **about})
+    words: list[Record] = [
+        Served(leg=1, agent="a", digest="d", tools=ServedTools(tools=(tool,), readers={"map": tool})),
+        Hooked(leg=1, turn=1, at="BeforeTool", by=("guard",), call_id="c", changed=("args",), value={"x": None}),
+    ]
+    journal = {JOB: [Entry(seq=n, at_ms=0, record=one) for n, one in enumerate(words, 1)]}
+    path = tmp_path / "case.yaml"
+    write_case_recording(path, cleaned(recorded(journal), tmp_path), "A case")
+    assert read_case_recording(path).jobs["1"] == words
 
 
 @pytest.mark.parametrize(

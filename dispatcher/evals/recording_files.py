@@ -72,7 +72,7 @@ class Verdict(BaseModel):
 
 
 class CaseRecording(BaseModel):
-    """What models and tools gave in the job of one case, and in those below it, by the jobs' numbers."""
+    """What models and tools gave in the jobs of one case, one a turn, and in those below them, by their numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -83,7 +83,7 @@ class CaseRecording(BaseModel):
 
 
 def recorded(journals: Mapping[str, Sequence[Entry]]) -> CaseRecording:
-    """Return what the journals of a case's job, and of those below it, hold of what came from outside."""
+    """Return what the journals of a case's jobs, and of those below them, hold of what came from outside."""
     root = [entry.record for entry in next(iter(journals.values()))]
     approved = next((record.approve for record in root if isinstance(record, JobRequested)), ())
     jobs = {number_of(job): list(_kept([entry.record for entry in entries])) for job, entries in journals.items()}

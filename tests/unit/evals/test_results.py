@@ -18,7 +18,7 @@ from ekiden.dispatcher.evals.recording_files import (
     write_case_recording,
 )
 from ekiden.dispatcher.evals.running import CaseResult, strictly
-from ekiden.dispatcher.evals.suite import Case, Expectations
+from ekiden.dispatcher.evals.suite import Case, Expectations, Turn
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.records import (
     Ended,
@@ -143,7 +143,7 @@ def test_a_recording_that_cannot_be_read_is_named_with_the_remedy(tmp_path: Path
 
 
 def test_other_prompts_are_a_failure_where_that_is_wanted() -> None:
-    case = Case(name="a", request="x", expect=Expectations(status="done"))
+    case = Case(name="a", turns=[Turn(request="x", expect=Expectations(status="done"))])
     fresh, stale = (CaseResult(case, (), ("a",), "", 3, number, 0.5) for number in (0, 2))
     assert strictly(fresh) == fresh
     assert strictly(stale).faults == ("2 of 3 prompts are others than the recorded ones: `--record` asks models again",)
@@ -151,7 +151,7 @@ def test_other_prompts_are_a_failure_where_that_is_wanted() -> None:
 
 def test_junit_counts_failures_and_takes_any_text(tmp_path: Path) -> None:
     def result(name: str, *faults: str) -> CaseResult:
-        case = Case(name=name, request="x", expect=Expectations(status="done"))
+        case = Case(name=name, turns=[Turn(request="x", expect=Expectations(status="done"))])
         return CaseResult(case, faults, ("a",), "", 1, 0, 0.5)
 
     path = tmp_path / "out.xml"

@@ -254,7 +254,7 @@ def hooks_of(agent: AgentDefinition, leg: Leg, asking: HookAsking, env: Mapping[
 
 
 def _changed(said: Said[E], *, same: bool) -> tuple[str, ...]:
-    return () if same else tuple(said.changed)
+    return () if same and not said.is_recorded else tuple(said.changed)
 
 
 def _stop(said: Said[E]) -> HookStopped | None:

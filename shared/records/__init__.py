@@ -20,6 +20,7 @@ from ekiden.shared.records.forks import BY_FORK, Forked
 from ekiden.shared.records.graphs import GRAPH, NodeFinished
 from ekiden.shared.records.guardrails import Guarded, GuardJudged, Repairing
 from ekiden.shared.records.hooks import Hooked
+from ekiden.shared.records.served import Served, ServedTool, ServedTools
 from ekiden.shared.records.turns import (
     FellBack,
     Fingerprint,
@@ -69,6 +70,9 @@ __all__ = [
     "Retried",
     "Routed",
     "RoutingStage",
+    "Served",
+    "ServedTool",
+    "ServedTools",
     "StateChanged",
     "Summarised",
     "ToolFinished",
@@ -345,6 +349,7 @@ Record = Annotated[
     | Repairing
     | LimitNear
     | Recalled
+    | Served
     | StateChanged
     | Summarised
     | Delegated

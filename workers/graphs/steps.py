@@ -11,7 +11,7 @@ from ekiden.shared.handoff import GraphPosition, HandoffContext
 from ekiden.shared.instructions import plain
 from ekiden.shared.job_limits import why_no_budget
 from ekiden.shared.outcomes import Answer, Failed, Outcome, Transfer
-from ekiden.shared.records import NodeFinished
+from ekiden.shared.records import NodeFinished, Noticed
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.workers.definitions import Definitions
@@ -67,8 +67,11 @@ class Steps:
 
         ``how``: what else the record says. Raises ``GraphFailed``: none is.
         """
-        taken = await run_limited(lambda: self.values(force, run).next(node, output))
+        values = self.values(force, run)
+        taken, cut_short = await run_limited(lambda: (values.next(node, output), values.cut_short(node, output)))
         self.note(force, run, node, output=output, next=taken, **how)
+        for text in cut_short:
+            self._leg.hold(Noticed(leg=self._leg.number, text=text))
 
     def note(self, force: GraphInForce, run: GraphRun, node: str, **how: Any) -> None:
         """Note how a node has ended, as ``NodeFinished`` says it."""

@@ -6,6 +6,7 @@ from typing import NamedTuple, get_args
 
 from ekiden.dispatcher.journal.story_reader import decision_text
 from ekiden.dispatcher.playable import PLAYED
+from ekiden.shared.approvals import ANSWER_ID
 from ekiden.shared.fallback_causes import FallbackCause
 from ekiden.shared.records import (
     ApprovalAsked,
@@ -220,6 +221,13 @@ class Notices:
         if isinstance(record, Retried):
             return f"{agent} goes on: the job is retried"
         return f"{record.model} {_WHY_NOT[record.why]}, {record.to} is asked: {self.cut(record.text)}"
+
+    @staticmethod
+    def gives_another_answer(record: Told) -> bool:
+        """Tell whether an agent's last words are not what is given: a guardrail, or a person, had them changed."""
+        if isinstance(record, Guarded):
+            return (record.at, record.status) == ("output", "repaired")
+        return isinstance(record, Decided) and record.call_id == ANSWER_ID and record.edited is not None
 
     @staticmethod
     def waiting(record: LegSuspended) -> str:

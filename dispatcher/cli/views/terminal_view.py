@@ -14,7 +14,6 @@ from ekiden.dispatcher.cli.views.tool_output import ToolOutput
 from ekiden.dispatcher.journal.activities import Activities, Activity
 from ekiden.dispatcher.journal.actors import Actor, Actors
 from ekiden.dispatcher.journal.call_states import OPEN, CallState, CallStates
-from ekiden.shared.approvals import ANSWER_ID
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, ToolResult
 from ekiden.shared.once import Once
@@ -24,6 +23,7 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    Forked,
     Guarded,
     HandedOff,
     JobRequested,
@@ -48,13 +48,6 @@ __all__ = ["TerminalView"]
 _SLOW_S = 1.0
 """How long nothing may happen before a terminal shows what is waited for."""
 _ACTIVITIES = {"children": FOR_CHILDREN, "approval": "waits for a person", "limit": "waits for its model"}
-
-
-def _gives_another_answer(record: Told) -> bool:
-    """Tell whether the agent's last words are not what is given: a guardrail had them repaired, or a person did it."""
-    if isinstance(record, Guarded):
-        return (record.at, record.status) == ("output", "repaired")
-    return isinstance(record, Decided) and record.call_id == ANSWER_ID and record.edited is not None
 
 
 class TerminalView:
@@ -127,7 +120,7 @@ class TerminalView:
         """See ``View``."""
         self._count(entry.record)
         match entry.record:
-            case JobRequested():
+            case JobRequested() | Forked():
                 self._began_ms = entry.at_ms
             case LegStarted(leg=leg):
                 self._begun = []
@@ -152,6 +145,8 @@ class TerminalView:
         self._spending.note(record)
         self._slow_tools.note(record)
         self._calls.note(record)
+        if isinstance(record, Forked):
+            self._children.clear()  # of the job that has paid for what stands before
         if isinstance(record, ModelReplied):
             self._answer = record.message.text.strip()
         self._changed = self._states.note(record)
@@ -287,7 +282,7 @@ class TerminalView:
 
     def _tell(self, record: Told, _: Entry) -> None:
         status = record.status if isinstance(record, Guarded) else ""
-        self._withheld = None if _gives_another_answer(record) else self._withheld
+        self._withheld = None if self._notices.gives_another_answer(record) else self._withheld
         if status != "passed" or self._tells_states:
             self._say(self._notices.of(record, self._agent(record.leg)))
 

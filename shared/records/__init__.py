@@ -79,6 +79,7 @@ __all__ = [
     "Unrouted",
     "decode_record",
     "encode_record",
+    "shared_in",
     "untrusted_in",
 ]
 
@@ -297,6 +298,11 @@ def untrusted_in(records: Iterable[Record]) -> str:
     """Return the first untrusted text of these records, in words; empty: there is none."""
     marked = ToolFinished | ModelReplied | Recalled | NodeFinished
     return next(filter(None, (record.untrusted for record in records if isinstance(record, marked))), "")
+
+
+def shared_in(entries: Iterable[Entry]) -> int:
+    """Return how many steps at the beginning of a journal are another job's, from which it was forked; 0: none."""
+    return max((entry.record.seq for entry in entries if isinstance(entry.record, Forked)), default=0)
 
 
 def encode_record(record: Record) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ekiden.dispatcher.client import Client
+from ekiden.shared.definitions.graph import END
 from ekiden.shared.definitions.guardrails import GuardedPlace
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.guardrails.judging import faults_of
@@ -21,6 +22,7 @@ from ekiden.shared.records import (
     JobRequested,
     LegStarted,
     ModelReplied,
+    NodeFinished,
     Record,
     ToolFinished,
     ToolStarted,
@@ -122,8 +124,9 @@ def _subjects(records: Sequence[Record], agent: str) -> _Subjects:
     legs = {one.leg for one in started if one.agent == agent and one.leg}
     yield from _moves(records, legs)
     yield from _calls([record for record in records if record.leg in legs])
+    yield from _edges(records, legs, agent)
     end = records[-1] if records else None
-    if isinstance(end, Ended) and end.answer is not None and started and started[-1].leg in legs:
+    if isinstance(end, Ended) and end.answer is not None and started and _has_answered(records, started[-1], agent):
         subject = Subject(end.answer) if end.output is None else Subject.of(end.output)
         yield "output", "", subject, end.status == "unfinished"
 
@@ -134,11 +137,27 @@ def _moves(records: Sequence[Record], legs: Collection[int]) -> _Subjects:
         match record:
             case JobRequested(prompt=prompt, inputs=inputs) if 1 in legs:
                 yield "input", "", Subject.asked(prompt, inputs), False
-            case HandedOff(context=context, kind="handoff", leg=leg):
-                if leg in legs:
+            case HandedOff(context=context, kind="handoff" | "edge" as kind, leg=leg):
+                if leg in legs and kind == "handoff":
                     yield "handoff", "", Subject.handed_over(context), False
-                if leg + 1 in legs and request is not None:
+                if leg + 1 in legs and request is not None and (kind == "handoff" or context.graphs[-1].node):
                     yield "input", "", Subject.asked(request.prompt, request.inputs, context), False
+
+
+def _edges(records: Sequence[Record], legs: Collection[int], agent: str) -> _Subjects:
+    """Yield what has gone along edges: of the graph of ``agent``, or of nodes that it was."""
+    delegated = {one.call_id: one.agent for one in records if isinstance(one, Delegated)}
+    for record in records:
+        if isinstance(record, NodeFinished) and set(record.next) - {END}:
+            was_node = delegated.get(record.call_id) == agent if record.call_id else record.leg in legs
+            if was_node or record.graph == agent:
+                yield "handoff", "", Subject.of(record.output), False
+
+
+def _has_answered(records: Sequence[Record], last: LegStarted, agent: str) -> bool:
+    """Tell whether a job's answer is that of ``agent``, or of its graph."""
+    ended = [record for record in records if isinstance(record, NodeFinished)]
+    return last.agent == agent or (bool(ended) and (ended[-1].graph, ended[-1].leg) == (agent, last.leg))
 
 
 def _calls(records: Sequence[Record]) -> _Subjects:

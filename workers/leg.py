@@ -15,6 +15,7 @@ from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.workers.approvals import Approvals
 from ekiden.workers.asking import Asking
+from ekiden.workers.calls.base import Gate
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
 from ekiden.workers.calls.pipeline import Calls
@@ -188,14 +189,14 @@ class AgentHandler:
         tool_runner = self._tool_runner.only(readable.values(), offers.names)
         notes = await self._remember(agent, leg, untrusted)
         contexts = self._environment.contexts(agent, leg, outputs, notes, rails.guard_results_of)
+        gate = Gate(leg, decide, approvals, hooks, rails)
         calls = Calls(
-            leg,
-            approvals,
-            QuestionCalls(leg, decide, approvals, hooks, rails, tools),
-            ToolCalls(leg, decide, approvals, hooks, rails, readable, tool_runner, untrusted, contexts),
-            DelegationCalls(leg, decide, approvals, hooks, rails, delegations, agent.delegation, untrusted),
-            CompletionCalls(leg, decide, approvals, hooks, rails, completion),
-            TransferCalls(leg, decide, approvals, hooks, rails, transfers, offers.names),
+            gate,
+            QuestionCalls(gate, tools),
+            ToolCalls(gate, readable, tool_runner, untrusted, contexts),
+            DelegationCalls(gate, delegations, agent.delegation, untrusted),
+            CompletionCalls(gate, completion),
+            TransferCalls(gate, transfers, offers.names),
         )
         ending = Ending(leg, agent, limits, completion, transfers, self._processors, hooks, rails)
         place = await place_of(agent, leg, self._environment.sandbox, cwd, tools)

@@ -5,6 +5,7 @@ goes on as soon as one has ended that another node can follow, or has failed; ot
 """
 
 from collections import Counter
+from typing import Any
 
 from ekiden.shared.definitions.graph import END, Node
 from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
@@ -63,11 +64,12 @@ class Branches:
             await self._take(visit, ends[visit.child], views[visit.child])
 
     async def _take(self, visit: Visit, end: Ended, view: JobView) -> None:
+        how: dict[str, Any]
         if end.status == "done":
             output = end.answer if end.output is None else end.output
             untrusted = f"node {visit.node}, which read such text" if view.untrusted else ""
             how = {"call_id": visit.call_id, "untrusted": untrusted}
-            await self._steps.finish(self._force, self._run, visit.node, output, **how)
+            self._leg.hold(*await self._steps.finished(self._force, self._run, visit.node, output, **how))
             return
         why, tries = error_of(end), self._run.tries[visit.node] + 1
         node = self._graph.by_name[visit.node]
@@ -75,7 +77,8 @@ class Branches:
         if not is_tried_again and not self._goes_on_without(visit.node):
             times = f" {tries} times" if tries > 1 else ""
             raise GraphFailed(f"graph {self._force.name!r}: node {visit.node!r} has failed{times}: {why}")
-        self._steps.note(self._force, self._run, visit.node, error=why, again=is_tried_again, call_id=visit.call_id)
+        how = {"error": why, "again": is_tried_again, "call_id": visit.call_id}
+        self._leg.hold(self._steps.noted(self._force, self._run, visit.node, **how))
 
     def _goes_on_without(self, node: str) -> bool:
         """Tell whether all that can follow a node waits for some of its branches only."""

@@ -109,6 +109,9 @@ def test_chain_and_trace_tell_nodes_and_count_no_models_where_there_are_none() -
 
     assert "10 model calls" in lines[0]  # and not those of the two calls that the graph makes itself
     assert "8 graph steps" in lines[0]
+    assert lines[1].startswith(
+        "user → flow → draft (writer) → flow → revise (writer) → decide (editor) → draft (writer)"
+    )
     assert "handoff" not in lines[0]
     assert not [line for line in lines if "next:" in line or "graph 0 in" in line]
     assert any(line.startswith("  draft → check, length ") for line in lines)
@@ -186,6 +189,14 @@ def test_a_node_that_fails_is_marked_with_why_and_what_is_not_reached_stays_open
 
     assert (view.status, states_of(view)) == ("failed", {"work": "failed", "b": "open"})
     assert "  ✗ work (a) [timeout: 60 s] · failed: no such model · job J.1" in listed(view)
+
+
+def test_a_node_that_waits_for_a_person_says_so() -> None:
+    flow = graph("a", {"name": "sure", "ask_user": "Is it right?"}, edges=[edge("a", "sure")])
+    catalog, steps = steps_of(flow, agent("a"), replies={"a": [said("yes")]})
+
+    assert "  ▶ sure (asks: Is it right?) · waits for a person · job J.1" in listed(seen(catalog, steps[-1]))
+    assert any(line.startswith("  ⏳ sure waits for a person: ask_user (approval") for line in shown(steps[-1]))
 
 
 def test_what_a_join_does_without_is_given_up() -> None:

@@ -10,6 +10,7 @@ from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED, Budgets, JobLimits
 
 __all__ = [
+    "DEADLINE_PASSED",
     "Answer",
     "Cancelled",
     "ChildJob",
@@ -21,6 +22,9 @@ __all__ = [
     "Transfer",
     "Unfinished",
 ]
+
+DEADLINE_PASSED = "the job's deadline has passed"
+"""What a job ends with, as failed by ``TIMEOUT``, whose time is over."""
 
 TerminationReason = Literal[
     "GOAL",

@@ -72,7 +72,7 @@ class _Means:
     environment: ToolEnvironment
     hooks: HookAsking
     remember: Remember
-    knows_people: bool = True
+    knows_people: bool
 
 
 async def build(settings: Settings, stores: Stores) -> PoolComponents:
@@ -126,8 +126,8 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
 async def _playing(settings: Settings, stores: Stores, recordings: Recordings) -> PoolComponents:
     """Return a handler that decides as ever, and takes from recordings what came from outside.
 
-    What models, tools and memories gave, what hooks said, what MCP servers offered. Who answers is whoever plays: it
-    knows who that was.
+    What models, tools and memories gave, what hooks said, what MCP servers offered. Whoever plays answers for persons,
+    who can be told apart where they could be then.
     """
     root = settings.workspace_root.resolve() if settings.workspace_root else None
     env = for_tools(os.environ, settings.tools_env)
@@ -147,6 +147,7 @@ async def _playing(settings: Settings, stores: Stores, recordings: Recordings) -
         ToolEnvironment(root, env, sandbox=sandbox, artifacts=stores.artifacts),
         RecordedHooks(recordings),
         remembering(recordings),
+        bool(stores.signing) or recordings.know_people(),
     )
     handler, not_in_force = _handler(settings, stores, means)
     problems += (*providers, *not_in_force)

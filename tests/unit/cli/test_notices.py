@@ -246,3 +246,11 @@ def test_a_repair_is_told_step_by_step_and_the_original_is_not_shown() -> None:
     ]
     assert "✅ a: mended" in found
     assert not any("the answer" in line for line in found)
+
+
+def test_what_does_not_pass_at_the_edge_of_a_graph_is_told_with_that_edge() -> None:
+    said = judged("failed", FAULTS[0]).model_copy(update={"at": "handoff", "call_id": "edge:article: draft → facts"})
+    tried = Repairing(leg=1, at="output", rail="valid-json", turn=1, errors=FAULTS[:1], call_id="graph:article")
+    found = lines(LegStarted(leg=1, agent="a", attempt=1, worker="w"), said, tried)
+    assert "✗ Guardrail violation: valid-json (handoff, edge article: draft → facts)" in found
+    assert "🔧 Repairing output, graph article with LLM…" in found

@@ -241,7 +241,8 @@ class Relay:
             policy=policy,
             validators=Validators(validators, timeout_s=5.0),
         )
-        leases, rails = Leases(lease_s), RequestRails(request_guardrails(list(request_rails)))
+        self._leases = leases = Leases(lease_s)
+        rails = RequestRails(request_guardrails(list(request_rails)))
         routes = DispatchHandler(
             catalog,
             RuleRouter(),
@@ -295,6 +296,10 @@ class Relay:
         while (verdict := await self.step()) is not None:
             verdicts.append(verdict)
         return verdicts
+
+    def stop(self, job: str) -> None:
+        """Tell the worker that somebody has stopped a job whose leg it runs."""
+        self._leases.cancelled(job)
 
     async def wake(self, job: str) -> str:
         """Let the job's timer ring, or its lease run out, and push its message again."""

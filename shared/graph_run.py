@@ -7,6 +7,7 @@ branch under way can still come to it, or for as many as its quorum says, and th
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,10 @@ __all__ = ["GraphRun", "Visit"]
 
 ENTRY = ""
 """Where the branches come from that begin at the entries."""
+
+
+_TELLING = frozenset({NodeFinished, HandedOff, Delegated, Retried})
+"""The records that say where a graph is."""
 
 
 @dataclass
@@ -77,6 +82,8 @@ class GraphRun:
 
     def note(self, record: Record) -> None:
         """Take in a record of the job, in the journal's order; what is not this run's changes nothing."""
+        if type(record) not in _TELLING:
+            return
         match record:
             case NodeFinished(run=run) if run == self.at.run:
                 self._finish(record)
@@ -94,6 +101,16 @@ class GraphRun:
                     self._take_back(call_id)
             case _:
                 pass
+
+    def copy(self, graph: Graph, at: GraphPosition) -> "GraphRun":
+        """Return the same run, of a leg in which control is at ``at``: what that notes is not noted here."""
+        other = copy(self)
+        other.graph, other.at = graph, at
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | set):
+                setattr(other, name, copy(value))
+        other.waiting = {name: [*came] for name, came in self.waiting.items()}
+        return other
 
     def next_call(self, node: str) -> str:
         """Return what the child job is called that does ``node`` when it begins now.

@@ -260,8 +260,8 @@ class Story:
         return _cost_usd(step for story in self.tree for step in story.own_steps)
 
     def count(self, kind: StepKind) -> int:
-        """Count the steps of a kind, also those of the jobs below it."""
-        return sum(step.kind == kind for story in self.tree for step in story.steps)
+        """Count its own steps of a kind, also those of the jobs below it."""
+        return sum(step.kind == kind for story in self.tree for step in story.own_steps)
 
     def adopt(self, child: "Story") -> None:
         """Take in a job that this one delegated: its step lasts as long as the job does."""

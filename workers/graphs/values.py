@@ -12,6 +12,7 @@ from ekiden.shared.conditions import Condition, Expression, names_in
 from ekiden.shared.definitions.graph import END, MOST_ITEMS, Edge, Graph
 from ekiden.shared.definitions.graph_channels import Channels
 from ekiden.shared.definitions.graph_templates import filled
+from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ConditionFailed, DefinitionError, GraphFailed
 from ekiden.shared.graph_run import ENTRY, GraphRun
 from ekiden.shared.instructions import plain
@@ -34,6 +35,9 @@ class GraphInForce:
     """The agent whose file has it."""
     graph: Graph
     channels: Channels
+    agent: AgentDefinition
+    agents: Mapping[str, AgentDefinition]
+    """The agents of its nodes, by name."""
 
 
 class Values:

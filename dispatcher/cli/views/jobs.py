@@ -79,7 +79,7 @@ def forked_json(forked: Forked | None) -> dict[str, object] | None:
 
 
 def _violation(said: Guarded) -> str:
-    return redact(f"{said.rail} ({said.at}, {said.policy}) {said.status}: {'; '.join(said.errors)}")
+    return redact(f"{said.rail} ({said.where}, {said.policy}) {said.status}: {'; '.join(said.errors)}")
 
 
 _OF_VIOLATION = {"leg", "at", "rail", "policy", "status", "errors", "call_id"}

@@ -195,14 +195,16 @@ class Notices:
 
     def _guarded(self, record: Guarded | Repairing) -> Notice:
         if isinstance(record, Guarded) and record.status in ("passed", "repaired"):
-            passed = f"Guardrail passed: {record.rail} ({record.at})"
+            passed = f"Guardrail passed: {record.rail} ({record.where})"
             is_repaired = record.status == "repaired"
-            return Notice("pass", f"Repaired {record.at} passes validation" if is_repaired else passed, "dim")
+            return Notice("pass", f"Repaired {record.where} passes validation" if is_repaired else passed, "dim")
         errors = (f"\n  - {preview(error, _LONGEST_FAULT, self._symbols['dots'])}" for error in record.errors)
         policy = f"\n  Policy: {record.policy if isinstance(record, Guarded) else 'repair'}"
         if isinstance(record, Repairing):
-            policy += f"\n{self._symbols['tool']} Repairing {record.at} with LLM{self._symbols['dots']}"
-        return Notice("fault", f"Guardrail violation: {record.rail} ({record.at}){''.join(errors)}{policy}", "yellow")
+            policy += f"\n{self._symbols['tool']} Repairing {record.where} with LLM{self._symbols['dots']}"
+        return Notice(
+            "fault", f"Guardrail violation: {record.rail} ({record.where}){''.join(errors)}{policy}", "yellow"
+        )
 
     def _summary(self, record: Summarised, agent: str) -> Notice:
         if record.place is None:

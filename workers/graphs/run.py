@@ -1,0 +1,21 @@
+"""The run of a graph that a leg is in, as far as the job's journal tells."""
+
+from ekiden.shared.definitions.graph import Graph
+from ekiden.shared.graph_run import GraphRun
+from ekiden.shared.handoff import GraphPosition
+from ekiden.shared.relay.leg import Leg
+
+__all__ = ["run_of"]
+
+
+def run_of(leg: Leg, graph: Graph, at: GraphPosition) -> GraphRun:
+    """Return the run that a leg's position is in: what earlier legs have folded in this process is not folded again."""
+    about, upto = (at.graph, at.run), leg.folds.upto
+    known, folded = leg.folds.made.get(about, (0, None))
+    run: GraphRun = GraphRun(graph, at) if folded is None else folded.copy(graph, at)
+    for entry in leg.entries[known:upto]:
+        run.note(entry.record)
+    leg.folds.made[about] = upto, run.copy(graph, at)
+    for entry in leg.entries[upto:]:
+        run.note(entry.record)
+    return run

@@ -274,7 +274,7 @@ def hooks_of(agents: Iterable[AgentDefinition], leg: Leg, asking: HookAsking, en
 
 
 def _changed(said: Said[E], *, same: bool) -> tuple[str, ...]:
-    return () if same else tuple(said.changed)
+    return () if same and not said.is_recorded else tuple(said.changed)
 
 
 def _stop(said: Said[E]) -> HookStopped | None:

@@ -11,14 +11,13 @@ from ekiden.shared.definitions.guardrails import GuardedPlace, Guardrail
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, Part, TextPart, ToolCall
+from ekiden.shared.records import GRAPH
 
-__all__ = ["ASK_USER", "GRAPH", "NodeCall", "call_of", "calling"]
+__all__ = ["ASK_USER", "NodeCall", "call_of", "calling"]
 
 ASK_USER = "ask_user"
 _TOOL, _ARGS = "tool", "args"
 _CALL_ID = "node"
-GRAPH = "graph"
-"""What stands where a model's name does."""
 
 
 def call_of(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:

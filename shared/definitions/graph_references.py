@@ -5,11 +5,13 @@ from collections.abc import Collection, Iterator, Mapping
 from ekiden.shared.conditions import Condition, Expression
 from ekiden.shared.definitions.agent_inputs import OBJECTIVE
 from ekiden.shared.definitions.graph import Graph, Node
+from ekiden.shared.definitions.graph_arguments import wrong_arguments
 from ekiden.shared.definitions.graph_channels import ITEM, Channels
 from ekiden.shared.definitions.graph_outputs import Outputs, asked_at_edges, shared_channels
 from ekiden.shared.definitions.graph_shape import place_in
 from ekiden.shared.definitions.graph_templates import expressions_in
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.tool_arguments import BUILTIN_SCHEMAS
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import DefinitionError
 from ekiden.shared.suggestions import nearest
@@ -40,8 +42,8 @@ def _faults(
     named = [*_unknown(agent, graph, agents, known), *_forbidden(agent, graph)]
     if not named:  # without the agents, it is not known what outputs are called
         channels = Channels.of(graph, agents)
-        named = [*_inputs(graph, agents), *_expressions(graph, channels, agents), *_nested(agent, agents)]
-        named += shared_channels(graph, channels) + asked_at_edges(graph, agents)
+        named = [*_inputs(graph, agents), *_arguments(graph), *_expressions(graph, channels, agents)]
+        named += [*_nested(agent, agents), *shared_channels(graph, channels), *asked_at_edges(graph, agents)]
     for place, message in named:
         yield place_in(graph, place), message
 
@@ -116,6 +118,13 @@ def _inputs(graph: Graph, agents: Mapping[str, AgentDefinition]) -> Iterator[tup
             if name not in node.inputs and name != OBJECTIVE and "default" not in schema["properties"][name]:
                 said = f"the node {node.name!r} does not give {node.runner!r} the input {name!r}, which it needs"
                 yield ("nodes", number), f"{said}. Add it to 'inputs'"
+
+
+def _arguments(graph: Graph) -> Iterator[tuple[Place, str]]:
+    for number, node in enumerate(graph.nodes):
+        if node.tool in BUILTIN_SCHEMAS:
+            for place, message in wrong_arguments(node, BUILTIN_SCHEMAS[node.tool]):
+                yield ("nodes", number, *place), message
 
 
 def _expressions(

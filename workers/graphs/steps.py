@@ -6,16 +6,17 @@ from typing import Any
 from ekiden.shared.definitions.graph import Node
 from ekiden.shared.definitions.graph_channels import Channels
 from ekiden.shared.errors import GraphFailed
+from ekiden.shared.graph_run import ENTRY, GraphRun
 from ekiden.shared.handoff import GraphPosition, HandoffContext
 from ekiden.shared.instructions import plain
 from ekiden.shared.job_limits import why_no_budget
 from ekiden.shared.outcomes import Answer, Failed, Outcome, Transfer, Unfinished
-from ekiden.shared.records import NodeFinished
+from ekiden.shared.records import NodeFinished, Noticed, Record
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.workers.definitions import Definitions
 from ekiden.workers.graphs.guarding import Guarding
-from ekiden.workers.graphs.run import ENTRY, GraphRun
+from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.values import GraphInForce, Values, condition_of
 from ekiden.workers.job_variables import task_variables
 from ekiden.workers.limits import REASONS
@@ -37,13 +38,13 @@ class Steps:
         Where a graph is over by that, its answer is that of the node that it is itself, if it is one.
         ``context``: that of the leg, in the graphs that it is in beside its own. Raises ``GraphFailed``.
         """
-        ended: list[NodeFinished] = []
+        ended: list[Record] = []
         while isinstance(outcome, Answer) and not outcome.is_final and context.ends_node:
             at = context.graphs[-1]
             force = await self.force(at.graph)
-            run = GraphRun(force.graph, at, self._leg.entries)
+            run = run_of(self._leg, force.graph, at)
             output = outcome.text if outcome.output is None else outcome.output
-            ended.append(await self.finished(force, run, at.node, output))
+            ended.extend(await self.finished(force, run, at.node, output))
             if not run.is_over:
                 outcome = await self.next(force, run, context)
                 break
@@ -80,14 +81,17 @@ class Steps:
 
     async def finished(
         self, force: GraphInForce, run: GraphRun, node: str, output: Any, call_id: str = "", **how: Any
-    ) -> NodeFinished:
-        """Let ``run`` know that a node has ended, and which of its edges are taken; return the record of it.
+    ) -> list[Record]:
+        """Let ``run`` know that a node has ended, and which of its edges are taken; return the records of it.
 
-        ``how``: what else that says. Raises ``GraphFailed``: no edge is taken, or ``output`` must not go along it.
+        ``how``: what the last of them says besides. Raises ``GraphFailed``: no edge is taken, or ``output`` must not
+        go along it.
         """
-        taken = await run_limited(lambda: self.values(force, run).next(node, output))
+        values = self.values(force, run)
+        taken, cut_short = await run_limited(lambda: (values.next(node, output), values.cut_short(node, output)))
         output = await self._guarding.along(force, node, output, taken, call_id)
-        return self.noted(force, run, node, output=output, next=taken, call_id=call_id, **how)
+        said = [Noticed(leg=self._leg.number, text=text) for text in cut_short]
+        return [*said, self.noted(force, run, node, output=output, next=taken, call_id=call_id, **how)]
 
     def noted(self, force: GraphInForce, run: GraphRun, node: str, **how: Any) -> NodeFinished:
         """Let ``run`` know how a node has ended, as the record says it that is returned."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ekiden.shared.definitions.catalog import build_catalog
+from ekiden.shared.definitions.graph_references import broken_graphs
 from ekiden.shared.definitions.loader import load_file, load_folder
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import definition_from, read_definition
@@ -133,6 +134,38 @@ def test_an_agent_whose_graph_names_what_is_not_there_is_left_out(
     assert said in problems[0].message
     assert problems[0].message.endswith("Agent 'flow' is left out")
     assert problems[0].place == ("graph", *place)
+
+
+@pytest.mark.parametrize(
+    ("node", "within", "said"),
+    [
+        (
+            {"args": {"path": "a", "limits": 3}},
+            ("args", "limits"),
+            "'limits' that it does not take. Did you mean 'limit'?",
+        ),
+        (
+            {"args": {"path": "${analysis.path}", "limit": 0}},
+            ("args", "limit"),
+            "limit: 0 is less than the minimum of 1",
+        ),
+        ({"args": {"path": ["a"]}}, ("args", "path"), "path: ['a'] is not of type 'string'"),
+        ({"args": {"file_path": "${item}"}, "for_each": "['a']"}, ("args", "file_path"), "Did you mean 'path'?"),
+        ({}, ("tool",), "without the argument 'path', which it needs. Add it to 'args'"),
+    ],
+)
+def test_a_node_that_gives_a_tool_what_it_does_not_take_is_told(
+    node: dict[str, Any], within: tuple[str, ...], said: str
+) -> None:
+    agents = [PLAIN, flow(["a", {"tool": "read_file", **node}], ["a > read_file"])]
+    [(place, message), *_] = broken_graphs({one.name: one for one in agents})["flow"]
+    assert said in message
+    assert place == ("graph", "nodes", 1, *within)
+
+
+def test_what_expressions_give_a_tool_is_left_to_the_job() -> None:
+    nodes = ["a", {"tool": "read_file", "args": {"path": "${analysis.path}", "limit": "${analysis.limit}"}}]
+    assert problems_of(PLAIN, flow(nodes, ["a > read_file"])) == []
 
 
 def schema(**fields: Any) -> dict[str, Any]:

@@ -65,12 +65,12 @@ class Guarding:
         runner = force.agents.get(force.graph.by_name[node].runner)
         agents = [agent for agent in (runner, force.agent) if agent is not None]
         hooks = self._agents.hooks(self._leg, *agents)
-        for to in targets:
-            way = f"{node} → {to}{condition_of(force.graph, node, to)}"
-            next_agent = force.graph.by_name[to].runner
-            if next_agent and (why := await hooks.why_not_along(next_agent, way, output)):
-                raise GraphFailed(f"graph {force.name!r}: {why}", "DENIED")
         begun, onward = visit or node, f" → {', '.join(targets)}"
+        for to in targets:
+            if next_agent := force.graph.by_name[to].runner:
+                edge, way = f"edge:{begun} → {to}", f"{node} → {to}{condition_of(force.graph, node, to)}"
+                if why := await hooks.why_not_along(edge, next_agent, way, output):
+                    raise GraphFailed(f"graph {force.name!r}: {why}", "DENIED")
         if runner is not None and not force.graph.by_name[node].for_each:
             output = await self._judged_along(runner, output, begun + onward, partial(_faults, runner))
         elif runner is not None:

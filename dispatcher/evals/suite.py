@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ekiden.dispatcher.evals.yaml_lines import LocatedYaml
 from ekiden.shared import schemas
 from ekiden.shared.errors import DefinitionError, InvalidRequest
 from ekiden.shared.faults import fault_in, why_unreadable
 from ekiden.shared.packs import pack_names
 from ekiden.shared.patterns import compile_pattern
 from ekiden.shared.project_folders import project_of
+from ekiden.shared.yaml_places import LocatedYaml
 
 __all__ = ["Case", "Expectations", "Suite", "Turn", "read_suite"]
 

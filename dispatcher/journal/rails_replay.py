@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ekiden.dispatcher.client import Client
+from ekiden.shared.definitions.graph import END
 from ekiden.shared.definitions.guardrails import GuardedPlace
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.guardrails.judging import faults_of
@@ -21,6 +22,7 @@ from ekiden.shared.records import (
     JobRequested,
     LegStarted,
     ModelReplied,
+    NodeFinished,
     Record,
     ToolFinished,
     ToolStarted,
@@ -130,8 +132,9 @@ def _subjects(entries: Sequence[Entry], agent: str) -> _Subjects:
     yield from _handoffs(records[len(shared) :], legs)
     over = {(one.leg, one.result.call_id) for one in shared if isinstance(one, ToolFinished)}
     yield from _calls([record for record in records if record.leg in legs], over)
+    yield from _edges(records, records[len(shared) :], legs, agent)
     end = records[-1] if records else None
-    if isinstance(end, Ended) and end.answer is not None and started and started[-1].leg in legs:
+    if isinstance(end, Ended) and end.answer is not None and started and _has_answered(records, started[-1], agent):
         subject = Subject(end.answer) if end.output is None else Subject.of(end.output)
         yield "output", "", subject, end.status == "unfinished"
 
@@ -144,14 +147,35 @@ def _inputs(records: Sequence[Record], legs: Collection[int]) -> _Subjects:
     if 1 in legs:
         yield "input", "", Subject.asked(request.prompt, request.inputs), False
     for record in records:
-        if isinstance(record, HandedOff) and record.kind == "handoff" and record.leg + 1 in legs:
+        if isinstance(record, HandedOff) and record.leg + 1 in legs and _begins(record):
             yield "input", "", Subject.asked(request.prompt, request.inputs, record.context), False
+
+
+def _begins(moved: HandedOff) -> bool:
+    """Tell whether an agent is asked something by this: handed over to, or a node."""
+    return moved.kind == "handoff" or (moved.kind == "edge" and bool(moved.context.graphs[-1].node))
 
 
 def _handoffs(records: Sequence[Record], legs: Collection[int]) -> _Subjects:
     for record in records:
         if isinstance(record, HandedOff) and record.kind == "handoff" and record.leg in legs:
             yield "handoff", "", Subject.handed_over(record.context), False
+
+
+def _edges(records: Sequence[Record], own: Sequence[Record], legs: Collection[int], agent: str) -> _Subjects:
+    """Yield what has gone along edges: of the graph of ``agent``, or of nodes that it was; ``own``: not shared."""
+    delegated = {one.call_id: one.agent for one in records if isinstance(one, Delegated)}
+    for record in own:
+        if isinstance(record, NodeFinished) and set(record.next) - {END}:
+            was_node = delegated.get(record.call_id) == agent if record.call_id else record.leg in legs
+            if was_node or record.graph == agent:
+                yield "handoff", "", Subject.of(record.output), False
+
+
+def _has_answered(records: Sequence[Record], last: LegStarted, agent: str) -> bool:
+    """Tell whether a job's answer is that of ``agent``, or of its graph."""
+    ended = [record for record in records if isinstance(record, NodeFinished)]
+    return last.agent == agent or (bool(ended) and (ended[-1].graph, ended[-1].leg) == (agent, last.leg))
 
 
 def _calls(records: Sequence[Record], over: Collection[tuple[int, str]]) -> _Subjects:

@@ -14,6 +14,7 @@ _TICK_S = 1.0
 _COUNTED: Mapping[StepKind, str] = {
     "tool": "tool",
     "handoff": "handoff",
+    "edge": "graph step",
     "guardrail": "guardrail",
     "returned": "return",
     "refused": "refused handoff",

@@ -34,10 +34,13 @@ class MessageVerifier:
         await self.bury(message, queue, f"the message belongs into the queue {queue_of(message)!r}")
         return True
 
-    def check(self, claimed: Claimed, entries: Sequence[Entry]) -> None:
-        """Raise ``Forged`` unless this deployment has written the leg; note in its lease where its chain ends."""
+    def check(self, claimed: Claimed, entries: Sequence[Entry], after: int = 0, head: str = "") -> None:
+        """Raise ``Forged`` unless this deployment has written the leg; note in its lease where its chain ends.
+
+        ``after``: how many of ``entries`` were checked before, and end with ``head``.
+        """
         if self.signing:
-            claimed.lease.head = verified(self.signing, claimed, entries)
+            claimed.lease.head = verified(self.signing, claimed, entries, after, head)
 
     def reader(self, store: JobStore) -> JobReader:
         """Return what tells a leg of the jobs that it has delegated."""

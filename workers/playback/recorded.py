@@ -9,6 +9,7 @@ from ekiden.shared.llm.models import SCRIPTED
 from ekiden.shared.messages import ToolResult
 from ekiden.shared.recordings import Recording, number_of, read_recording
 from ekiden.shared.records import (
+    GRAPH,
     ApprovalAsked,
     Ended,
     Forked,
@@ -29,7 +30,6 @@ from ekiden.shared.records import (
     ToolPaused,
     ToolStarted,
 )
-from ekiden.workers.node_calls import GRAPH
 
 __all__ = ["Finished", "RecordedJob", "Recordings"]
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.records import Delegated, ModelReplied, NodeFinished, ToolStarted
+from ekiden.shared.relay.message import queue_for
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
@@ -194,3 +196,24 @@ def test_what_a_nodes_agent_notes_in_the_session_is_seen_by_the_conditions_behin
         return await relay.told("go", agent="flow")
 
     assert on_server(scenario).chain == ["flow", "a", "b"]
+
+
+def test_the_first_branch_that_fails_where_all_are_needed_ends_the_job_and_stops_the_others() -> None:
+    async def scenario(stores: Stores) -> Story:
+        flow = graph("a", "b", "c", edges=[edge("a", "c"), edge("b", "c")], entry=["a", "b"])
+        relay = Relay(stores, team(flow, *map(agent, "abc")), ByLeg({"a": [ModelError("broken")]}))
+        job = await relay.submit("go", agent="flow")
+        while not await stores.jobs.views([f"{job}.1"]):
+            await relay.step()
+        waiting = await as_any(stores.client.lrange(queue_for("b"), 0, -1))
+        await stores.client.delete(queue_for("b"))  # nobody has time for it
+        await relay.drain()
+        assert (await stores.jobs.job(f"{job}.2")).stop == "parent"
+        await as_any(stores.client.lpush(queue_for("b"), *waiting))
+        await relay.drain()
+        assert (await stores.jobs.job(f"{job}.2")).status == "cancelled"
+        return await relay.story(job)
+
+    story = on_server(scenario)
+    assert story.view.status == "failed"
+    assert "node 'a' has failed: broken" in (story.view.result or "")

@@ -22,7 +22,7 @@ from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.test_graphs import ByLeg, agent, edge, gave, graph
 from tests.unit.workers.world import What, call, calls, said, tool_named
 
-EVERYTHING = {
+EVERYTHING: dict[str, Any] = {
     "name": "flow",
     "tools": ["look"],
     "graph": {

@@ -1,6 +1,7 @@
 """An estimate of how much a text is, in tokens, and how much a model reads of which nobody said so."""
 
 import re
+from functools import lru_cache
 
 from ekiden.shared.messages import Message
 
@@ -40,5 +41,7 @@ def tokens_in(message: Message) -> int:
     return tokens_of(message.model_dump_json(exclude_none=True, exclude={"parts": {"__all__": {"data"}}}))
 
 
+@lru_cache(1_024)  # a conversation's messages are counted again each time that its room is looked at
 def _counted(text: str) -> int:
-    return round(len(_PIECE.findall(text)) + len(_IDEOGRAPH.findall(text)) * _TOKENS_PER_IDEOGRAPH + 0.49)
+    ideographs = 0 if text.isascii() else len(_IDEOGRAPH.findall(text))
+    return round(len(_PIECE.findall(text)) + ideographs * _TOKENS_PER_IDEOGRAPH + 0.49)

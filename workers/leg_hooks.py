@@ -91,7 +91,7 @@ class LegHooks:
         occasions: list[Event] = [BeforeAgent(place, leg.asked)]
         if not turns and (leg.number > 1 or leg.context.node):
             occasions.insert(0, AfterHandoff(place, leg.context.from_agent, leg.context.reason))
-        elif not turns and not place.is_delegated:
+        if not turns and not place.is_delegated and leg.context.is_first_agent(leg.number):
             occasions.insert(0, SessionStart(place, "startup" if is_first_of_session(leg.job) else "resume"))
         for occasion in occasions:
             if self.at(occasion.name) and occasion.name not in leg.conversation.begun:

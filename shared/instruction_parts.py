@@ -126,8 +126,8 @@ def _environment(now: Situation) -> str:
 
 
 def speaks_of_files(instructions: str) -> bool:
-    """Tell whether instructions are those of an agent that works on files of its worker's."""
-    return _ENVIRONMENT in instructions
+    """Tell whether instructions, of whatever version, are those of an agent that works on files of its worker's."""
+    return _ENVIRONMENT.partition("\n")[0] in instructions.split("\n")
 
 
 def _sandbox(now: Situation) -> str:

@@ -53,6 +53,8 @@ class GraphRun:
         """How often each node has begun."""
         self.tries: Counter[str] = Counter()
         """How often in a row each node has failed."""
+        self.keys: dict[str, str] = {}
+        """Nodes whose next try repeats a call, and the idempotency keys of these."""
         self.taken: Counter[tuple[str, str]] = Counter()
         """How often each edge was taken."""
         self.waiting: dict[str, list[str]] = {name: [ENTRY] for name in graph.entry}
@@ -175,9 +177,11 @@ class GraphRun:
         if record.again:
             self._take_back(record.call_id)
             self.tries[record.node] += 1
+            self.keys[record.node] = record.key
             return
         self.running.pop(record.call_id, None)
         self.tries.pop(record.node, None)
+        self.keys.pop(record.node, None)
         if record.error:
             self.errors[record.node] = record.error
         else:

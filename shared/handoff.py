@@ -65,6 +65,8 @@ class GraphPosition(StoredModel):
     """How many nodes have begun."""
     part: Literal["", "node", "item"] = Field(default="", exclude_if=operator.not_)
     """What of a node a job below the graph's does: all of it, or one item of its list; empty: it is no such job."""
+    key: str = Field(default="", exclude_if=operator.not_)
+    """The idempotency key of such a job's call, where it repeats one of which nobody knows what that did."""
     calls: int = Field(default=0, exclude_if=operator.not_)
     """How many agents waited for control already when it began."""
     chain_length: int

@@ -128,6 +128,8 @@ class ToolStarted(BaseRecord):
     """Of all that the model was told of such a tool; see ``ToolView``."""
     is_known: bool = Field(default=False, exclude_if=operator.not_)
     """Whether the agent has such a tool: else the name is the model's words."""
+    may_repeat: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether it may run again under the same idempotency key, whatever became of this call."""
 
 
 class ToolFinished(BaseRecord):

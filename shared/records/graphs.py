@@ -29,6 +29,8 @@ class NodeFinished(BaseRecord):
     """Why there is none, where the graph goes on without."""
     again: bool = Field(default=False, exclude_if=operator.not_)
     """It is tried once more: no edge is taken yet."""
+    key: str = UNSAID
+    """The idempotency key of the call that the next try repeats; empty: that is one of its own."""
     next: tuple[str, ...] = ()
     """The nodes that its edges lead to, or ``END``."""
     call_id: str = UNSAID

@@ -31,7 +31,7 @@ from ekiden.shared.records import (
 )
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.write_retries import WriteRetries
-from ekiden.shared.stores.base import Appends, Claimed, JobReader, JobStore, Lease
+from ekiden.shared.stores.base import Appends, Claimed, JobReader, Lease
 from ekiden.shared.stores.sessions import SessionMessage
 from ekiden.shared.stores.views import JobView
 
@@ -177,6 +177,11 @@ class Leg:
         assert self._jobs is not None, "this leg was opened without a reader of jobs"
         return await self._jobs.ends(jobs)
 
+    async def recorded_by(self, job: str) -> list[Record]:
+        """Return all that a job has recorded which this leg delegated."""
+        assert self._jobs is not None, "this leg was opened without a reader of jobs"
+        return [entry.record for entry in await journal_of(self._jobs, job)]
+
     @property
     def used_ms(self) -> int:
         """Time spent on this leg, over all attempts."""
@@ -321,7 +326,9 @@ def entries_behind(seq: int, records: Sequence[Record]) -> list[Entry]:
     return [Entry(number, now_ms, record) for number, record in enumerate(records, seq + 1)]
 
 
-async def journal_of(store: JobStore, job: str, upto: int | None = None, *, begun: Sequence[Entry] = ()) -> list[Entry]:
+async def journal_of(
+    store: JobReader, job: str, upto: int | None = None, *, begun: Sequence[Entry] = ()
+) -> list[Entry]:
     """Return a job's journal as far as ``upto``, read in pages behind what of it is there already."""
     entries = list(begun)
     while upto is None or len(entries) < upto:
@@ -335,4 +342,6 @@ async def journal_of(store: JobStore, job: str, upto: int | None = None, *, begu
 def closing_records(entries: list[Entry], leg: int, why: str) -> list[Record]:
     """Return a result for every tool call of ``leg`` that has none: the job ends, and no call stays without one."""
     conversation = Conversation(entry.record for entry in entries if entry.record.leg == leg)
-    return [ToolFinished(leg=leg, result=error_result(call, why)) for call in conversation.open_calls]
+    started = conversation.turns[-1].started if conversation.turns else ()
+    results = [error_result(call, why, is_unknown=call.id in started) for call in conversation.open_calls]
+    return [ToolFinished(leg=leg, result=one) for one in results]

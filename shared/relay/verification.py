@@ -75,6 +75,13 @@ class _SignedEnds:
             head_of(self.signing, job, await journal_of(self.store, job))
         return await self.store.ends(jobs)
 
+    async def journal(
+        self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500, seen_ms: int | None = None
+    ) -> list[Entry]:
+        """See ``JobReader``. Raises ``Forged``."""
+        head_of(self.signing, job, await journal_of(self.store, job))
+        return await self.store.journal(job, after, wait_s=wait_s, limit=limit, seen_ms=seen_ms)
+
     async def _as_signed(self, view: JobView) -> JobView:
         entries = await journal_of(self.store, view.id)
         head_of(self.signing, view.id, entries)

@@ -150,6 +150,15 @@ class JobReader(Protocol):
         """Return how those of ``jobs`` have ended that have, as their journals say it."""
         ...
 
+    async def journal(
+        self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500, seen_ms: int | None = None
+    ) -> list[Entry]:
+        """Return up to ``limit`` entries behind position ``after``, waiting up to ``wait_s`` for the first.
+
+        Raises ``WentBack`` unless the entry at ``after`` is the one that its reader saw, written at ``seen_ms``.
+        """
+        ...
+
 
 class JobStore(Appends, JobReader, Protocol):
     """Jobs, their journals and their queues. Every method may raise ``StoreUnavailable``.
@@ -341,13 +350,4 @@ class JobStore(Appends, JobReader, Protocol):
 
     async def resolve(self, prefix: str) -> str:
         """Return the one job whose id begins so; raises ``UnknownJob`` or ``AmbiguousId``."""
-        ...
-
-    async def journal(
-        self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500, seen_ms: int | None = None
-    ) -> list[Entry]:
-        """Return up to ``limit`` entries behind position ``after``, waiting up to ``wait_s`` for the first.
-
-        Raises ``WentBack`` unless the entry at ``after`` is the one that its reader saw, written at ``seen_ms``.
-        """
         ...

@@ -74,7 +74,7 @@ class CallKind(ABC):
         for made in calls:
             call, decision = await self._guarded(await self._hooked(made))
             if decision.verdict == "deny":
-                refused.append(error_result(call, decision.reason))
+                refused.append(error_result(call, decision.reason, is_unknown=self._is_lost(call)))
             elif decision.verdict == "ask":
                 self._ask(call, decision)
             else:

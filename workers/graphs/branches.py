@@ -7,7 +7,7 @@ goes on as soon as one has ended that another node can follow, or has failed; ot
 from collections import Counter
 from typing import Any
 
-from ekiden.shared.definitions.graph import END, Node
+from ekiden.shared.definitions.graph import END
 from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
 from ekiden.shared.errors import GraphFailed
 from ekiden.shared.graph_run import Visit
@@ -17,13 +17,13 @@ from ekiden.shared.records import Delegated, Ended
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.views import JobView
-from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
 from ekiden.workers.graphs.children import ITEMS, Children
 from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
+from ekiden.workers.graphs.tries import NextTry, next_try
 from ekiden.workers.graphs.values import GraphInForce
 
-__all__ = ["Branches", "error_of", "may_run_again"]
+__all__ = ["Branches", "error_of"]
 
 
 class Branches:
@@ -71,14 +71,19 @@ class Branches:
             how = {"call_id": visit.call_id, "untrusted": untrusted}
             self._leg.hold(*await self._steps.finished(self._force, self._run, visit.node, output, **how))
             return
-        why, tries = error_of(end), self._run.tries[visit.node] + 1
-        node = self._graph.by_name[visit.node]
-        is_tried_again = not node.for_each and tries <= node.retry and may_run_again(node, end)  # items had their tries
-        if not is_tried_again and not self._goes_on_without(visit.node):
-            times = f" {tries} times" if tries > 1 else ""
+        why, again = error_of(end), await self._next_try(visit)
+        if again is None and not self._goes_on_without(visit.node):
+            times = f" {tries} times" if (tries := self._run.tries[visit.node] + 1) > 1 else ""
             raise GraphFailed(f"graph {self._force.name!r}: node {visit.node!r} has failed{times}: {why}")
-        how = {"error": why, "again": is_tried_again, "call_id": visit.call_id}
+        tried = {"again": again is not None, "key": again.key if again else ""}
+        how = {"error": why, "call_id": visit.call_id, **tried}
         self._leg.hold(self._steps.noted(self._force, self._run, visit.node, **how))
+
+    async def _next_try(self, visit: Visit) -> NextTry | None:
+        node = self._graph.by_name[visit.node]
+        if node.for_each or self._run.tries[visit.node] >= node.retry:  # items had their tries
+            return None
+        return await next_try(self._leg, node, visit.child, self._run.keys.get(visit.node, ""))
 
     def _goes_on_without(self, node: str) -> bool:
         """Tell whether all that can follow a node waits for some of its branches only."""
@@ -98,7 +103,7 @@ class Branches:
                 inputs = {ITEMS: await run_limited(lambda: values.items(name))}  # noqa: B023  # run at once
             else:
                 inputs = await run_limited(lambda: values.inputs(name))  # noqa: B023  # as above
-            begun.append(child := make.child(node, call_id, inputs))
+            begun.append(child := make.child(node, call_id, inputs, key=self._run.keys.get(name, "")))
             self._run.note(Delegated(leg=self._leg.number, call_id=call_id, child="", agent=child.agent))
         known = [visit for visit in self._run.running.values() if visit.child]
         return [
@@ -142,11 +147,3 @@ class Branches:
 def error_of(end: Ended) -> str:
     """Return why a child job has given no result."""
     return end.error or end.answer or end.status
-
-
-def may_run_again(node: Node, end: Ended) -> bool:
-    """Tell whether a node that has failed may be tried once more.
-
-    Not with a tool that must not run twice, and of which nobody knows what it did: its worker was lost meanwhile.
-    """
-    return not (node.tool and OUTCOME_UNKNOWN in error_of(end))

@@ -254,6 +254,28 @@ def test_guardrails_of_the_same_name_in_both_files_each_judge_by_what_they_say()
     ]
 
 
+@pytest.mark.parametrize("whose", ["each", "flow"])
+def test_of_a_list_the_agents_guardrail_judges_each_entry_and_the_graphs_the_whole(whose: str) -> None:
+    short = {"name": "short", "on": "handoff", "max_length": 6, "policy": "repair"}
+    rails: dict[str, Any] = {"guardrails": [short]}
+    each = {"name": "each", "agent": "each", "for_each": "[1, 2]"}
+    story = ran(
+        flow(each, "b", edges=[edge("each", "b")], beside=rails if whose == "flow" else {}),
+        agent("each", **(rails if whose == "each" else {})),
+        agent("b"),
+        says={"each": [said("a long text")], "b": [said("two")]},
+        repairs=[said("one"), said("two")] if whose == "each" else [said("[]")],
+    )
+
+    judged_at = [(one.call_id, one.status) for one in story.of(Guarded)]
+    if whose == "each":
+        assert judged_at == [(f"edge:each: each#1[{number}] → b", "repaired") for number in (0, 1)]
+        assert story.of(NodeFinished)[0].output == ["one", "two"]
+    else:
+        assert judged_at == [("edge:flow: each#1 → b", "repaired")]
+        assert story.of(NodeFinished)[0].output == []
+
+
 def test_what_ends_a_branch_is_not_handed_over() -> None:
     story = ran(*passing(AB, "b", CLEAN), says={"a": [said("1")], "b": [said(SECRET)]})
 

@@ -44,7 +44,7 @@ class Stack:
     Attributes:
         url: The server that they serve.
         data_dir: Where they log: ``dispatcher.log``, ``worker.log``.
-        root: The worker's workspace root.
+        root: The worker's workspace root; None: it has none, unless the settings say one.
         concurrency: Legs at a time in the worker; None: as the settings say.
         agents_dirs: Further folders of agent files, by the user's word.
         project: The folder that jobs work in, whose project's agents are read as far as it is trusted.
@@ -55,7 +55,7 @@ class Stack:
 
     url: str
     data_dir: Path
-    root: Path
+    root: Path | None
     concurrency: int | None = None
     agents_dirs: Sequence[Path] = ()
     project: Path | None = None
@@ -162,7 +162,8 @@ class Stack:
                 *(part for folder in self.agents_dirs for part in ("--agents-dir", str(folder))),
             ]
         concurrency = [] if self.concurrency is None else ["--concurrency", str(self.concurrency)]
-        return ["--workspace-root", str(self.root), *concurrency]
+        root = [] if self.root is None else ["--workspace-root", str(self.root)]
+        return [*root, *concurrency]
 
 
 def _problem(entry: dict[str, Any]) -> str:

@@ -211,6 +211,11 @@ class ConditionFailed(EkidenError):
 class GraphFailed(EkidenError):
     """A graph cannot go on: its job fails with this text."""
 
+    def __init__(self, message: str, reason: Literal["ERROR", "GUARDRAIL", "DENIED"] = "ERROR") -> None:
+        """``reason``: see ``outcomes.TerminationReason``."""
+        super().__init__(message)
+        self.reason = reason
+
 
 class TooCostly(EkidenError):
     """A check of something that a file or a model wrote has used up what one check may cost."""

@@ -120,6 +120,8 @@ class HandoffContext(StoredModel):
     """Set where this is such a return."""
     graphs: tuple[GraphPosition, ...] = Field(default=(), exclude_if=operator.not_)
     """The graphs that control is in, the innermost last."""
+    node: str = Field(default="", exclude_if=operator.not_)
+    """The node of a graph that the job does whose first leg this is, for the graph of the job above it."""
 
     @property
     def ends_node(self) -> bool:

@@ -42,9 +42,11 @@ from ekiden.workers.memory import Remember, Remembering
 from ekiden.workers.model_callers import ModelCallers
 from ekiden.workers.model_limits import ModelLimits
 from ekiden.workers.own_tools import OwnTools
+from ekiden.workers.playback.hooks import RecordedHooks
 from ekiden.workers.playback.models import RecordedCallers
 from ekiden.workers.playback.recorded import Recordings
-from ekiden.workers.playback.tools import UNASKED, RecordedToolRunner, remembering
+from ekiden.workers.playback.servers import RecordedServers
+from ekiden.workers.playback.tools import RecordedToolRunner, remembering
 from ekiden.workers.processors import loaded_processors
 from ekiden.workers.rail_judge import JudgeRules
 from ekiden.workers.sandbox.choice import choose
@@ -98,7 +100,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     kept = Backends(stores.memories, settings.notes_folder, stores.signing)
     memories = Recollections(kept, embedders.of)
     means = _Means(
-        OwnTools(registry, root=root, servers=servers, pools=stores.pools.pools),
+        OwnTools(registry, root=root, servers=servers, keep=stores.listings.keep, pools=stores.pools.pools),
         tool_runner,
         _model_callers(settings, stores, Models(values, os.environ, circuits)),
         environment,
@@ -122,9 +124,10 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
 
 
 async def _playing(settings: Settings, stores: Stores, recordings: Recordings) -> PoolComponents:
-    """Return a handler that decides as ever, and takes from recordings what models, tools and memories gave.
+    """Return a handler that decides as ever, and takes from recordings what came from outside.
 
-    It asks no hooks and starts no servers. Who answers is whoever plays: it knows who that was.
+    What models, tools and memories gave, what hooks said, what MCP servers offered. Who answers is whoever plays: it
+    knows who that was.
     """
     root = settings.workspace_root.resolve() if settings.workspace_root else None
     env = for_tools(os.environ, settings.tools_env)
@@ -132,11 +135,17 @@ async def _playing(settings: Settings, stores: Stores, recordings: Recordings) -
     registry, problems = _tools(settings, sandbox)
     providers = learn_providers(settings)
     means = _Means(
-        OwnTools(registry, root=root, pools=stores.pools.pools),
+        OwnTools(
+            registry,
+            root=root,
+            servers=RecordedServers(recordings),
+            keep=stores.listings.keep,
+            pools=stores.pools.pools,
+        ),
         RecordedToolRunner(recordings, registry),
         RecordedCallers(Models(ModelValues(), {}), Prices(settings.prices), recordings=recordings),
         ToolEnvironment(root, env, sandbox=sandbox, artifacts=stores.artifacts),
-        UNASKED,
+        RecordedHooks(recordings),
         remembering(recordings),
     )
     handler, not_in_force = _handler(settings, stores, means)

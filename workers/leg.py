@@ -1,6 +1,6 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 
 import structlog
 
@@ -15,6 +15,7 @@ from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.workers.approvals import Approvals
 from ekiden.workers.asking import Asking
+from ekiden.workers.calls.base import Gate
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
 from ekiden.workers.calls.pipeline import Calls
@@ -53,7 +54,7 @@ from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
 from ekiden.workers.validators import Validators
 
-__all__ = ["AgentHandler"]
+__all__ = ["AgentHandler", "unbroken"]
 
 LIMIT_LEFT_S = 60.0
 """After what time a leg that waits for a limit looks by itself whether that is still there."""
@@ -119,19 +120,16 @@ class AgentHandler:
 
     async def run(self, leg: Leg) -> Outcome:
         """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
-        try:
-            return await self._run(leg)
-        except OverLimit as error:  # woken when its turn has come; the timer is for limits that nobody keeps any more
-            return Suspended("limit", max(LIMIT_LEFT_S, 2 * error.wait_s), str(error))
-        except ModelUnavailable as error:  # to wait holds no worker, and is no failed attempt
-            return Suspended("retry", max(backoff_s(leg, "retry"), error.retry_after_s or 0.0), str(error))
-        except UnreadableDefinition as error:  # another worker is of the version that wrote it
-            log.error("definition_unreadable", error=str(error))
-            return Suspended("catalog", backoff_s(leg, "catalog"), str(error))
-        except HookStopped as error:
-            return Failed("DENIED", str(error))
-        except HookFailed as error:
-            return Failed("ERROR", str(error))
+        return await unbroken(leg, self._run(leg))
+
+    def judgements(self, leg: Leg, agent: AgentDefinition) -> Judgements:
+        """Return who asks the guardrails of an agent that does not run in the leg itself: the agent of a graph."""
+        model = self._models.caller(agent.models, leg, agent.fallback_on)
+        return self._judgements(leg, model, Limits(leg, agent))
+
+    def hooks(self, leg: Leg, *agents: AgentDefinition) -> LegHooks:
+        """Return who may interfere with a leg: those with any one, and those of the files of ``agents``."""
+        return hooks_of(agents, leg, self._hooks, self._environment.env)
 
     async def _run(self, leg: Leg) -> Outcome:
         definition = await self._definitions.definition(leg.catalog, leg.agent)
@@ -142,7 +140,7 @@ class AgentHandler:
             log.warning("tools_missing", lacking=lacking.what)
             return lacking.outcome(leg)
         await self._tell(definition, leg, without)
-        executor = await self._executor(definition, leg, hooks_of(definition, leg, self._hooks, self._environment.env))
+        executor = await self._executor(definition, leg, self.hooks(leg, definition))
         return await executor.run()
 
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
@@ -178,7 +176,8 @@ class AgentHandler:
         leg.hooks.agent_started(agent, model.name, list(tools))
         outputs, limits = JobOutputs(leg, self._environment.artifacts), Limits(leg, agent)
         approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools), knows_people=self._knows_people)
-        rails = Rails(leg, agent, self._judgements(leg, model, limits), approvals)
+        around = await self._all(leg, [at.graph for at in leg.context.graphs])
+        rails = Rails(leg, agent, self._judgements(leg, model, limits), approvals, list(around.values()))
         completion, delegations = Completion(agent, leg.context), Delegations(agent, leg, subagents, untrusted)
         transfers = Transfers(agent, leg, manifest, targets)
 
@@ -190,14 +189,14 @@ class AgentHandler:
         tool_runner = self._tool_runner.only(readable.values(), offers.names)
         notes = await self._remember(agent, leg, untrusted)
         contexts = self._environment.contexts(agent, leg, outputs, notes, rails.guard_results_of)
+        gate = Gate(leg, decide, approvals, hooks, rails)
         calls = Calls(
-            leg,
-            approvals,
-            QuestionCalls(leg, decide, approvals, hooks, rails, tools),
-            ToolCalls(leg, decide, approvals, hooks, rails, readable, tool_runner, untrusted, contexts),
-            DelegationCalls(leg, decide, approvals, hooks, rails, delegations, agent.delegation, untrusted),
-            CompletionCalls(leg, decide, approvals, hooks, rails, completion),
-            TransferCalls(leg, decide, approvals, hooks, rails, transfers, offers.names),
+            gate,
+            QuestionCalls(gate, tools),
+            ToolCalls(gate, readable, tool_runner, untrusted, contexts),
+            DelegationCalls(gate, delegations, agent.delegation, untrusted),
+            CompletionCalls(gate, completion),
+            TransferCalls(gate, transfers, offers.names),
         )
         ending = Ending(leg, agent, limits, completion, transfers, self._processors, hooks, rails)
         place = await place_of(agent, leg, self._environment.sandbox, cwd, tools)
@@ -219,6 +218,23 @@ class AgentHandler:
         """The strictest word counts: the settings', the agent's, and that of each agent above a delegated job."""
         rules = [definition.tools, *leg.request.bounds]
         return self._after_untrusted == "deny" or any(one and one.after_untrusted == "deny" for one in rules)
+
+
+async def unbroken(leg: Leg, run: Awaitable[Outcome]) -> Outcome:
+    """Return the outcome of a leg that runs; where it is broken off, how it pauses or ends by that."""
+    try:
+        return await run
+    except OverLimit as error:  # woken when its turn has come; the timer is for limits that nobody keeps any more
+        return Suspended("limit", max(LIMIT_LEFT_S, 2 * error.wait_s), str(error))
+    except ModelUnavailable as error:  # to wait holds no worker, and is no failed attempt
+        return Suspended("retry", max(backoff_s(leg, "retry"), error.retry_after_s or 0.0), str(error))
+    except UnreadableDefinition as error:  # another worker is of the version that wrote it
+        log.error("definition_unreadable", error=str(error))
+        return Suspended("catalog", backoff_s(leg, "catalog"), str(error))
+    except HookStopped as error:
+        return Failed("DENIED", str(error))
+    except HookFailed as error:
+        return Failed("ERROR", str(error))
 
 
 async def _notice(leg: Leg, *texts: str) -> None:

@@ -3,10 +3,11 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ekiden.dispatcher.forking.again import beginning_of
 from ekiden.dispatcher.forking.making import Changes, Origin, digest_of, steps_of
 from ekiden.dispatcher.forking.points import ForkPoint, point_at, points_of
 from ekiden.dispatcher.forking.reading import agents_for, check_graphs, journal_to_fork, limits_for, state_before
@@ -61,6 +62,10 @@ class Forking:
         Raises ``UnknownJob``, and ``InvalidRequest`` for a job that another one has delegated.
         """
         return points_of(await journal_to_fork(self._stores, job))
+
+    async def beginning_of(self, job: str, entries: Sequence[Entry]) -> Fork | None:
+        """Return what the fork ``job`` began with, by its journal; None: it is no fork."""
+        return await beginning_of(self._stores, job, entries)
 
     async def fork(
         self,

@@ -6,7 +6,7 @@ from difflib import unified_diff
 from itertools import islice
 from typing import Any
 
-from ekiden.dispatcher.journal.decisions import DIGESTS, Decision
+from ekiden.dispatcher.journal.decisions import Decision
 
 __all__ = ["PROMPT", "Difference", "first_difference"]
 
@@ -43,7 +43,7 @@ class Difference:
         """Tell of each digest of a prompt whether it is the same; nothing where it is about something else."""
         if self.was is None or self.now is None or not (self.was.digests and self.now.digests):
             return {}
-        return {name: self.was.digests[name] == self.now.digests[name] for name in DIGESTS}
+        return {name: digest == self.now.digests[name] for name, digest in self.was.digests.items()}
 
     @property
     def prompt_lines(self) -> list[str]:

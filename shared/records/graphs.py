@@ -7,7 +7,10 @@ from pydantic import Field
 
 from ekiden.shared.records.base import UNSAID, BaseRecord
 
-__all__ = ["NodeFinished"]
+__all__ = ["GRAPH", "NodeFinished"]
+
+GRAPH = "graph"
+"""What stands where a model's name does, where a graph itself makes the call of a node."""
 
 
 class NodeFinished(BaseRecord):

@@ -47,7 +47,7 @@ from ekiden.workers.leg import AgentHandler
 from ekiden.workers.memory import Remember, Remembering, nothing
 from ekiden.workers.model_callers import ModelCallers
 from ekiden.workers.model_limits import ModelLimits
-from ekiden.workers.own_tools import OwnTools
+from ekiden.workers.own_tools import OwnTools, Servers
 from ekiden.workers.playback.models import RecordedCallers
 from ekiden.workers.playback.recorded import Recordings
 from ekiden.workers.playback.tools import RecordedToolRunner
@@ -212,6 +212,7 @@ class Relay:
         request_rails: Iterable[Mapping[str, Any]] = (),
         recordings: Recordings | None = None,
         worker: Handler | None = None,
+        servers: Servers | None = None,
     ) -> None:
         """``recordings``: models and tools give what is there; ``worker``: does the legs in place of all this."""
         self.stores = stores
@@ -228,7 +229,7 @@ class Relay:
             models = RecordedCallers(models.models, models.prices, recordings=recordings)
         agents = AgentHandler(
             definitions,
-            OwnTools(registry, root=root, pools=stores.pools.pools),
+            OwnTools(registry, root=root, servers=servers, keep=stores.listings.keep, pools=stores.pools.pools),
             runner,
             models,
             ToolEnvironment(root, for_tools(os.environ), sandbox=sandbox, artifacts=stores.artifacts),

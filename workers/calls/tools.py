@@ -10,11 +10,8 @@ from ekiden.shared.errors import OutcomeUnknown
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.policy.decision import ALLOWED, Decision
 from ekiden.shared.records import Record, StateChanged, ToolFinished, ToolPaused, ToolStarted
-from ekiden.shared.relay.leg import Leg
-from ekiden.workers.approvals import Approvals, telling_changes
-from ekiden.workers.calls.base import CallKind, Decide, finish
-from ekiden.workers.leg_hooks import LegHooks
-from ekiden.workers.rails import Rails
+from ekiden.workers.approvals import telling_changes
+from ekiden.workers.calls.base import CallKind, Gate, finish
 from ekiden.workers.tools.base import OWN, Answered, StateView, Tool, ToolContext, ToolQuestion
 from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
@@ -33,18 +30,14 @@ class ToolCalls(CallKind):
 
     def __init__(
         self,
-        leg: Leg,
-        decide: Decide,
-        approvals: Approvals,
-        hooks: LegHooks,
-        rails: Rails,
+        gate: Gate,
         tools: Mapping[str, Tool],
         tool_runner: ToolRunner,
         untrusted: Untrusted,
         context: Callable[[ToolCall, StateView, Answered | None], ToolContext],
     ) -> None:
         """``context``: what a tool may know of the call that it serves."""
-        super().__init__(leg, decide, approvals, hooks, rails)
+        super().__init__(gate)
         self._tools = tools
         self._tool_runner = tool_runner
         self._untrusted = untrusted

@@ -10,6 +10,7 @@ from typing import Any
 from ekiden.shared.definitions.graph import END
 from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
 from ekiden.shared.errors import GraphFailed
+from ekiden.shared.graph_run import Visit
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS, ChildJob, Outcome, Suspended
 from ekiden.shared.records import Delegated, Ended
@@ -17,7 +18,7 @@ from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.graphs.children import ITEMS, Children
-from ekiden.workers.graphs.run import Visit, run_of
+from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
 from ekiden.workers.graphs.tries import NextTry, next_try
 from ekiden.workers.graphs.values import GraphInForce
@@ -63,18 +64,19 @@ class Branches:
             await self._take(visit, ends[visit.child], views[visit.child])
 
     async def _take(self, visit: Visit, end: Ended, view: JobView) -> None:
+        how: dict[str, Any]
         if end.status == "done":
             output = end.answer if end.output is None else end.output
             untrusted = f"node {visit.node}, which read such text" if view.untrusted else ""
             how = {"call_id": visit.call_id, "untrusted": untrusted}
-            await self._steps.finish(self._force, self._run, visit.node, output, **how)
+            self._leg.hold(*await self._steps.finished(self._force, self._run, visit.node, output, **how))
             return
         why, again = error_of(end), await self._next_try(visit)
         if again is None and not self._goes_on_without(visit.node):
             times = f" {tries} times" if (tries := self._run.tries[visit.node] + 1) > 1 else ""
             raise GraphFailed(f"graph {self._force.name!r}: node {visit.node!r} has failed{times}: {why}")
         tried: dict[str, Any] = {"again": again is not None, "key": again.key if again else ""}
-        self._steps.note(self._force, self._run, visit.node, error=why, call_id=visit.call_id, **tried)
+        self._leg.hold(self._steps.noted(self._force, self._run, visit.node, error=why, call_id=visit.call_id, **tried))
 
     async def _next_try(self, visit: Visit) -> NextTry | None:
         node = self._graph.by_name[visit.node]

@@ -75,4 +75,4 @@ class Children:
             return said.model_copy(update={"calls": (), "graphs": (at,)})
         chain = (*said.metadata.handoff_chain, own)
         metadata = said.metadata.model_copy(update={"handoff_chain": chain})
-        return said.model_copy(update={"calls": (), "graphs": (), "metadata": metadata})
+        return said.model_copy(update={"calls": (), "graphs": (), "metadata": metadata, "node": node.name})

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ekiden.shared.definitions.graph import Graph
+from ekiden.shared.graph_run import GraphRun
 from ekiden.shared.handoff import GraphPosition
 from ekiden.shared.records import Delegated, Record
 from ekiden.shared.stores.job_reader import RedisJobReader
 from ekiden.shared.stores.opening import Stores
-from ekiden.workers.graphs.run import GraphRun
 from tests.scenarios.relay import Relay, on_server, team
 from tests.unit.workers.test_graphs import ByLeg, agent
 from tests.unit.workers.world import said

@@ -75,9 +75,8 @@ class Branches:
         if again is None and not self._goes_on_without(visit.node):
             times = f" {tries} times" if (tries := self._run.tries[visit.node] + 1) > 1 else ""
             raise GraphFailed(f"graph {self._force.name!r}: node {visit.node!r} has failed{times}: {why}")
-        tried = {"again": again is not None, "key": again.key if again else ""}
-        how = {"error": why, "call_id": visit.call_id, **tried}
-        self._leg.hold(self._steps.noted(self._force, self._run, visit.node, **how))
+        tried: dict[str, Any] = {"again": again is not None, "key": again.key if again else ""}
+        self._leg.hold(self._steps.noted(self._force, self._run, visit.node, error=why, call_id=visit.call_id, **tried))
 
     async def _next_try(self, visit: Visit) -> NextTry | None:
         node = self._graph.by_name[visit.node]

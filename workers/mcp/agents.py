@@ -20,17 +20,19 @@ class AgentServers:
     def __init__(self, tools: McpTools, configured: Mapping[str, ServerEntry]) -> None:
         self._tools = tools
         self._configured = configured
+        self._used_by_digest: dict[str, tuple[str, ...]] = {}
+        """Of what each definition names."""
 
     def unknown(self, agent: AgentDefinition) -> tuple[str, ...]:
         """Return the servers that the agent uses and nobody has told this worker of."""
-        if not (used := servers_used(agent)):
+        if not (used := self._used_by(agent)):
             return ()
         own = {} if agent.untrusted else own_servers(agent)
         return tuple(name for name in used if name not in self._configured and name not in own)
 
     async def offered_to(self, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> Offered:
         """Return the tools that the agent gets. ``bounds``: the rules of the agents that delegated the job."""
-        if not (used := servers_used(agent)):
+        if not (used := self._used_by(agent)):
             return Offered()
         found: dict[str, ServerEntry] = {}
         problems = [
@@ -50,6 +52,11 @@ class AgentServers:
         tools = tuple(tool for tool in offered.tools if _is_allowed(tool, agent, bounds))
         readers = {name: tool for name, tool in offered.readers.items() if _is_allowed(tool, agent, bounds)}
         return Offered((*tools, *([readers_joined(readers)] if readers else ())), (*problems, *offered.problems))
+
+    def _used_by(self, agent: AgentDefinition) -> tuple[str, ...]:
+        if agent.digest not in self._used_by_digest:
+            self._used_by_digest[agent.digest] = servers_used(agent)
+        return self._used_by_digest[agent.digest]
 
 
 def _is_allowed(tool: Tool, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> bool:

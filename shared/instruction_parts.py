@@ -4,8 +4,9 @@ Their order is gemini-cli's: who you are (the agent's file), core mandates, work
 git, the last reminder; ours, sub-agents and transfers, and the environment, have their places in it.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from ekiden.shared.definitions.transfer_names import DELEGATION_PREFIX, PREFIX
@@ -36,7 +37,7 @@ NO_PLACE = Place()
 class Situation:
     """What an agent is offered, and where it works."""
 
-    tools: Collection[str] = ()
+    tools: frozenset[str] = frozenset()
     """The names of all that its model may call now."""
     transfers: str = ""
     """Whom it may hand over to, where its tools do not say so."""
@@ -77,10 +78,11 @@ def is_repository(folder: Path) -> bool:
     return any((above / ".git").exists() for above in (folder, *folder.parents))
 
 
-def parts_of(now: Situation) -> list[str]:
-    """Return the parts that apply, in their order."""
+@lru_cache(maxsize=256)
+def parts_of(now: Situation) -> tuple[str, ...]:
+    """Return the parts that apply, in their order: the same ones in nearly every turn of an agent."""
     made = (part(now).strip() for part in _PARTS)
-    return [part for part in made if part]
+    return tuple(part for part in made if part)
 
 
 def _mandates(now: Situation) -> str:

@@ -62,7 +62,7 @@ class CompressionRules:
             for name in ("threshold", "keep", "model")
             if (value := getattr(agent.compression, name)) is not None
         }
-        return replace(self, **said)
+        return replace(self, **said) if said else self
 
 
 class Compression:

@@ -310,6 +310,11 @@ def _origin(name: str, given: Mapping[str, Any], files: Sequence[tuple[Path, Map
     return next((str(path) for path, values in files or _files() if name in values), "default")
 
 
+def place_of(name: str, inside: Sequence[str | int]) -> str:
+    """Return where what is ``inside`` the value of the field ``name`` stands: as ``origins`` does, with its line."""
+    return _place_of(name, {}, inside)
+
+
 def _place_of(name: str, given: dict[str, Any], inside: Sequence[str | int]) -> str:
     """Return where a wrong value comes from, with the line that it stands in."""
     origin = _origin(name, given)

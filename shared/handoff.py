@@ -139,6 +139,10 @@ class HandoffContext(StoredModel):
         """Whether control came here by a step of a graph, and not by a handoff from whoever had it so."""
         return self.ends_node and len(self.metadata.handoff_chain) == self.graphs[-1].chain_length + 1
 
+    def is_first_agent(self, leg: int) -> bool:
+        """Tell whether an agent that begins in ``leg`` is its job's first: only graphs have had control before."""
+        return leg == 1 or (self.begins_node and self.graphs[0].run == 1 and all(at.step == 1 for at in self.graphs))
+
     @property
     def step_inputs(self) -> dict[str, Any] | None:
         """What the agent is given by the step of a graph, if one led here."""

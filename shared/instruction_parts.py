@@ -4,13 +4,14 @@ Their order is gemini-cli's: who you are (the agent's file), core mandates, work
 git, the last reminder; ours, sub-agents and transfers, and the environment, have their places in it.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from ekiden.shared.definitions.transfer_names import DELEGATION_PREFIX, PREFIX
 
-__all__ = ["NOTHING_OFFERED", "NO_PLACE", "Place", "Situation", "is_repository", "parts_of"]
+__all__ = ["NOTHING_OFFERED", "NO_PLACE", "Place", "Situation", "is_repository", "parts_of", "speaks_of_files"]
 
 _CHANGES_FILES = frozenset({"edit_file", "write_file", "delete_file"})
 _FILES = _CHANGES_FILES | {"read_file", "read_many_files", "ls", "glob", "grep"}
@@ -36,7 +37,7 @@ NO_PLACE = Place()
 class Situation:
     """What an agent is offered, and where it works."""
 
-    tools: Collection[str] = ()
+    tools: frozenset[str] = frozenset()
     """The names of all that its model may call now."""
     transfers: str = ""
     """Whom it may hand over to, where its tools do not say so."""
@@ -77,10 +78,11 @@ def is_repository(folder: Path) -> bool:
     return any((above / ".git").exists() for above in (folder, *folder.parents))
 
 
-def parts_of(now: Situation) -> list[str]:
-    """Return the parts that apply, in their order."""
+@lru_cache(maxsize=256)
+def parts_of(now: Situation) -> tuple[str, ...]:
+    """Return the parts that apply, in their order: the same ones in nearly every turn of an agent."""
     made = (part(now).strip() for part in _PARTS)
-    return [part for part in made if part]
+    return tuple(part for part in made if part)
 
 
 def _mandates(now: Situation) -> str:
@@ -123,6 +125,11 @@ def _guidelines(now: Situation) -> str:
 
 def _environment(now: Situation) -> str:
     return _ENVIRONMENT if now.has("bash", *_FILES) else ""
+
+
+def speaks_of_files(instructions: str) -> bool:
+    """Tell whether instructions, of whatever version, are those of an agent that works on files of its worker's."""
+    return _ENVIRONMENT.partition("\n")[0] in instructions.split("\n")
 
 
 def _sandbox(now: Situation) -> str:

@@ -58,9 +58,8 @@ def instructions_for(
     """
     filling = _Filling(agent, inputs or {}, state or {})
     own = filling.body if agent.instructions.strip() else f"You are {agent.title}. {agent.description}"
-    now = replace(situation, has_steps=_STEPS.search(agent.instructions) is not None)
-    parts = [filling.others(listed), *parts_of(now)]
-    return "\n\n".join(filter(None, [own.strip(), *parts]))
+    now = replace(situation, has_steps=True) if _STEPS.search(agent.instructions) else situation
+    return "\n\n".join(filter(None, [own.strip(), filling.others(listed), *parts_of(now)]))
 
 
 def places_in(text: str) -> list[str]:

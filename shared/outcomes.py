@@ -12,6 +12,7 @@ from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED, Budgets, JobLimits
 __all__ = [
     "ALL_SUCCEED",
     "ANY_ENDS",
+    "DEADLINE_PASSED",
     "Answer",
     "Cancelled",
     "ChildJob",
@@ -23,6 +24,9 @@ __all__ = [
     "Transfer",
     "Unfinished",
 ]
+
+DEADLINE_PASSED = "the job's deadline has passed"
+"""What a job ends with, as failed by ``TIMEOUT``, whose time is over."""
 
 TerminationReason = Literal[
     "GOAL",

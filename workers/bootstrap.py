@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ekiden.shared.composition import pool_hooks
@@ -33,12 +33,12 @@ from ekiden.workers.completion import CONTROLS
 from ekiden.workers.compression import CompressionRules
 from ekiden.workers.definitions import Definitions
 from ekiden.workers.graphs.handler import GraphHandler
-from ekiden.workers.leg import AgentHandler
+from ekiden.workers.leg import AgentHandler, Means
 from ekiden.workers.mcp.agents import AgentServers
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.toolbox import McpTools
-from ekiden.workers.memory import Remember, Remembering
+from ekiden.workers.memory import Remembering
 from ekiden.workers.model_callers import ModelCallers
 from ekiden.workers.model_limits import ModelLimits
 from ekiden.workers.own_tools import OwnTools
@@ -60,19 +60,6 @@ from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.validators import loaded_validators
 
 __all__ = ["build"]
-
-
-@dataclass(frozen=True)
-class _Means:
-    """What legs work with: real, or recorded."""
-
-    tools: OwnTools
-    tool_runner: ToolRunner
-    models: ModelCallers
-    environment: ToolEnvironment
-    hooks: HookAsking
-    remember: Remember
-    knows_people: bool = True
 
 
 async def build(settings: Settings, stores: Stores) -> PoolComponents:
@@ -99,7 +86,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     embedders = Embedders(settings, os.environ)
     kept = Backends(stores.memories, settings.notes_folder, stores.signing)
     memories = Recollections(kept, embedders.of)
-    means = _Means(
+    means = Means(
         OwnTools(registry, root=root, servers=servers, keep=stores.listings.keep, pools=stores.pools.pools),
         tool_runner,
         _model_callers(settings, stores, Models(values, os.environ, circuits)),
@@ -126,15 +113,15 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
 async def _playing(settings: Settings, stores: Stores, recordings: Recordings) -> PoolComponents:
     """Return a handler that decides as ever, and takes from recordings what came from outside.
 
-    What models, tools and memories gave, what hooks said, what MCP servers offered. Who answers is whoever plays: it
-    knows who that was.
+    What models, tools and memories gave, what hooks said, what MCP servers offered. Whoever plays answers for persons,
+    who can be told apart where they could be then.
     """
     root = settings.workspace_root.resolve() if settings.workspace_root else None
     env = for_tools(os.environ, settings.tools_env)
     sandbox = await _sandbox(settings, env)
     registry, problems = _tools(settings, sandbox)
     providers = learn_providers(settings)
-    means = _Means(
+    means = Means(
         OwnTools(
             registry,
             root=root,
@@ -147,6 +134,7 @@ async def _playing(settings: Settings, stores: Stores, recordings: Recordings) -
         ToolEnvironment(root, env, sandbox=sandbox, artifacts=stores.artifacts),
         RecordedHooks(recordings),
         remembering(recordings),
+        bool(stores.signing) or recordings.know_people(),
     )
     handler, not_in_force = _handler(settings, stores, means)
     problems += (*providers, *not_in_force)
@@ -156,7 +144,7 @@ async def _playing(settings: Settings, stores: Stores, recordings: Recordings) -
     return PoolComponents(handler, registry.views(), sandbox=told, problems=problems, told=lambda: plays)
 
 
-def _handler(settings: Settings, stores: Stores, means: _Means) -> tuple[Handler, tuple[str, ...]]:
+def _handler(settings: Settings, stores: Stores, means: Means) -> tuple[Handler, tuple[str, ...]]:
     """Return what decides by the settings, whatever it works with, and what of them is not in force."""
     policy = replace(operators_policy(settings), tells_people_apart=means.knows_people)
     processors, not_processing = loaded_processors(settings.allowed("outputs"))
@@ -164,16 +152,10 @@ def _handler(settings: Settings, stores: Stores, means: _Means) -> tuple[Handler
     definitions = Definitions(stores.catalogs)
     agents = AgentHandler(
         definitions,
-        means.tools,
-        means.tool_runner,
-        means.models,
-        means.environment,
+        means,
         policy=policy,
         after_untrusted=settings.tools_after_untrusted,
-        knows_people=means.knows_people,
         loops_off=[kind for kind, is_on in settings.loops.items() if not is_on],
-        hooks=means.hooks,
-        remember=means.remember,
         compression=CompressionRules(
             settings.compression_threshold, settings.compression_keep, settings.compression_model
         ),

@@ -11,7 +11,7 @@ import structlog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ModelError, ModelUnavailable
 from ekiden.shared.llm.base import ModelReply, ModelRequest
-from ekiden.shared.llm.context_windows import tokens_in, tokens_of
+from ekiden.shared.llm.context_windows import most_tokens_in, tokens_in, tokens_in_tools, tokens_of
 from ekiden.shared.messages import Message, user_message
 from ekiden.shared.records import Summarised
 from ekiden.shared.relay.leg import Leg
@@ -62,7 +62,7 @@ class CompressionRules:
             for name in ("threshold", "keep", "model")
             if (value := getattr(agent.compression, name)) is not None
         }
-        return replace(self, **said)
+        return replace(self, **said) if said else self
 
 
 class Compression:
@@ -91,11 +91,15 @@ class Compression:
         """
         if self._rules.threshold >= 1 or self._leg.conversation.last_turn is not None:
             return False
+        is_begun = bool(self._leg.conversation.turns)
+        if not is_begun and not left_out and _most_tokens(request) < self._most:
+            return False
         size = self._tokens(request)
         is_long = size >= self._most and size - self._after >= self._most * _GROWTH
-        missing = 0 if self._leg.conversation.turns or self._has_failed else left_out
+        missing = 0 if is_begun or self._has_failed else left_out
         if not is_long and not missing:
             return False
+        self._size.of(request)
         past = Past(self._leg)
         room = budget_for(self._reader.window) if missing else self._size.tokens
         place = self._kept_from(past.turns, self._rules.keep * room)
@@ -129,11 +133,10 @@ class Compression:
 
     def _tokens(self, request: ModelRequest) -> int:
         """Return how much a request is: by the provider's last count, and an estimate of what came since."""
-        estimate = self._size.of(request)
         turns = self._leg.conversation.turns
         if len(turns) > self._leg.conversation.compressed_at and (counted := turns[-1].reply.usage.input_tokens):
             return counted + sum(map(tokens_in, turns[-1].messages()))
-        return estimate
+        return self._size.of(request)
 
     async def _compress(self, past: Past, place: Place, size: int, missing: int, wish: str) -> None:
         """Put a snapshot in the place of the turns before ``place``, or tell them with shorter results.
@@ -218,9 +221,14 @@ class _Size:
         """Return how many tokens a request is."""
         self._messages += sum(map(tokens_in, request.messages[self._read :]))
         self._read = len(request.messages)
-        beside = tokens_of(request.instructions) + sum(tokens_of(one.model_dump_json()) for one in request.tools)
+        beside = tokens_of(request.instructions) + tokens_in_tools(request.tools)
         self.tokens = self._messages + beside
         return self.tokens
+
+
+def _most_tokens(request: ModelRequest) -> int:
+    """Return no less than a request is: of nearly every first one that is enough to know."""
+    return len(request.instructions) + tokens_in_tools(request.tools) + sum(map(most_tokens_in, request.messages))
 
 
 def _checked(answer: str, gone: int) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ekiden.shared.llm.context_windows import tokens_in, tokens_of
+from ekiden.shared.llm.context_windows import most_tokens_in, tokens_in, tokens_of
 from ekiden.shared.messages import Message
 from ekiden.workers.prompt import LATER, left_out
 
@@ -17,6 +17,7 @@ __all__ = [
     "Place",
     "Quote",
     "budget_for",
+    "characters_in",
     "fit_to_budget",
     "items_without",
     "left_out_of",
@@ -83,6 +84,11 @@ def items_without(blocks: Sequence[Block], dropped: Sequence[Block]) -> list[Ite
     return [*_gap(dropped), *(item for block in blocks if id(block) not in gone for item in block.items)]
 
 
+def characters_in(items: Iterable[Item]) -> int:
+    """Return no fewer characters than ``items`` have tokens, by estimate: they are counted in no time."""
+    return sum(map(_characters, items))
+
+
 def left_out_of(blocks: Sequence[Block], budget_tokens: int) -> list[Block]:
     """Return the blocks that ``fit_to_budget`` leaves out."""
     room = budget_tokens - _MARKS - sum(block.tokens for block in blocks if block.is_pinned)
@@ -104,3 +110,13 @@ def _tokens(item: Item) -> int:
             return tokens_of(item) + 1  # the line ends between it and the next one
         case Message():
             return tokens_in(item) + (tokens_of(LATER) if item.role == "model" else 0)  # which may have to precede it
+
+
+def _characters(item: Item) -> int:
+    match item:
+        case Quote(agent, texts):
+            return len(agent) + sum(len(text) + 1 for text in texts) + _MARKS
+        case str():
+            return len(item) + 1
+        case Message():
+            return most_tokens_in(item) + len(LATER)

@@ -74,7 +74,6 @@ class Executor:
         self._messages: list[Message] = []
         self._inputs = called_with(agent, leg.inputs, leg.request.prompt)
         self._place = place
-        self._fingerprints = Fingerprints(agent, ())
         replies = (record for record in reversed(leg.records) if isinstance(record, ModelReplied))
         self._prompt = next((reply.prompt for reply in replies if reply.prompt is not None), None)
         """What the journal has last as this leg's system prompt."""
@@ -176,7 +175,7 @@ class Executor:
         if (live := self._leg.live) is not None and self._is_silent and not self._is_withheld(hooked.reply):
             live.write(Delta(hooked.reply.message.text))
             await live.finish()
-        return replace(asked, reply=hooked.reply), hooked.records
+        return asked if hooked.reply is asked.reply else replace(asked, reply=hooked.reply), hooked.records
 
     async def _ask(self, request: ModelRequest, turn: int) -> ModelAnswer:
         """Ask, and let those who follow the job see the answer grow; where hooks may change it, only then."""
@@ -228,7 +227,7 @@ class Executor:
         return self._instructions(offer), memory_part(self._agent, self._leg)
 
     def _instructions(self, offer: Offer) -> str:
-        now = Situation({spec.name for spec in offer.tools}, offer.transfers, self._place)
+        now = Situation(frozenset(spec.name for spec in offer.tools), offer.transfers, self._place)
         return instructions_for(self._agent, self._inputs, now, state=self._leg.state, listed=self._listed)
 
     @property

@@ -1,12 +1,12 @@
 """What a model was asked, as digests: whoever plays a job again finds the reply that belongs to a request by them."""
 
-import operator
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
 
 from ekiden.shared.definitions.model import AgentDefinition, canonical_json
 from ekiden.shared.llm.base import ModelRequest, ToolSpec
+from ekiden.shared.llm.same_tools import SameTools
 from ekiden.shared.messages import Message, TextPart, ToolCall
 from ekiden.shared.records import Entry, HandedOff
 from ekiden.shared.records.turns import Fingerprint, digest_of
@@ -25,7 +25,7 @@ class Fingerprints:
         self._messages = blake2b(digest_size=16)
         self._read = 0
         self._tools: tuple[ToolSpec, ...] = ()
-        self._of_tools = _digest_of_tools(_Same(()))
+        self._of_tools = _digest_of_tools(SameTools(()))
 
     def of(self, request: ModelRequest) -> Fingerprint:
         """Return the fingerprint of the leg's next request."""
@@ -35,7 +35,7 @@ class Fingerprints:
                 self._messages.update(len(encoded).to_bytes(8, "big") + encoded)
         self._read = len(request.messages)
         if request.tools != self._tools:
-            self._tools, self._of_tools = request.tools, _digest_of_tools(_Same(request.tools))
+            self._tools, self._of_tools = request.tools, _digest_of_tools(SameTools(request.tools))
         instructions = self._as_always(request.instructions)
         asked = [request.model, request.temperature, instructions]
         return Fingerprint(
@@ -64,19 +64,7 @@ def _read_by_model(message: Message) -> Iterator[str]:
                 yield canonical_json([part.call_id, part.name, part.content, part.is_error])
 
 
-class _Same(tuple[ToolSpec, ...]):
-    """Tools as a key: equal where they are the same objects, for they cannot be hashed."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash(tuple(map(id, self)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and len(self) == len(other) and all(map(operator.is_, self, other))
-
-
 @lru_cache(maxsize=256)
-def _digest_of_tools(tools: _Same) -> str:
+def _digest_of_tools(tools: SameTools) -> str:
     """Return the digest of what nearly every leg of an agent is offered."""
     return digest_of(canonical_json([tool.model_dump(mode="json") for tool in tools]))

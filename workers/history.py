@@ -12,7 +12,17 @@ from ekiden.shared.messages import Message, user_message
 from ekiden.shared.records import Entry, Forked, Guarded, HandedOff, ModelReplied, Summarised
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.todos import listed, todos_in
-from ekiden.workers.context_budget import MAX_TOKENS, Block, Place, Quote, fit_to_budget, items_without, left_out_of
+from ekiden.workers.context_budget import (
+    MAX_TOKENS,
+    Block,
+    Item,
+    Place,
+    Quote,
+    characters_in,
+    fit_to_budget,
+    items_without,
+    left_out_of,
+)
 from ekiden.workers.prompt import (
     brief,
     parting,
@@ -152,23 +162,30 @@ class Past:
 
     def opening(self, budget_tokens: int) -> Opening:
         """Return what ``opening`` does, and how much of it is left out."""
-        blocks, room = self._beginning(budget_tokens)
-        dropped = left_out_of(blocks, room)
+        blocks, plan = self._beginning(), self._plan(self._first, self.fence)
+        dropped: list[Block] = []
+        items = self._items(blocks, dropped, plan)
+        if 2 * characters_in(items) > budget_tokens:  # twice: what the brief need not repeat counts there as well
+            brief_tokens = tokens_of(brief(self.contexts[self._first])) if self._is_briefed else 0
+            if dropped := left_out_of(blocks, budget_tokens - tokens_of(plan) - brief_tokens):
+                items = self._items(blocks, dropped, plan)
+        return Opening(alternating(texts_of(items, self.fence)), sum(block.tokens for block in dropped))
+
+    def _beginning(self) -> list[Block]:
+        """Return what the agent reads first, in the leg that continues no other."""
+        snapshot = snapshot_so_far(self.compressed.text, fence=self.fence)
+        request = Block((self._request(self.fence), *([snapshot] if snapshot else [])), is_pinned=True)
+        return [*self._session, request, *self._history(self._first)]
+
+    def _items(self, blocks: list[Block], dropped: list[Block], plan: str) -> list[Item]:
+        """Return all that the agent reads, but for the blocks that are dropped."""
         items = items_without(blocks, dropped)
-        items += [plan] if (plan := self._plan(self._first, self.fence)) else []
+        items += [plan] if plan else []
         if self._is_briefed:
             quoted = {text for item in items if isinstance(item, Quote) for text in item.texts}
             items.append(brief(self.contexts[self._first], quoted))
         items += [item for turn in (*self.callers_turns, *self.shortened_turns) for item in turn.items]
-        return Opening(alternating(texts_of(items, self.fence)), sum(block.tokens for block in dropped))
-
-    def _beginning(self, budget_tokens: int) -> tuple[list[Block], int]:
-        """Return what the agent reads first, in the leg that continues no other, and what room there is for it."""
-        snapshot = snapshot_so_far(self.compressed.text, fence=self.fence)
-        request = Block((self._request(self.fence), *([snapshot] if snapshot else [])), is_pinned=True)
-        brief_tokens = tokens_of(brief(self.contexts[self._first])) if self._is_briefed else 0
-        most = tokens_of(self._plan(self._first, self.fence)) + brief_tokens
-        return [*self._session, request, *self._history(self._first)], budget_tokens - most
+        return items
 
     @property
     def _is_briefed(self) -> bool:

@@ -91,7 +91,7 @@ class LegHooks:
         occasions: list[Event] = [BeforeAgent(place, leg.asked)]
         if not turns and (leg.number > 1 or leg.context.node):
             occasions.insert(0, AfterHandoff(place, leg.context.from_agent, leg.context.reason))
-        elif not turns and not place.is_delegated:
+        if not turns and not place.is_delegated and leg.context.is_first_agent(leg.number):
             occasions.insert(0, SessionStart(place, "startup" if is_first_of_session(leg.job) else "resume"))
         for occasion in occasions:
             if self.at(occasion.name) and occasion.name not in leg.conversation.begun:
@@ -132,10 +132,11 @@ class LegHooks:
         await self._leg.record(*self._records(said, changed=()), refused)
         return False
 
-    async def why_not_along(self, to_agent: str, reason: str, output: Any) -> str:
+    async def why_not_along(self, edge: str, to_agent: str, reason: str, output: Any) -> str:
         """Say why hooks do not let an edge of a graph be taken to the next agent; empty: they do.
 
         Args:
+            edge: What it is known by within the leg.
             to_agent: Who is to get ``output``.
             reason: The edge, for people.
             output: What the node before has given, JSON.
@@ -143,13 +144,13 @@ class LegHooks:
         if not self.at(BeforeHandoff.name):
             return ""
         given = {"payload": output} if isinstance(output, dict) else {"context": plain(output)}
-        said = await self._asked_by_file(to_agent, {"reason": reason, **given})
-        self._leg.hold(*self._records(said, changed=()))
+        said = await self._asked_by_file(to_agent, {"reason": reason, **given}, edge)
+        self._leg.hold(*self._records(said, call_id=edge, changed=()))
         return f"{by_hooks(said.by)} blocked {reason} at {BeforeHandoff.name}: {said.block}" if said.block else ""
 
-    async def _asked_by_file(self, to_agent: str, args: dict[str, Any]) -> Said[BeforeHandoff]:
+    async def _asked_by_file(self, to_agent: str, args: dict[str, Any], call_id: str = "") -> Said[BeforeHandoff]:
         """Return what hooks say of control that moves because a file says so."""
-        call = ToolCall(id="", name=transfer_tool_name(to_agent), args=args)
+        call = ToolCall(id=call_id, name=transfer_tool_name(to_agent), args=args)
         return await self._asked(BeforeHandoff(self.place(), call, to_agent, is_automatic=True))
 
     async def before_compression(self, tokens: int) -> Said[PreCompress]:

@@ -104,7 +104,8 @@ class ModelCaller:
 
     async def _ask(self, candidate: Candidate, request: ModelRequest, restarting: Restarting | None) -> ModelAnswer:
         began = time.monotonic()
-        asked = replace(request, model=candidate.choice.name)
+        name = candidate.choice.name
+        asked = request if request.model == name else replace(request, model=name)
         if restarting is not None:
             restarting.begin()
         reply = await candidate.model.reply(asked, restarting.show if restarting else None)

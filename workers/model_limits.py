@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ekiden.shared.errors import EkidenError, ModelError, ModelUnavailable, OverLimit
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
-from ekiden.shared.llm.context_windows import tokens_in, tokens_of
+from ekiden.shared.llm.context_windows import tokens_in, tokens_in_tools, tokens_of
 from ekiden.shared.messages import Message
 from ekiden.shared.model_limits import limit_for
 from ekiden.shared.settings.limits import ModelLimitValues
@@ -114,8 +114,7 @@ class _JobAdmission:
     def _estimate(self, limit: ModelLimit, request: ModelRequest) -> int:
         if limit.tpm is None:
             return 1
-        size = self._size.of(request.messages) + tokens_of(request.instructions)
-        size += sum(tokens_of(tool.model_dump_json()) for tool in request.tools)
+        size = self._size.of(request.messages) + tokens_of(request.instructions) + tokens_in_tools(request.tools)
         if size > limit.tpm:
             raise ModelError(
                 f"a call of {limit.name} takes about {size:,} tokens, and limits.models lets {limit.tpm:,} a minute "

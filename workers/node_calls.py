@@ -9,7 +9,7 @@ from typing import Any
 
 from ekiden.shared.definitions.guardrails import GuardedPlace, Guardrail
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, Part, TextPart, ToolCall
 from ekiden.shared.records import GRAPH
 
@@ -50,12 +50,16 @@ def _at_tools(rail: Guardrail) -> tuple[GuardedPlace, ...]:
 class NodeCall:
     """A ``ChatModel`` that makes one call and gives its result as its answer: as one that failed, where it did."""
 
-    def __init__(self, inputs: Mapping[str, Any]) -> None:
-        """``inputs``: what ``call_of`` returned."""
+    def __init__(self, agent: str, inputs: Mapping[str, Any], model: ChatModel) -> None:
+        """``inputs``: what ``call_of`` returned; ``model``: answers who asks beside the turns of ``agent``."""
+        self._agent = agent
+        self._model = model
         self._call = ToolCall(id=_CALL_ID, name=inputs[_TOOL], args=inputs[_ARGS])
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """See ``ChatModel``."""
+        if request.agent != self._agent:  # a guardrail judges
+            return await self._model.reply(request, on_delta)
         results = [result for message in request.messages for result in message.results]
         part: Part = TextPart(text=results[-1].content) if results else self._call
         return ModelReply(

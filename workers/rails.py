@@ -187,6 +187,8 @@ class Rails:
 
     async def handed_over(self, context: HandoffContext, call_id: str) -> Handover:
         """Return what may go with control, or say, to the model, why the handoff is not made as it wants it."""
+        if not self._at("handoff"):
+            return Handover(context)
         given, (subject, failed, asked) = await self._handed_over(context, call_id)
         if failed is not None:
             what = f"Not executed: the guardrail {failed.rail!r} does not let it pass:"

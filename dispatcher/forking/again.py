@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ekiden.dispatcher.forking.reading import journal_to_fork, state_before
+from ekiden.dispatcher.forking.reading import job_to_fork, state_before
 from ekiden.shared.errors import UnknownJob
 from ekiden.shared.handoff import first_context
 from ekiden.shared.records import BY_FORK, Entry, Forked, HandedOff, JobRequested, StateChanged
@@ -48,5 +48,6 @@ async def beginning_of(stores: Stores, job: str, entries: Sequence[Entry]) -> Fo
 async def _variables(stores: Stores, job: str, entries: Sequence[Entry], forked: Forked) -> dict[str, Any]:
     """Return the variables that the fork's session began with: as the other job's journal has them, if it is there."""
     with suppress(UnknownJob):
-        return await state_before(stores, forked.job, await journal_to_fork(stores, forked.job), forked.seq)
+        _, others = await job_to_fork(stores, forked.job)
+        return await state_before(stores, forked.job, others, forked.seq)
     return await state_before(stores, job, entries, forked.seq)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ekiden.shared.definitions.model import canonical_json
 from ekiden.shared.hooks.events import AfterTool
+from ekiden.shared.outcomes import DEADLINE_PASSED
 from ekiden.shared.records import (
     Decided,
     Ended,
@@ -192,8 +193,8 @@ def _about(record: Record) -> str:
             return f"turn {turn}"
         case ToolFinished(result=result):
             return result.name
-        case Ended(status=status):
-            return status
+        case Ended(status=status, error=error):
+            return "deadline" if error == DEADLINE_PASSED else status
         case _:
             named = (getattr(record, name, "") for name in ("name", "tool", "rail", "agent"))
             return str(next(filter(None, named), ""))

@@ -11,7 +11,7 @@ from ekiden.dispatcher.journal.decisions import Decision
 __all__ = ["PROMPT", "Difference", "first_difference"]
 
 PROMPT = "another prompt"
-_FROM_OUTSIDE = ("cancelled", "dead")
+_FROM_OUTSIDE = ("cancelled", "dead", "deadline")
 """Ends that no agent decides."""
 _NAMES = {
     "model_reply": "answer",
@@ -82,7 +82,7 @@ def first_difference(
 ) -> Difference | None:
     """Return where two runs of a job, and of those below it, first differ; None: nowhere.
 
-    A job that was cancelled or given up is compared as far as it came.
+    A job that was cancelled, given up or out of time is compared as far as it came.
 
     Args:
         was: The first run's decisions, the root job's first.

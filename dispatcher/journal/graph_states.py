@@ -11,6 +11,8 @@ from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.graph_run import GraphRun, Visit
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.records import (
+    ApprovalAsked,
+    Decided,
     Delegated,
     Ended,
     Entry,
@@ -26,6 +28,18 @@ __all__ = ["GraphStates", "GraphView", "NodeState", "NodeView"]
 
 NodeState = Literal["open", "waits", "runs", "done", "failed", "given_up"]
 """``open``: it has not begun; ``waits``: a branch has come to it, and others are still to come."""
+_TELLING = (
+    ApprovalAsked,
+    Decided,
+    Delegated,
+    Ended,
+    Forked,
+    HandedOff,
+    JobRequested,
+    NodeFinished,
+    Retried,
+)
+"""Records that say something of a graph."""
 _ENDS: Mapping[str, NodeState] = {"done": "done", "cancelled": "given_up"}
 _ITEMS = "items"
 """The input of a job that maps a node over a list."""
@@ -42,6 +56,7 @@ class NodeView:
         job: The child job that does it, or has done it last; empty: it runs in the graph's own job.
         items: Of a list: how many have ended, and how many there are.
         error: Why it has failed.
+        asks: Whether it waits for a person.
     """
 
     name: str
@@ -50,6 +65,7 @@ class NodeView:
     job: str = ""
     items: tuple[int, int] | None = None
     error: str = ""
+    asks: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,8 +96,9 @@ class GraphView:
 class _Run:
     """One run of a graph, and what of it ``GraphRun`` does not need."""
 
-    def __init__(self, name: str, graph: Graph, context: HandoffContext, leg: int) -> None:
-        self.name = name
+    def __init__(self, graph: Graph, channels: Channels, context: HandoffContext, leg: int) -> None:
+        self.name = context.to_agent
+        self.channels = channels
         self.progress = GraphRun(graph, context.begin_graph(leg))
         self.ended: Counter[str] = Counter()
         """How often each node has ended."""
@@ -111,6 +128,8 @@ class GraphStates:
     def _forget(self) -> None:
         self._runs: list[_Run] = []
         self._ends: dict[str, Ended] = {}
+        self._asked: dict[str, set[str]] = defaultdict(set)
+        """What each job waits for people to decide."""
         self._lengths: dict[str, int] = {}
         """Jobs that map a node over a list, and how long that is."""
         self._items: dict[str, tuple[str, str]] = {}
@@ -123,8 +142,11 @@ class GraphStates:
         """The graphs that it has come to, in that order."""
         return list(dict.fromkeys(run.name for run in self._runs))
 
-    def note(self, job: str, entry: Entry) -> None:
-        """Take in an entry of the job, or of one below it; what was in its place is void: the server has lost it."""
+    def note(self, job: str, entry: Entry) -> bool:
+        """Take in an entry of the job, or of one below it; what was in its place is void: the server has lost it.
+
+        Return whether anything may have changed by that.
+        """
         journal = self._journals[job]
         is_new = not journal or journal[-1].seq < entry.seq
         while journal and journal[-1].seq >= entry.seq:
@@ -132,11 +154,12 @@ class GraphStates:
         journal.append(entry)
         if is_new:
             self._take(job, entry.record)
-            return
+            return isinstance(entry.record, _TELLING)
         self._forget()
         for one, entries in self._journals.items():
             for known in entries:
                 self._take(one, known.record)
+        return True
 
     def view(self, name: str | None = None) -> GraphView | None:
         """Return the last run of a graph, or, without a name, of the first that the job has come to; None: of none."""
@@ -145,22 +168,28 @@ class GraphStates:
             return None
         run = runs[-1]
         end, graph = self._ends.get(self._job), run.progress.graph
+        visits = {visit.node: visit for visit in run.progress.running.values()}
         return GraphView(
             name=run.name,
             job=self._job,
             status=end.status if end else "running",
             run=len(runs),
             graph=graph,
-            channels=Channels.of(graph, self._agents),
-            nodes=tuple(self._node(run, node) for node in graph.nodes),
+            channels=run.channels,
+            nodes=tuple(self._node(run, node, visits.get(node.name)) for node in graph.nodes),
             taken=dict(run.progress.taken),
         )
 
     def _take(self, job: str, record: Record) -> None:
         if isinstance(record, Ended):
             self._ends[job] = record
+            self._asked.pop(job, None)
         elif isinstance(record, Retried | Forked):
             self._ends.pop(job, None)
+        elif isinstance(record, ApprovalAsked):
+            self._asked[job].add(record.id)
+        elif isinstance(record, Decided):
+            self._asked[job].discard(record.id)
         if job != self._job:
             self._take_item(job, record)
             return
@@ -168,7 +197,7 @@ class GraphStates:
             context = record.context
             graph = self._agents[context.to_agent].graph
             assert graph is not None
-            self._runs.append(_Run(context.to_agent, graph, context, record.leg + 1))
+            self._runs.append(_Run(graph, Channels.of(graph, self._agents), context, record.leg + 1))
         for run in self._runs:
             run.note(record)
 
@@ -195,16 +224,16 @@ class GraphStates:
             case _:
                 pass
 
-    def _node(self, run: _Run, node: Node) -> NodeView:
+    def _node(self, run: _Run, node: Node, visit: Visit | None) -> NodeView:
         name, progress = node.name, run.progress
-        visit = next((one for one in reversed(progress.running.values()) if one.node == name), None)
         job = visit.child if visit is not None else run.children.get(name, "")
         about: dict[str, Any] = {"name": name, "rounds": progress.begun[name], "job": job}
         if node.for_each and job in self._lengths:
             about["items"] = len(self._done[job]), self._lengths[job]
         if visit is not None:
             state, error = self._running(visit)
-            return NodeView(state=state, error=error, **about)
+            asks = state == "runs" and bool(self._asked.get(visit.child or self._job))
+            return NodeView(state=state, error=error, asks=asks, **about)
         if name in progress.waiting and self._job not in self._ends:
             return NodeView(state="waits", **about)
         end = self._ends.get(job)

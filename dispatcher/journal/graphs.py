@@ -52,10 +52,9 @@ async def graph_views(
             if states is None and not isinstance(one.entry.record, HandedOff):
                 continue  # nobody has routed it, and its catalog is not known
             states = states or await _states(client, job)
-            for known in before:
-                states.note(*known)
+            may_differ = [states.note(*known) for known in before]
             before = []
-            if (found := states.view(name)) is not None and found != last:
+            if any(may_differ) and (found := states.view(name)) is not None and found != last:
                 last = found
                 yield found
     if last is None:

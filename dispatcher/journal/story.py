@@ -201,6 +201,11 @@ class Story:
         return [*self.above, *(leg.agent for leg in self.legs if leg.number)]
 
     @property
+    def actors(self) -> list[str]:
+        """The same, as people tell them apart: see ``Leg.who``."""
+        return [*self.above, *(leg.who for leg in self.legs if leg.number)]
+
+    @property
     def status(self) -> str:
         """How it stands, as far as its journal tells."""
         if self.end is not None:

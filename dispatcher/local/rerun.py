@@ -1,6 +1,6 @@
 """Runs a job again with the model unplugged: by the real pools, on a server of its own, from what was recorded."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +16,9 @@ from ekiden.dispatcher.local.served import unserved, with_served
 from ekiden.dispatcher.session_state import state_before
 from ekiden.shared.errors import InvalidRequest, UnknownJob
 from ekiden.shared.ids import parent_of, root_of, session_of
+from ekiden.shared.instruction_parts import speaks_of_files
 from ekiden.shared.recordings import number_of, recording_of, write_recording
-from ekiden.shared.records import Entry, HandedOff, Hooked, JobRequested
+from ekiden.shared.records import Entry, HandedOff, Hooked, JobRequested, ModelReplied
 from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.sessions import SessionMessage, SessionView
@@ -132,7 +133,7 @@ async def _earlier(client: Client, session: str, number: int) -> list[JobView]:
 
 
 async def _second_run(place: PrivatePlace, original: _Original) -> dict[str, list[Entry]]:
-    job, request, settings = original.view.id, original.request, load_settings()
+    job, settings = original.view.id, load_settings()
     write_recording(place.folder, job, recording_of(original.journals))
     stores = open_stores(place.url, signing=settings.signing)
     try:
@@ -141,7 +142,7 @@ async def _second_run(place: PrivatePlace, original: _Original) -> dict[str, lis
         if original.fork is not None:  # which begins a session of its own, as that of the other job was
             session = replace(session, id=session_of(original.fork.origin))
         await stores.sessions.restore(session, original.said, original.state, is_untrusted=original.is_untrusted)
-        root = _folder(place, request.cwd)
+        root = _folder(place, original)
         with place.pools(root, plays=True) as stack:
             async with client_of(place.url, wait_replicas=0) as client:
                 await stack.ready(client)
@@ -155,7 +156,7 @@ async def _second_run(place: PrivatePlace, original: _Original) -> dict[str, lis
         await stores.close()
 
 
-async def _submit(client: Client, original: _Original, root: Path) -> None:
+async def _submit(client: Client, original: _Original, root: Path | None) -> None:
     request = original.request
     again = await client.submit(
         request.prompt,
@@ -172,16 +173,27 @@ async def _submit(client: Client, original: _Original, root: Path) -> None:
     assert again == original.view.id, "the session had one job less"
 
 
-def _in_folder(fork: Fork, root: Path) -> Fork:
+def _in_folder(fork: Fork, root: Path | None) -> Fork:
     request, *shared = fork.records
     assert isinstance(request, JobRequested), "the first record of a job is its request"
     moved = request.model_copy(update={"cwd": str(root) if request.cwd else None})
     return replace(fork, records=[moved, *shared], deadline_s=_SIX_HOURS_S)
 
 
-def _folder(place: PrivatePlace, cwd: str | None) -> Path:
-    """Return the folder that the job had, where there is one here: only whether it is a repository is looked at."""
-    return Path(cwd) if cwd and Path(cwd).is_dir() else place.work
+def _folder(place: PrivatePlace, original: _Original) -> Path | None:
+    """Return the folder that the job had, where there is one here: only whether it is a repository is looked at.
+
+    None: its workers had no files to work on, for no agent was told of any.
+    """
+    if cwd := original.request.cwd:
+        return Path(cwd) if Path(cwd).is_dir() else place.work
+    prompts = [one.prompt.text for one in _replies(original) if one.prompt is not None]
+    return None if prompts and not any(map(speaks_of_files, prompts)) else place.work
+
+
+def _replies(original: _Original) -> Iterator[ModelReplied]:
+    records = (entry.record for entries in original.journals.values() for entry in entries)
+    return (record for record in records if isinstance(record, ModelReplied))
 
 
 def _notes(original: _Original, unserved: Collection[tuple[str, str]]) -> list[str]:

@@ -57,7 +57,10 @@ MOST_CHILDREN = 100
 
 def canonical_json(value: Any) -> str:
     """Write JSON in the one form that digests are taken of: sorted keys, no spaces, no escapes that are not needed."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _canonical(value)
+
+
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def sha256_of(value: Any) -> str:

@@ -1,10 +1,13 @@
 """An estimate of how much a text is, in tokens, and how much a model reads of which nobody said so."""
 
 import re
+from functools import lru_cache
 
-from ekiden.shared.messages import Message
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.llm.same_tools import SameTools
+from ekiden.shared.messages import Message, TextPart
 
-__all__ = ["DEFAULT_WINDOW", "tokens_in", "tokens_of"]
+__all__ = ["DEFAULT_WINDOW", "most_tokens_in", "tokens_in", "tokens_in_tools", "tokens_of"]
 
 DEFAULT_WINDOW = 32_768
 """Of a model that nobody knows: what even small ones have."""
@@ -17,6 +20,8 @@ _PIECE = re.compile(
 """What is about one token: a word, two digits, a line end with what is indented, a few signs, one sign many times."""
 _IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
 _TOKENS_PER_IDEOGRAPH = 0.87
+_OF_MESSAGE, _OF_PART = 200, 30
+"""Tokens that the JSON of a message, and of a text in it, has at most beside what is said; names are short."""
 _SAMPLE = 1_000
 _SAMPLES = 8
 """Of a longer text, this many pieces of this many characters stand for the whole: the longest takes milliseconds."""
@@ -40,5 +45,24 @@ def tokens_in(message: Message) -> int:
     return tokens_of(message.model_dump_json(exclude_none=True, exclude={"parts": {"__all__": {"data"}}}))
 
 
+def most_tokens_in(message: Message) -> int:
+    """Return no less than ``tokens_in``, and where there is only text at once: no character is more than four."""
+    if message.snapshots or any(not isinstance(part, TextPart) or part.signature for part in message.parts):
+        return tokens_in(message)
+    return _OF_MESSAGE + sum(_OF_PART + 4 * len(part.text) for part in message.parts if isinstance(part, TextPart))
+
+
+def tokens_in_tools(tools: tuple[ToolSpec, ...]) -> int:
+    """Estimate the tokens of what a model is told of its tools, which most requests of an agent share."""
+    return _tokens_in_tools(SameTools(tools))
+
+
+@lru_cache(maxsize=256)
+def _tokens_in_tools(tools: SameTools) -> int:
+    return sum(tokens_of(tool.model_dump_json()) for tool in tools)
+
+
+@lru_cache(1_024)  # a conversation's messages are counted again each time that its room is looked at
 def _counted(text: str) -> int:
-    return round(len(_PIECE.findall(text)) + len(_IDEOGRAPH.findall(text)) * _TOKENS_PER_IDEOGRAPH + 0.49)
+    ideographs = 0 if text.isascii() else len(_IDEOGRAPH.findall(text))
+    return round(len(_PIECE.findall(text)) + ideographs * _TOKENS_PER_IDEOGRAPH + 0.49)

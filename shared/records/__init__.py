@@ -298,8 +298,11 @@ class Entry(NamedTuple):
 
 def untrusted_in(records: Iterable[Record]) -> str:
     """Return the first untrusted text of these records, in words; empty: there is none."""
-    marked = ToolFinished | ModelReplied | Recalled | NodeFinished
-    return next(filter(None, (record.untrusted for record in records if isinstance(record, marked))), "")
+    return next((record.untrusted for record in records if isinstance(record, _MARKED) and record.untrusted), "")
+
+
+_MARKED = (ToolFinished, ModelReplied, Recalled, NodeFinished)
+"""What says whether text of unknown authors came in."""
 
 
 def shared_in(entries: Iterable[Entry]) -> int:

@@ -17,7 +17,7 @@ from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.hooks.base import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
 from ekiden.shared.logs import LOG_FIELDS
-from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer, Unfinished
+from ekiden.shared.outcomes import DEADLINE_PASSED, Answer, Cancelled, Failed, Outcome, Suspended, Transfer, Unfinished
 from ekiden.shared.processes.grace_periods import GIVE_BACK_S
 from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
 from ekiden.shared.relay.committing import End, end_of, last_turn_of, messages_in, submission_of, without_secrets
@@ -396,5 +396,5 @@ def _log_fields(claimed: Claimed) -> dict[str, Any]:
 def _stopped(flag: StopFlag) -> Cancelled | Failed:
     """Return the end of a job that somebody, or its deadline, stopped."""
     if flag == "deadline":
-        return Failed("TIMEOUT", "the job's deadline has passed")
+        return Failed("TIMEOUT", DEADLINE_PASSED)
     return Cancelled("the job that delegated it needs it no more" if flag == "parent" else "cancelled")

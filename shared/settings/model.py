@@ -60,6 +60,8 @@ __all__ = [
     "values_in_force",
 ]
 
+_KEYS = KEYS | GROUP_KEYS
+
 
 class Settings(SettingGroups):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
@@ -267,7 +269,7 @@ def _variable_of(name: str) -> str:
 
 def key_of(name: str) -> str:
     """Return the dotted key of field ``name`` in the settings files."""
-    return (KEYS | GROUP_KEYS).get(name, f"ekiden.{name}")
+    return _KEYS.get(name, f"ekiden.{name}")
 
 
 def origins() -> dict[str, str]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.ids import session_of
-from ekiden.shared.messages import Usage
+from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED
 from ekiden.shared.outcomes import Transfer
 from ekiden.shared.records import (
+    GRAPH,
     HandedOff,
     LegStarted,
     ModelCall,
@@ -35,8 +36,6 @@ __all__ = [
     "variables_of",
     "visits_in",
 ]
-
-NOTHING_USED = Usage()
 
 
 def session_keys(job: str) -> dict[str, str]:
@@ -65,7 +64,7 @@ def count_of(records: Sequence[Record]) -> dict[str, int | list[str | int]]:
     return {
         "is_untrusted": int(bool(untrusted_in(records))),
         "tokens": sum(one.usage.input_tokens + one.usage.output_tokens for one in said),
-        "turns": sum(isinstance(record, ModelReplied) for record in records),
+        "turns": sum(isinstance(record, ModelReplied) and record.model != GRAPH for record in records),
         "micro_usd": sum(round((one.cost_usd or 0.0) * 1_000_000) for one in said),
         "used": _used_of(records),
     }
@@ -75,15 +74,18 @@ def _used_of(records: Sequence[Record]) -> list[str | int]:
     """Return what models have used, those that route, too: of each what ``account`` takes."""
     rows: dict[str, list[int]] = {}
     for record in records:
-        alone = [record] if isinstance(record, ModelCall) else []
-        asked = record.stages if isinstance(record, Routed | Unrouted) else alone
+        alone = (record,) if isinstance(record, ModelCall) else ()
+        asked = record.stages if isinstance(record, (Routed, Unrouted)) else alone
         for one in asked:
-            if one.usage == NOTHING_USED:
+            usage = one.usage
+            if not (usage.input_tokens or usage.output_tokens):
                 continue
-            usage, micro = one.usage, round((one.cost_usd or 0.0) * 1_000_000)
-            counts = [1, usage.input_tokens, usage.output_tokens, micro, int(one.cost_usd is None)]
-            had = rows.get(one.model, [0] * len(counts))
-            rows[one.model] = [old + new for old, new in zip(had, counts, strict=True)]
+            row = rows.setdefault(one.model, [0] * 5)
+            row[0] += 1
+            row[1] += usage.input_tokens
+            row[2] += usage.output_tokens
+            row[3] += round((one.cost_usd or 0.0) * 1_000_000)
+            row[4] += one.cost_usd is None
     used: list[str | int] = []
     for model, counts in rows.items():
         used += [model, *counts]
@@ -108,11 +110,17 @@ def transfer_of(transfer: Transfer) -> dict[str, str | int | tuple[str, ...]]:
         "depth_there": context.metadata.chain_depth,
         "max_depth": transfer.max_depth,
         "may_return": int(transfer.may_return),
-        "limits": tuple(
-            str(part) for limit in (transfer.limits.counted() | transfer.budgets.counted()).items() for part in limit
-        ),
+        "limits": _limits_of(transfer),
         "left": transfer.left,
     }
+
+
+def _limits_of(transfer: Transfer) -> tuple[str, ...]:
+    """Return what a route sets, as the script takes it; no other move sets any."""
+    if transfer.limits is UNLIMITED and transfer.budgets is NO_BUDGETS:
+        return ()
+    counted = transfer.limits.counted() | transfer.budgets.counted()
+    return tuple(str(part) for limit in counted.items() for part in limit)
 
 
 def identity_of(context: HandoffContext) -> str:

@@ -99,6 +99,7 @@ class PipelinedRedis(redis.Redis):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._listeners: dict[str, Callable[[], None]] = {}
+        self._callbacks = {name: self.response_callbacks.get(name) for name in _SHORT}
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """See redis-py."""
@@ -106,7 +107,7 @@ class PipelinedRedis(redis.Redis):
         if command is None:
             return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]  # redis-py's
         value = await self._call(command)
-        callback = self.response_callbacks.get(args[0])
+        callback = self._callbacks[args[0]]
         return callback(value) if callback else value
 
     def listen(self, channel: str, heard: Callable[[], None]) -> None:

@@ -43,7 +43,7 @@ from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.definitions import Definitions
 from ekiden.workers.graphs.handler import GraphHandler
-from ekiden.workers.leg import AgentHandler
+from ekiden.workers.leg import AgentHandler, Means
 from ekiden.workers.memory import Remember, Remembering, nothing
 from ekiden.workers.model_callers import ModelCallers
 from ekiden.workers.model_limits import ModelLimits
@@ -229,15 +229,17 @@ class Relay:
             models = RecordedCallers(models.models, models.prices, recordings=recordings)
         agents = AgentHandler(
             definitions,
-            OwnTools(registry, root=root, servers=servers, keep=stores.listings.keep, pools=stores.pools.pools),
-            runner,
-            models,
-            ToolEnvironment(root, for_tools(os.environ), sandbox=sandbox, artifacts=stores.artifacts),
+            Means(
+                OwnTools(registry, root=root, servers=servers, keep=stores.listings.keep, pools=stores.pools.pools),
+                runner,
+                models,
+                ToolEnvironment(root, for_tools(os.environ), sandbox=sandbox, artifacts=stores.artifacts),
+                asking,
+                _remember(stores, embedder),
+            ),
             after_untrusted=after_untrusted,
             policy=policy,
-            hooks=asking,
             validators=Validators(validators, timeout_s=5.0),
-            remember=_remember(stores, embedder),
         )
         self._leases = leases = Leases(lease_s)
         rails = RequestRails(request_guardrails(list(request_rails)))

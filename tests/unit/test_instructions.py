@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.instruction_parts import Place, Situation, is_repository
+from ekiden.shared.instruction_parts import Place, Situation, is_repository, speaks_of_files
 from ekiden.shared.instructions import MAX_FILLED, instructions_for
 from tests.scenarios.relay import team
 
@@ -89,7 +89,7 @@ def headings(text: str) -> list[str]:
     return [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]
 
 
-EVERYTHING = ["edit_file", "bash", "write_todos", "delegate_to_scout", "transfer_to_fixer", "complete_task"]
+EVERYTHING = frozenset({"edit_file", "bash", "write_todos", "delegate_to_scout", "transfer_to_fixer", "complete_task"})
 REPOSITORY = Place(sandbox="bubblewrap", has_network=False, is_repository=True)
 
 
@@ -117,17 +117,19 @@ def test_the_parts_have_their_order_and_the_agents_file_comes_first() -> None:
     ],
 )
 def test_a_part_stands_only_where_it_applies(tools: list[str], place: Place, applies: list[str]) -> None:
-    assert headings(text_for(agent("You lead."), {}, Situation(tools, "", place))) == applies
+    text = text_for(agent("You lead."), {}, Situation(frozenset(tools), "", place))
+    assert headings(text) == applies
+    assert speaks_of_files(text) == ("Environment" in applies)
 
 
 def test_an_agent_whose_file_has_steps_of_its_own_is_given_no_others() -> None:
     assert "Workflow" not in headings(
-        text_for(agent("You fix.\n\n1. **Look.** …\n2. Mend."), {}, Situation(["edit_file"]))
+        text_for(agent("You fix.\n\n1. **Look.** …\n2. Mend."), {}, Situation(frozenset({"edit_file"})))
     )
 
 
 def test_the_workflow_has_the_steps_that_there_are_tools_for() -> None:
-    short = text_for(agent("You."), {}, Situation(["write_file"]))
+    short = text_for(agent("You."), {}, Situation(frozenset({"write_file"})))
     assert "write_todos" not in short
     assert "Verify" not in short
     assert "3. Finish" in short
@@ -135,13 +137,13 @@ def test_the_workflow_has_the_steps_that_there_are_tools_for() -> None:
 
 
 def test_only_an_agent_that_may_hand_over_is_told_how() -> None:
-    assert "transfer tool" not in text_for(agent("You."), {}, Situation(["read_file"]))
-    assert "transfer tool" in text_for(agent("You."), {}, Situation(["transfer_to_agent"]))
+    assert "transfer tool" not in text_for(agent("You."), {}, Situation(frozenset({"read_file"})))
+    assert "transfer tool" in text_for(agent("You."), {}, Situation(frozenset({"transfer_to_agent"})))
 
 
 def test_the_sandbox_says_whether_there_is_a_network() -> None:
-    assert "and reach no network" in text_for(agent("You."), {}, Situation(["bash"], "", REPOSITORY))
-    assert "network" not in text_for(agent("You."), {}, Situation(["bash"], "", Place(sandbox="bubblewrap")))
+    assert "and reach no network" in text_for(agent("You."), {}, Situation(frozenset({"bash"}), "", REPOSITORY))
+    assert "network" not in text_for(agent("You."), {}, Situation(frozenset({"bash"}), "", Place(sandbox="bubblewrap")))
 
 
 def test_an_agent_without_a_text_is_introduced_by_its_title_and_description() -> None:

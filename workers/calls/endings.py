@@ -96,7 +96,7 @@ class TransferCalls(CallKind):
             return None
         if transfer.note:
             self._leg.hold(Noticed(leg=leg, text=transfer.note))
-        return replace(transfer, context=context)
+        return transfer if context is transfer.context else replace(transfer, context=context)
 
     async def _refuse(self, call: ToolCall, code: str, why: str) -> None:
         await self._leg.record(Refused(leg=self._leg.number, call_id=call.id, name=call.name, code=code, message=why))

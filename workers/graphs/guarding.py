@@ -4,7 +4,7 @@ Those of a graph's own file judge what the graph is asked, what goes along its e
 of a node's agent what goes along the edges of the node, as they judge what that agent hands over.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -25,6 +25,7 @@ from ekiden.workers.rails import for_words, unreadable, violation, with_answer
 __all__ = ["Guarding"]
 
 BLOCKED: Final = "GUARDRAIL"
+Form = Callable[[Subject], list[str]]
 NO_JSON = "the whole: it is a text, and no JSON"
 
 
@@ -64,18 +65,30 @@ class Guarding:
         runner = force.agents.get(force.graph.by_name[node].runner)
         agents = [agent for agent in (runner, force.agent) if agent is not None]
         hooks = self._agents.hooks(self._leg, *agents)
+        begun, onward = visit or node, f" → {', '.join(targets)}"
         for to in targets:
-            way = f"{node} → {to}{condition_of(force.graph, node, to)}"
-            next_agent = force.graph.by_name[to].runner
-            if next_agent and (why := await hooks.why_not_along(next_agent, way, output)):
-                raise GraphFailed(f"graph {force.name!r}: {why}", "DENIED")
-        way = f"{visit or node} → {', '.join(targets)}"
-        for agent in agents:
-            form = {"form": partial(_faults, agent)} if agent is runner else {}  # the graph's is about its answer
-            about, given = About("handoff", f"edge:{agent.name}: {way}", **form), Subject.of(output)
-            passed = await self._passed(agent, about, given, f", {way}")
-            output = output if passed is given else passed.value
-        return output
+            if next_agent := force.graph.by_name[to].runner:
+                edge, way = f"edge:{begun} → {to}", f"{node} → {to}{condition_of(force.graph, node, to)}"
+                if why := await hooks.why_not_along(edge, next_agent, way, output):
+                    raise GraphFailed(f"graph {force.name!r}: {why}", "DENIED")
+        if runner is not None and not force.graph.by_name[node].for_each:
+            output = await self._judged_along(runner, output, begun + onward, partial(_faults, runner))
+        elif runner is not None:
+            output = [await self._entry(runner, one, f"{begun}[{n}]{onward}") for n, one in enumerate(output)]
+        return await self._judged_along(force.agent, output, begun + onward)
+
+    async def _entry(self, runner: AgentDefinition, output: Any, way: str) -> Any:
+        """Return what an agent has given for an item of a list; where it has failed, that has no form to check."""
+        has_failed = isinstance(output, dict) and output.keys() == {"error"}
+        return await self._judged_along(runner, output, way, partial(_faults, runner), is_error=has_failed)
+
+    async def _judged_along(
+        self, agent: AgentDefinition, output: Any, way: str, form: Form = lambda _: [], *, is_error: bool = False
+    ) -> Any:
+        """Return what goes along an edge as the guardrails of one file let it pass; ``form``: see ``About``."""
+        about, given = About("handoff", f"edge:{agent.name}: {way}", form), Subject.of(output)
+        passed = await self._passed(agent, about, given, f", {way}", is_error=is_error)
+        return output if passed is given else passed.value
 
     async def answered(self, graph: AgentDefinition, outcome: Answer | Unfinished) -> Answer | Unfinished:
         """Return the answer of a graph, or what is in its place, as it may be given; structured, if it must be.
@@ -124,6 +137,6 @@ def _declared(agent: AgentDefinition) -> dict[str, Any]:
 
 
 def _faults(agent: AgentDefinition, fixed: Subject) -> list[str]:
-    """Return what is wrong with a repaired value by the agent's own declaration of its output."""
+    """Return what is wrong with a repaired object by the agent's own declaration of its output."""
     schema = _declared(agent)
-    return problems(fixed.value if fixed.data is None else fixed.data, schema) if schema else []
+    return problems(fixed.data, schema) if schema and fixed.data is not None else []

@@ -7,7 +7,7 @@ from ekiden.shared.errors import HookStopped, ModelError
 from ekiden.shared.fallback_causes import FallbackCause
 from ekiden.shared.hooks.base import HookedModel
 from ekiden.shared.hooks.events import AfterModel
-from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import SCRIPTED, ModelChoice, provider_of
 from ekiden.shared.messages import Message, TextPart, ToolCall
 from ekiden.shared.records import GuardJudged, LoopJudged, ModelCall, ModelReplied, Repairing, Summarised
@@ -46,9 +46,10 @@ class RecordedCallers(ModelCallers):
         job = self.recordings.of(leg.job)
         name = job.model_of(leg.number) or SCRIPTED.name
         choice = ModelChoice(name, provider_of(name) or SCRIPTED)
-        is_call = leg.context.does_part  # which a graph says, and no model: as the graph says it now
-        model = HookedModel(NodeCall(leg.inputs) if is_call else RecordedModel(job, leg), leg.hooks)
-        return ModelCaller([Candidate(choice, model)], self.prices, leg.record, leg=leg.number)
+        model: ChatModel = RecordedModel(job, leg)
+        if leg.context.does_part:  # a call, which a graph says, and no model: as the graph says it now
+            model = NodeCall(leg.agent, leg.inputs, model)
+        return ModelCaller([Candidate(choice, HookedModel(model, leg.hooks))], self.prices, leg.record, leg=leg.number)
 
 
 class RecordedModel:

@@ -1,6 +1,6 @@
 """What one job recorded, by where it was said: a leg and its turn, a call, the n-th request beside the turns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ekiden.shared.records import (
     Guarded,
     GuardJudged,
     Hooked,
+    JobRequested,
     LoopJudged,
     ModelReplied,
     Recalled,
@@ -162,7 +163,15 @@ class Recordings:
 
     def are_scripted(self) -> bool:
         """Tell whether no model has said anything in any of them: a stand-in has played."""
-        sessions = [read_recording(self._folder, path.stem) for path in self._folder.glob("*.json")]
-        records = (record for session in sessions for job in session.values() for record in job)
-        by = {record.model for record in records if isinstance(record, ModelReplied)}
+        by = {record.model for record in self._all() if isinstance(record, ModelReplied)}
         return by <= {SCRIPTED.name, GRAPH}  # a graph makes its calls itself
+
+    def know_people(self) -> bool:
+        """Tell whether the server that the jobs ran on knew who asked for them, and so who answers."""
+        requests = (record for record in self._all() if isinstance(record, JobRequested))
+        return any(request.by and not request.is_claimed for request in requests)
+
+    def _all(self) -> Iterator[Record]:
+        for path in self._folder.glob("*.json"):
+            for records in read_recording(self._folder, path.stem).values():
+                yield from records

@@ -39,7 +39,7 @@ def prompt_here(agent: AgentDefinition, others: Mapping[str, AgentDefinition]) -
     offered |= {delegation_tool_name(rule.agent) for rule in agent.subagents if rule.agent in others}
     manual = [rule.to for rule in agent.handoffs if rule.when == "manual" and rule.to in others]
     offered |= {transfer_tool_name(name) for name in manual}
-    situation = Situation(offered, place=Place(is_repository=is_repository(Path.cwd())))
+    situation = Situation(frozenset(offered), place=Place(is_repository=is_repository(Path.cwd())))
     return instructions_for(agent, {}, situation)
 
 

@@ -70,7 +70,7 @@ def show_chain(story: Story) -> None:
     out = Output()
     columns = out.width(_COLUMNS)
     arrow, dots = out.symbols["arrow"], out.symbols["dots"]
-    out.line(fitted(redact(chain_text(story.chain, arrow)), columns, dots), "bold")
+    out.line(fitted(redact(chain_text(story.actors, arrow)), columns, dots), "bold")
     drawing = _Drawing(out.symbols)
     out.line(fitted(redact(drawing.state(story)), columns, dots), _STYLES.get(story.status, ""))
     if story.forked is not None:

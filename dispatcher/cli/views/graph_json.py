@@ -30,5 +30,5 @@ def graph_json(view: GraphView) -> dict[str, Any]:
 
 def _node(view: NodeView) -> dict[str, Any]:
     items = {"done": view.items[0], "total": view.items[1]} if view.items else None
-    about = {"state": view.state, "rounds": view.rounds, "job": view.job or None, "items": items}
+    about = {"state": view.state, "rounds": view.rounds, "job": view.job or None, "items": items, "asks": view.asks}
     return {**about, "error": redact(view.error) or None}

@@ -87,6 +87,8 @@ def _doing(view: NodeView) -> Iterator[str]:
         yield f"{view.rounds} rounds"
     if view.items is not None:
         yield f"{view.items[0]} of {view.items[1]} items"
+    if view.asks:
+        yield "waits for a person"
     if view.state in ("waits", "given_up"):
         yield view.state.replace("_", " ")
     if view.state == "failed":

@@ -185,7 +185,7 @@ class Notices:
             case FellBack() | Forked() | Retried():
                 return Notice("note", self._going_on(record, agent), "yellow")
             case ApprovalAsked() | Decided():
-                return self._approval(record)
+                return self._approval(record, agent)
 
     def _node(self, record: NodeFinished) -> Notice:
         if not record.error:
@@ -239,9 +239,9 @@ class Notices:
         why = ": ".join(filter(None, (record.cause.replace("_", " "), record.detail)))
         return f"waits {record.delay_s:g} s: {why}"
 
-    def _approval(self, record: ApprovalAsked | Decided) -> Notice:
+    def _approval(self, record: ApprovalAsked | Decided, agent: str) -> Notice:
         if isinstance(record, ApprovalAsked):
-            text = f"{record.agent} waits for a person: {record.tool} (approval {record.id})"
+            text = f"{agent} waits for a person: {record.tool} (approval {record.id})"
             return Notice("wait", text, "yellow")
         style = "yellow" if record.status in ("denied", "expired") else "dim"
         return Notice("person", f"{record.tool} {self.cut(decision_text(record))}", style)

@@ -79,7 +79,7 @@ def waterfall(story: Story, width: int, glyphs: Glyphs) -> Iterator[Line]:
     """Yield the lines of a story and those below it, at most ``width`` columns wide."""
     canvas = _Canvas(story, max(width, MIN_WIDTH), glyphs)
     yield Line(canvas.cut(f" {glyphs.dot} ".join(_summary(story))), "bold")
-    yield Line(canvas.cut(f"{f' {glyphs.arrow} '.join(story.chain)} {glyphs.dot} {_tokens(story)}"))
+    yield Line(canvas.cut(f"{f' {glyphs.arrow} '.join(story.actors)} {glyphs.dot} {_tokens(story)}"))
     yield canvas.axis()
     yield from canvas.legs(story)
     yield from canvas.waiting_calls(story)

@@ -7,6 +7,7 @@ from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.records import Delegated, Entry
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.stores.opening import Stores
+from ekiden.workers.tools.builtin.asking import ask_user
 from tests.scenarios.relay import Relay, on_server, team
 from tests.unit.workers.test_graphs import ByLeg, agent, edge, gave, graph
 from tests.unit.workers.world import said, tool_named
@@ -48,7 +49,7 @@ def steps_of(*agents: Any, first: str = "flow", replies: dict[str, Any]) -> tupl
     catalog = team(*agents)
 
     async def scenario(stores: Stores) -> list[Journals]:
-        relay = Relay(stores, catalog, ByLeg(replies), tools=[tool_named("measure")])
+        relay = Relay(stores, catalog, ByLeg(replies), tools=[tool_named("measure"), ask_user])
         job = await relay.submit("write", agent=first)
         seen = [await _journals(stores, job)]
         while await relay.step() is not None:

@@ -22,6 +22,7 @@ from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.dispatcher.cli.views.waterfall import UNICODE, waterfall
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal.actors import Actor, Actors
+from ekiden.dispatcher.journal.exports.otlp import otlp_trace
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.graph_states import GraphStates, GraphView
 from ekiden.dispatcher.journal.graphs import graph_of, graph_views
@@ -30,7 +31,9 @@ from ekiden.dispatcher.journal.story_reader import job_tree_story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.errors import InvalidRequest, ModelError
+from ekiden.shared.prices import Prices
 from ekiden.shared.stores.opening import Stores
+from tests.doubles.otlp import read_document
 from tests.scenarios.relay import Relay, team
 from tests.unit.cli.graph_jobs import AGENTS, Journals, ran, says, steps_of
 from tests.unit.cli.test_follower import impatient, run
@@ -109,6 +112,9 @@ def test_chain_and_trace_tell_nodes_and_count_no_models_where_there_are_none() -
 
     assert "10 model calls" in lines[0]  # and not those of the two calls that the graph makes itself
     assert "8 graph steps" in lines[0]
+    assert lines[1].startswith(
+        "user → flow → draft (writer) → flow → revise (writer) → decide (editor) → draft (writer)"
+    )
     assert "handoff" not in lines[0]
     assert not [line for line in lines if "next:" in line or "graph 0 in" in line]
     assert any(line.startswith("  draft → check, length ") for line in lines)
@@ -116,6 +122,15 @@ def test_chain_and_trace_tell_nodes_and_count_no_models_where_there_are_none() -
     legs = chain_json(story)["legs"]
     assert [(leg["node"], leg["agent"]) for leg in legs[:3]] == [("", "flow"), ("draft", "writer"), ("", "flow")]
     assert [child["node"] for child in legs[2]["children"]] == ["check", "length"]
+
+
+def test_a_call_that_a_graph_makes_itself_is_no_span_of_a_model() -> None:
+    journals = ran()[1][-1]
+    spans = read_document(otlp_trace(journals, 0, Prices(), content=False))
+    names = [span.name for span in spans]
+
+    assert names.count("execute_tool measure") == 2
+    assert [name for name in names if name.split()[0] in ("chat", "generate_content")] == ["chat test"] * 10
 
 
 def test_a_job_that_is_shown_names_the_nodes_of_its_children(valkey_url: str) -> None:
@@ -186,6 +201,14 @@ def test_a_node_that_fails_is_marked_with_why_and_what_is_not_reached_stays_open
 
     assert (view.status, states_of(view)) == ("failed", {"work": "failed", "b": "open"})
     assert "  ✗ work (a) [timeout: 60 s] · failed: no such model · job J.1" in listed(view)
+
+
+def test_a_node_that_waits_for_a_person_says_so() -> None:
+    flow = graph("a", {"name": "sure", "ask_user": "Is it right?"}, edges=[edge("a", "sure")])
+    catalog, steps = steps_of(flow, agent("a"), replies={"a": [said("yes")]})
+
+    assert "  ▶ sure (asks: Is it right?) · waits for a person · job J.1" in listed(seen(catalog, steps[-1]))
+    assert any(line.startswith("  ⏳ sure waits for a person: ask_user (approval") for line in shown(steps[-1]))
 
 
 def test_what_a_join_does_without_is_given_up() -> None:

@@ -263,3 +263,11 @@ def test_a_fork_has_used_up_what_it_has_asked_itself() -> None:
     whole = job_tree_story(ROOT, {ROOT: told})
     assert f" · {whole.total_usage.input_tokens + whole.total_usage.output_tokens} tokens · " in last
     assert last != shown({ROOT: entries})[-1]
+
+
+def test_what_does_not_pass_at_the_edge_of_a_graph_is_told_with_that_edge() -> None:
+    said = judged("failed", FAULTS[0]).model_copy(update={"at": "handoff", "call_id": "edge:article: draft → facts"})
+    tried = Repairing(leg=1, at="output", rail="valid-json", turn=1, errors=FAULTS[:1], call_id="graph:article")
+    found = lines(LegStarted(leg=1, agent="a", attempt=1, worker="w"), said, tried)
+    assert "✗ Guardrail violation: valid-json (handoff, edge article: draft → facts)" in found
+    assert "🔧 Repairing output, graph article with LLM…" in found

@@ -1,6 +1,7 @@
 import pytest
 
-from ekiden.shared.llm.context_windows import tokens_in, tokens_of
+from ekiden.shared.llm.base import ToolSpec
+from ekiden.shared.llm.context_windows import most_tokens_in, tokens_in, tokens_in_tools, tokens_of
 from ekiden.shared.messages import Message, TextPart, ToolCall, user_message
 
 ENGLISH = (
@@ -55,3 +56,19 @@ def test_a_message_is_as_much_as_all_its_parts() -> None:
     message = Message(role="model", parts=(TextPart(text=ENGLISH, thought=True), call))
     assert 3 * tokens_of(ENGLISH) < tokens_in(message) < 3 * tokens_of(ENGLISH) + 60
     assert tokens_in(user_message(ENGLISH)) < 100
+
+
+@pytest.mark.parametrize(
+    "text", ["", ENGLISH, CHINESE, PYTHON, JSON, "\x01" * 50, '7a\n"' * 50, "é\u3042" * 50, ENGLISH * 100]
+)
+def test_no_message_has_more_tokens_than_its_characters_let_it(text: str) -> None:
+    said = Message(role="model", parts=(TextPart(text=text, thought=True), TextPart(text=text)), model="a-model-3.5-x")
+    called = Message(role="model", parts=(TextPart(text=text), ToolCall(id="c1", name="look", args={"what": text})))
+    for message in (said, called, user_message(text, aside=True)):
+        assert most_tokens_in(message) >= tokens_in(message)
+
+
+def test_tools_are_as_much_as_each_of_them() -> None:
+    specs = [ToolSpec(name=name, description=ENGLISH, parameters={"type": "object"}) for name in ("a", "b")]
+    assert tokens_in_tools(tuple(specs)) == sum(tokens_of(spec.model_dump_json()) for spec in specs)
+    assert tokens_in_tools(tuple(specs[:1])) < tokens_in_tools(tuple(specs))

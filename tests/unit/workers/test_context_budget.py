@@ -1,7 +1,7 @@
 import pytest
 
 from ekiden.shared.messages import user_message
-from ekiden.workers.context_budget import MAX_TOKENS, Block, Item, Quote, budget_for, fit_to_budget
+from ekiden.workers.context_budget import MAX_TOKENS, Block, Item, Quote, budget_for, characters_in, fit_to_budget
 
 
 def block(text: str, *, is_pinned: bool = False) -> Block:
@@ -40,3 +40,10 @@ def test_a_block_is_told_or_left_out_as_a_whole() -> None:
 @pytest.mark.parametrize("budget", [0, -500])
 def test_without_a_budget_only_what_is_pinned_is_told(budget: int) -> None:
     assert fit_to_budget([block("a", is_pinned=True), block("b")], budget)[1:] == ["a"]
+
+
+@pytest.mark.parametrize("text", ["a", "7", "\n", "你", "word, and word. "])
+def test_nothing_has_more_tokens_than_characters(text: str) -> None:
+    items: tuple[Item, ...] = (text * 9, user_message(text * 9), Quote("lead", (text, text * 9)))
+    for item in items:
+        assert characters_in([item]) >= Block((item,)).tokens

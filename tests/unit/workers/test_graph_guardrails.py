@@ -254,6 +254,28 @@ def test_guardrails_of_the_same_name_in_both_files_each_judge_by_what_they_say()
     ]
 
 
+@pytest.mark.parametrize("whose", ["each", "flow"])
+def test_of_a_list_the_agents_guardrail_judges_each_entry_and_the_graphs_the_whole(whose: str) -> None:
+    short = {"name": "short", "on": "handoff", "max_length": 6, "policy": "repair"}
+    rails: dict[str, Any] = {"guardrails": [short]}
+    each = {"name": "each", "agent": "each", "for_each": "[1, 2]"}
+    story = ran(
+        flow(each, "b", edges=[edge("each", "b")], beside=rails if whose == "flow" else {}),
+        agent("each", **(rails if whose == "each" else {})),
+        agent("b"),
+        says={"each": [said("a long text")], "b": [said("two")]},
+        repairs=[said("one"), said("two")] if whose == "each" else [said("[]")],
+    )
+
+    judged_at = [(one.call_id, one.status) for one in story.of(Guarded)]
+    if whose == "each":
+        assert judged_at == [(f"edge:each: each#1[{number}] → b", "repaired") for number in (0, 1)]
+        assert story.of(NodeFinished)[0].output == ["one", "two"]
+    else:
+        assert judged_at == [("edge:flow: each#1 → b", "repaired")]
+        assert story.of(NodeFinished)[0].output == []
+
+
 def test_what_ends_a_branch_is_not_handed_over() -> None:
     story = ran(*passing(AB, "b", CLEAN), says={"a": [said("1")], "b": [said(SECRET)]})
 
@@ -503,3 +525,25 @@ def test_what_a_fork_adds_within_a_graph_is_judged_as_what_the_graph_is_asked() 
 
     assert ended(story) == ("failed", "GUARDRAIL")
     assert [(one.leg, one.call_id, one.status) for one in story.of(Guarded)][-1] == (3, "graph:flow", "failed")
+
+
+@pytest.mark.parametrize(("confidence", "status"), [(0.1, "done"), (1.0, "failed")])
+def test_what_a_tool_of_a_node_gives_is_judged_by_a_model_and_not_by_the_node(confidence: float, status: str) -> None:
+    node = {"name": "look", "tool": "look", "args": {"what": "x"}}
+    rails = {"guardrails": [{**KIND, "on": "tool_output"}], "tools": ["look"]}
+    story = ran(
+        flow(node, edges=[], beside=rails), says={}, judgements=[judged(confidence)], tools=[tool_named("look")]
+    )
+    assert story.view.status == status
+
+
+@pytest.mark.parametrize("entry", ["a", "flow2"])
+def test_a_session_that_begins_with_a_graph_is_told_to_hooks_by_its_first_agent(entry: str) -> None:
+    hook = Saying("SessionStart", HookReply(context="The house style is 简体."))
+    inner = {**graph("a", "b", edges=[edge("a", "b")]), "name": "flow2"}
+    outer = {"name": entry, "graph": "flow2"} if entry == "flow2" else "a"
+    agents = [agent("a"), agent("b"), agent("c"), inner, flow(outer, "c", edges=[edge(entry, "c")])]
+    requests: list[Any] = []
+    ran(*agents, says={name: [said(name)] for name in "abc"}, hooks=[hook], requests=requests)
+    assert len(hook.asked) == 1
+    assert "house style" in requests[0].instructions

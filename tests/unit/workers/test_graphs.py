@@ -636,6 +636,12 @@ def test_a_tool_is_a_node_whose_arguments_are_filled_in() -> None:
     assert (story.view.status, story.view.result) == ("done", "look(look(the look))")
 
 
+def test_a_graphs_own_calls_are_no_turns_of_a_job_that_is_limited_in_them() -> None:
+    nodes = [{"name": name, "tool": "look", "args": {"what": name}} for name in ("a", "b")]
+    flow, limits = tool_graph(*nodes, edges=[edge("a", "b")]), {"job": {"max_turns": 1}}
+    assert used(tool_named("look"), tools=["look"], graph=flow, limits=limits).view.status == "done"
+
+
 def test_a_tool_that_fails_fails_its_node_and_is_tried_again_where_the_file_says_so() -> None:
     ran_for: list[str] = []
 

@@ -147,7 +147,7 @@ class _Served:
 
     def _look(self) -> None:
         if self._stack is not None:
-            self._stack.tell_problems(self.problems.append)
+            self._stack.tell_problems(self.problems.append, in_full=True)
 
     async def _cancel(self, job: str) -> None:
         with suppress(EkidenError, OSError, TimeoutError):

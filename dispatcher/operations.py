@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.dispatcher.requests import require_agent
 from ekiden.shared.errors import NoCatalog
+from ekiden.shared.records import ServedTools
 from ekiden.shared.stores.dead_letters import DeadLetter, DeadLetters
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.pools import QueueView
@@ -103,3 +104,8 @@ class Operations:
     async def published(self, catalog: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return a whole catalog by its digest: name -> digest, and digest -> JSON. Raises ``NoCatalog``."""
         return await self._stores.catalogs.definitions(catalog)
+
+    async def served(self, digest: str) -> ServedTools | None:
+        """Return what MCP servers offered an agent, by the digest that its journal names; None: it is kept no more."""
+        text = await self._stores.listings.kept(digest)
+        return ServedTools.model_validate_json(text) if text is not None else None

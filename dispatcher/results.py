@@ -121,4 +121,4 @@ def _box(leg: Leg, status: str) -> Box:
     context = leg.moved.context
     why = context.returned.text if context.returned is not None else context.reason
     took = f"{(leg.left_ms - leg.ready_ms) / 1000:.1f} s" if leg.left_ms is not None else ""
-    return Box(leg.agent, redact(why), took, status)
+    return Box(leg.who, redact(why), took, status)

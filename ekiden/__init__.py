@@ -15,12 +15,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ekiden.dispatcher.client import Client
     from ekiden.dispatcher.embedding import arun, run
+    from ekiden.dispatcher.journal.graphs import graph_of, graph_views
     from ekiden.dispatcher.journal.listening import activities, pieces
     from ekiden.dispatcher.results import Result
     from ekiden.shared.stores.views import JobView as Job
     from ekiden.workers.tools.base import ToolContext, tool
 
-__all__ = ["Client", "Job", "Result", "ToolContext", "activities", "arun", "pieces", "run", "tool"]
+__all__ = [
+    "Client",
+    "Job",
+    "Result",
+    "ToolContext",
+    "activities",
+    "arun",
+    "graph_of",
+    "graph_views",
+    "pieces",
+    "run",
+    "tool",
+]
 
 _PLACES = {
     "Client": ("ekiden.dispatcher.client", "Client"),
@@ -29,6 +42,8 @@ _PLACES = {
     "ToolContext": ("ekiden.workers.tools.base", "ToolContext"),
     "activities": ("ekiden.dispatcher.journal.listening", "activities"),
     "arun": ("ekiden.dispatcher.embedding", "arun"),
+    "graph_of": ("ekiden.dispatcher.journal.graphs", "graph_of"),
+    "graph_views": ("ekiden.dispatcher.journal.graphs", "graph_views"),
     "pieces": ("ekiden.dispatcher.journal.listening", "pieces"),
     "run": ("ekiden.dispatcher.embedding", "run"),
     "tool": ("ekiden.workers.tools.base", "tool"),

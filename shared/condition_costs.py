@@ -7,9 +7,9 @@ costs its rounds times what is in it; values grow only by ``+``, by lists and by
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
+from ekiden.shared.cel_messages import fields_of, text_of
 from ekiden.shared.errors import DefinitionError
 from ekiden.shared.patterns import compile_pattern
 
@@ -54,8 +54,8 @@ def cost_of(serialised: bytes, variables: Mapping[str, Any] | None = None) -> in
     Raises:
         DefinitionError: a pattern is none, is too large, or is not written out.
     """
-    [checked] = _fields(serialised)[2]
-    [expression] = _fields(checked)[4]
+    [checked] = fields_of(serialised)[2]
+    [expression] = fields_of(checked)[4]
     return _Walk(variables).of(expression).cost
 
 
@@ -65,18 +65,18 @@ class _Walk:
         self._loops: dict[str, _Part] = {}
 
     def of(self, expression: bytes) -> _Part:
-        fields = _fields(expression)
+        fields = fields_of(expression)
         for number, read in self._readers.items():
             if number in fields:
                 return read(self, fields[number][0])
         return _Part(1)
 
     def _constant(self, data: bytes) -> _Part:
-        texts = [text for number in (6, 7) for text in _fields(data).get(number, ())]
+        texts = [text for number in (6, 7) for text in fields_of(data).get(number, ())]
         return _Part(1, 1 + sum(map(len, texts)) // _CHARACTERS, texts[0].decode() if texts else None)
 
     def _name(self, data: bytes) -> _Part:
-        name = _text(data, 1)
+        name = text_of(data, 1)
         if name in self._loops:
             return self._loops[name]
         if self._given is None:
@@ -84,8 +84,8 @@ class _Walk:
         return _of_value(self._given.get(name))
 
     def _member(self, data: bytes) -> _Part:
-        owner = self.of(_fields(data)[1][0])
-        return self._inside(owner, _text(data, 2), 0)
+        owner = self.of(fields_of(data)[1][0])
+        return self._inside(owner, text_of(data, 2), 0)
 
     def _inside(self, owner: _Part, key: Any, cost: int) -> _Part:
         """Return an entry of ``owner``: the very one, or as heavy as any."""
@@ -96,8 +96,8 @@ class _Walk:
         return _Part(cost, owner.weight, None, owner.weight, owner.weight)
 
     def _call(self, data: bytes) -> _Part:
-        fields = _fields(data)
-        name = _text(data, 2)
+        fields = fields_of(data)
+        name = text_of(data, 2)
         parts = [self.of(one) for number in (1, 3) for one in fields.get(number, ())]
         if name == "_[_]":
             return self._inside(parts[0], parts[1].value, parts[1].cost)
@@ -111,10 +111,10 @@ class _Walk:
         return _Part(cost) if name in _SMALL else _Part(cost, weight, None, weight, weight)
 
     def _list(self, data: bytes) -> _Part:
-        return self._together(_fields(data).get(1, ()))
+        return self._together(fields_of(data).get(1, ()))
 
     def _object(self, data: bytes) -> _Part:
-        entries = [_fields(entry) for entry in _fields(data).get(2, ())]
+        entries = [fields_of(entry) for entry in fields_of(data).get(2, ())]
         return self._together(one for entry in entries for number in (3, 4) for one in entry.get(number, ()))
 
     def _together(self, expressions: Iterable[bytes]) -> _Part:
@@ -123,14 +123,14 @@ class _Walk:
         return _Part(1 + sum(one.cost for one in parts), 1 + sum(weights), None, len(parts), max(weights, default=1))
 
     def _loop(self, data: bytes) -> _Part:
-        fields = _fields(data)
+        fields = fields_of(data)
         entries, begin = self.of(fields[2][0]), self.of(fields[4][0])
-        collects = 7 in _fields(fields[4][0])
+        collects = 7 in fields_of(fields[4][0])
         result = _Part(1, entries.weight, None, entries.rounds, entries.heaviest) if collects else _Part(1)
         outer = self._loops
-        self._loops = {**outer, _text(data, 3): result}
+        self._loops = {**outer, text_of(data, 3): result}
         end = self.of(fields[7][0])
-        self._loops |= {_text(data, 1): _Part(1, entries.heaviest, None, entries.heaviest, entries.heaviest)}
+        self._loops |= {text_of(data, 1): _Part(1, entries.heaviest, None, entries.heaviest, entries.heaviest)}
         each = self.of(fields[5][0]).cost + self.of(fields[6][0]).cost
         self._loops = outer
         cost = entries.cost + begin.cost + end.cost + min(entries.rounds, _ROUNDS) * each
@@ -170,35 +170,3 @@ def _weight(value: Any, inside: int | None = None) -> int:
     if inside is None and isinstance(value, Mapping | list | tuple):
         inside = _of_value(value).weight - 1
     return 1 + (inside or 0)
-
-
-def _text(data: bytes, number: int) -> str:
-    return bytes(_fields(data).get(number, [b""])[0]).decode()
-
-
-@lru_cache(maxsize=8_192)
-def _fields(data: bytes) -> dict[int, list[Any]]:
-    """Return the fields of a message of Protocol Buffers, by number: texts and messages as bytes."""
-    fields: dict[int, list[Any]] = {}
-    at = 0
-    while at < len(data):
-        key, at = _number(data, at)
-        value: int | bytes
-        if key & 7 == 0:
-            value, at = _number(data, at)
-        else:
-            size, at = _number(data, at) if key & 7 == 2 else (8 if key & 7 == 1 else 4, at)
-            value, at = data[at : at + size], at + size
-        fields.setdefault(key >> 3, []).append(value)
-    return fields
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number that begins at ``at``, in groups of seven bits, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from ekiden.shared.condition_costs import UNITS_A_STEP, cost_of
+from ekiden.shared.condition_paths import paths_in
 from ekiden.shared.errors import ConditionFailed, DefinitionError, TooCostly
 from ekiden.shared.step_limits import limited, spend
 from ekiden.shared.suggestions import nearest
@@ -88,6 +89,11 @@ class _Parsed:
     def _check_length(cls, text: str) -> None:
         if len(text) > MAX_LENGTH:
             raise DefinitionError(f"a {cls.kind} has at most {MAX_LENGTH:,} characters, this one has {len(text):,}")
+
+    @property
+    def paths(self) -> set[tuple[str, ...]]:
+        """What it looks at: a variable each, and the names that follow."""
+        return paths_in(self._compiled()[1])
 
     def _compiled(self) -> tuple[Any, bytes]:
         return _compiled(self.kind, self.text, self.names)

@@ -227,7 +227,7 @@ class Conversation:
             self.begun[record.at] = record
         elif record.turn > len(self.turns):
             self.upcoming[record.at] = record
-        elif record.at in ("BeforeTool", "BeforeHandoff"):
+        elif record.at in ("BeforeTool", "BeforeHandoff") and self.turns:  # a graph's own leg has none
             self.turns[-1].hooked[record.call_id] = record
         elif record.at == "AfterAgent":
             self.turns[-1].answered = record

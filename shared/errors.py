@@ -22,6 +22,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      ├── GraphFailed            a graph cannot go on: no edge holds, it goes round too often, a node has failed
      ├── TooCostly              a check has used up what one may cost: it counts as failed
      ├── ToolError              the model can mend it: its text is the tool's result
+     │    └── OutcomeUnknown        it ran, and nobody knows what it did
      ├── CommandLost            a program ended with whoever watched over it: what it did is unknown
      ├── HandoffRefused         the model can mend it: names the code and the allowed targets
      ├── HookFailed             whoever wrote the hook can mend it: it is required, so its leg fails
@@ -210,6 +211,11 @@ class ConditionFailed(EkidenError):
 class GraphFailed(EkidenError):
     """A graph cannot go on: its job fails with this text."""
 
+    def __init__(self, message: str, reason: Literal["ERROR", "GUARDRAIL", "DENIED"] = "ERROR") -> None:
+        """``reason``: see ``outcomes.TerminationReason``."""
+        super().__init__(message)
+        self.reason = reason
+
 
 class TooCostly(EkidenError):
     """A check of something that a file or a model wrote has used up what one check may cost."""
@@ -217,6 +223,10 @@ class TooCostly(EkidenError):
 
 class ToolError(EkidenError):
     """A tool refuses or fails; the text is what the model reads."""
+
+
+class OutcomeUnknown(ToolError):
+    """A tool ran and was lost, or given up: what it has done, nobody knows."""
 
 
 class CommandLost(EkidenError):

@@ -65,6 +65,8 @@ class GraphPosition(StoredModel):
     """How many nodes have begun."""
     part: Literal["", "node", "item"] = Field(default="", exclude_if=operator.not_)
     """What of a node a job below the graph's does: all of it, or one item of its list; empty: it is no such job."""
+    key: str = Field(default="", exclude_if=operator.not_)
+    """The idempotency key of such a job's call, where it repeats one of which nobody knows what that did."""
     calls: int = Field(default=0, exclude_if=operator.not_)
     """How many agents waited for control already when it began."""
     chain_length: int
@@ -130,6 +132,8 @@ class HandoffContext(StoredModel):
     """Set where this is such a return."""
     graphs: tuple[GraphPosition, ...] = Field(default=(), exclude_if=operator.not_)
     """The graphs that control is in, the innermost last."""
+    node: str = Field(default="", exclude_if=operator.not_)
+    """The node of a graph that the job does whose first leg this is, for the graph of the job above it."""
 
     @property
     def ends_node(self) -> bool:
@@ -146,6 +150,10 @@ class HandoffContext(StoredModel):
     def begins_node(self) -> bool:
         """Whether control came here by a step of a graph, and not by a handoff from whoever had it so."""
         return self.ends_node and len(self.metadata.handoff_chain) == self.graphs[-1].chain_length + 1
+
+    def is_first_agent(self, leg: int) -> bool:
+        """Tell whether an agent that begins in ``leg`` is its job's first: only graphs have had control before."""
+        return leg == 1 or (self.begins_node and self.graphs[0].run == 1 and all(at.step == 1 for at in self.graphs))
 
     @property
     def step_inputs(self) -> dict[str, Any] | None:

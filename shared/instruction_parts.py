@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ekiden.shared.definitions.transfer_names import DELEGATION_PREFIX, PREFIX
 
-__all__ = ["NOTHING_OFFERED", "NO_PLACE", "Place", "Situation", "is_repository", "parts_of"]
+__all__ = ["NOTHING_OFFERED", "NO_PLACE", "Place", "Situation", "is_repository", "parts_of", "speaks_of_files"]
 
 _CHANGES_FILES = frozenset({"edit_file", "write_file", "delete_file"})
 _FILES = _CHANGES_FILES | {"read_file", "read_many_files", "ls", "glob", "grep"}
@@ -125,6 +125,11 @@ def _guidelines(now: Situation) -> str:
 
 def _environment(now: Situation) -> str:
     return _ENVIRONMENT if now.has("bash", *_FILES) else ""
+
+
+def speaks_of_files(instructions: str) -> bool:
+    """Tell whether instructions, of whatever version, are those of an agent that works on files of its worker's."""
+    return _ENVIRONMENT.partition("\n")[0] in instructions.split("\n")
 
 
 def _sandbox(now: Situation) -> str:

@@ -74,6 +74,8 @@ class ToolResult(StoredModel):
     content: str
     """For the model."""
     is_error: bool = False
+    is_unknown: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether the call ran, and nobody knows what it did: its worker was lost meanwhile, or it was given up."""
     data: Any = None
     """The same for programs, where the tool gives it: JSON. No model reads it."""
     whole: str = Field(default="", exclude_if=operator.not_)
@@ -180,9 +182,9 @@ class Usage(StoredModel):
         )
 
 
-def error_result(call: ToolCall, why: str) -> ToolResult:
-    """Answer a call that has no result with why not."""
-    return ToolResult(call_id=call.id, name=call.name, content=why, is_error=True)
+def error_result(call: ToolCall, why: str, *, is_unknown: bool = False) -> ToolResult:
+    """Answer a call that has no result with why not; ``is_unknown``: see ``ToolResult``."""
+    return ToolResult(call_id=call.id, name=call.name, content=why, is_error=True, is_unknown=is_unknown)
 
 
 def user_message(text: str, *, aside: bool = False) -> Message:

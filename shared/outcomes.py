@@ -10,6 +10,9 @@ from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED, Budgets, JobLimits
 
 __all__ = [
+    "ALL_SUCCEED",
+    "ANY_ENDS",
+    "DEADLINE_PASSED",
     "Answer",
     "Cancelled",
     "ChildJob",
@@ -21,6 +24,9 @@ __all__ = [
     "Transfer",
     "Unfinished",
 ]
+
+DEADLINE_PASSED = "the job's deadline has passed"
+"""What a job ends with, as failed by ``TIMEOUT``, whose time is over."""
 
 TerminationReason = Literal[
     "GOAL",
@@ -109,6 +115,11 @@ class ChildJob:
     """What text of an unknown author its caller had read, in words."""
 
 
+ANY_ENDS = -1
+ALL_SUCCEED = -1_000
+"""See ``Suspended.need``. To a version that does not know it, it is a wait for all: no leg has so many children."""
+
+
 @dataclass(frozen=True)
 class Suspended:
     """The leg gives up its worker and is woken after ``delay_s``, by its ``children``, or by answers."""
@@ -118,8 +129,9 @@ class Suspended:
     detail: str = ""
     children: tuple[ChildJob, ...] = ()
     need: int = 0
-    """How many of the children must succeed; 0: all must end. The rest is cancelled then. -1: one must end, however;
-    the rest goes on. Children of the leg that are not named any more are cancelled."""
+    """How many of the children must succeed; 0: all must end. The rest is cancelled then. ``ANY_ENDS``: one must end,
+    however, and the rest goes on; ``ALL_SUCCEED``: all must end, or one fails, and the rest goes on. Children of the
+    leg that are not named any more are cancelled."""
     approvals: tuple[ApprovalView, ...] = ()
     """What persons are asked: the leg goes on when each is answered, or has waited for as long as it may."""
 

@@ -15,6 +15,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 from redis.asyncio import Redis
+from structlog.dev import plain_traceback
 
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
@@ -33,11 +34,13 @@ os.environ.pop("PYTHONUNBUFFERED", None)  # programs with an environment of thei
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each program that they start compiles all of Ekiden anew
 sys.dont_write_bytecode = False  # and each run of the tests, all of them
 os.environ["EKIDEN_AUTO_APPROVE"] = "safe,low,medium,high"  # nobody sits there; tests of approvals take this away
+os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # else each other home has all learned anew
 os.environ["EKIDEN_TRUST"] = "1"  # so are the folders that they make; the tests of trust take this away
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # else examples have so many milliseconds by the clock
 complete_scripts()
+structlog.get_config()["processors"][-1].exception_formatter = plain_traceback  # rich's takes a tenth of a second each
 gc.disable()  # until all tests are found: nothing that is imported goes, and to look for it takes a third of the time
 
 

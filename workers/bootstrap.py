@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ekiden.shared.composition import pool_hooks
@@ -33,18 +33,20 @@ from ekiden.workers.completion import CONTROLS
 from ekiden.workers.compression import CompressionRules
 from ekiden.workers.definitions import Definitions
 from ekiden.workers.graphs.handler import GraphHandler
-from ekiden.workers.leg import AgentHandler
+from ekiden.workers.leg import AgentHandler, Means
 from ekiden.workers.mcp.agents import AgentServers
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.toolbox import McpTools
-from ekiden.workers.memory import Remember, Remembering
+from ekiden.workers.memory import Remembering
 from ekiden.workers.model_callers import ModelCallers
 from ekiden.workers.model_limits import ModelLimits
 from ekiden.workers.own_tools import OwnTools
+from ekiden.workers.playback.hooks import RecordedHooks
 from ekiden.workers.playback.models import RecordedCallers
 from ekiden.workers.playback.recorded import Recordings
-from ekiden.workers.playback.tools import UNASKED, RecordedToolRunner, remembering
+from ekiden.workers.playback.servers import RecordedServers
+from ekiden.workers.playback.tools import RecordedToolRunner, remembering
 from ekiden.workers.processors import loaded_processors
 from ekiden.workers.rail_judge import JudgeRules
 from ekiden.workers.sandbox.choice import choose
@@ -58,19 +60,6 @@ from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.validators import loaded_validators
 
 __all__ = ["build"]
-
-
-@dataclass(frozen=True)
-class _Means:
-    """What legs work with: real, or recorded."""
-
-    tools: OwnTools
-    tool_runner: ToolRunner
-    models: ModelCallers
-    environment: ToolEnvironment
-    hooks: HookAsking
-    remember: Remember
-    knows_people: bool = True
 
 
 async def build(settings: Settings, stores: Stores) -> PoolComponents:
@@ -97,8 +86,8 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
     embedders = Embedders(settings, os.environ)
     kept = Backends(stores.memories, settings.notes_folder, stores.signing)
     memories = Recollections(kept, embedders.of)
-    means = _Means(
-        OwnTools(registry, root=root, servers=servers, pools=stores.pools.pools),
+    means = Means(
+        OwnTools(registry, root=root, servers=servers, keep=stores.listings.keep, pools=stores.pools.pools),
         tool_runner,
         _model_callers(settings, stores, Models(values, os.environ, circuits)),
         environment,
@@ -122,22 +111,30 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
 
 
 async def _playing(settings: Settings, stores: Stores, recordings: Recordings) -> PoolComponents:
-    """Return a handler that decides as ever, and takes from recordings what models, tools and memories gave.
+    """Return a handler that decides as ever, and takes from recordings what came from outside.
 
-    It asks no hooks and starts no servers. Who answers is whoever plays: it knows who that was.
+    What models, tools and memories gave, what hooks said, what MCP servers offered. Whoever plays answers for persons,
+    who can be told apart where they could be then.
     """
     root = settings.workspace_root.resolve() if settings.workspace_root else None
     env = for_tools(os.environ, settings.tools_env)
     sandbox = await _sandbox(settings, env)
     registry, problems = _tools(settings, sandbox)
     providers = learn_providers(settings)
-    means = _Means(
-        OwnTools(registry, root=root, pools=stores.pools.pools),
+    means = Means(
+        OwnTools(
+            registry,
+            root=root,
+            servers=RecordedServers(recordings),
+            keep=stores.listings.keep,
+            pools=stores.pools.pools,
+        ),
         RecordedToolRunner(recordings, registry),
         RecordedCallers(Models(ModelValues(), {}), Prices(settings.prices), recordings=recordings),
         ToolEnvironment(root, env, sandbox=sandbox, artifacts=stores.artifacts),
-        UNASKED,
+        RecordedHooks(recordings),
         remembering(recordings),
+        bool(stores.signing) or recordings.know_people(),
     )
     handler, not_in_force = _handler(settings, stores, means)
     problems += (*providers, *not_in_force)
@@ -147,7 +144,7 @@ async def _playing(settings: Settings, stores: Stores, recordings: Recordings) -
     return PoolComponents(handler, registry.views(), sandbox=told, problems=problems, told=lambda: plays)
 
 
-def _handler(settings: Settings, stores: Stores, means: _Means) -> tuple[Handler, tuple[str, ...]]:
+def _handler(settings: Settings, stores: Stores, means: Means) -> tuple[Handler, tuple[str, ...]]:
     """Return what decides by the settings, whatever it works with, and what of them is not in force."""
     policy = replace(operators_policy(settings), tells_people_apart=means.knows_people)
     processors, not_processing = loaded_processors(settings.allowed("outputs"))
@@ -155,16 +152,10 @@ def _handler(settings: Settings, stores: Stores, means: _Means) -> tuple[Handler
     definitions = Definitions(stores.catalogs)
     agents = AgentHandler(
         definitions,
-        means.tools,
-        means.tool_runner,
-        means.models,
-        means.environment,
+        means,
         policy=policy,
         after_untrusted=settings.tools_after_untrusted,
-        knows_people=means.knows_people,
         loops_off=[kind for kind, is_on in settings.loops.items() if not is_on],
-        hooks=means.hooks,
-        remember=means.remember,
         compression=CompressionRules(
             settings.compression_threshold, settings.compression_keep, settings.compression_model
         ),

@@ -1,6 +1,7 @@
 """The handler of an agent leg: load the agent, equip it, let the executor run it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -15,6 +16,7 @@ from ekiden.shared.records import Noticed
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.workers.approvals import Approvals
 from ekiden.workers.asking import Asking
+from ekiden.workers.calls.base import Gate
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
 from ekiden.workers.calls.pipeline import Calls
@@ -53,11 +55,29 @@ from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
 from ekiden.workers.validators import Validators
 
-__all__ = ["AgentHandler"]
+__all__ = ["AgentHandler", "Means", "unbroken"]
 
 LIMIT_LEFT_S = 60.0
 """After what time a leg that waits for a limit looks by itself whether that is still there."""
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Means:
+    """What legs work with: real, or recorded."""
+
+    tools: OwnTools
+    """Those of this worker."""
+    tool_runner: ToolRunner
+    models: ModelCallers
+    environment: ToolEnvironment
+    """What tools work with."""
+    hooks: HookAsking = NOBODY
+    """Who may interfere with any leg."""
+    remember: Remember = nothing
+    """Gives agents their notes of earlier jobs."""
+    knows_people: bool = True
+    """See ``Approvals``."""
 
 
 class AgentHandler:
@@ -66,17 +86,11 @@ class AgentHandler:
     def __init__(
         self,
         definitions: Definitions,
-        tools: OwnTools,
-        tool_runner: ToolRunner,
-        models: ModelCallers,
-        environment: ToolEnvironment,
+        means: Means,
         *,
         policy: Policy | None = None,
         after_untrusted: AfterUntrusted = "allow",
-        knows_people: bool = True,
         loops_off: Collection[LoopKind] = (),
-        hooks: HookAsking = NOBODY,
-        remember: Remember = nothing,
         compression: CompressionRules = CompressionRules(),  # noqa: B008  # frozen
         processors: Processors | None = None,
         validators: Validators | None = None,
@@ -86,32 +100,20 @@ class AgentHandler:
 
         Args:
             definitions: Of the agents.
-            tools: Those of this worker.
-            tool_runner: Runs them.
-            models: Asks models.
-            environment: What tools work with.
+            means: What legs work with.
             policy: The operator's.
             after_untrusted: What becomes of tools once a job has read text that nobody vouches for.
-            knows_people: See ``Approvals``.
             loops_off: Kinds of loops that are not looked for.
-            hooks: Who may interfere with any leg.
-            remember: Gives agents their notes of earlier jobs.
             compression: When conversations are compressed whose agents' files do not say it.
             processors: Make what callers read of structured results; None: ours alone.
             validators: Those of plug-ins, which guardrails ask.
             judging: By whom guardrails are judged that say a sentence.
         """
         self._definitions = definitions
-        self._tools = tools
-        self._tool_runner = tool_runner
-        self._models = models
-        self._environment = environment
+        self._means = means
         self._policies = FolderPolicies(policy or Policy())
         self._after_untrusted = after_untrusted
-        self._knows_people = knows_people
         self._loops_off = frozenset(loops_off)
-        self._hooks = hooks
-        self._remember = remember
         self._compression_rules = compression
         self._processors = processors or Processors()
         self._validators = validators or Validators()
@@ -119,30 +121,27 @@ class AgentHandler:
 
     async def run(self, leg: Leg) -> Outcome:
         """Run the leg here, or give it back: this worker lacks what the agent needs, or the model is away."""
-        try:
-            return await self._run(leg)
-        except OverLimit as error:  # woken when its turn has come; the timer is for limits that nobody keeps any more
-            return Suspended("limit", max(LIMIT_LEFT_S, 2 * error.wait_s), str(error))
-        except ModelUnavailable as error:  # to wait holds no worker, and is no failed attempt
-            return Suspended("retry", max(backoff_s(leg, "retry"), error.retry_after_s or 0.0), str(error))
-        except UnreadableDefinition as error:  # another worker is of the version that wrote it
-            log.error("definition_unreadable", error=str(error))
-            return Suspended("catalog", backoff_s(leg, "catalog"), str(error))
-        except HookStopped as error:
-            return Failed("DENIED", str(error))
-        except HookFailed as error:
-            return Failed("ERROR", str(error))
+        return await unbroken(leg, self._run(leg))
+
+    def judgements(self, leg: Leg, agent: AgentDefinition) -> Judgements:
+        """Return who asks the guardrails of an agent that does not run in the leg itself: the agent of a graph."""
+        model = self._means.models.caller(agent.models, leg, agent.fallback_on)
+        return self._judgements(leg, model, Limits(leg, agent))
+
+    def hooks(self, leg: Leg, *agents: AgentDefinition) -> LegHooks:
+        """Return who may interfere with a leg: those with any one, and those of the files of ``agents``."""
+        return hooks_of(agents, leg, self._means.hooks, self._means.environment.env)
 
     async def _run(self, leg: Leg) -> Outcome:
         definition = await self._definitions.definition(leg.catalog, leg.agent)
         if leg.context.does_part:
             definition = calling(definition, leg.inputs)
-        without, lacking = await self._tools.lacking(definition, leg)
+        without, lacking = await self._means.tools.lacking(definition, leg)
         if lacking is not None:
             log.warning("tools_missing", lacking=lacking.what)
             return lacking.outcome(leg)
         await self._tell(definition, leg, without)
-        executor = await self._executor(definition, leg, hooks_of(definition, leg, self._hooks, self._environment.env))
+        executor = await self._executor(definition, leg, self.hooks(leg, definition))
         return await executor.run()
 
     async def _tell(self, definition: AgentDefinition, leg: Leg, missing: Collection[str]) -> None:
@@ -154,9 +153,9 @@ class AgentHandler:
 
     def _openings(self, definition: AgentDefinition, leg: Leg) -> list[str]:
         """Say what commands reach here that they should not."""
-        if not any(tool.starts_commands for tool in self._tools.offered_to(definition, leg)):
+        if not any(tool.starts_commands for tool in self._means.tools.offered_to(definition, leg)):
             return []
-        opened = self._environment.openings(definition, leg)
+        opened = self._means.environment.openings(definition, leg)
         return [f"commands are not fully confined on this worker: {opened}"] if opened else []
 
     async def _all(self, leg: Leg, names: Sequence[str]) -> dict[str, AgentDefinition]:
@@ -169,16 +168,17 @@ class AgentHandler:
         manifest = await self._definitions.manifest(leg.catalog)
         targets = await self._all(leg, [rule.to for rule in targets_of(agent, leg)])
         subagents = await self._all(leg, [one.agent for one in agent.subagents])
-        model = self._models.caller(agent.models, leg, agent.fallback_on)
-        cwd = self._environment.cwd(leg)
+        model = self._means.models.caller(agent.models, leg, agent.fallback_on)
+        cwd = self._means.environment.cwd(leg)
         untrusted = Untrusted(leg, cwd, denies=self._denies_after_untrusted(agent, leg))
-        served = await self._tools.of_servers(agent, leg)
+        served = await self._means.tools.of_servers(agent, leg)
         await _notice(leg, *(f"{leg.agent}: {problem}" for problem in served.problems))
-        tools = with_own_state(agent, leg, (*self._tools.offered_to(agent, leg), *served.tools))
+        tools = with_own_state(agent, leg, (*self._means.tools.offered_to(agent, leg), *served.tools))
         leg.hooks.agent_started(agent, model.name, list(tools))
-        outputs, limits = JobOutputs(leg, self._environment.artifacts), Limits(leg, agent)
-        approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools), knows_people=self._knows_people)
-        rails = Rails(leg, agent, self._judgements(leg, model, limits), approvals)
+        outputs, limits = JobOutputs(leg, self._means.environment.artifacts), Limits(leg, agent)
+        approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools), knows_people=self._means.knows_people)
+        around = await self._all(leg, [at.graph for at in leg.context.graphs])
+        rails = Rails(leg, agent, self._judgements(leg, model, limits), approvals, list(around.values()))
         completion, delegations = Completion(agent, leg.context), Delegations(agent, leg, subagents, untrusted)
         transfers = Transfers(agent, leg, manifest, targets)
 
@@ -187,38 +187,55 @@ class AgentHandler:
 
         offers = Offers(leg, tools, served.problems, outputs, completion, delegations, transfers)
         readable = {**tools, read_output.name: read_output}  # to read one's own results needs no right
-        tool_runner = self._tool_runner.only(readable.values(), offers.names)
-        notes = await self._remember(agent, leg, untrusted)
-        contexts = self._environment.contexts(agent, leg, outputs, notes, rails.guard_results_of)
+        tool_runner = self._means.tool_runner.only(readable.values(), offers.names)
+        notes = await self._means.remember(agent, leg, untrusted)
+        contexts = self._means.environment.contexts(agent, leg, outputs, notes, rails.guard_results_of)
+        gate = Gate(leg, decide, approvals, hooks, rails)
         calls = Calls(
-            leg,
-            approvals,
-            QuestionCalls(leg, decide, approvals, hooks, rails, tools),
-            ToolCalls(leg, decide, approvals, hooks, rails, readable, tool_runner, untrusted, contexts),
-            DelegationCalls(leg, decide, approvals, hooks, rails, delegations, agent.delegation, untrusted),
-            CompletionCalls(leg, decide, approvals, hooks, rails, completion),
-            TransferCalls(leg, decide, approvals, hooks, rails, transfers, offers.names),
+            gate,
+            QuestionCalls(gate, tools),
+            ToolCalls(gate, readable, tool_runner, untrusted, contexts),
+            DelegationCalls(gate, delegations, agent.delegation, untrusted),
+            CompletionCalls(gate, completion),
+            TransferCalls(gate, transfers, offers.names),
         )
         ending = Ending(leg, agent, limits, completion, transfers, self._processors, hooks, rails)
-        place = await place_of(agent, leg, self._environment.sandbox, cwd, tools)
+        place = await place_of(agent, leg, self._means.environment.sandbox, cwd, tools)
         compression = self._compression(agent, leg, model, hooks)
         loops = Loops(leg, agent, ending, Judge(leg, model), self._loops_off)
         return Executor(leg, agent, model, offers.now, calls, loops, limits, ending, hooks, rails, compression, place)
 
     def _judgements(self, leg: Leg, model: ModelCaller, limits: Limits) -> Judgements:
-        by = model if self._judging.model is None else self._models.caller((self._judging.model,), leg)
+        by = model if self._judging.model is None else self._means.models.caller((self._judging.model,), leg)
         judge = RailJudge(leg, by, self._judging.threshold)
         return Judgements(leg, self._validators, Repairs(leg, model, limits), judge)
 
     def _compression(self, agent: AgentDefinition, leg: Leg, model: ModelCaller, hooks: LegHooks) -> Compression:
         rules = self._compression_rules.with_those_of(agent)
-        writer = model if rules.model is None else self._models.caller((rules.model,), leg)
+        writer = model if rules.model is None else self._means.models.caller((rules.model,), leg)
         return Compression(leg, rules, model, writer, hooks)
 
     def _denies_after_untrusted(self, definition: AgentDefinition, leg: Leg) -> bool:
         """The strictest word counts: the settings', the agent's, and that of each agent above a delegated job."""
         rules = [definition.tools, *leg.request.bounds]
         return self._after_untrusted == "deny" or any(one and one.after_untrusted == "deny" for one in rules)
+
+
+async def unbroken(leg: Leg, run: Awaitable[Outcome]) -> Outcome:
+    """Return the outcome of a leg that runs; where it is broken off, how it pauses or ends by that."""
+    try:
+        return await run
+    except OverLimit as error:  # woken when its turn has come; the timer is for limits that nobody keeps any more
+        return Suspended("limit", max(LIMIT_LEFT_S, 2 * error.wait_s), str(error))
+    except ModelUnavailable as error:  # to wait holds no worker, and is no failed attempt
+        return Suspended("retry", max(backoff_s(leg, "retry"), error.retry_after_s or 0.0), str(error))
+    except UnreadableDefinition as error:  # another worker is of the version that wrote it
+        log.error("definition_unreadable", error=str(error))
+        return Suspended("catalog", backoff_s(leg, "catalog"), str(error))
+    except HookStopped as error:
+        return Failed("DENIED", str(error))
+    except HookFailed as error:
+        return Failed("ERROR", str(error))
 
 
 async def _notice(leg: Leg, *texts: str) -> None:

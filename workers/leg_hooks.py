@@ -7,7 +7,7 @@ or that has begun. A hook that changed nothing has left no record, and may be as
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.transfer_names import transfer_tool_name
@@ -26,6 +26,7 @@ from ekiden.shared.hooks.occasions import (
     SessionStart,
 )
 from ekiden.shared.ids import is_first_of_session, parent_of, session_of
+from ekiden.shared.instructions import plain
 from ekiden.shared.llm.base import ModelReply, ModelRequest
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.outcomes import Answer
@@ -88,9 +89,9 @@ class LegHooks:
             return
         place = self.place(1)
         occasions: list[Event] = [BeforeAgent(place, leg.asked)]
-        if not turns and leg.number > 1:
+        if not turns and (leg.number > 1 or leg.context.node):
             occasions.insert(0, AfterHandoff(place, leg.context.from_agent, leg.context.reason))
-        elif not turns and not place.is_delegated:
+        if not turns and not place.is_delegated and leg.context.is_first_agent(leg.number):
             occasions.insert(0, SessionStart(place, "startup" if is_first_of_session(leg.job) else "resume"))
         for occasion in occasions:
             if self.at(occasion.name) and occasion.name not in leg.conversation.begun:
@@ -123,15 +124,34 @@ class LegHooks:
         """Tell whether hooks let the agent's file hand over; where they do not, that is recorded."""
         if not self.at(BeforeHandoff.name):
             return True
-        name = transfer_tool_name(context.to_agent)
-        call = ToolCall(id="", name=name, args={"reason": context.reason})
-        said = await self._asked(BeforeHandoff(self.place(), call, context.to_agent, is_automatic=True))
+        said = await self._asked_by_file(context.to_agent, {"reason": context.reason})
         if not said.block:
             return True
         why = f"{by_hooks(said.by)}: {said.block}"
         refused = Refused(leg=self._leg.number, name=context.to_agent, code="HOOK_BLOCKED", message=why)
         await self._leg.record(*self._records(said, changed=()), refused)
         return False
+
+    async def why_not_along(self, edge: str, to_agent: str, reason: str, output: Any) -> str:
+        """Say why hooks do not let an edge of a graph be taken to the next agent; empty: they do.
+
+        Args:
+            edge: What it is known by within the leg.
+            to_agent: Who is to get ``output``.
+            reason: The edge, for people.
+            output: What the node before has given, JSON.
+        """
+        if not self.at(BeforeHandoff.name):
+            return ""
+        given = {"payload": output} if isinstance(output, dict) else {"context": plain(output)}
+        said = await self._asked_by_file(to_agent, {"reason": reason, **given}, edge)
+        self._leg.hold(*self._records(said, call_id=edge, changed=()))
+        return f"{by_hooks(said.by)} blocked {reason} at {BeforeHandoff.name}: {said.block}" if said.block else ""
+
+    async def _asked_by_file(self, to_agent: str, args: dict[str, Any], call_id: str = "") -> Said[BeforeHandoff]:
+        """Return what hooks say of control that moves because a file says so."""
+        call = ToolCall(id=call_id, name=transfer_tool_name(to_agent), args=args)
+        return await self._asked(BeforeHandoff(self.place(), call, to_agent, is_automatic=True))
 
     async def before_compression(self, tokens: int) -> Said[PreCompress]:
         """Ask about a conversation that grows too long: not to compress it (``block``), what to keep (``context``)."""
@@ -242,19 +262,20 @@ class LegHooks:
             raise HookStopped(f"{by_hooks(said.by)} blocked {what} at {said.event.name}: {said.block}")
 
 
-def hooks_of(agent: AgentDefinition, leg: Leg, asking: HookAsking, env: Mapping[str, str]) -> LegHooks:
-    """Return who may interfere with a leg: those with any one, and those of the agent's file. Raises ``HookFailed``."""
-    if not (block := agent.extra.get("hooks")):
-        return LegHooks(leg, asking)
-    try:
-        entries, _ = entries_in(block, in_agent_file=True)
-    except DefinitionError as error:  # a version of Ekiden that did not run them has published it
-        raise HookFailed(f"'hooks' of agent {agent.name!r}: {error}; mend it, and publish it again") from None
-    return LegHooks(leg, asking.and_those(command_hooks(entries, env, _NO_FOLDER)))
+def hooks_of(agents: Iterable[AgentDefinition], leg: Leg, asking: HookAsking, env: Mapping[str, str]) -> LegHooks:
+    """Return who may interfere with a leg: those with any one, and those of agents' files. Raises ``HookFailed``."""
+    for agent in agents:
+        if block := agent.extra.get("hooks"):
+            try:
+                entries, _ = entries_in(block, in_agent_file=True)
+            except DefinitionError as error:  # a version of Ekiden that did not run them has published it
+                raise HookFailed(f"'hooks' of agent {agent.name!r}: {error}; mend it, and publish it again") from None
+            asking = asking.and_those(command_hooks(entries, env, _NO_FOLDER))
+    return LegHooks(leg, asking)
 
 
 def _changed(said: Said[E], *, same: bool) -> tuple[str, ...]:
-    return () if same else tuple(said.changed)
+    return () if same and not said.is_recorded else tuple(said.changed)
 
 
 def _stop(said: Said[E]) -> HookStopped | None:

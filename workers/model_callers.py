@@ -47,7 +47,6 @@ class ModelCallers:
         return ModelCaller(candidates, self.prices, leg.record, leg=leg.number, on=on)
 
     def _asked(self, choice: ModelChoice, leg: Leg, *, has_fallback: bool) -> ChatModel:
-        if leg.context.does_part:
-            return NodeCall(leg.inputs)
         model = self.models.model(choice, has_fallback=has_fallback)
-        return model if self.limits is None else self.limits.on(model, leg.job)
+        limited = model if self.limits is None else self.limits.on(model, leg.job)
+        return NodeCall(leg.agent, leg.inputs, limited) if leg.context.does_part else limited

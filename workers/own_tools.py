@@ -2,20 +2,35 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Protocol
 
+from ekiden.shared.definitions.mcp_use import servers_used
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.mcp.names import announced_as
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.completion import CONTROLS
 from ekiden.workers.lacking import Lacking, Pools, lacking_folder, lacking_tools, nobody_else, why_not_here
-from ekiden.workers.mcp.agents import AgentServers
+from ekiden.workers.mcp.resources import readers_joined
+from ekiden.workers.mcp.served import Keep, note_served
 from ekiden.workers.mcp.toolbox import Offered
 from ekiden.workers.permissions import permits
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.builtin.kept import read_output
 from ekiden.workers.tools.registry import Registry
 
-__all__ = ["OwnTools"]
+__all__ = ["OwnTools", "Servers"]
+
+
+class Servers(Protocol):
+    """The MCP servers of a worker."""
+
+    def unknown(self, agent: AgentDefinition) -> tuple[str, ...]:
+        """Return the servers that the agent uses and nobody has told this worker of."""
+        ...
+
+    async def offered_to(self, agent: AgentDefinition, leg: Leg) -> Offered:
+        """Return the tools that the agent gets, and what reads resources."""
+        ...
 
 
 class OwnTools:
@@ -26,7 +41,8 @@ class OwnTools:
         registry: Registry,
         *,
         root: Path | None,
-        servers: AgentServers | None = None,
+        servers: Servers | None = None,
+        keep: Keep | None = None,
         pools: Pools = nobody_else,
     ) -> None:
         """Put it together.
@@ -35,11 +51,13 @@ class OwnTools:
             registry: The tools.
             root: Where file tools may work; None: nowhere.
             servers: The MCP servers; None: there are none.
+            keep: Keeps what they offer, for those who run jobs again; None: nobody will.
             pools: Tells which pools there are, and so what other workers have.
         """
         self._registry = registry
         self._root = root
         self._servers = servers
+        self._keep = keep
         self._pools = pools
         self._offered_by_digest: dict[str, tuple[Tool, ...]] = {}
         """Of what each definition permits."""
@@ -54,8 +72,13 @@ class OwnTools:
         return known[agent.digest]
 
     async def of_servers(self, agent: AgentDefinition, leg: Leg) -> Offered:
-        """Return what MCP servers offer the agent."""
-        return await self._servers.offered_to(agent, leg.request.bounds) if self._servers else Offered()
+        """Return what MCP servers offer the agent, which is recorded for those who run the job again."""
+        if self._servers is None or not servers_used(agent):
+            return Offered()
+        offered = await self._servers.offered_to(agent, leg)
+        await note_served(leg, offered, self._keep)
+        readers = (readers_joined(offered.readers),) if offered.readers else ()
+        return Offered((*offered.tools, *readers), offered.problems)
 
     async def lacking(self, agent: AgentDefinition, leg: Leg) -> tuple[Collection[str], Lacking | None]:
         """Return the tools that the agent goes without, and what this worker lacks that is worth waiting for.

@@ -21,7 +21,7 @@ from ekiden.workers.approvals import Approvals
 from ekiden.workers.judgements import About, Judgement, Judgements
 from ekiden.workers.tools.builtin.kept import read_output
 
-__all__ = ["GuardedResult", "Handover", "Rails"]
+__all__ = ["GuardedResult", "Handover", "Rails", "for_words", "unreadable", "violation", "with_answer"]
 
 MAX_VIOLATIONS = 3
 """Turns of a leg in which calls, or what came of them, did not pass, before it ends."""
@@ -59,8 +59,17 @@ class Handover(NamedTuple):
 class Rails:
     """Asks the guardrails of an agent's file."""
 
-    def __init__(self, leg: Leg, agent: AgentDefinition, judgements: Judgements, approvals: Approvals) -> None:
+    def __init__(
+        self,
+        leg: Leg,
+        agent: AgentDefinition,
+        judgements: Judgements,
+        approvals: Approvals,
+        around: Sequence[AgentDefinition] = (),
+    ) -> None:
+        """``around``: the agents of the graphs that the leg is in, of which the agent's answer may be that."""
         self._leg = leg
+        self._around = around
         self._approvals = approvals
         self._agent = agent
         self._judgements = judgements
@@ -72,12 +81,12 @@ class Rails:
     @property
     def guard_answers(self) -> bool:
         """Whether an answer is judged before anybody sees it."""
-        return any(not rail.stream for rail in self._at("output"))
+        rails = [rail for agent in (self._agent, *self._around) for rail in agent.guardrails]
+        return any(not rail.stream for rail in rails if "output" in rail.on)
 
     async def begin(self) -> Failed | None:
         """Judge what the agent is asked, before its first turn or the next one; return how the leg ends by that."""
-        if keys_of(self._agent.extra, ["guardrails"]):  # a version of Ekiden that did not judge has published it
-            why = f"'guardrails' of agent {self._agent.name!r} cannot be read: publish its file again"
+        if why := unreadable(self._agent):
             return Failed("GUARDRAIL", why)
         if not self._agent.guardrails:
             return None
@@ -88,7 +97,7 @@ class Rails:
         if (back := self._leg.context.returned) is None:
             failed = (await self._judgements.of(About("input"), self._asked, self._at("input"))).rejected
         else:
-            rails = _for(self._at("delegation", self._leg.context.from_agent), is_error=back.is_error)
+            rails = for_words(self._at("delegation", self._leg.context.from_agent), is_error=back.is_error)
             about = About("delegation", back.call_id)
             if (refused := await self._added(self._leg.added)) is not None:
                 return refused
@@ -107,7 +116,7 @@ class Rails:
         if not (rails := self._at("output")):
             return outcome
         if isinstance(outcome, Unfinished):
-            given, about, rails = Subject(outcome.text), About("output"), _for(rails, is_error=True)
+            given, about, rails = Subject(outcome.text), About("output"), for_words(rails, is_error=True)
         else:
             given = Subject(outcome.text) if outcome.output is None else Subject.of(outcome.output)
             about = About("output", form=self._faults_of_output)
@@ -120,7 +129,7 @@ class Rails:
             if not isinstance(said, ToolCall):
                 return said or await self._not_answered(asked[-1], NOBODY_LET_IT)
             subject = _as_said(subject, said.args[ANSWER])
-        return outcome if subject is given else _with_answer(outcome, subject)
+        return outcome if subject is given else with_answer(outcome, subject)
 
     async def _not_answered(self, failed: Guarded, how: str = "") -> Failed | None:
         """Return how the leg ends whose answer does not pass; None: the job was retried, and it gives another one."""
@@ -164,7 +173,7 @@ class Rails:
             agent: Whose result it is.
             quoted: Makes the result's text of what is said, where that was repaired.
         """
-        rails = _for(self._at(place, call.name, *([agent] if agent else [])), is_error=result.is_error)
+        rails = for_words(self._at(place, call.name, *([agent] if agent else [])), is_error=result.is_error)
         subject, judged = Subject(result.content if said is None else said), list[Guarded]()
         for number, rail in enumerate(rails):
             judged.append(await self._judgements.by(rail, About(place, call.id), subject, rails[:number]))
@@ -239,9 +248,21 @@ class Rails:
         return [] if declared is None else problems(fixed.data or {}, {"type": "object", **declared})
 
     def _failed(self, said: Guarded, how: str = "") -> Failed:
-        whose = {"input": "what it was asked", "output": "its answer", "handoff": "what it hands over"}
-        where = f"agent {self._agent.name!r}, {whose.get(said.at, said.at.replace('_', ' '))}"
-        return Failed("GUARDRAIL", f"Guardrail violation: {said.rail} ({where}){how}: {'; '.join(said.errors)}")
+        return Failed("GUARDRAIL", violation(self._agent.name, said, how))
+
+
+def unreadable(agent: AgentDefinition) -> str:
+    """Say why the guardrails of an agent cannot be asked; empty: they can."""
+    if not keys_of(agent.extra, ["guardrails"]):  # else a version of Ekiden that did not judge has published it
+        return ""
+    return f"'guardrails' of agent {agent.name!r} cannot be read: publish its file again"
+
+
+def violation(agent: str, said: Guarded, how: str = "") -> str:
+    """Say to the user which guardrail of ``agent`` did not let what pass, and why."""
+    whose = {"input": "what it was asked", "output": "its answer", "handoff": "what it hands over"}
+    where = f"agent {agent!r}, {whose.get(said.at, said.at.replace('_', ' '))}"
+    return f"Guardrail violation: {said.rail} ({where}){how}: {'; '.join(said.errors)}"
 
 
 def _as_said(subject: Subject, value: Any) -> Subject:
@@ -249,7 +270,8 @@ def _as_said(subject: Subject, value: Any) -> Subject:
     return subject if value == subject.value else subject.of_same_kind(value)
 
 
-def _with_answer(outcome: Answer | Unfinished, subject: Subject) -> Answer | Unfinished:
+def with_answer(outcome: Answer | Unfinished, subject: Subject) -> Answer | Unfinished:
+    """Return an answer as guardrails have had it repaired."""
     if isinstance(outcome, Answer) and outcome.output is not None:
         outcome = replace(outcome, output=subject.value)
     return replace(outcome, text=subject.text)
@@ -280,6 +302,6 @@ def _listed(what: str, said: Guarded) -> str:
     return "\n".join([what, *(f"- {error}" for error in said.errors)])
 
 
-def _for(rails: Sequence[Guardrail], *, is_error: bool) -> Sequence[Guardrail]:
+def for_words(rails: Sequence[Guardrail], *, is_error: bool) -> Sequence[Guardrail]:
     """Return what of guardrails holds of a value, or of the word that there is none."""
     return [rail.for_words() for rail in rails] if is_error else rails

@@ -79,6 +79,7 @@ class ToolEnvironment:
                 sandbox=self.sandbox,
                 network=network,
                 answered=answered,
+                key=leg.context.graphs[-1].key if leg.context.does_part else "",
             )
 
         return context

@@ -74,7 +74,7 @@ COMMANDS = {
         "Show the models that agents can use here, and why the others cannot be used.",
     ),
     "agents": ("ekiden.dispatcher.cli.agents.group:app", "Make, show, change and check agents."),
-    "graph": ("ekiden.dispatcher.cli.commands.graph:app", "Look at graphs of agents. No server is needed."),
+    "graph": ("ekiden.dispatcher.cli.commands.graph:app", "Look at graphs of agents, and at what they do in a job."),
     "team": ("ekiden.dispatcher.cli.commands.team:app", "Look at all agents together. No server is needed."),
     "catalog": (
         "ekiden.dispatcher.cli.commands.catalog:app",

@@ -19,6 +19,7 @@ from ekiden.shared.records import (
     Ended,
     Entry,
     GuardJudged,
+    Hooked,
     JobRequested,
     LoopJudged,
     ModelReplied,
@@ -26,6 +27,7 @@ from ekiden.shared.records import (
     Record,
     Repairing,
     Routed,
+    Served,
     StateChanged,
     Summarised,
     ToolFinished,
@@ -50,7 +52,7 @@ except ImportError:  # PyYAML without libyaml
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]  # the same interface, other bases
 
 _ASKED_BESIDE = (LoopJudged, Summarised, Repairing, GuardJudged)
-_KEPT = (ModelReplied, StateChanged, ToolPaused, ApprovalAsked, Decided, Recalled, *_ASKED_BESIDE)
+_KEPT = (ModelReplied, StateChanged, ToolPaused, ApprovalAsked, Decided, Recalled, Served, Hooked, *_ASKED_BESIDE)
 _OF_THE_RUN = {"duration_ms", "cost_usd", "prompt"}
 _LARGEST = 20_000_000
 _PLACE = "${workspace}"
@@ -70,7 +72,7 @@ class Verdict(BaseModel):
 
 
 class CaseRecording(BaseModel):
-    """What models and tools gave in the job of one case, and in those below it, by the jobs' numbers."""
+    """What models and tools gave in the jobs of one case, one a turn, and in those below them, by their numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -81,7 +83,7 @@ class CaseRecording(BaseModel):
 
 
 def recorded(journals: Mapping[str, Sequence[Entry]]) -> CaseRecording:
-    """Return what the journals of a case's job, and of those below it, hold of what came from outside."""
+    """Return what the journals of a case's jobs, and of those below them, hold of what came from outside."""
     root = [entry.record for entry in next(iter(journals.values()))]
     approved = next((record.approve for record in root if isinstance(record, JobRequested)), ())
     jobs = {number_of(job): list(_kept([entry.record for entry in entries])) for job, entries in journals.items()}

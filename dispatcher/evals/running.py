@@ -21,15 +21,16 @@ from ekiden.dispatcher.evals.recording_files import (
     recorded,
     write_case_recording,
 )
-from ekiden.dispatcher.evals.suite import Case, Suite
+from ekiden.dispatcher.evals.suite import Case, Suite, Turn
 from ekiden.dispatcher.local.playing import IDLE_S, play_through
 from ekiden.dispatcher.local.private_place import PrivatePlace, private_place
+from ekiden.dispatcher.local.served import with_served
 from ekiden.dispatcher.local.stack import Stack
 from ekiden.shared.demo import write_files
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.ids import first_job_for
+from ekiden.shared.ids import first_job_for, session_of
 from ekiden.shared.recordings import number_of, write_recording
-from ekiden.shared.records import Decided, Entry, ModelReplied
+from ekiden.shared.records import Decided, Entry, ModelReplied, Record
 from ekiden.shared.risk import Risk
 
 __all__ = ["CaseResult", "play_suite", "record_suite", "strictly"]
@@ -50,8 +51,8 @@ class CaseResult:
     Attributes:
         case: The case.
         faults: What is not as it is expected; none: it passes.
-        chain: Who had control.
-        answer: The answer, or what the job failed with.
+        chain: Who had control, in all turns.
+        answer: The last turn's, or what its job failed with.
         prompts: How often a model was asked in an agent's turn.
         stale: How many of these prompts are others than those that the replies were recorded for.
         seconds: How long it took.
@@ -82,12 +83,21 @@ def strictly(result: CaseResult) -> CaseResult:
 
 @dataclass(frozen=True)
 class _Run:
-    journals: _Journals
+    turns: tuple[_Journals, ...]
+    """The journals of each turn's job, and of those below it."""
     seconds: float
 
     @property
-    def answer(self) -> str:
-        return answer_of([entry.record for entry in next(iter(self.journals.values()))])
+    def journals(self) -> _Journals:
+        return {job: entries for turn in self.turns for job, entries in turn.items()}
+
+    @property
+    def answers(self) -> list[str]:
+        return [answer_of(_root(turn)) for turn in self.turns]
+
+
+def _root(journals: _Journals) -> list[Record]:
+    return [entry.record for entry in next(iter(journals.values()))]
 
 
 async def play_suite(suite: Suite) -> list[CaseResult]:
@@ -96,6 +106,12 @@ async def play_suite(suite: Suite) -> list[CaseResult]:
         names = ", ".join(map(repr, missing))
         raise InvalidRequest(f"{suite.path}: not recorded: {names}: `ekiden eval run {suite.path} --record` does it")
     recordings = {case.name: read_case_recording(suite.recording(case)) for case in suite.cases}
+    for case in suite.cases:
+        if (had := sum("." not in number for number in recordings[case.name].jobs)) < len(case.turns):
+            raise InvalidRequest(
+                f"{suite.path}: case {case.name!r} has {len(case.turns)} turns, of which {had} are recorded: "
+                f"`ekiden eval run {suite.path} --record` does it"
+            )
     runs = await _played(suite, recordings)
     return [_result(case, runs[case.name], recordings[case.name]) for case in suite.cases]
 
@@ -107,7 +123,7 @@ async def record_suite(suite: Suite, approve: tuple[Risk, ...] = ()) -> list[Cas
 
     Raises ``InvalidRequest`` where something is to be judged and there is no model, or recordings cannot be written.
     """
-    judge = Judge() if any(case.expect.judge for case in suite.cases) else None
+    judge = Judge() if any(turn.expect.judge for case in suite.cases for turn in case.turns) else None
     with private_place() as place:
         folders = {case.name: _workspace(suite, case, place) for case in suite.cases}
         with _pools(suite, place, plays=False) as stack:
@@ -116,9 +132,12 @@ async def record_suite(suite: Suite, approve: tuple[Risk, ...] = ()) -> list[Cas
     first = {name: cleaned(recorded(run.journals), folders[name]) for name, run in runs.items()}
     again = await _played(suite, first)
     for case in suite.cases:
-        run, verdicts = again[case.name], list[Verdict]()
-        if judge is not None and case.expect.judge is not None:
-            verdicts.append(await judge.verdict(case.expect.judge, case.request, run.answer))
+        run = again[case.name]
+        verdicts = [
+            await judge.verdict(turn.expect.judge, turn.request, answer)
+            for turn, answer in zip(case.turns, run.answers, strict=True)
+            if judge is not None and turn.expect.judge is not None
+        ]
         whole = as_played(first[case.name], run.journals, verdicts)
         write_case_recording(suite.recording(case), whole, f"Case {case.name!r} of {suite.path.name}")
     return [_result(case, again[case.name], read_case_recording(suite.recording(case))) for case in suite.cases]
@@ -156,20 +175,24 @@ async def _each(
 
     async def run(client: Client, case: Case) -> _Run:
         async with gate:
-            began = time.monotonic()
-            job = await client.submit(
-                case.request,
-                agent=case.agent,
-                cwd=folders[case.name],
-                deadline_s=_DEADLINE_S,
-                request_id=_request_id(suite, case),
-                state=case.state,
-                inputs=case.inputs,
-                approve=recordings[case.name].approve,
-                when_asked="deny",
-            )
-            await play_through(client, stack, job, NOBODY, idle_s)
-            return _Run(await client.journals(job), time.monotonic() - began)
+            began, turns, session = time.monotonic(), list[_Journals](), None
+            for number, turn in enumerate(case.turns, 1):
+                job = await client.submit(
+                    turn.request,
+                    agent=turn.agent,
+                    session=session,
+                    cwd=folders[case.name],
+                    deadline_s=_DEADLINE_S,
+                    request_id=_request_id(suite, case, number),
+                    state=turn.state,
+                    inputs=turn.inputs,
+                    approve=recordings[case.name].approve,
+                    when_asked="deny",
+                )
+                await play_through(client, stack, job, NOBODY, idle_s)
+                turns.append(await with_served(client, await client.journals(job)))
+                session = session_of(job)
+            return _Run(tuple(turns), time.monotonic() - began)
 
     async with client_of(place.url, wait_replicas=0) as client:
         await stack.ready(client)
@@ -181,9 +204,10 @@ NOBODY: Mapping[str, Decided] = {}
 """No person answers anything: what is not approved in advance is denied."""
 
 
-def _request_id(suite: Suite, case: Case) -> str:
-    """Return the id by which a case's job is the same in each run."""
-    return f"eval:{suite.title}:{case.name}"[:500]
+def _request_id(suite: Suite, case: Case, turn: int = 1) -> str:
+    """Return the id by which a turn's job is the same in each run."""
+    name = f"eval:{suite.title}:{case.name}"[:480]
+    return name if turn == 1 else f"{name}:{turn}"
 
 
 def _folder(place: PrivatePlace, case: Case) -> Path:
@@ -215,9 +239,12 @@ def _result(case: Case, run: _Run, recording: CaseRecording) -> CaseResult:
         for one in _replies(entry.record for entry in entries)
     ]
     stale = sum(before is not None and not _is_same(before, now) for before, now in replies)
-    faults = [*unmet(case.expect, run.journals), *_judged(case, run.answer, recording.judged)]
-    chain = chain_of([entry.record for entry in next(iter(run.journals.values()))])
-    return CaseResult(case, tuple(faults), tuple(chain), run.answer, len(replies), stale, run.seconds)
+    faults, chain = list[str](), list[str]()
+    for number, (turn, journals, answer) in enumerate(zip(case.turns, run.turns, run.answers, strict=True), 1):
+        found = [*unmet(turn.expect, journals), *_judged(turn, answer, recording.judged)]
+        faults += [f"turn {number}: {fault}" if case.is_conversation else fault for fault in found]
+        chain += chain_of(_root(journals))
+    return CaseResult(case, tuple(faults), tuple(chain), run.answers[-1], len(replies), stale, run.seconds)
 
 
 def _replies(records: Iterable[object]) -> Iterable[ModelReplied]:
@@ -230,11 +257,11 @@ def _is_same(before: ModelReplied, now: ModelReplied) -> bool:
     return all(getattr(before.fingerprint, name) == getattr(now.fingerprint, name) for name in _READ_BY_MODELS)
 
 
-def _judged(case: Case, answer: str, verdicts: Iterable[Verdict]) -> list[str]:
+def _judged(turn: Turn, answer: str, verdicts: Iterable[Verdict]) -> list[str]:
     """Return why a model found the answer wanting, by what is recorded of that."""
-    if case.expect.judge is None:
+    if turn.expect.judge is None:
         return []
-    said = next((one for one in verdicts if (one.question, one.answer) == (case.expect.judge, answer)), None)
+    said = next((one for one in verdicts if (one.question, one.answer) == (turn.expect.judge, answer)), None)
     if said is None:
         return ["judge: no model has judged this answer: `--record` asks one"]
-    return [] if said.passed else [f"judge: {case.expect.judge} {said.why}"]
+    return [] if said.passed else [f"judge: {turn.expect.judge} {said.why}"]

@@ -1,19 +1,21 @@
 """A suite: requests, each with what is expected of its job."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ekiden.dispatcher.evals.yaml_lines import LocatedYaml
 from ekiden.shared import schemas
 from ekiden.shared.errors import DefinitionError, InvalidRequest
 from ekiden.shared.faults import fault_in, why_unreadable
 from ekiden.shared.packs import pack_names
 from ekiden.shared.patterns import compile_pattern
 from ekiden.shared.project_folders import project_of
+from ekiden.shared.yaml_places import LocatedYaml
 
-__all__ = ["Case", "Expectations", "Suite", "read_suite"]
+__all__ = ["Case", "Expectations", "Suite", "Turn", "read_suite"]
+
+_MOST_TURNS = 100
 
 
 def _name(text: str) -> str:
@@ -83,22 +85,43 @@ class Expectations(_Written):
         return self
 
 
-class Case(_Written):
+class Turn(_Written):
     """A request and what is expected of its job."""
 
-    name: Annotated[str, AfterValidator(_name)]
     request: str = Field(min_length=1)
     agent: str | None = None
-    """Who takes it; None: it is routed."""
+    """Who takes it; None: it is routed, or taken by who has the session."""
     inputs: dict[str, Any] | None = None
     state: dict[str, Any] = Field(default_factory=dict)
     expect: Expectations
 
     @model_validator(mode="after")
-    def _names_whom_it_calls(self) -> "Case":
+    def _names_whom_it_calls(self) -> Self:
         if self.inputs is not None and self.agent is None:
             raise ValueError("inputs are an agent's own: name the agent, too")
         return self
+
+
+class Case(_Written):
+    """Requests of one session, in their order: each goes on with what the one before it left."""
+
+    name: Annotated[str, AfterValidator(_name)]
+    turns: list[Turn] = Field(min_length=1, max_length=_MOST_TURNS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_one_turn(cls, written: Any) -> Any:
+        """Take a case that is its only turn itself as one of one turn."""
+        if not isinstance(written, dict) or "turns" in written:
+            return written
+        own = {name: value for name, value in written.items() if name in Turn.model_fields}
+        others = {name: value for name, value in written.items() if name not in own}
+        return {**others, "turns": [own]}
+
+    @property
+    def is_conversation(self) -> bool:
+        """Whether there are several turns."""
+        return len(self.turns) > 1
 
 
 class Suite(_Written):
@@ -109,7 +132,7 @@ class Suite(_Written):
         packs: Which teams that come with Ekiden are there; None: as the settings say.
         workspace: A folder of the suite's project, from the suite's on, or a YAML file of files (path -> content):
             each case that is recorded works in a copy.
-        cases: The requests.
+        cases: The requests, alone or several in a session.
         path: The file.
     """
 
@@ -154,7 +177,7 @@ def read_suite(path: Path, *, for_recording: bool = False) -> Suite:
         suite = Suite.model_validate({**located.data, "path": path})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        loc = [step for step in first["loc"] if isinstance(step, str | int)]
+        loc = _as_written([step for step in first["loc"] if isinstance(step, str | int)], located.data)
         named = ".".join(map(str, loc)) or "the suite"
         raise InvalidRequest(f"{located.place(loc)}: {named}: {fault_in(first)}") from None
     _refuse_wrong_names(suite, located)
@@ -162,6 +185,15 @@ def read_suite(path: Path, *, for_recording: bool = False) -> Suite:
         _refuse_other_folders(suite, located)
         _refuse_link(suite.recordings)
     return suite
+
+
+def _as_written(loc: list[str | int], data: Any) -> list[str | int]:
+    """Return where something stands in the file: a case of one turn may be that turn itself."""
+    match loc:
+        case ["cases", int() as number, "turns", 0, *rest] if "turns" not in data["cases"][number]:
+            return ["cases", number, *rest]
+        case _:
+            return loc
 
 
 def _refuse_wrong_names(suite: Suite, located: LocatedYaml) -> None:
@@ -179,11 +211,17 @@ def _refuse_other_folders(suite: Suite, located: LocatedYaml) -> None:
     if suite.workspace is None:
         return
     project, there = project_of(suite.path.absolute().parent), suite.beside(suite.workspace).resolve()
-    place = f"{located.place(['workspace'])}: workspace"
+    place, written = f"{located.place(['workspace'])}: workspace", str(suite.workspace)
     if not there.is_relative_to(project):
-        raise InvalidRequest(f"{place}: {str(there)!r} is not in the suite's project, {str(project)!r}: copy it there")
+        raise InvalidRequest(
+            f"{place}: {written!r} leads to {str(there)!r}, which is not in the suite's project, {str(project)!r}: "
+            "copy what the cases need into it"
+        )
     if not there.exists():
-        raise InvalidRequest(f"{place}: there is no {str(there)!r}")
+        raise InvalidRequest(
+            f"{place}: {written!r} leads to {str(there)!r}, and nothing is there: name a folder, or a YAML file of "
+            "files (path -> content), as seen from the suite"
+        )
 
 
 def _refuse_link(folder: Path) -> None:

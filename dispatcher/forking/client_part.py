@@ -3,13 +3,14 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ekiden.dispatcher.forking.again import beginning_of
 from ekiden.dispatcher.forking.making import Changes, Origin, digest_of, steps_of
 from ekiden.dispatcher.forking.points import ForkPoint, point_at, points_of
-from ekiden.dispatcher.forking.reading import agents_for, check_graphs, journal_to_fork, limits_for, state_before
+from ekiden.dispatcher.forking.reading import agents_for, check_graphs, job_to_fork, limits_for, state_before
 from ekiden.dispatcher.forking.workspace import commit_of
 from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.requests import checked_state
@@ -25,6 +26,7 @@ from ekiden.shared.settings.values import JOB_DEADLINE_S
 from ekiden.shared.storable import storable
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.submissions import Fork
+from ekiden.shared.stores.views import JobView
 
 if TYPE_CHECKING:
     from ekiden.shared.definitions.catalog import Catalog
@@ -60,7 +62,12 @@ class Forking:
 
         Raises ``UnknownJob``, and ``InvalidRequest`` for a job that another one has delegated.
         """
-        return points_of(await journal_to_fork(self._stores, job))
+        _, entries = await job_to_fork(self._stores, job)
+        return points_of(entries)
+
+    async def beginning_of(self, job: str, entries: Sequence[Entry]) -> Fork | None:
+        """Return what the fork ``job`` began with, by its journal; None: it is no fork."""
+        return await beginning_of(self._stores, job, entries)
 
     async def fork(
         self,
@@ -105,16 +112,16 @@ class Forking:
             StoreUnavailable, NotConfirmed: as ``submit``.
         """
         stores, request_id = self._stores, request_id or secrets.token_hex(16)
-        entries = await journal_to_fork(stores, job)
+        view, entries = await job_to_fork(stores, job)
         stores.forks.check(job, entries)
         point = point_at(points_of(entries), at, job)
         said, digest = checked_state(state or {}), catalog.digest if catalog is not None else ""
         changes = Changes(storable(prompt).strip(), agent or "", said, digest, tuple(approve), when_asked)
-        pinned = await agents_for(stores, job, point, catalog, changes)
+        pinned = await agents_for(stores, view, point, catalog, changes)
         if catalog is not None:
             check_graphs(entries, point, catalog)
         fork_id = f"{session_id_for(request_id)}.{job.rpartition('.')[2]}"
-        origin, trace, began_ns = await self._origin(job, entries), self._hooks.traceparent(), time.time_ns()
+        origin, trace, began_ns = await self._origin(view, entries), self._hooks.traceparent(), time.time_ns()
         steps = steps_of(origin, point, changes, fork_id, request_id, trace)
         box = outbox(fork_id, steps.leg, queue_of_leg(steps.leg, steps.context.to_agent), steps.context)
         fork = Fork(
@@ -128,7 +135,7 @@ class Forking:
             request_id,
             digest_of(job, at, changes, deadline_s),
             deadline_s,
-            await limits_for(stores, job, entries, catalog) if steps.leg else {},
+            await limits_for(stores, view, entries, catalog) if steps.leg else {},
             {**await state_before(stores, job, entries, at), **said},
         )
         if catalog is not None:
@@ -139,11 +146,10 @@ class Forking:
             raise unconfirmed(error, fork_id, request_id) from error
         if is_new:
             self._hooks.started().job_submitted(fork_id, trace, box.queue, began_ns)
-        is_same = catalog is not None and catalog.digest == (await stores.jobs.job(job)).catalog
+        is_same = catalog is not None and catalog.digest == view.catalog
         return ForkedJob(fork_id, job, point, is_new, origin.cwd, origin.commit, is_same)
 
-    async def _origin(self, job: str, entries: list[Entry]) -> Origin:
+    async def _origin(self, job: JobView, entries: list[Entry]) -> Origin:
         person = await person_at(self._stores)
-        cwd = (await self._stores.jobs.job(job)).cwd
-        commit = await asyncio.to_thread(commit_of, cwd)
-        return Origin(job, entries, cwd, commit, storable(person.name), person.is_claimed)
+        commit = await asyncio.to_thread(commit_of, job.cwd)
+        return Origin(job.id, entries, job.cwd, commit, storable(person.name), person.is_claimed)

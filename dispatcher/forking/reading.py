@@ -15,19 +15,20 @@ from ekiden.shared.job_limits import BUDGETS, JobLimits
 from ekiden.shared.records import Entry, HandedOff, NodeFinished
 from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.views import JobView
 
 if TYPE_CHECKING:
     from ekiden.shared.definitions.catalog import Catalog
 
-__all__ = ["agents_for", "check_graphs", "journal_to_fork", "limits_for", "state_before"]
+__all__ = ["agents_for", "check_graphs", "job_to_fork", "limits_for", "state_before"]
 
 
-async def journal_to_fork(stores: Stores, job: str) -> list[Entry]:
-    """Return the journal of a job that can be forked.
+async def job_to_fork(stores: Stores, job: str) -> tuple[JobView, list[Entry]]:
+    """Return a job that can be forked, with its journal.
 
     Raises ``UnknownJob``, and ``InvalidRequest`` for a job that another one has delegated.
     """
-    await stores.jobs.job(job)
+    view = await stores.jobs.job(job)
     if (parent := parent_of(job)) is not None:
         begun = (entry.seq for entry in await _journal(stores, parent) if getattr(entry.record, "child", "") == job)
         where = next((f", which delegated it at step {seq}" for seq in begun), "")
@@ -35,10 +36,12 @@ async def journal_to_fork(stores: Stores, job: str) -> list[Entry]:
             f"job {job!r} works for job {parent!r}{where}, and has no user to answer to: fork that one before it "
             f"delegates (`ekiden job fork {parent}` lists where), and it delegates anew"
         )
-    return await _journal(stores, job)
+    return view, await _journal(stores, job)
 
 
-async def agents_for(stores: Stores, job: str, point: ForkPoint, catalog: "Catalog | None", changes: Changes) -> str:
+async def agents_for(
+    stores: Stores, job: JobView, point: ForkPoint, catalog: "Catalog | None", changes: Changes
+) -> str:
     """Return the digest of the catalog that a fork is pinned to; empty: it is routed, by the one in force.
 
     Raises ``InvalidRequest``, ``UnknownAgent``, ``NoCatalog``.
@@ -53,8 +56,8 @@ async def agents_for(stores: Stores, job: str, point: ForkPoint, catalog: "Catal
         if in_force is not None:
             require_agent(changes.agent, in_force.manifest)
         return ""
-    digest = catalog.digest if catalog is not None else (await stores.jobs.job(job)).catalog
-    names = catalog.names if catalog else await _manifest(stores, job, digest)
+    digest = catalog.digest if catalog is not None else job.catalog
+    names = catalog.names if catalog else await _manifest(stores, job)
     for agent in (changes.agent or point.agent, *point.waiting):
         require_agent(agent, names)
     return digest
@@ -78,22 +81,24 @@ def check_graphs(entries: Sequence[Entry], point: ForkPoint, catalog: "Catalog")
                 raise InvalidRequest(f"{where} has no node {name!r} in the agent files, and has come to it: {before}")
 
 
-async def _manifest(stores: Stores, job: str, digest: str) -> Mapping[str, str]:
+async def _manifest(stores: Stores, job: JobView) -> Mapping[str, str]:
     try:
-        return await stores.catalogs.manifest(digest)
+        return await stores.catalogs.manifest(job.catalog)
     except NoCatalog:
         raise NoCatalog(
-            f"the agents of job {job!r} (catalog {digest[:12]!r}) are not on the server any more: name a folder with "
-            "agent files by --catalog, or fork the job before it was routed"
+            f"the agents of job {job.id!r} (catalog {job.catalog[:12]!r}) are not on the server any more: name a "
+            "folder with agent files by --catalog, or fork the job before it was routed"
         ) from None
 
 
-async def limits_for(stores: Stores, job: str, entries: Sequence[Entry], catalog: "Catalog | None") -> dict[str, int]:
+async def limits_for(
+    stores: Stores, job: JobView, entries: Sequence[Entry], catalog: "Catalog | None"
+) -> dict[str, int]:
     """Return what a fork may use up, as the store counts it: what the job may, with other agents what their files say.
 
     A limit of the job that is no word of its first agent's file is one of the settings, and holds on.
     """
-    had = await stores.forks.limits_of(job)
+    had = await stores.forks.limits_of(job.id)
     route = next((entry.record.context.to_agent for entry in entries if isinstance(entry.record, HandedOff)), "")
     if catalog is None or route not in catalog:
         return had
@@ -103,13 +108,12 @@ async def limits_for(stores: Stores, job: str, entries: Sequence[Entry], catalog
     return {what: min(found[what] for found in (of_others, of_file) if what in found) for what in of_others | of_file}
 
 
-async def _said_by_file(stores: Stores, job: str, agent: str) -> Mapping[str, int]:
+async def _said_by_file(stores: Stores, job: JobView, agent: str) -> Mapping[str, int]:
     """Return the limits in the file of the job's first agent, as it was; none where nobody has it any more."""
     from ekiden.shared.definitions.model import AgentDefinition  # who only submits does without
 
-    digest = (await stores.jobs.job(job)).catalog
     try:
-        text = await stores.catalogs.definition(digest, (await stores.catalogs.manifest(digest))[agent])
+        text = await stores.catalogs.definition(job.catalog, (await stores.catalogs.manifest(job.catalog))[agent])
         return AgentDefinition.from_json(text).limits.of_job.counted()
     except (NoCatalog, KeyError, UnreadableDefinition):
         return {}

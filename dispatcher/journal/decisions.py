@@ -1,6 +1,6 @@
 """What a job decided, step by step, without what is new in each run: two runs of a job are compared by it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -8,6 +8,7 @@ from typing import Any
 
 from ekiden.shared.definitions.model import canonical_json
 from ekiden.shared.hooks.events import AfterTool
+from ekiden.shared.outcomes import DEADLINE_PASSED
 from ekiden.shared.records import (
     Decided,
     Ended,
@@ -25,6 +26,7 @@ from ekiden.shared.records import (
     Record,
     Retried,
     Routed,
+    Served,
     StateChanged,
     ToolFinished,
     Unrouted,
@@ -34,8 +36,9 @@ __all__ = ["DIGESTS", "Decision", "decisions_of"]
 
 DIGESTS = ("definition", "model", "messages", "tools")
 """What of a prompt is compared, one by one."""
-_NO_DECISIONS = (JobRequested, LegStarted, LegSuspended, Noticed, Retried, Routed, Unrouted, FellBack)
-"""What asks for a job, or tells how it went. Who gets it first is said by the move of control to that agent."""
+_NO_DECISIONS = (JobRequested, LegStarted, LegSuspended, Noticed, Retried, Routed, Unrouted, FellBack, Served)
+"""What asks for a job, or tells how it went. Who gets it first is said by the move of control to that agent, what was
+offered by the digests of prompts."""
 _OF_THE_RUN = {"duration_ms", "cost_usd", "used_ms", "prompt", "asked", "fingerprint", "preview"}
 _OF_PEOPLE = {"by", "is_claimed", "origin", "status"}
 """Fields that each run has anew, that prices change, or that the digests of prompts tell of."""
@@ -68,17 +71,24 @@ class Decision:
     prompt: str = ""
 
 
-def decisions_of(journals: Mapping[str, Sequence[Entry]]) -> dict[str, list[Decision]]:
+def decisions_of(
+    journals: Mapping[str, Sequence[Entry]], unserved: Collection[tuple[str, str]] = ()
+) -> dict[str, list[Decision]]:
     """Return what a job and those below it decided, by job, each in the order of its journal.
 
     Results of calls that ran side by side stand in the order of the calls.
+
+    Args:
+        journals: Of the jobs.
+        unserved: Jobs and agents of which is not known which tools they were offered: these have no digest.
     """
     moves = (one.record for entries in journals.values() for one in entries if isinstance(one.record, HandedOff))
     drawn = {move.context.metadata.handoff_id: f"«{number}»" for number, move in enumerate(moves)}
-    return {job: list(_decisions(entries, drawn)) for job, entries in journals.items()}
+    without = {job: {agent for one, agent in unserved if one == job} for job in journals}
+    return {job: list(_decisions(entries, drawn, without[job])) for job, entries in journals.items()}
 
 
-def _decisions(entries: Sequence[Entry], drawn: Mapping[str, str]) -> Iterator[Decision]:
+def _decisions(entries: Sequence[Entry], drawn: Mapping[str, str], unserved: Collection[str]) -> Iterator[Decision]:
     agents = {one.record.leg: one.record.agent for one in entries if isinstance(one.record, LegStarted)}
     prompts: dict[int, str] = {}
     for entry in _in_call_order([one for one in _that_stand(entries) if not isinstance(one.record, _NO_DECISIONS)]):
@@ -87,7 +97,8 @@ def _decisions(entries: Sequence[Entry], drawn: Mapping[str, str]) -> Iterator[D
             if record.prompt is not None:  # it is recorded where it changes
                 prompts[record.leg] = _as_always(record.prompt.text, drawn)
             if record.fingerprint is not None:
-                digests = {name: getattr(record.fingerprint, name) for name in DIGESTS}
+                names = [name for name in DIGESTS if name != "tools" or agents.get(record.leg) not in unserved]
+                digests = {name: getattr(record.fingerprint, name) for name in names}
         yield Decision(
             seq=entry.seq,
             at_ms=entry.at_ms,
@@ -182,8 +193,8 @@ def _about(record: Record) -> str:
             return f"turn {turn}"
         case ToolFinished(result=result):
             return result.name
-        case Ended(status=status):
-            return status
+        case Ended(status=status, error=error):
+            return "deadline" if error == DEADLINE_PASSED else status
         case _:
             named = (getattr(record, name, "") for name in ("name", "tool", "rail", "agent"))
             return str(next(filter(None, named), ""))

@@ -6,12 +6,12 @@ from difflib import unified_diff
 from itertools import islice
 from typing import Any
 
-from ekiden.dispatcher.journal.decisions import DIGESTS, Decision
+from ekiden.dispatcher.journal.decisions import Decision
 
 __all__ = ["PROMPT", "Difference", "first_difference"]
 
 PROMPT = "another prompt"
-_FROM_OUTSIDE = ("cancelled", "dead")
+_FROM_OUTSIDE = ("cancelled", "dead", "deadline")
 """Ends that no agent decides."""
 _NAMES = {
     "model_reply": "answer",
@@ -43,7 +43,7 @@ class Difference:
         """Tell of each digest of a prompt whether it is the same; nothing where it is about something else."""
         if self.was is None or self.now is None or not (self.was.digests and self.now.digests):
             return {}
-        return {name: self.was.digests[name] == self.now.digests[name] for name in DIGESTS}
+        return {name: digest == self.now.digests[name] for name, digest in self.was.digests.items()}
 
     @property
     def prompt_lines(self) -> list[str]:
@@ -82,7 +82,7 @@ def first_difference(
 ) -> Difference | None:
     """Return where two runs of a job, and of those below it, first differ; None: nowhere.
 
-    A job that was cancelled or given up is compared as far as it came.
+    A job that was cancelled, given up or out of time is compared as far as it came.
 
     Args:
         was: The first run's decisions, the root job's first.

@@ -28,6 +28,7 @@ from ekiden.shared.records import (
     Record,
     Refused,
     ToolStarted,
+    shared_in,
 )
 
 __all__ = ["Change", "JobChanges", "changes_in"]
@@ -93,7 +94,7 @@ def changes_in(job: str, entries: Sequence[Entry], old: Catalog | None, new: Cat
         policy: The operator's, for both.
     """
     judge = _Judge(job, entries, old, new, policy)
-    shared = max((one.record.seq for one in entries if isinstance(one.record, Forked)), default=0)
+    shared = shared_in(entries)
     own = [leg for leg in legs_of(entries) if leg.agent and leg.seq > shared]
     found = [change for entry in entries[shared:] for change in judge.changes(entry)]
     found += [change for leg in own for change in judge.limits(leg)]

@@ -7,11 +7,12 @@ from typing import TypeVar
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal.activities import Activities, Activity
 from ekiden.dispatcher.journal.follower import OUTAGE_S, Follower
+from ekiden.dispatcher.journal.tree import Placed
 from ekiden.dispatcher.journal.view import View
 from ekiden.shared.records import Entry
 from ekiden.shared.stores.views import LivePiece
 
-__all__ = ["activities", "pieces"]
+__all__ = ["activities", "pieces", "placed"]
 
 
 T = TypeVar("T")
@@ -34,12 +35,28 @@ def pieces(client: Client, job: str, *, outage_s: float = OUTAGE_S) -> AsyncGene
     return _found(client, job, _Pieces, outage_s)
 
 
+def placed(
+    client: Client, job: str, note: Callable[[str], None], *, outage_s: float = OUTAGE_S
+) -> AsyncGenerator[Placed, None]:
+    """Give the entries of ``job`` and of those below it as they come, until it ends.
+
+    Where a server comes back with less than it had, entries come again: what was in their place is void. ``note`` is
+    told why nothing happens. Raises as above.
+    """
+    return _found(client, job, lambda found: _Entries(found, job, note), outage_s, is_served=False)
+
+
 async def _found(
-    client: Client, job: str, view: Callable[[asyncio.Queue[T | None]], View], outage_s: float
+    client: Client,
+    job: str,
+    view: Callable[[asyncio.Queue[T | None]], View],
+    outage_s: float,
+    *,
+    is_served: bool = True,
 ) -> AsyncGenerator[T, None]:
     """Follow ``job``; yield what its view puts into its queue."""
     found: asyncio.Queue[T | None] = asyncio.Queue()
-    following = asyncio.create_task(Follower(client, job, view(found), is_served=True, outage_s=outage_s).run())
+    following = asyncio.create_task(Follower(client, job, view(found), is_served=is_served, outage_s=outage_s).run())
     following.add_done_callback(lambda _: found.put_nowait(None))
     try:
         while (one := await found.get()) is not None:
@@ -71,6 +88,27 @@ class _Silent:
 
     def tick(self) -> None:
         """See ``View``."""
+
+
+class _Entries(_Silent):
+    """Passes on what the journals have."""
+
+    def __init__(self, found: asyncio.Queue[Placed | None], job: str, note: Callable[[str], None]) -> None:
+        self._found = found
+        self._job = job
+        self._note = note
+
+    def show(self, entry: Entry) -> None:
+        """See ``View``."""
+        self._found.put_nowait(Placed(self._job, entry))
+
+    def below(self, job: str) -> View:
+        """See ``View``."""
+        return _Entries(self._found, job, self._note)
+
+    def note(self, text: str) -> None:
+        """See ``View``."""
+        self._note(text)
 
 
 class _Pieces(_Silent):

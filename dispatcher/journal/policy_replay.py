@@ -13,10 +13,12 @@ from ekiden.shared.policy.cases import tool_use
 from ekiden.shared.policy.engine import Policy
 from ekiden.shared.policy.policies import folders_policy
 from ekiden.shared.policy.tool_use import SHELL
-from ekiden.shared.records import Entry, JobRequested, LegStarted, ModelReplied, ToolStarted
+from ekiden.shared.records import Entry, JobRequested, LegStarted, ModelReplied, ToolFinished, ToolStarted, shared_in
 from ekiden.shared.records.approvals import ApprovalAsked
 
 __all__ = ["ChangedCall", "Replay", "replayed"]
+
+_CONTROLS = ("complete_task", "exit")
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,12 @@ def _judge(found: Replay, job: str, entries: Sequence[Entry], policy: Policy, sh
 
 
 def _calls(entries: Sequence[Entry]) -> Iterator[tuple[str, ToolCall, str]]:
-    """Yield each call of a tool: whose it is, and what became of it. What moves control is no such call."""
-    records = [entry.record for entry in entries]
+    """Yield each call of a tool: whose it is, and what became of it. What moves control is no such call.
+
+    Calls that were over where a fork begins are the other job's.
+    """
+    records, shared = [entry.record for entry in entries], entries[: shared_in(entries)]
+    over = {(one.record.leg, one.record.result.call_id) for one in shared if isinstance(one.record, ToolFinished)}
     asked = {(one.leg, one.call_id) for one in records if isinstance(one, ApprovalAsked)}
     started = {(one.leg, one.call_id) for one in records if isinstance(one, ToolStarted)}
     agents: dict[int, str] = {}
@@ -114,6 +120,6 @@ def _calls(entries: Sequence[Entry]) -> Iterator[tuple[str, ToolCall, str]]:
             continue
         for call in record.message.calls:
             key = (record.leg, call.id)
-            if tool_use(call.name, {}, cwd=Path()).is_control or call.name in ("complete_task", "exit"):
+            if key in over or tool_use(call.name, {}, cwd=Path()).is_control or call.name in _CONTROLS:
                 continue
             yield agents.get(record.leg, ""), call, "ask" if key in asked else "allow" if key in started else "deny"

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ekiden.dispatcher.client import Client
+from ekiden.shared.definitions.graph import END
 from ekiden.shared.definitions.guardrails import GuardedPlace
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.guardrails.judging import faults_of
@@ -21,9 +22,11 @@ from ekiden.shared.records import (
     JobRequested,
     LegStarted,
     ModelReplied,
+    NodeFinished,
     Record,
     ToolFinished,
     ToolStarted,
+    shared_in,
 )
 
 __all__ = ["RailsReplay", "Violation", "rails_replayed"]
@@ -103,7 +106,7 @@ async def rails_replayed(
 
 
 def _judge(found: RailsReplay, job: str, agent: AgentDefinition, entries: Sequence[Entry], shown: int) -> None:
-    for place, name, subject, is_error in _subjects([entry.record for entry in entries], agent.name):
+    for place, name, subject, is_error in _subjects(entries, agent.name):
         for rail in agent.guardrails:
             if rail.name in found.not_asked or place not in rail.on or (name and not rail.is_for(name)):
                 continue
@@ -116,38 +119,74 @@ def _judge(found: RailsReplay, job: str, agent: AgentDefinition, entries: Sequen
 _Subjects = Iterator[tuple[GuardedPlace, str, Subject, bool]]
 
 
-def _subjects(records: Sequence[Record], agent: str) -> _Subjects:
-    """Yield what stands in a journal at each place: the tool or agent that it is about, the value, if it is none."""
+def _subjects(entries: Sequence[Entry], agent: str) -> _Subjects:
+    """Yield what stands in a journal at each place: the tool or agent that it is about, the value, if it is none.
+
+    What was over where a fork begins was the other job's.
+    """
+    records, shared = [entry.record for entry in entries], [one.record for one in entries[: shared_in(entries)]]
     started = [record for record in records if isinstance(record, LegStarted)]
     legs = {one.leg for one in started if one.agent == agent and one.leg}
-    yield from _moves(records, legs)
-    yield from _calls([record for record in records if record.leg in legs])
+    begun = {one.leg for one in shared if isinstance(one, LegStarted)}
+    yield from _inputs(records, legs - begun)
+    yield from _handoffs(records[len(shared) :], legs)
+    over = {(one.leg, one.result.call_id) for one in shared if isinstance(one, ToolFinished)}
+    yield from _calls([record for record in records if record.leg in legs], over)
+    yield from _edges(records, records[len(shared) :], legs, agent)
     end = records[-1] if records else None
-    if isinstance(end, Ended) and end.answer is not None and started and started[-1].leg in legs:
+    if isinstance(end, Ended) and end.answer is not None and started and _has_answered(records, started[-1], agent):
         subject = Subject(end.answer) if end.output is None else Subject.of(end.output)
         yield "output", "", subject, end.status == "unfinished"
 
 
-def _moves(records: Sequence[Record], legs: Collection[int]) -> _Subjects:
+def _inputs(records: Sequence[Record], legs: Collection[int]) -> _Subjects:
+    """Yield what agents were asked in their legs."""
     request = next((record for record in records if isinstance(record, JobRequested)), None)
+    if request is None:
+        return
+    if 1 in legs:
+        yield "input", "", Subject.asked(request.prompt, request.inputs), False
     for record in records:
-        match record:
-            case JobRequested(prompt=prompt, inputs=inputs) if 1 in legs:
-                yield "input", "", Subject.asked(prompt, inputs), False
-            case HandedOff(context=context, kind="handoff", leg=leg):
-                if leg in legs:
-                    yield "handoff", "", Subject.handed_over(context), False
-                if leg + 1 in legs and request is not None:
-                    yield "input", "", Subject.asked(request.prompt, request.inputs, context), False
+        if isinstance(record, HandedOff) and record.leg + 1 in legs and _begins(record):
+            yield "input", "", Subject.asked(request.prompt, request.inputs, record.context), False
 
 
-def _calls(records: Sequence[Record]) -> _Subjects:
+def _begins(moved: HandedOff) -> bool:
+    """Tell whether an agent is asked something by this: handed over to, or a node."""
+    return moved.kind == "handoff" or (moved.kind == "edge" and bool(moved.context.graphs[-1].node))
+
+
+def _handoffs(records: Sequence[Record], legs: Collection[int]) -> _Subjects:
+    for record in records:
+        if isinstance(record, HandedOff) and record.kind == "handoff" and record.leg in legs:
+            yield "handoff", "", Subject.handed_over(record.context), False
+
+
+def _edges(records: Sequence[Record], own: Sequence[Record], legs: Collection[int], agent: str) -> _Subjects:
+    """Yield what has gone along edges: of the graph of ``agent``, or of nodes that it was; ``own``: not shared."""
+    delegated = {one.call_id: one.agent for one in records if isinstance(one, Delegated)}
+    for record in own:
+        if isinstance(record, NodeFinished) and set(record.next) - {END}:
+            was_node = delegated.get(record.call_id) == agent if record.call_id else record.leg in legs
+            if was_node or record.graph == agent:
+                yield "handoff", "", Subject.of(record.output), False
+
+
+def _has_answered(records: Sequence[Record], last: LegStarted, agent: str) -> bool:
+    """Tell whether a job's answer is that of ``agent``, or of its graph."""
+    ended = [record for record in records if isinstance(record, NodeFinished)]
+    return last.agent == agent or (bool(ended) and (ended[-1].graph, ended[-1].leg) == (agent, last.leg))
+
+
+def _calls(records: Sequence[Record], over: Collection[tuple[int, str]]) -> _Subjects:
     delegated = {(one.leg, one.call_id): one.agent for one in records if isinstance(one, Delegated)}
     begun = {(one.leg, one.call_id) for one in records if isinstance(one, ToolStarted)} | delegated.keys()
+    begun -= {*over}
     for record in records:
         match record:
             case ModelReplied(message=message):
-                made = [call for call in message.calls if not call.name.startswith(_CONTROLS)]
+                own = (call for call in message.calls if (record.leg, call.id) not in over)
+                made = [call for call in own if not call.name.startswith(_CONTROLS)]
                 yield from (("tool_input", call.name, Subject.of(dict(call.args)), False) for call in made)
             case ToolFinished(result=result) if (record.leg, result.call_id) in begun and not _is_withheld(result):
                 whose = delegated.get((record.leg, result.call_id))

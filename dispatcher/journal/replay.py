@@ -14,6 +14,7 @@ _TICK_S = 1.0
 _COUNTED: Mapping[StepKind, str] = {
     "tool": "tool",
     "handoff": "handoff",
+    "edge": "graph step",
     "guardrail": "guardrail",
     "returned": "return",
     "refused": "refused handoff",
@@ -40,8 +41,11 @@ def replay(
 
 
 def totals(stories: Sequence[Story]) -> str:
-    """Return what jobs consisted of, in one line: ``3 agents, 4 tools, 2 handoffs, 1 guardrail``."""
-    legs = [leg for story in stories for one in story.tree for leg in one.legs]
+    """Return what jobs consisted of, in one line: ``3 agents, 4 tools, 2 handoffs, 1 guardrail``.
+
+    As their duration, that is their own: what a fork shares is the other job's.
+    """
+    legs = [leg for story in stories for one in story.tree for leg in one.own_legs]
     counts = [(len({leg.agent for leg in legs if leg.number}), "agent")]
     counts += [(sum(story.count(kind) for story in stories), word) for kind, word in _COUNTED.items()]
     return ", ".join(f"{number} {word}{'s' * (number != 1)}" for number, word in counts if number) or "nothing"

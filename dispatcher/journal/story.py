@@ -1,12 +1,14 @@
 """What happened in a job and when: its legs, the attempts at them, the steps of each, and the jobs it delegated."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ekiden.dispatcher.journal.actors import Actor
 from ekiden.dispatcher.journal.call_states import CallStates
 from ekiden.shared.ids import session_of
-from ekiden.shared.messages import Message, ToolCall, Usage
+from ekiden.shared.messages import Message, ToolCall, Usage, user_message
 from ekiden.shared.records import (
     Ended,
     Forked,
@@ -28,6 +30,7 @@ StepKind = Literal[
     "tool",
     "approval",
     "handoff",
+    "edge",
     "returned",
     "delegated",
     "refused",
@@ -53,6 +56,7 @@ class Step:
         cost_usd: What a model call cost; None where nobody said.
         is_lost: The worker was lost while it ran.
         child: The job that was delegated.
+        actor: Who does that.
         is_known: The agent has such a tool: its name is not the model's words.
     """
 
@@ -69,7 +73,13 @@ class Step:
     call: ToolCall | None = None
     cost_usd: float | None = None
     child: str = ""
+    actor: Actor | None = None
     is_known: bool = False
+
+    @property
+    def whom(self) -> str:
+        """Whom a step calls, as people tell them apart."""
+        return str(self.actor or self.name)
 
     @property
     def usage(self) -> Usage:
@@ -110,8 +120,27 @@ class Leg:
     attempts: list[Attempt] = field(default_factory=list)
     how: How = "route"
     moved: HandedOff | None = None
+    actor: Actor | None = None
+    """The agent with the nodes of graphs that it is in; None: nothing is known of them."""
     left_ms: int | None = None
     """When control moved on, or the job ended; None: it has it still."""
+
+    @property
+    def who(self) -> str:
+        """The agent, as people tell it from others: ``draft (writer)``, of a graph's node."""
+        return str(self.actor or self.agent)
+
+    def opening(self, request: JobRequested | None) -> list[Message]:
+        """Return what the agent reads first: the request and, of a handoff, what it was handed over with."""
+        if not self.number or request is None:
+            return []
+        said = [request.prompt]
+        if self.moved is not None and self.moved.kind != "route":
+            context = self.moved.context
+            back = context.returned.text if context.returned is not None else None
+            payload = None if context.payload is None else json.dumps(context.payload, ensure_ascii=False)
+            said += filter(None, (context.reason, context.context, context.summary, payload, back))
+        return [user_message("\n\n".join(said))]
 
     @property
     def wait_ms(self) -> int | None:
@@ -172,6 +201,11 @@ class Story:
         return [*self.above, *(leg.agent for leg in self.legs if leg.number)]
 
     @property
+    def actors(self) -> list[str]:
+        """The same, as people tell them apart: see ``Leg.who``."""
+        return [*self.above, *(leg.who for leg in self.legs if leg.number)]
+
+    @property
     def status(self) -> str:
         """How it stands, as far as its journal tells."""
         if self.end is not None:
@@ -226,8 +260,8 @@ class Story:
         return _cost_usd(step for story in self.tree for step in story.own_steps)
 
     def count(self, kind: StepKind) -> int:
-        """Count the steps of a kind, also those of the jobs below it."""
-        return sum(step.kind == kind for story in self.tree for step in story.steps)
+        """Count its own steps of a kind, also those of the jobs below it."""
+        return sum(step.kind == kind for story in self.tree for step in story.own_steps)
 
     def adopt(self, child: "Story") -> None:
         """Take in a job that this one delegated: its step lasts as long as the job does."""

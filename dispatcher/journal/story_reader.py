@@ -3,11 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from ekiden.dispatcher.journal.actors import Actor, Actors
 from ekiden.dispatcher.journal.story import Attempt, AttemptEnd, How, Leg, Step, StepKind, Story
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, ToolCall, answered, user_message
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
+    GRAPH,
     ApprovalAsked,
     Decided,
     Delegated,
@@ -53,11 +55,14 @@ _TOLD = {"nudged": "nudged", "limit_near": "limit near", "loop": "loop"}
 def job_tree_story(
     job: str, journals: Mapping[str, Sequence[Entry]], now_ms: int | None = None, prices: Prices | None = None
 ) -> Story:
-    """Read the journals of a job and of those below it; see ``story_of``."""
-    stories = {one: story_of(one, entries, now_ms, prices) for one, entries in journals.items()}
-    for one, story in stories.items():
-        if one != job and (parent := stories.get(parent_of(one) or "")) is not None:
-            parent.adopt(story)
+    """Read the journals of a job and of those below it, parents first; see ``story_of``."""
+    stories: dict[str, Story] = {}
+    for one, entries in journals.items():
+        parent = stories.get(parent_of(one) or "") if one != job else None
+        actor = next((step.actor for step in parent.steps if step.child == one), None) if parent else None
+        stories[one] = story_of(one, entries, now_ms, prices, actor)
+        if parent is not None:
+            parent.adopt(stories[one])
     return stories[job]
 
 
@@ -70,11 +75,20 @@ def decision_text(decided: Decided) -> str:
     return f"{how} by {who}{f': {decided.why}' if decided.why else ''}"
 
 
-def story_of(job: str, entries: Sequence[Entry], now_ms: int | None = None, prices: Prices | None = None) -> Story:
-    """Read a journal. ``now_ms``: the server's clock, for a job that goes on; None: the time of the last entry."""
+def story_of(
+    job: str,
+    entries: Sequence[Entry],
+    now_ms: int | None = None,
+    prices: Prices | None = None,
+    actor: Actor | None = None,
+) -> Story:
+    """Read a journal. ``now_ms``: the server's clock, for a job that goes on; None: the time of the last entry.
+
+    ``actor``: who does the job, as the journal of the job above says it.
+    """
     last_ms = entries[-1].at_ms if entries else 0
     story = Story(job, max(now_ms or 0, last_ms), correlation_id=job)
-    teller = _StoryReader(story, prices or Prices())
+    teller = _StoryReader(story, prices or Prices(), Actors(actor))
     for entry in entries:
         teller.tell(entry)
     if story.end is not None:
@@ -85,8 +99,9 @@ def story_of(job: str, entries: Sequence[Entry], now_ms: int | None = None, pric
 class _StoryReader:
     """Puts one entry after the other in its place."""
 
-    def __init__(self, story: Story, prices: Prices) -> None:
+    def __init__(self, story: Story, prices: Prices, actors: Actors) -> None:
         self._story = story
+        self._actors = actors
         self._prices = prices
         self._calls: dict[tuple[int, str], ToolCall] = {}
         self._open: dict[str, Step] = {}
@@ -105,6 +120,7 @@ class _StoryReader:
     def tell(self, entry: Entry) -> None:
         """Take the next entry."""
         self._story.calls.note(entry.record)
+        self._actors.note(entry.record)
         match entry.record:
             case JobRequested() as request:
                 self._story.request = request
@@ -124,7 +140,7 @@ class _StoryReader:
 
     def _begin(self, started: LegStarted, entry: Entry) -> None:
         leg = self._leg
-        leg.agent = started.agent
+        leg.agent, leg.actor = started.agent, self._actors.of(started.leg)
         if self._wait is not None:
             self._wait.end_ms, self._wait = entry.at_ms, None
         before = leg.attempts[-1] if leg.attempts else None
@@ -133,7 +149,7 @@ class _StoryReader:
             self._lose(before)
         if not leg.attempts:
             ready_ms = leg.ready_ms
-            self._heard = _opening(self._story.request, leg)
+            self._heard = leg.opening(self._story.request)
         else:
             ready_ms = min(self._woken_ms if self._woken_ms is not None else entry.at_ms, entry.at_ms)
         self._woken_ms = None
@@ -242,6 +258,8 @@ class _StoryReader:
             is_error = record.finish not in ("stop", "unfinished")
             detail = record.finish if is_error else ""
             self._calls.update({(record.leg, call.id): call for call in record.message.calls})
+            if record.model == GRAPH:
+                return  # no model: a node's own call
         if isinstance(record, Repairing):
             detail = f"repairs what did not pass {record.rail}"
         if isinstance(record, GuardJudged):
@@ -263,7 +281,7 @@ class _StoryReader:
     def _delegate(self, record: Delegated, entry: Entry) -> None:
         call = self._calls.get((record.leg, record.call_id))
         step = Step("delegated", entry.seq, record.agent, entry.at_ms, None, record.objective, call=call)
-        step.child = record.child
+        step.child, step.actor = record.child, self._actors.below[record.child]
         self._delegated[record.call_id] = self._add(step)
 
     def _tool(self, record: ToolFinished, entry: Entry) -> None:
@@ -285,8 +303,9 @@ class _StoryReader:
     def _node(self, record: NodeFinished, entry: Entry) -> None:
         if (child := self._delegated.pop(record.call_id, None)) is not None:
             child.seq, child.is_error, child.end_ms = entry.seq, bool(record.error), entry.at_ms
-        detail = record.error or f"next: {', '.join(record.next)}"
-        self._add(self._moment("notice", f"node {record.node}", entry, detail=detail, is_error=bool(record.error)))
+        if record.error or record.next:  # else an item of a list, whose job tells of it
+            detail = f"{record.node}: {record.error}" if record.error else f"{record.node} → {', '.join(record.next)}"
+            self._add(self._moment("notice", f"node {record.node}", entry, detail=detail, is_error=bool(record.error)))
 
     def _approval(self, record: ApprovalAsked | Decided, entry: Entry) -> None:
         if isinstance(record, ApprovalAsked):
@@ -302,13 +321,13 @@ class _StoryReader:
     def _hand_off(self, record: HandedOff, entry: Entry) -> None:
         context = record.context
         self._story.correlation_id = context.metadata.correlation_id
-        how = self._how(record)
+        how, actor = self._how(record), self._actors.of(record.leg + 1)
         if record.kind != "route":
             call = self._calls.get((record.leg, record.call_id or ""))
-            kind: StepKind = "returned" if record.kind == "return" else "handoff"
+            kind: StepKind = "returned" if record.kind == "return" else record.kind
             back = context.returned
             step = self._moment(kind, context.to_agent, entry, detail=back.text if back else context.reason, call=call)
-            step.is_error = back is not None and back.is_error
+            step.is_error, step.actor = back is not None and back.is_error, actor
             self._add(step)
         else:
             self._story.above = context.metadata.handoff_chain[:-1]
@@ -317,7 +336,8 @@ class _StoryReader:
         else:
             self._close("handoff", entry.at_ms)
             self._leg.left_ms = entry.at_ms
-        self._story.legs.append(Leg(record.leg + 1, context.to_agent, entry.seq, entry.at_ms, how=how, moved=record))
+        leg = Leg(record.leg + 1, context.to_agent, entry.seq, entry.at_ms, how=how, moved=record, actor=actor)
+        self._story.legs.append(leg)
 
     def _how(self, record: HandedOff) -> How:
         if record.kind == "route":
@@ -367,16 +387,3 @@ class _StoryReader:
     ) -> Step:
         at_ms = entry.at_ms
         return Step(kind, entry.seq, name, at_ms, at_ms, detail, is_error, record=entry.record, call=call)
-
-
-def _opening(request: JobRequested | None, leg: Leg) -> list[Message]:
-    """Return what an agent reads first: the request and, of a handoff, what it was handed over with."""
-    if not leg.number or request is None:
-        return []
-    said = [request.prompt]
-    if leg.moved is not None and leg.moved.kind != "route":
-        context = leg.moved.context
-        back = context.returned.text if context.returned is not None else None
-        payload = None if context.payload is None else json.dumps(context.payload, ensure_ascii=False)
-        said += filter(None, (context.reason, context.context, context.summary, payload, back))
-    return [user_message("\n\n".join(said))]

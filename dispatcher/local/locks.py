@@ -12,7 +12,7 @@ from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.server_supervisor import is_locked, open_lock, try_lock
 from ekiden.shared.terminal_text import note
 
-__all__ = ["RunningCommands", "UpLock", "root_of_up"]
+__all__ = ["RunningCommands", "UpLock", "is_command_running", "root_of_up"]
 
 _COMMANDS_LOCK, _UP_ROOT = "commands.lock", "up.root"
 _POLL_S, _QUIET_WAIT_S = 0.05, 2.0
@@ -54,6 +54,15 @@ class RunningCommands:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._lock)
+
+
+def is_command_running(data_dir: Path) -> bool:
+    """Tell whether a command such as ``ekiden run`` has pools in ``data_dir``, which end with it."""
+    lock = open_lock(data_dir / _COMMANDS_LOCK)
+    try:
+        return not try_lock(lock, fcntl.LOCK_EX)
+    finally:
+        os.close(lock)
 
 
 class UpLock:

@@ -27,7 +27,7 @@ class PrivatePlace:
 
     def pools(
         self,
-        root: Path,
+        root: Path | None,
         *,
         plays: bool,
         publishes: bool = False,
@@ -39,7 +39,7 @@ class PrivatePlace:
         """Return a dispatcher and a worker, to be entered.
 
         Args:
-            root: The worker's workspace root.
+            root: The worker's workspace root; None: it has none.
             plays: Whether the worker gives what is recorded in ``folder``, and asks no model and runs no tool.
             publishes: Whether agent files come into force.
             project: See ``Stack``.

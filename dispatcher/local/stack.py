@@ -1,16 +1,20 @@
 """The pools of ``ekiden run`` and ``ekiden up``: a dispatcher and a worker, as children of this process."""
 
 import asyncio
+import contextlib
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.local.broken_files import BrokenFiles
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.once import Once
 from ekiden.shared.processes.children import ChildProcess, start_child, stop_all
@@ -40,7 +44,7 @@ class Stack:
     Attributes:
         url: The server that they serve.
         data_dir: Where they log: ``dispatcher.log``, ``worker.log``.
-        root: The worker's workspace root.
+        root: The worker's workspace root; None: it has none, unless the settings say one.
         concurrency: Legs at a time in the worker; None: as the settings say.
         agents_dirs: Further folders of agent files, by the user's word.
         project: The folder that jobs work in, whose project's agents are read as far as it is trusted.
@@ -51,7 +55,7 @@ class Stack:
 
     url: str
     data_dir: Path
-    root: Path
+    root: Path | None
     concurrency: int | None = None
     agents_dirs: Sequence[Path] = ()
     project: Path | None = None
@@ -122,22 +126,32 @@ class Stack:
                 raise ConfigurationError(f"the {kind} ended: {self.why_ended(kind)}")
             await asyncio.sleep(_LOOK_S)
 
-    def tell_problems(self, tell: Callable[[str], None]) -> None:
-        """Tell what becomes of agent files, and what is wrong with them and plug-ins, each thing once."""
-        for problem in (text for key, text in self._problems() if self._told.first(key)):
-            tell(problem)
+    def tell_problems(self, tell: Callable[[str], None], *, in_full: bool = False) -> None:
+        """Tell what becomes of agent files, and what is wrong with them and plug-ins, each thing once.
 
-    def _problems(self) -> list[tuple[str, str]]:
-        """Return what the pools have logged of their agent files and plug-ins, each with what makes it one thing."""
-        found = []
-        for line in (line for child in self.children.values() for line in child.tail(200).splitlines()):
-            try:
-                entry = json.loads(line)
-            except ValueError:
+        What an earlier command has told of broken files is counted only, unless ``in_full`` is wanted.
+        """
+        broken: dict[str, str] = {}
+        for line, entry in self._logged():
+            if not (text := _problem(entry)):
                 continue
-            if isinstance(entry, dict) and (problem := _problem(entry)):
-                found.append((line if entry.get("event") in _EACH_TIME else problem, problem))
-        return found
+            if entry.get("event") == "agent_file" and not in_full:
+                broken[text] = re.sub(r":\d+$", "", str(entry.get("at")))
+            elif self._told.first(line if entry.get("event") in _EACH_TIME else text):
+                tell(text)
+        for text in self._broken.news(broken):
+            tell(text)
+
+    def _logged(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the lines that the pools have logged, and what these say."""
+        for line in (line for child in self.children.values() for line in child.tail(200).splitlines()):
+            with contextlib.suppress(ValueError):
+                if isinstance(entry := json.loads(line), dict):
+                    yield line, entry
+
+    @cached_property
+    def _broken(self) -> BrokenFiles:
+        return BrokenFiles(self.data_dir)
 
     def _options(self, kind: str) -> list[str]:
         if kind == "dispatcher":
@@ -148,7 +162,8 @@ class Stack:
                 *(part for folder in self.agents_dirs for part in ("--agents-dir", str(folder))),
             ]
         concurrency = [] if self.concurrency is None else ["--concurrency", str(self.concurrency)]
-        return ["--workspace-root", str(self.root), *concurrency]
+        root = [] if self.root is None else ["--workspace-root", str(self.root)]
+        return [*root, *concurrency]
 
 
 def _problem(entry: dict[str, Any]) -> str:

@@ -159,7 +159,8 @@ class _Check:
         while broken := broken_graphs(self.agents, self._named):
             for name, faults in broken.items():
                 for place, message in faults:
-                    self._note(name, "graph", f"{message}. Agent {name!r} is left out", place=place)
+                    said = message if message.endswith("?") else f"{message}."
+                    self._note(name, "graph", f"{said} Agent {name!r} is left out", place=place)
                 del self.agents[name]
 
     def leave_out_dangling_edges(self) -> None:

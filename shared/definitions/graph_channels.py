@@ -1,6 +1,6 @@
 """Channels: what the conditions and expressions of a graph call the outputs of its nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -57,6 +57,13 @@ class Channels:
         nodes = {node: outputs.get(channel) for node, channel in self.by_node.items()}
         exact = {channel: outputs.get(channel) for channel in self.by_node.values()}
         return {**named, OUTPUTS: nodes | exact, "state": dict(state), "task": dict(task)}
+
+    def meant(self, path: Sequence[str]) -> tuple[str, Sequence[str]]:
+        """Return the channel that a path in an expression leads to, empty: none, and what of the path is left then."""
+        if path[0] != OUTPUTS:
+            return self._identifiers.get(path[0], ""), path[1:]
+        name = path[1] if len(path) > 1 else ""
+        return name if name in self.by_node.values() else self.by_node.get(name, ""), path[2:]
 
     @cached_property
     def _identifiers(self) -> dict[str, str]:

@@ -5,10 +5,13 @@ from collections.abc import Collection, Iterator, Mapping
 from ekiden.shared.conditions import Condition, Expression
 from ekiden.shared.definitions.agent_inputs import OBJECTIVE
 from ekiden.shared.definitions.graph import Graph, Node
+from ekiden.shared.definitions.graph_arguments import wrong_arguments
 from ekiden.shared.definitions.graph_channels import ITEM, Channels
+from ekiden.shared.definitions.graph_outputs import Outputs, asked_at_edges, shared_channels
 from ekiden.shared.definitions.graph_shape import place_in
 from ekiden.shared.definitions.graph_templates import expressions_in
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.tool_arguments import BUILTIN_SCHEMAS
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import DefinitionError
 from ekiden.shared.suggestions import nearest
@@ -38,7 +41,9 @@ def _faults(
     assert graph is not None
     named = [*_unknown(agent, graph, agents, known), *_forbidden(agent, graph)]
     if not named:  # without the agents, it is not known what outputs are called
-        named = [*_inputs(graph, agents), *_expressions(graph, Channels.of(graph, agents)), *_nested(agent, agents)]
+        channels = Channels.of(graph, agents)
+        named = [*_inputs(graph, agents), *_arguments(graph), *_expressions(graph, channels, agents)]
+        named += [*_nested(agent, agents), *shared_channels(graph, channels), *asked_at_edges(graph, agents)]
     for place, message in named:
         yield place_in(graph, place), message
 
@@ -115,14 +120,24 @@ def _inputs(graph: Graph, agents: Mapping[str, AgentDefinition]) -> Iterator[tup
                 yield ("nodes", number), f"{said}. Add it to 'inputs'"
 
 
-def _expressions(graph: Graph, channels: Channels) -> Iterator[tuple[Place, str]]:
+def _arguments(graph: Graph) -> Iterator[tuple[Place, str]]:
+    for number, node in enumerate(graph.nodes):
+        if node.tool in BUILTIN_SCHEMAS:
+            for place, message in wrong_arguments(node, BUILTIN_SCHEMAS[node.tool]):
+                yield ("nodes", number, *place), message
+
+
+def _expressions(
+    graph: Graph, channels: Channels, agents: Mapping[str, AgentDefinition]
+) -> Iterator[tuple[Place, str]]:
+    outputs = Outputs(graph, channels, agents)
     for number, edge in enumerate(graph.edges):
-        if edge.condition and (said := _fault(Condition, edge.condition, channels.names)):
+        if edge.condition and (said := _fault(Condition, edge.condition, channels.names, outputs)):
             yield ("edges", number, "condition"), f"the edge from {edge.from_!r} to {edge.to!r}: {said}"
     for number, node in enumerate(graph.nodes):
         for key, text in _of_node(node):
             names = (*channels.names, *(ITEM if node.for_each and key[0] != "for_each" else ()))
-            if said := _fault(Expression, text, names):
+            if said := _fault(Expression, text, names, outputs):
                 yield ("nodes", number, *key), f"the node {node.name!r}: {said}"
 
 
@@ -138,9 +153,8 @@ def _of_node(node: Node) -> Iterator[tuple[Place, str]]:
         yield ("ask_user",), text
 
 
-def _fault(kind: type[Condition | Expression], text: str, names: tuple[str, ...]) -> str:
+def _fault(kind: type[Condition | Expression], text: str, names: tuple[str, ...], outputs: Outputs) -> str:
     try:
-        kind.parse(text, names)
+        return outputs.fault_in(kind.parse(text, names))
     except DefinitionError as error:
         return str(error)
-    return ""

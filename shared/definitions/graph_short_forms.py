@@ -90,6 +90,10 @@ def _loop(nodes: list[dict[str, Any]], given: Mapping[str, Any]) -> dict[str, An
     edges = _in_a_row(nodes)
     if until:
         check_condition(until, ("until",))
+    if until and rounds == 1:
+        raise fault(
+            "a loop of one round asks 'until' nothing. Take it out, or give 'max_rounds' more than 1", ("until",)
+        )
     if rounds > 1:
         condition = {"condition": f"!({until})"} if until else {}
         edges.append({"from": last, "to": first, **condition, "max_rounds": rounds - 1})

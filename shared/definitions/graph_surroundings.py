@@ -8,22 +8,30 @@ from ekiden.shared.definitions.problems import AgentFileError
 
 __all__ = ["check_beside_a_graph", "idle_beside_a_graph"]
 
-_HEEDED = ("tool_input", "tool_output")
-"""Where guardrails stand that hold for nodes that are tools."""
 _IDLE = "has no effect in an agent with a graph, which runs in the agent's place"
 
 
 def check_beside_a_graph(agent: AgentDefinition) -> None:
     """Refuse what guards or decides who goes on and would not be heeded. Raises ``AgentFileError``."""
     said = "of an agent with a graph would not be heeded"
-    if any(place not in _HEEDED for rail in agent.guardrails for place in rail.on):
-        text = f"'guardrails' {said}, but for those of tools: write them into the agents that are its nodes"
-        raise AgentFileError(text, field="guardrails")
+    for number, rail in enumerate(agent.guardrails):
+        if "delegation" in rail.on:
+            text = f"the guardrail {rail.name!r} on 'delegation' {said}: write 'handoff', which is at each of its edges"
+            raise AgentFileError(text, field="guardrails", within=(number, "on"))
+        if rail.policy == "ask" and set(rail.on) & {"output", "handoff"}:
+            text = (
+                f"the policy 'ask' of the guardrail {rail.name!r} {said}, but on 'tool_input': write 'reject', or add "
+            )
+            text += "a node with 'ask_user'"
+            raise AgentFileError(text, field="guardrails", within=(number, "policy"))
     if agent.handoffs:
-        raise AgentFileError(f"'handoffs' {said}: write 'edges' of the graph", field="handoffs")
-    if agent.output is not None and agent.output.schema_:
-        text = f"the 'schema' of 'output' {said}: write it into the agent that answers"
-        raise AgentFileError(text, field="output", within=("schema",))
+        text = f"'handoffs' {said}: the edges say who goes on, and END who answers. To hand over after that answer, "
+        text += f"add a node for {agent.handoffs[0].to!r}, and an edge to it in the place of END"
+        raise AgentFileError(text, field="handoffs")
+    for key in ("state", "process"):
+        if agent.output is not None and getattr(agent.output, key):
+            text = f"{key!r} of 'output' {said}: write it into the agent that answers"
+            raise AgentFileError(text, field="output", within=(key,))
 
 
 def idle_beside_a_graph(agent: AgentDefinition) -> Iterator[tuple[str, str]]:
@@ -32,8 +40,9 @@ def idle_beside_a_graph(agent: AgentDefinition) -> Iterator[tuple[str, str]]:
         yield "graph", f"the body {_IDLE}. Write it into the agents that are its nodes"
     if agent.subagents:
         yield "subagents", f"'subagents' {_IDLE}. Write a node for each"
+    asks_model = any(rail.prompt or rail.policy == "repair" for rail in agent.guardrails)
     idle = {
-        "model": agent.model is not None,
+        "model": agent.model is not None and not asks_model,
         "temperature": agent.temperature is not None,
         "memory": agent.memory != Memory(),
         "compression": agent.compression != Compression(),

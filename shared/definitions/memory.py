@@ -86,7 +86,7 @@ def read_memory(value: Any) -> dict[str, Any]:
     """Read ``memory`` of a file, in any form. Raises ``DefinitionError``."""
     if value is True:
         return {"long_term": {}}
-    if isinstance(value, str) or not value:  # another program's word, which has no effect here
+    if isinstance(value, str) or not value:  # a word, which has no effect here: `idle_fields` says so
         return {}
     if not isinstance(value, Mapping):
         raise DefinitionError(f"must be an object such as {{session: [current_task], long_term: true}}, not {value!r}")

@@ -11,7 +11,10 @@ from ekiden.shared.hook_entries import entries_in
 
 __all__ = ["idle_fields", "refuse_unbuilt"]
 
-_MEMORY = "Write 'memory: {long_term: true}' for an agent that remembers"
+_LONG_TERM = "'memory: {long_term: true}' for an agent that remembers"
+_SESSION = "'memory: {session: [current_task]}', with names of variables, for what it reads and writes in a session"
+_KEYS = {"longterm": _LONG_TERM, "session": _SESSION}
+"""Keys of ``memory`` of which somebody has made its value, and what is meant."""
 _REMOTE = ("agentcardurl", "agentcardjson")
 
 
@@ -34,10 +37,17 @@ def refuse_unbuilt(fields: Mapping[str, Any]) -> None:
 def idle_fields(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each field that has no effect, and a warning."""
     if isinstance(memory := fields.get("memory"), str) and memory.strip():
-        yield "memory", f"'memory' is {memory!r:.60}, another program's word: it has no effect. {_MEMORY}"
+        yield "memory", _of_memory(memory)
     with suppress(DefinitionError):  # which is said where it is read
         for hook in entries_in(fields.get("hooks") or {}, in_agent_file=True)[1]:
             yield "hooks", f"'hooks': {hook.why}, so that it has no effect"
+
+
+def _of_memory(said: str) -> str:
+    """Say what is to be written where ``memory`` is a word."""
+    if meant := _KEYS.get(folded(said)):
+        return f"'memory' is {said!r:.60}, which is a key of it and no value, and has no effect. Write {meant}"
+    return f"'memory' is {said!r:.60}, which means nothing here and has no effect. Write {_LONG_TERM}"
 
 
 def _is_true(value: Any) -> bool:

@@ -25,6 +25,15 @@ class Postings:
         part = slice(self.starts[feature], self.starts[feature + 1])
         return self.texts[part], self.weights[part]
 
+    def of_all(self, features: Sequence[int], weights: Sequence[float]) -> tuple[NDArray[np.int64], Floats]:
+        """Return the texts of each feature, one list behind the other, and what it weighs there, times its weight."""
+        numbers = np.asarray(features, np.int64)
+        starts = self.starts[numbers]
+        lengths = self.starts[numbers + 1] - starts
+        begins = np.cumsum(lengths) - lengths
+        places = np.arange(lengths.sum()) + np.repeat(starts - begins, lengths)
+        return self.texts[places], self.weights[places] * np.repeat(weights, lengths)
+
     def by_text(self, texts: int) -> Iterator[tuple[list[int], list[float]]]:
         """Yield for each of as many ``texts`` the features that it has, ascending, and their weights."""
         features = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))

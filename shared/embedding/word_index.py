@@ -7,7 +7,7 @@ errors are met), each weighted by TF-IDF and each of the two groups brought to l
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -55,33 +55,28 @@ class WordIndex:
         return np.array([self._products(*row) for row in self._postings.by_text(self._size)]).reshape(-1, self._size)
 
     def _products(self, numbers: Sequence[int], weights: Sequence[float]) -> Floats:
-        if not len(numbers):
-            return np.zeros(self._size)
-        found = [self._postings.of(number) for number in numbers]
-        rows = np.concatenate([rows for rows, _ in found])
-        products = np.concatenate([values * weight for (_, values), weight in zip(found, weights, strict=True)])
+        rows, products = self._postings.of_all(numbers, weights)
         return np.bincount(rows, products, self._size).astype(np.float64)
 
     def _rarity_of(self, count: int) -> float:
         return math.log((1 + self._size) / (1 + count)) + 1
 
     def _weighted(self, counts: Counter[str]) -> tuple[list[int], list[float], float]:
-        numbers: list[int] = []
-        weights: list[float] = []
+        known: list[tuple[str, int, float]] = []
         squares = dict.fromkeys(_SHARES, 0.0)
         unknown = dict.fromkeys(_SHARES, 0.0)
+        number_of, rarity_of = self._number.get, self._rarity.item
         for feature, count in counts.items():
-            number = self._number.get(feature)
-            weight = (1 + math.log(count)) * (self._unknown if number is None else float(self._rarity[number]))
+            number, kind = number_of(feature), feature[0]
+            weight = (1 + math.log(count)) * (self._unknown if number is None else rarity_of(number))
             if number is None:
-                unknown[feature[0]] += weight * weight
+                unknown[kind] += weight * weight
                 continue
-            squares[feature[0]] += weight * weight
-            numbers.append(number)
-            weights.append(weight)
+            squares[kind] += weight * weight
+            known.append((kind, number, weight))
         lengths = {kind: math.sqrt(share / square) for kind, share in _SHARES.items() if (square := squares[kind])}
-        known = (feature for feature in counts if feature in self._number)
-        scaled = [weight * lengths[feature[0]] for weight, feature in zip(weights, known, strict=True)]
+        numbers = [number for _, number, _ in known]
+        scaled = [weight * lengths[kind] for kind, _, weight in known]
         return numbers, scaled, _known_share(squares, unknown)
 
 
@@ -95,16 +90,12 @@ def _known_share(squares: dict[str, float], unknown: dict[str, float]) -> float:
 
 
 def _features(text: str) -> Counter[str]:
-    return Counter(_grams(text))
-
-
-def _grams(text: str) -> Iterator[str]:
     words = words_of(text)
-    for word in words:
-        yield f"w{word}"
-    for first, second in pairwise(words):
-        yield f"w{first} {second}"
     spaced = f" {' '.join(text.casefold().split())} "
-    for size in (2, 3, 4):
-        for start in range(len(spaced) - size + 1):
-            yield f"r{spaced[start : start + size]}"
+    return Counter(
+        [
+            *(f"w{word}" for word in words),
+            *(f"w{first} {second}" for first, second in pairwise(words)),
+            *[f"r{spaced[at : at + size]}" for size in (2, 3, 4) for at in range(len(spaced) - size + 1)],
+        ]
+    )

@@ -51,6 +51,8 @@ class Said(Generic[E]):
     """The last that was given, or changed."""
     by: list[str] = field(default_factory=list)
     """The names of the hooks that have said something."""
+    is_recorded: bool = False
+    """Whether a journal says so, which has results and replies as they became: ``event`` is as it was changed."""
 
     def take(self, hook: Intervening, said: HookReply | None, seen: E) -> None:
         """Join in what a hook has said of the event as it has ``seen`` it."""

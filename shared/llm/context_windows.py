@@ -62,5 +62,7 @@ def _tokens_in_tools(tools: SameTools) -> int:
     return sum(tokens_of(tool.model_dump_json()) for tool in tools)
 
 
+@lru_cache(1_024)  # a conversation's messages are counted again each time that its room is looked at
 def _counted(text: str) -> int:
-    return round(len(_PIECE.findall(text)) + len(_IDEOGRAPH.findall(text)) * _TOKENS_PER_IDEOGRAPH + 0.49)
+    ideographs = 0 if text.isascii() else len(_IDEOGRAPH.findall(text))
+    return round(len(_PIECE.findall(text)) + ideographs * _TOKENS_PER_IDEOGRAPH + 0.49)

@@ -14,6 +14,7 @@ from ekiden.shared.policy.engine import Judgement
 from ekiden.shared.policy.rule_files import first_problem
 from ekiden.shared.policy.tool_use import SHELL, ToolUse
 from ekiden.shared.risk import Risk
+from ekiden.shared.yaml_places import LocatedYaml
 
 __all__ = ["Case", "CaseResult", "read_cases", "tool_use"]
 
@@ -79,18 +80,23 @@ def tool_use(
     return ToolUse(name, args, agent, user, tool_risk=level, cwd=cwd, is_control=is_control)
 
 
-def read_cases(data: Any, file: str) -> list[Case]:
-    """Return the cases of a list of objects, as YAML or JSON reads it.
+def read_cases(text: str, file: str) -> list[Case]:
+    """Return the cases of a YAML or JSON file: a list of objects, or an object with the list as ``cases``.
 
     Raises:
-        InvalidRequest: there are none, or one is wrong: names it, and what was expected.
+        InvalidRequest: there are none, or one is wrong: names it with its line, and what was expected.
     """
+    located = LocatedYaml(text, file)
+    above = ["cases"] if isinstance(located.data, dict) else []
+    data = located.data.get("cases") if above else located.data
     if not isinstance(data, list) or not data:
-        raise InvalidRequest(f"{file}: expected a list of cases, each {{tool, args, expect}}, and at least one")
+        expected = "expected a list of cases, each {tool, args, expect}, and at least one"
+        raise InvalidRequest(f"{located.place(above)}: {expected}")
     cases = []
-    for place, said in enumerate(data, 1):
+    for place, said in enumerate(data):
         try:
             cases.append(Case.model_validate(said))
         except ValidationError as error:
-            raise InvalidRequest(f"{file}: case {place}: {first_problem(error)}") from None
+            at = located.place([*above, place])
+            raise InvalidRequest(f"{at}: case {place + 1}: {first_problem(error)}") from None
     return cases

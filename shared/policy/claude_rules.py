@@ -11,7 +11,7 @@ from ekiden.shared.policy.command_patterns import CommandPattern, exact_command,
 from ekiden.shared.policy.conditions import Hosts, PathIs
 from ekiden.shared.policy.decision import Verdict
 from ekiden.shared.policy.path_patterns import path_pattern
-from ekiden.shared.policy.rule_files import Loaded, in_place_of
+from ekiden.shared.policy.rule_files import Loaded, PlaceOf, in_place_of
 from ekiden.shared.policy.rules import Rule
 from ekiden.shared.policy.tool_patterns import tool_patterns
 from ekiden.shared.policy.tool_use import SHELL
@@ -33,23 +33,25 @@ _WRITERS = words("edit write multiedit notebookedit")
 _DELEGATING = words("agent task")
 
 
-def read_permissions(value: Any, source: str, base: Path | None) -> Loaded:
+def read_permissions(value: Any, source: str, base: Path | None, place_of: PlaceOf) -> Loaded:
     """Read an object of permissions. What cannot be read is a problem, and is asked about; it never raises.
 
     Args:
         value: What stands under ``permissions``.
         source: The file or setting, as people know it.
         base: The folder that paths are relative to; None: the job's.
+        place_of: Where what is below that stands.
     """
     if not isinstance(value, Mapping):
         problem = f"'permissions' must be an object with allow, ask and deny, not {type(value).__name__}"
-        return Loaded((in_place_of(source, source, problem),), (f"{source}: {problem}",))
+        return Loaded((in_place_of(source, source, problem),), (f"{place_of([])}: {problem}",))
     strange = [str(key) for key in value if key not in _VERDICTS and key not in _OTHER_KEYS]
-    problems = [f"{source}: permissions: {key!r} is not understood; known are deny, ask and allow" for key in strange]
+    said = "is not understood; known are deny, ask and allow"
+    problems = [f"{place_of([key])}: permissions: {key!r} {said}" for key in strange]
     rules = [in_place_of(source, source, problems[0])] if problems else []
     rules += _by_mode(value.get("defaultMode"), source)
     for verdict in _VERDICTS:
-        for rule, problem in _listed(verdict, value.get(verdict, []), source, base):
+        for rule, problem in _listed(verdict, value.get(verdict, []), source, base, place_of):
             rules += [rule] if rule else []
             problems += [problem] if problem else []
     return Loaded(tuple(rules), tuple(problems))
@@ -62,17 +64,20 @@ def _by_mode(mode: Any, source: str) -> list[Rule]:
     return [Rule("ask", source, name, but=_READING, reason=f"the mode is {mode!r}")]
 
 
-def _listed(verdict: Verdict, entries: Any, source: str, base: Path | None) -> Iterator[tuple[Rule | None, str]]:
+def _listed(
+    verdict: Verdict, entries: Any, source: str, base: Path | None, place_of: PlaceOf
+) -> Iterator[tuple[Rule | None, str]]:
     if not isinstance(entries, list):
         problem = f"permissions.{verdict} must be a list of texts, not {type(entries).__name__}"
-        yield None if verdict == "allow" else in_place_of(source, source, problem), f"{source}: {problem}"
+        yield None if verdict == "allow" else in_place_of(source, source, problem), f"{place_of([verdict])}: {problem}"
         return
-    for entry in entries:
-        name = f"permissions.{verdict} {str(entry)!r:.80} of {source}"
+    for number, entry in enumerate(entries):
+        what = f"permissions.{verdict} {str(entry)!r:.80}"
+        name = f"{what} of {source}"
         try:
             yield _rule(verdict, entry, source, name, base), ""
         except DefinitionError as error:
-            problem = f"{name}: {error}"
+            problem = f"{place_of([verdict, number])}: {what}: {error}"
             yield None if verdict == "allow" else in_place_of(source, name, str(error), _tools_of(entry)), problem
 
 

@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ekiden.shared.policy.rule_files import Loaded, in_place_of, shown_path
 from ekiden.shared.policy.setting_rules import read_setting_rules
 from ekiden.shared.policy.toml_rules import read_toml_rules
 from ekiden.shared.risk import RISKS, Risk
-from ekiden.shared.settings.files import project_file, read_settings, value_at
+from ekiden.shared.settings.files import place_in, project_file, read_settings, value_at
 from ekiden.shared.storable import read_json
 from ekiden.shared.trust.grants import grants_of
 from ekiden.shared.trust.rights import Right, setting_rights, value_right
@@ -114,7 +115,9 @@ def _settings(project: Path) -> tuple[dict[str, Any], list[FolderRules]]:
 def _in_settings(project: Path, values: Mapping[str, Any]) -> Iterator[FolderRules]:
     for key, read in (("policy.rules", read_setting_rules), ("permissions", read_permissions)):
         if (value := value_at(values, key)) is not None:
-            loaded = read(value, f"{key} in {shown_path(project_file(project))}", project)
+            file, keys = project_file(project), key.split(".")
+            place_of = partial(_place_in, file, keys)
+            loaded = read(value, f"{key} in {shown_path(file)}", project, place_of)
             yield FolderRules(loaded, setting_rights(project, key, value)[0] if loaded.permissions else None)
 
 
@@ -152,7 +155,15 @@ def _claude(text: str, path: Path, project: Path) -> Loaded:
     except ValueError as error:
         return _unreadable(path, f"no valid JSON: {error}")
     permissions = values.get("permissions") if isinstance(values, dict) else values
-    return Loaded() if permissions is None else read_permissions(permissions, shown_path(path), project)
+    if permissions is None:
+        return Loaded()
+    return read_permissions(permissions, shown_path(path), project, partial(_place_in, path, ["permissions"]))
+
+
+def _place_in(path: Path, keys: Sequence[str | int], inside: Sequence[str | int]) -> str:
+    """Return file and line of what stands ``inside`` what stands at ``keys`` of a file of JSON."""
+    line = place_in(path, [*keys, *inside]).removeprefix(str(path))
+    return f"{shown_path(path)}{line}"
 
 
 def _toml_files(folder: Path) -> list[Path]:

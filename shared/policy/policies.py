@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ekiden.shared.definitions.model import AgentDefinition, Confirmation, ToolRules
@@ -12,7 +13,7 @@ from ekiden.shared.policy.rule_files import Loaded
 from ekiden.shared.policy.rules import Rule
 from ekiden.shared.policy.setting_rules import read_setting_rules
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.settings.model import Settings
+from ekiden.shared.settings.model import Settings, place_of
 from ekiden.shared.trust.notices import tell
 
 __all__ = ["agents_policy", "folders_policy", "operators_policy", "policy_in", "users_policies", "with_sources"]
@@ -30,8 +31,8 @@ def operators_policy(settings: Settings) -> Policy:
     """Return what the settings and the user's policy files say."""
     folders = settings.policy_files or [users_policies()]
     sources = [
-        read_setting_rules(settings.policy_rules, "setting policy.rules", None),
-        read_permissions(settings.permissions, "setting permissions", None),
+        read_setting_rules(settings.policy_rules, "setting policy.rules", None, partial(place_of, "policy_rules")),
+        read_permissions(settings.permissions, "setting permissions", None, partial(place_of, "permissions")),
         *(one for folder in folders for one in read_policy_folder(folder)),
     ]
     return with_sources(Policy(auto_approve=frozenset(settings.auto_approve)), sources)

@@ -1,5 +1,6 @@
 """What was read of one file or setting: its rules, and what became of those that nobody can read."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,7 +9,10 @@ from pydantic import ValidationError
 from ekiden.shared.faults import fault_in
 from ekiden.shared.policy.rules import Rule
 
-__all__ = ["Loaded", "first_problem", "in_place_of", "shown_path"]
+__all__ = ["Loaded", "PlaceOf", "first_problem", "in_place_of", "shown_path"]
+
+PlaceOf = Callable[[Sequence[str | int]], str]
+"""Returns file and line of what stands at keys and numbers within a value; the source alone where it has no lines."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ekiden.shared.policy.conditions import PATH_ARGUMENTS, ArgumentIs, By, Cond
 from ekiden.shared.policy.conditions import Annotated as AnnotatedTool
 from ekiden.shared.policy.decision import Verdict
 from ekiden.shared.policy.path_patterns import path_pattern
-from ekiden.shared.policy.rule_files import Loaded, first_problem, in_place_of
+from ekiden.shared.policy.rule_files import Loaded, PlaceOf, first_problem, in_place_of
 from ekiden.shared.policy.rules import Rule
 from ekiden.shared.policy.tool_patterns import tool_patterns
 from ekiden.shared.policy.tool_use import SHELL
@@ -58,17 +58,18 @@ class _SettingRule(BaseModel):
     allow_redirection: bool = False
 
 
-def read_setting_rules(value: Any, source: str, base: Path | None) -> Loaded:
+def read_setting_rules(value: Any, source: str, base: Path | None, place_of: PlaceOf) -> Loaded:
     """Read the list of rules. What cannot be read is a problem, and is asked about; it never raises.
 
     Args:
         value: What stands under ``policy.rules``.
         source: The file or setting, as people know it.
         base: The folder that paths are relative to; None: the job's.
+        place_of: Where what is below that stands.
     """
     if not isinstance(value, list):
         problem = f"'policy.rules' must be a list of rules, not {type(value).__name__}"
-        return Loaded((in_place_of(source, source, problem),), (f"{source}: {problem}",))
+        return Loaded((in_place_of(source, source, problem),), (f"{place_of([])}: {problem}",))
     rules: list[Rule] = []
     problems: list[str] = []
     for place, said in enumerate(value, 1):
@@ -79,7 +80,7 @@ def read_setting_rules(value: Any, source: str, base: Path | None) -> Loaded:
             rules.append(_rule(_SettingRule.model_validate(said), source, name, base))
         except (ValidationError, DefinitionError) as error:
             problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
-            problems.append(f"{name}: {problem}")
+            problems.append(f"{place_of([place - 1])}: rule {place} of policy.rules: {problem}")
             if not (isinstance(said, dict) and said.get("decision") == "allow"):
                 rules.append(in_place_of(source, name, problem))
     return Loaded(tuple(rules), tuple(problems))

@@ -96,8 +96,8 @@ def _lines(text: str, kind: str) -> list[int]:
 
 def _read(file: str, kind: str, place: int, table: Any, lines: list[int]) -> tuple[Rule | None, str, str]:
     """Return a rule, what is wrong with it, and what else was not taken as it is written."""
-    name = f"rule {place + 1} of {file}" if kind == "rule" else f"safety checker {place + 1} of {file}"
-    at = f"{file}:{lines[place] if place < len(lines) else 1}"
+    what = f"rule {place + 1}" if kind == "rule" else f"safety checker {place + 1}"
+    name, at = f"{what} of {file}", f"{file}:{lines[place] if place < len(lines) else 1}: {what}"
     try:
         if kind != "rule":
             raise DefinitionError("safety checkers are programs of gemini-cli, which do not run here: remove it")

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from ekiden.shared.approvals import WhenAsked
-from ekiden.shared.definitions.rules import ToolRules
 from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.llm.base import FinishReason
-from ekiden.shared.messages import Message, ToolResult, Usage
+from ekiden.shared.messages import Message, ToolResult
 from ekiden.shared.records.approvals import ApprovalAsked, Decided, ToolPaused
 from ekiden.shared.records.base import LATEST_MS, UNSAID, BaseRecord, ModelCall
 from ekiden.shared.records.forks import BY_FORK, Forked
-from ekiden.shared.records.graphs import NodeFinished
+from ekiden.shared.records.graphs import GRAPH, NodeFinished
 from ekiden.shared.records.guardrails import Guarded, GuardJudged, Repairing
 from ekiden.shared.records.hooks import Hooked
+from ekiden.shared.records.requests import JobRequested, Routed, RoutingStage, Unrouted
+from ekiden.shared.records.served import Served, ServedTool, ServedTools
 from ekiden.shared.records.turns import (
     FellBack,
     Fingerprint,
@@ -31,12 +31,11 @@ from ekiden.shared.records.turns import (
     Recalled,
     Summarised,
 )
-from ekiden.shared.risk import Risk
 from ekiden.shared.signing import Seal
-from ekiden.shared.stored_model import StoredModel
 
 __all__ = [
     "BY_FORK",
+    "GRAPH",
     "LATEST_MS",
     "ApprovalAsked",
     "Decided",
@@ -68,6 +67,9 @@ __all__ = [
     "Retried",
     "Routed",
     "RoutingStage",
+    "Served",
+    "ServedTool",
+    "ServedTools",
     "StateChanged",
     "Summarised",
     "ToolFinished",
@@ -77,47 +79,9 @@ __all__ = [
     "Unrouted",
     "decode_record",
     "encode_record",
+    "shared_in",
     "untrusted_in",
 ]
-
-
-class JobRequested(BaseRecord):
-    """What the user asked for; the first record of every job."""
-
-    type: Literal["request"] = "request"
-    prompt: str
-    agent: str | None = None
-    """The agent that the user named, if any: the router then has nothing to choose."""
-    cwd: str | None = None
-    """The folder that file tools start in."""
-    request_id: str | None = None
-    """Whose job it is: a server that went back in time gives the same number to another request."""
-    strategy: str | None = None
-    """How to route this request; None: as the dispatcher is configured."""
-    traceparent: str | None = None
-    """The ids of the job's trace and of its root span (W3C), which whoever ends the job records."""
-    state: dict[str, Any] = Field(default_factory=dict)
-    """Session variables that the request sets."""
-    inputs: dict[str, Any] | None = None
-    """What the job's first agent was called with, where somebody did: an agent that delegates, or a program."""
-    bounds: tuple[ToolRules, ...] = ()
-    """Rules of the agents above a delegated job: it has no tool that one of them does not permit."""
-    max_depth: int | None = None
-    """The chain's greatest depth that the agents above a delegated job allow."""
-    untrusted: str = Field(default="", exclude_if=operator.not_)
-    """What text of an unknown author the agents above a delegated job had read, in words; empty: none."""
-    parent_traceparent: str | None = None
-    """The span (W3C) that the root span of a delegated job hangs below."""
-    approve: tuple[Risk, ...] = Field(default=(), exclude_if=operator.not_)
-    """Risks of which whoever asked for the job has approved every call in advance, so far as they may."""
-    by: str = UNSAID
-    """Who asked for it; empty: nobody said."""
-    is_claimed: bool = Field(default=False, exclude_if=operator.not_)
-    """Whether that is the client's word: the server knows no users, or one for all."""
-    when_asked: WhenAsked = Field(default="park", exclude_if=lambda word: word == "park")
-    """What becomes of a call that nobody has approved in advance: it waits for a person, or is denied."""
-    asks: bool = Field(default=False, exclude_if=operator.not_)
-    """Whether whoever asked is there to say who takes it, where several agents are about as likely."""
 
 
 class LegStarted(BaseRecord):
@@ -127,56 +91,8 @@ class LegStarted(BaseRecord):
     agent: str
     attempt: int
     worker: str
-
-
-class RoutingStage(StoredModel):
-    """What one stage of the routing found, whether or not it decided."""
-
-    stage: str
-    agent: str | None = None
-    """Its best agent, if it has one."""
-    score: float = 0.0
-    confidence: float = 0.0
-    """How surely it decides rightly: of rules, that the agent is the right one; by meaning, that anybody here is."""
-    threshold: float | None = None
-    """What was needed of ``confidence``."""
-    decided: bool = False
-    note: str = ""
-    """Why it did not decide, or who else was near."""
-    duration_ms: float = 0.0
-    model: str = ""
-    usage: Usage = Usage()
-    cost_usd: float | None = None
-    """Of the call of ``model``; None: nobody says what it costs."""
-
-
-class Routed(BaseRecord):
-    """The dispatcher chose the first agent."""
-
-    type: Literal["routed"] = "routed"
-    agent: str
-    stage: str
-    score: float
-    confidence: float
-    matched_keywords: tuple[str, ...] = ()
-    matched_patterns: tuple[str, ...] = ()
-    reason: str = ""
-    """What a model said of its choice."""
-    stages: tuple[RoutingStage, ...] = ()
-    near: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
-    """Other agents that were about as likely."""
-
-
-class Unrouted(BaseRecord):
-    """The dispatcher chose nobody."""
-
-    type: Literal["unrouted"] = "unrouted"
-    why: str
-    stages: tuple[RoutingStage, ...] = ()
-    agents: tuple[str, ...] = ()
-    """Whom the user may name instead, the likeliest first: those that the job's error lists, in its order."""
-    is_tie: bool = Field(default=False, exclude_if=operator.not_)
-    """Whether these are about as likely, and the user is to say which."""
+    claim: str = UNSAID
+    """Drawn for this claim: a server that went back in time never comes by it again. Empty: an older version's."""
 
 
 class ModelReplied(ModelCall):
@@ -212,6 +128,8 @@ class ToolStarted(BaseRecord):
     """Of all that the model was told of such a tool; see ``ToolView``."""
     is_known: bool = Field(default=False, exclude_if=operator.not_)
     """Whether the agent has such a tool: else the name is the model's words."""
+    may_repeat: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether it may run again under the same idempotency key, whatever became of this call."""
 
 
 class ToolFinished(BaseRecord):
@@ -342,6 +260,7 @@ Record = Annotated[
     | Repairing
     | LimitNear
     | Recalled
+    | Served
     | StateChanged
     | Summarised
     | Delegated
@@ -373,6 +292,8 @@ class Entry(NamedTuple):
     """What it is signed with, if it is."""
     text: str = ""
     """A signed record as it was written; empty for others."""
+    size: int = 0
+    """Characters of the record as it was read."""
 
 
 def untrusted_in(records: Iterable[Record]) -> str:
@@ -382,6 +303,11 @@ def untrusted_in(records: Iterable[Record]) -> str:
 
 _MARKED = (ToolFinished, ModelReplied, Recalled, NodeFinished)
 """What says whether text of unknown authors came in."""
+
+
+def shared_in(entries: Iterable[Entry]) -> int:
+    """Return how many steps at the beginning of a journal are another job's, from which it was forked; 0: none."""
+    return max((entry.record.seq for entry in entries if isinstance(entry.record, Forked)), default=0)
 
 
 def encode_record(record: Record) -> str:

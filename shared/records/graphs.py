@@ -7,7 +7,10 @@ from pydantic import Field
 
 from ekiden.shared.records.base import UNSAID, BaseRecord
 
-__all__ = ["NodeFinished"]
+__all__ = ["GRAPH", "NodeFinished"]
+
+GRAPH = "graph"
+"""What stands where a model's name does, where a graph itself makes the call of a node."""
 
 
 class NodeFinished(BaseRecord):
@@ -26,6 +29,8 @@ class NodeFinished(BaseRecord):
     """Why there is none, where the graph goes on without."""
     again: bool = Field(default=False, exclude_if=operator.not_)
     """It is tried once more: no edge is taken yet."""
+    key: str = UNSAID
+    """The idempotency key of the call that the next try repeats; empty: that is one of its own."""
     next: tuple[str, ...] = ()
     """The nodes that its edges lead to, or ``END``."""
     call_id: str = UNSAID

@@ -29,7 +29,13 @@ class Guarded(BaseRecord):
     turn: int = 0
     """How many turns the leg had taken by then."""
     call_id: str = Field(default="", exclude_if=operator.not_)
-    """The call that it is about; ``auto:<agent>``: a handoff that the agent's file makes; empty: none."""
+    """The call that it is about; ``auto:<agent>``: a handoff that the agent's file makes; ``edge:<agent>: <edge>``:
+    what goes along an edge of a graph, with whose guardrail it is; ``graph:<agent>``: a graph's answer; empty: none."""
+
+    @property
+    def where(self) -> str:
+        """Where it stands, for people."""
+        return _where(self.at, self.call_id)
 
     @property
     def key(self) -> tuple[int, str, str, str]:
@@ -45,10 +51,10 @@ class Guarded(BaseRecord):
     def text(self) -> str:
         """The same in one line."""
         if self.status == "repaired":
-            return f"guardrail {self.rail}: {self.at} passes, repaired: {'; '.join(self.errors)}"
+            return f"guardrail {self.rail}: {self.where} passes, repaired: {'; '.join(self.errors)}"
         if self.status == "passed":
-            return f"guardrail {self.rail}: {self.at} passes"
-        return f"guardrail violation: {self.rail} ({self.at}, policy {self.policy}): {'; '.join(self.errors)}"
+            return f"guardrail {self.rail}: {self.where} passes"
+        return f"guardrail violation: {self.rail} ({self.where}, policy {self.policy}): {'; '.join(self.errors)}"
 
 
 class GuardJudged(ModelCall):
@@ -89,3 +95,14 @@ class Repairing(ModelCall):
     def key(self) -> tuple[int, str, str, str]:
         """What it is about; see ``Guarded``."""
         return self.turn, self.at, self.call_id, self.rail
+
+    @property
+    def where(self) -> str:
+        """Where what it is to mend stands, for people."""
+        return _where(self.at, self.call_id)
+
+
+def _where(at: str, call_id: str) -> str:
+    """Return a place in words: of graphs it is said at which edge, or of which the answer is."""
+    kind, _, of = call_id.partition(":")
+    return f"{at}, {kind} {of}" if kind in ("edge", "graph") and of else at

@@ -21,7 +21,7 @@ from ekiden.shared.processes.grace_periods import DRAIN_S, LEAVE_S, TOOL_S
 from ekiden.shared.redaction import configure_redaction
 from ekiden.shared.relay.admission import Admission
 from ekiden.shared.relay.celery_environment import refuse_what_breaks, unused_in
-from ekiden.shared.relay.consumer import AdmittingStep, ReconnectingConsumer
+from ekiden.shared.relay.consumer import AdmittingStep, PromptStep, ReconnectingConsumer
 from ekiden.shared.relay.heartbeat import Heartbeat, PeriodicCall
 from ekiden.shared.relay.isolated_app import EkidenApp, refuse_options
 from ekiden.shared.relay.leases import Leases
@@ -65,7 +65,7 @@ def make_app(kind: PoolKind, bootstrap: str) -> EkidenApp:
     app = EkidenApp(f"ekiden-{kind}", url)
     app.conf.update(_configuration(kind, settings))
     app.steps["worker"].add(_relay_step(kind, bootstrap, settings, url))
-    app.steps["consumer"].add(AdmittingStep)
+    app.steps["consumer"].update((AdmittingStep, PromptStep))
 
     @app.task(name=TASK, bind=True, shared=False)
     async def leg(self: Any, message: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -123,9 +123,7 @@ class Heartbeat:
         stores = open_stores(self._url, retries=0, confirming=confirming, signing=settings.signing)
         repeating = [asyncio.create_task(self._repeat(call, stores)) for call in self._chores]
         await asyncio.to_thread(self._stopping.wait)
-        for task in repeating:
-            task.cancel()
-        await asyncio.wait(repeating, timeout=2)
+        await _end(repeating)
         if (describe := self._describe) is not None:
             await self._do(lambda stores: stores.pools.leave(describe().id), stores)
         await stores.close()
@@ -163,6 +161,16 @@ class Heartbeat:
         return await sweep(
             stores.jobs, grace_s=settings.queued_grace_s, max_attempts=settings.max_attempts, hooks=self._hooks
         )
+
+
+async def _end(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended, two seconds at most: redis-py may swallow a cancellation, see ``_repeat``."""
+    for _ in range(20):
+        for task in tasks:
+            task.cancel()
+        _, tasks = await asyncio.wait(tasks, timeout=0.1)
+        if not tasks:
+            return
 
 
 async def _put_aside(stores: Stores, key: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 from math import inf
@@ -30,11 +31,21 @@ from ekiden.shared.records import (
 )
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.write_retries import WriteRetries
-from ekiden.shared.stores.base import Appends, Claimed, JobReader, JobStore, Lease
+from ekiden.shared.stores.base import Appends, Claimed, JobReader, Lease
 from ekiden.shared.stores.sessions import SessionMessage
 from ekiden.shared.stores.views import JobView
 
-__all__ = ["Handler", "Leg", "MadeProgress", "backoff_s", "closing_records", "entries_behind", "freed", "journal_of"]
+__all__ = [
+    "Folds",
+    "Handler",
+    "Leg",
+    "MadeProgress",
+    "backoff_s",
+    "closing_records",
+    "entries_behind",
+    "freed",
+    "journal_of",
+]
 
 PAGE = 500
 MAX_BACKOFF_S = 30.0
@@ -45,6 +56,16 @@ _writes = itertools.count(1)
 
 class MadeProgress(Exception):  # no error: the leg goes on elsewhere
     """The leg was to run alone until it made progress, and has."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """What legs have made of the beginning of their job's journal: one that follows here goes on from there."""
+
+    upto: int
+    """How many entries the journal had when this leg was claimed: the later ones may come to nothing."""
+    made: dict[tuple[str, int], tuple[int, Any]] = field(default_factory=dict)
+    """By what it is about: of how many entries, and what."""
 
 
 class Leg:
@@ -64,14 +85,16 @@ class Leg:
         until_progress: bool = False,
         hooks: LegHook | None = None,
         lifetime: Lifetime | None = None,
+        folds: Folds | None = None,
     ) -> None:
         self.lease: Lease = claimed.lease
         self.context: HandoffContext = claimed.context
         self.attempt = claimed.attempt
         self.catalog, self.cwd = claimed.catalog, claimed.cwd
         self.entries = entries
-        self.conversation = Conversation()
-        """The turns of this leg, also of earlier attempts."""
+        self.conversation, self.records = Conversation(), list[Record]()
+        """The turns of this leg, and all that it has recorded, also in earlier attempts."""
+        self.folds = folds or Folds(claimed.lease.seq)
         self.earlier = earlier or []
         """What was said in the session before this job, oldest first."""
         self.spending, self._counted_ms, self.is_session_untrusted = (
@@ -87,14 +110,12 @@ class Leg:
         """Are told what happens."""
         self.lifetime = lifetime
         """What processes that the leg starts must not outlive; None: only this process."""
-        self._store = store
+        self._store, self._jobs = store, jobs
         self._with_retries = with_retries or WriteRetries(0.0)
-        self._jobs = jobs
         self._state = dict(state or {})
         self.changes: dict[str, Any] = dict(self.request.state) if self.number == 0 and entries else {}
         """Session variables that the next commit of this leg writes; None takes one away."""
-        for record in self.records:
-            self._note(record)
+        self._note_own(entries)
         self.in_flight: Sequence[Record] = ()
         """What a write that is not answered yet puts into the journal: broken off, it may be there all the same."""
         self._held: list[Record] = []
@@ -142,11 +163,6 @@ class Leg:
         return self.context.step_inputs or self.request.inputs or {}
 
     @property
-    def records(self) -> list[Record]:
-        """What this leg has recorded, also in earlier attempts."""
-        return [entry.record for entry in self.entries if entry.record.leg == self.number]
-
-    @property
     def state(self) -> dict[str, Any]:
         """The session's variables as this leg sees them."""
         return {name: value for name, value in (self._state | self.changes).items() if value is not None}
@@ -160,6 +176,11 @@ class Leg:
         """Return how those of these jobs have ended that have."""
         assert self._jobs is not None, "this leg was opened without a reader of jobs"
         return await self._jobs.ends(jobs)
+
+    async def recorded_by(self, job: str) -> list[Record]:
+        """Return all that a job has recorded which this leg delegated."""
+        assert self._jobs is not None, "this leg was opened without a reader of jobs"
+        return [entry.record for entry in await journal_of(self._jobs, job)]
 
     @property
     def used_ms(self) -> int:
@@ -230,8 +251,7 @@ class Leg:
             await asyncio.sleep(0)
             page = entries[first : first + PAGE]
             self.entries += page
-            for record in (entry.record for entry in page if entry.record.leg == self.number):
-                self._note(record)
+            self._note_own(page)
 
     def let_go(self) -> None:
         """Let the journal of a leg that has ended be freed; a long one by pages, once those who hear of it are done."""
@@ -249,6 +269,12 @@ class Leg:
             if entry.seal is not None and not isinstance(entry.record, LegStarted):
                 self.lease.head = entry.seal.tag
 
+    def _note_own(self, entries: Sequence[Entry]) -> None:
+        """Note those of a journal's entries that this leg has written."""
+        number = self.number
+        for record in [entry.record for entry in entries if entry.record.leg == number]:
+            self._note(record)
+
     def _take_in(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
         for entry in entries:
@@ -256,6 +282,7 @@ class Leg:
 
     def _note(self, record: Record) -> None:
         """Keep what a record of this leg says of its turns, and the variables that it writes."""
+        self.records.append(record)
         self.conversation.note(record)
         match record:
             case LegSuspended(cause="children"):
@@ -273,6 +300,7 @@ async def freed(leg: Leg) -> None:
     """Free a leg's journal by pages: all at once would stop the loop for longer than opening it did."""
     while leg.entries:
         del leg.entries[-PAGE:]
+        del leg.records[-PAGE:]
         del leg.conversation.turns[-PAGE:]
         await asyncio.sleep(0)
 
@@ -298,7 +326,9 @@ def entries_behind(seq: int, records: Sequence[Record]) -> list[Entry]:
     return [Entry(number, now_ms, record) for number, record in enumerate(records, seq + 1)]
 
 
-async def journal_of(store: JobStore, job: str, upto: int | None = None, *, begun: Sequence[Entry] = ()) -> list[Entry]:
+async def journal_of(
+    store: JobReader, job: str, upto: int | None = None, *, begun: Sequence[Entry] = ()
+) -> list[Entry]:
     """Return a job's journal as far as ``upto``, read in pages behind what of it is there already."""
     entries = list(begun)
     while upto is None or len(entries) < upto:
@@ -312,4 +342,6 @@ async def journal_of(store: JobStore, job: str, upto: int | None = None, *, begu
 def closing_records(entries: list[Entry], leg: int, why: str) -> list[Record]:
     """Return a result for every tool call of ``leg`` that has none: the job ends, and no call stays without one."""
     conversation = Conversation(entry.record for entry in entries if entry.record.leg == leg)
-    return [ToolFinished(leg=leg, result=error_result(call, why)) for call in conversation.open_calls]
+    started = conversation.turns[-1].started if conversation.turns else ()
+    results = [error_result(call, why, is_unknown=call.id in started) for call in conversation.open_calls]
+    return [ToolFinished(leg=leg, result=one) for one in results]

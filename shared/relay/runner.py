@@ -17,12 +17,13 @@ from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.hooks.base import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
 from ekiden.shared.logs import LOG_FIELDS
-from ekiden.shared.outcomes import Answer, Cancelled, Failed, Outcome, Suspended, Transfer, Unfinished
+from ekiden.shared.outcomes import DEADLINE_PASSED, Answer, Cancelled, Failed, Outcome, Suspended, Transfer, Unfinished
 from ekiden.shared.processes.grace_periods import GIVE_BACK_S
 from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
 from ekiden.shared.relay.committing import End, end_of, last_turn_of, messages_in, submission_of, without_secrets
+from ekiden.shared.relay.journals import Journals
 from ekiden.shared.relay.leases import HeldLease, Leases
-from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_records, entries_behind, journal_of
+from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_records, entries_behind
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.message import LegMessage
 from ekiden.shared.relay.refusals import why_refused
@@ -104,6 +105,7 @@ class Runner:
         self._quarantine_from = quarantine_from if quarantine else 1_000_000
         self._until_progress = until_progress
         self._verifier = verifier or MessageVerifier()
+        self._journals = Journals(store, self._verifier)
         self._hooks = hooks
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
@@ -133,6 +135,7 @@ class Runner:
             agent=message.agent,
             owner=drawn_id(),
             worker=PROCESS,
+            known=self._journals.length(message.job),
         )
         claimed = await self._claim(claim)
         while claimed == "quarantined" and self._quarantine is not None:
@@ -214,10 +217,7 @@ class Runner:
     async def _read(self, claimed: Claimed, held: HeldLease, hooks: LegHook) -> Leg:
         """Read what the leg goes on from: once per claim, never per turn."""
         lease = claimed.lease
-        entries = await journal_of(self._store, lease.job, lease.seq, begun=await self._store.page(claimed))
-        if len(entries) < lease.seq:
-            raise LostLease(f"the server has forgotten steps of job {lease.job!r} since it was claimed")
-        self._verifier.check(claimed, entries)
+        entries = await self._journals.read(claimed)
         live = Live(self._live, lease) if self._live else None
         earlier = await self._earlier(lease.job)
         sessions = self._sessions if claimed.has_state else None
@@ -235,6 +235,7 @@ class Runner:
             until_progress=until_progress,
             hooks=hooks,
             lifetime=held,
+            folds=self._journals.folds(lease),
         )
         await leg.read_on(entries[PAGE:])
         hooks.opened(leg.entries)
@@ -328,6 +329,7 @@ class Runner:
         leg.in_flight = ()
         leg.hooks.recorded(entries)
         if isinstance(entries[-1].record, Ended):
+            self._journals.forget(leg.job)
             self._hooks.job_ended(leg.job, leg.written, entries, in_leg=True)
 
     async def _commit_end(self, leg: Leg, outcome: End) -> tuple[CommitVerdict, str]:
@@ -394,5 +396,5 @@ def _log_fields(claimed: Claimed) -> dict[str, Any]:
 def _stopped(flag: StopFlag) -> Cancelled | Failed:
     """Return the end of a job that somebody, or its deadline, stopped."""
     if flag == "deadline":
-        return Failed("TIMEOUT", "the job's deadline has passed")
+        return Failed("TIMEOUT", DEADLINE_PASSED)
     return Cancelled("the job that delegated it needs it no more" if flag == "parent" else "cancelled")

@@ -5,6 +5,7 @@ from typing import Literal
 
 from ekiden.shared.errors import StopFlag, UnreadableJournal
 from ekiden.shared.hooks.base import NO_HOOKS, Hook
+from ekiden.shared.outcomes import DEADLINE_PASSED
 from ekiden.shared.records import Ended, Entry, Record
 from ekiden.shared.relay.leg import closing_records, entries_behind, journal_of
 from ekiden.shared.stores.base import JobStore
@@ -65,6 +66,6 @@ async def _readable(store: JobStore, job: str) -> list[Entry] | None:
 
 def _end(leg: int, flag: StopFlag) -> Ended:
     if flag == "deadline":
-        return Ended(leg=leg, status="failed", reason="TIMEOUT", error="the job's deadline has passed")
+        return Ended(leg=leg, status="failed", reason="TIMEOUT", error=DEADLINE_PASSED)
     why = "the job that delegated it needs it no more" if flag == "parent" else "cancelled by the user"
     return Ended(leg=leg, status="cancelled", reason="ABORTED", error=why)

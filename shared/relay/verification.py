@@ -34,10 +34,13 @@ class MessageVerifier:
         await self.bury(message, queue, f"the message belongs into the queue {queue_of(message)!r}")
         return True
 
-    def check(self, claimed: Claimed, entries: Sequence[Entry]) -> None:
-        """Raise ``Forged`` unless this deployment has written the leg; note in its lease where its chain ends."""
+    def check(self, claimed: Claimed, entries: Sequence[Entry], after: int = 0, head: str = "") -> None:
+        """Raise ``Forged`` unless this deployment has written the leg; note in its lease where its chain ends.
+
+        ``after``: how many of ``entries`` were checked before, and end with ``head``.
+        """
         if self.signing:
-            claimed.lease.head = verified(self.signing, claimed, entries)
+            claimed.lease.head = verified(self.signing, claimed, entries, after, head)
 
     def reader(self, store: JobStore) -> JobReader:
         """Return what tells a leg of the jobs that it has delegated."""
@@ -71,6 +74,13 @@ class _SignedEnds:
         for job in jobs:
             head_of(self.signing, job, await journal_of(self.store, job))
         return await self.store.ends(jobs)
+
+    async def journal(
+        self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500, seen_ms: int | None = None
+    ) -> list[Entry]:
+        """See ``JobReader``. Raises ``Forged``."""
+        head_of(self.signing, job, await journal_of(self.store, job))
+        return await self.store.journal(job, after, wait_s=wait_s, limit=limit, seen_ms=seen_ms)
 
     async def _as_signed(self, view: JobView) -> JobView:
         entries = await journal_of(self.store, view.id)

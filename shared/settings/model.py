@@ -60,6 +60,8 @@ __all__ = [
     "values_in_force",
 ]
 
+_KEYS = KEYS | GROUP_KEYS
+
 
 class Settings(SettingGroups):
     """Everything that can be set, with its default. Durations end in ``_s`` (seconds). Made by ``load_settings``."""
@@ -267,7 +269,7 @@ def _variable_of(name: str) -> str:
 
 def key_of(name: str) -> str:
     """Return the dotted key of field ``name`` in the settings files."""
-    return (KEYS | GROUP_KEYS).get(name, f"ekiden.{name}")
+    return _KEYS.get(name, f"ekiden.{name}")
 
 
 def origins() -> dict[str, str]:
@@ -304,6 +306,11 @@ def _origin(name: str, given: dict[str, Any]) -> str:
         if known in os.environ:
             return f"environment {known}"
     return next((str(path) for path, values in _files() if name in values), "default")
+
+
+def place_of(name: str, inside: Sequence[str | int]) -> str:
+    """Return where what is ``inside`` the value of the field ``name`` stands: as ``origins`` does, with its line."""
+    return _place_of(name, {}, inside)
 
 
 def _place_of(name: str, given: dict[str, Any], inside: Sequence[str | int]) -> str:

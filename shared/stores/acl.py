@@ -25,7 +25,7 @@ _WRITES = (
     *("lpop", "lpush", "lrem", "rpop", "rpush", "sadd", "scard", "srem", "xadd", "xdel"),
     *("zadd", "zrem", "zremrangebyscore", "zscore"),
 )
-_SERVES = ("blmove", "blmpop", "brpop")
+_SERVES = ("blmove", "blmpop", "brpop", "client|unblock")
 _OURS = "ekiden[:.]*"
 """Our keys, and our queues."""
 _READABLE = ("%R~ekiden.*", "%R~ekiden:[^imr]*")

@@ -9,7 +9,7 @@ from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.ids import session_of
 from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED
 from ekiden.shared.outcomes import Transfer
-from ekiden.shared.records import ModelCall, ModelReplied, Record, Routed, Unrouted, untrusted_in
+from ekiden.shared.records import GRAPH, ModelCall, ModelReplied, Record, Routed, Unrouted, untrusted_in
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Lease
 
@@ -42,7 +42,7 @@ def count_of(records: Sequence[Record]) -> dict[str, int | list[str | int]]:
     return {
         "is_untrusted": int(bool(untrusted_in(records))),
         "tokens": sum(one.usage.input_tokens + one.usage.output_tokens for one in said),
-        "turns": sum(isinstance(record, ModelReplied) for record in records),
+        "turns": sum(isinstance(record, ModelReplied) and record.model != GRAPH for record in records),
         "micro_usd": sum(round((one.cost_usd or 0.0) * 1_000_000) for one in said),
         "used": _used_of(records),
     }

@@ -84,6 +84,8 @@ class Claim:
     agent: str
     owner: str
     worker: str = ""
+    known: int = 0
+    """How much of the journal the worker has already: with the claim comes what is behind, from the last of that on."""
 
 
 class SignedContext(NamedTuple):
@@ -148,6 +150,15 @@ class JobReader(Protocol):
         """Return how those of ``jobs`` have ended that have, as their journals say it."""
         ...
 
+    async def journal(
+        self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500, seen_ms: int | None = None
+    ) -> list[Entry]:
+        """Return up to ``limit`` entries behind position ``after``, waiting up to ``wait_s`` for the first.
+
+        Raises ``WentBack`` unless the entry at ``after`` is the one that its reader saw, written at ``seen_ms``.
+        """
+        ...
+
 
 class JobStore(Appends, JobReader, Protocol):
     """Jobs, their journals and their queues. Every method may raise ``StoreUnavailable``.
@@ -187,7 +198,7 @@ class JobStore(Appends, JobReader, Protocol):
         ...
 
     async def page(self, claimed: Claimed) -> list[Entry]:
-        """Return the entries that came with a claim, once: the first of its journal, at most 500 of them."""
+        """Return the entries that came with a claim, once: 500 at most, from ``Claim.known`` on, or the first."""
         ...
 
     async def give_back(self, lease: Lease) -> Literal["ok", "refunded", "stale"]:
@@ -226,7 +237,7 @@ class JobStore(Appends, JobReader, Protocol):
         state: Mapping[str, Any] | None = None,
         used_ms: int | None = None,
     ) -> tuple[CommitVerdict, str]:
-        """Commit a suspension that a timer ends, or ``children`` do: all, ``need`` with success, or (-1) any one.
+        """Commit a suspension that a timer ends, or ``children`` do: all, or as ``Suspended.need`` says.
 
         Children that there are not yet are begun. What ``records`` ask persons (``ApprovalAsked``) waits for them from
         then on, as long as it may, but no longer than the job: it ends the suspension when all of it is decided.
@@ -339,13 +350,4 @@ class JobStore(Appends, JobReader, Protocol):
 
     async def resolve(self, prefix: str) -> str:
         """Return the one job whose id begins so; raises ``UnknownJob`` or ``AmbiguousId``."""
-        ...
-
-    async def journal(
-        self, job: str, after: int = 0, *, wait_s: float = 0.0, limit: int = 500, seen_ms: int | None = None
-    ) -> list[Entry]:
-        """Return up to ``limit`` entries behind position ``after``, waiting up to ``wait_s`` for the first.
-
-        Raises ``WentBack`` unless the entry at ``after`` is the one that its reader saw, written at ``seen_ms``.
-        """
         ...

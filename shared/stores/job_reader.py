@@ -231,7 +231,7 @@ def _entry(job: str, row: str, at: str, seal: Seal | None, text: str | None) -> 
         record, at_ms = decode_record(text), int(at)
         if not 0 <= at_ms <= LATEST_MS:
             raise ValueError(at_ms)
-        return Entry(int(seq), at_ms, record, seal, text if seal else "")
+        return Entry(int(seq), at_ms, record, seal, text if seal else "", len(text))
     except ValueError as error:
         raise UnreadableJournal(
             f"entry {seq} of the journal of job {job!r} cannot be read: another program writes to this server, or a "

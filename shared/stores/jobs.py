@@ -10,7 +10,7 @@ from ekiden.shared.handoff import VERSION, HandoffContext
 from ekiden.shared.ids import new_session_id, root_of, session_id_for, session_of
 from ekiden.shared.job_limits import read_spending
 from ekiden.shared.outcomes import Transfer
-from ekiden.shared.records import Ended, HandedOff, LegStarted, LegSuspended, Record, ToolStarted
+from ekiden.shared.records import Ended, HandedOff, LegSuspended, Record, ToolStarted
 from ekiden.shared.signing import split
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.arguments import commit_of, count_of, session_keys, transfer_of, variables_of
@@ -114,7 +114,6 @@ class RedisJobStore(RedisJobApprovals):
         self, claim: Claim, lease_s: float, *, quarantine_from: int = 1_000_000, defer_s: float = 0.0
     ) -> Claimed | ClaimVerdict:
         """See ``JobStore``."""
-        started = LegStarted(leg=claim.leg, agent=claim.agent, attempt=0, worker=claim.worker)
         asked_at = time.monotonic()
         verdict = await self._scripts.run(
             "claim",
@@ -128,7 +127,8 @@ class RedisJobStore(RedisJobApprovals):
             version=VERSION,
             quarantine_from=quarantine_from,
             defer_ms=ms(defer_s),
-            records=[signed_start(self._signing, claim.job, started)],
+            known=claim.known,
+            records=[signed_start(self._signing, claim)],
         )
         if verdict[0] != "ok":
             return cast(ClaimVerdict, verdict[0])

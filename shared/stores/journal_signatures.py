@@ -1,5 +1,6 @@
 """How the entries of a journal are signed, each together with the one before, and how they are checked."""
 
+import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -7,7 +8,7 @@ from contextlib import suppress
 from ekiden.shared.errors import Forged
 from ekiden.shared.records import Entry, JobRequested, LegStarted, decode_record, encode_record
 from ekiden.shared.signing import Signing
-from ekiden.shared.stores.base import Claimed
+from ekiden.shared.stores.base import Claim, Claimed
 
 __all__ = ["CONTEXT", "chained", "chained_as_copied", "head_of", "is_start", "signed_start", "verified"]
 
@@ -43,10 +44,12 @@ def chained_as_copied(signing: Signing, job: str, texts: Sequence[str]) -> list[
     return marks
 
 
-def signed_start(signing: Signing, job: str, record: LegStarted) -> str:
+def signed_start(signing: Signing, claim: Claim) -> str:
     """Return the start of a leg as a claim sends it: the script fills in which attempt it is."""
-    text = encode_record(record)
-    return signing.sign(_START, (job,), _without_attempt(text)).replace('"attempt":0', '"attempt":\x01')
+    mark = hashlib.sha256(claim.owner.encode()).hexdigest()[:12]  # the owner itself is half of the fence
+    start = LegStarted(leg=claim.leg, agent=claim.agent, attempt=0, worker=claim.worker, claim=mark)
+    text = encode_record(start)
+    return signing.sign(_START, (claim.job,), _without_attempt(text)).replace('"attempt":0', '"attempt":\x01')
 
 
 def is_start(text: str) -> bool:
@@ -61,16 +64,17 @@ def _without_attempt(text: str) -> str:
     return _ATTEMPT.sub('"attempt":0', text, count=1)
 
 
-def verified(signing: Signing, claimed: Claimed, entries: Sequence[Entry]) -> str:
+def verified(signing: Signing, claimed: Claimed, entries: Sequence[Entry], after: int = 0, head: str = "") -> str:
     """Return the tag of the last chained entry of a leg that was claimed.
 
     Raises ``Forged`` unless this deployment has written its context and its whole journal, for this job and leg.
+    The first ``after`` of ``entries``, which end with ``head``, have been looked at before.
     """
     lease, signed = claimed.lease, claimed.signed
     signing.check(CONTEXT, (lease.job, lease.leg, lease.catalog), signed.seal, signed.text)
     if claimed.context.to_agent != signed.agent:
         raise Forged(f"the message is for agent {signed.agent!r}, and the leg is not")
-    head = head_of(signing, lease.job, entries)
+    head = head_of(signing, lease.job, entries, after, head)
     first = entries[0].record if entries else None
     if not isinstance(first, JobRequested):
         raise Forged("the journal does not begin with a request")
@@ -79,10 +83,12 @@ def verified(signing: Signing, claimed: Claimed, entries: Sequence[Entry]) -> st
     return head
 
 
-def head_of(signing: Signing, job: str, entries: Sequence[Entry]) -> str:
-    """Return the tag of the last chained entry. Raises ``Forged`` for a journal that is not what was written."""
-    head = ""
-    for at, entry in enumerate(entries, 1):
+def head_of(signing: Signing, job: str, entries: Sequence[Entry], after: int = 0, head: str = "") -> str:
+    """Return the tag of the last chained entry. Raises ``Forged`` for a journal that is not what was written.
+
+    ``head`` is that of the first ``after`` entries, which are taken as they are.
+    """
+    for at, entry in enumerate(entries[after:], after + 1):
         if entry.seq != at:
             raise Forged(f"the journal has no entry {at}")
         head = _checked(signing, job, entry, head)

@@ -288,7 +288,10 @@ def limit(name: str) -> str:
 
 
 def listing(server: str) -> str:
-    """String: what an MCP server offers, JSON, by the digest of the entry that names it."""
+    """String: what an MCP server offers, JSON, by the digest of the entry that names it.
+
+    By ``offered:`` and a digest of the JSON: what servers offered an agent, for jobs that are run again.
+    """
     return f"ekiden:mcp:{server}"
 
 

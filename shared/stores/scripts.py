@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ekiden.shared.job_limits import BUDGETS, COUNTED
+from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.driver import Pipeline, exceptions
 from ekiden.shared.stores.redis import Redis, as_any, ms
@@ -73,6 +74,8 @@ _CONSTANTS = {
     **{name: ", ".join(f"'{field}'" for field in fields) for name, fields in _FIELDS.items()},
     **{name: f"'{key}'" for name, key in _NAMES.items()},
     "DAY_MS": str(keys.DAY_S * 1000),
+    "ALL_SUCCEED": str(ALL_SUCCEED),
+    "ANY_ENDS": str(ANY_ENDS),
     "CIRCUIT_LONGEST_MS": str(keys.CIRCUIT_LONGEST_S * 1000),
     "CIRCUITS_TTL_S": str(keys.CIRCUITS_TTL_S),
     "DEAD_LETTERS_TTL_S": str(keys.DEAD_LETTERS_TTL_S),

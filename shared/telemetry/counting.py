@@ -11,6 +11,7 @@ from ekiden.shared.messages import ToolResult
 from ekiden.shared.outcomes import Answer, Outcome, Suspended
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
+    GRAPH,
     Decided,
     Delegated,
     Ended,
@@ -24,6 +25,7 @@ from ekiden.shared.records import (
     LegSuspended,
     ModelCall,
     ModelReplied,
+    NodeFinished,
     Record,
     Refused,
     Retried,
@@ -179,8 +181,13 @@ class LegCounting(LegHook):
                 self._meters.count("routes", stage=record.stage if isinstance(record, Routed) else "none")
             case HandedOff(kind="handoff", context=context):
                 self._meters.count("handoffs", source=self._agent, target=context.to_agent)
+            case NodeFinished(graph=graph, node=node, next=taken):
+                for to in taken:
+                    self._meters.count("graph.edges", graph=graph, source=node, target=to)
 
     def _replied(self, record: ModelCall) -> None:
+        if record.model == GRAPH:  # no model: a node's own call
+            return
         if isinstance(record, ModelReplied):
             self._meters.count("turns", agent=self._agent)
         cost_usd = self._prices.cost_usd(record.model, record.usage)

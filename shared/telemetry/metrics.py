@@ -192,6 +192,7 @@ _TOTALS: dict[str, tuple[str, str]] = {
     "jobs.ended": ("{job}", "Ends of jobs by status and reason; dead letters have the status dead."),
     "turns": ("{turn}", "Model replies."),
     "handoffs": ("{handoff}", "Handoffs from agent to agent."),
+    "graph.edges": ("{edge}", "Edges of graphs that were taken, from node to node."),
     "handoffs.refused": ("{handoff}", "Handoffs that were refused, by code."),
     "routes": ("{job}", "Choices of the first agent, by stage."),
     "tool.calls": ("{call}", "Tool calls by outcome."),

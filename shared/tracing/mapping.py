@@ -11,6 +11,7 @@ from ekiden.shared.ids import parent_of, session_of
 from ekiden.shared.messages import Usage
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
+    GRAPH,
     Delegated,
     Ended,
     Entry,
@@ -223,7 +224,7 @@ class JobSpans:
 
     def _step(self, attempt: Attempt, record: Record, entry: Entry) -> Iterator[Span]:
         match record:
-            case ModelCall():
+            case ModelCall(model=model) if model != GRAPH:
                 yield self._replied(attempt, record, entry)
             case ToolStarted(call_id=call_id):
                 name = self._tools[call_id] = record.name if _may_leave(record) else semconv.OTHER

@@ -39,6 +39,21 @@ def test_what_is_no_reference_or_was_changed_is_not_there(backend: Backend) -> N
     backend.run(scenario)
 
 
+def test_what_servers_offered_is_kept_once_for_all_jobs_and_is_what_was_kept_or_nothing(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        digest = await stores.listings.keep('{"tools": "日"}')
+        key = keys.listing(f"offered:{digest}")
+        assert await stores.listings.kept(digest) == '{"tools": "日"}'
+        assert 0 < await as_any(stores.client.ttl(key)) <= keys.SESSION_TTL_S
+        await as_any(stores.client.set(key, "other", ex=60))
+        assert await stores.listings.keep('{"tools": "日"}') == digest
+        assert await as_any(stores.client.get(key)) == "other", "what was kept lately costs no second write"
+        assert await stores.listings.kept(digest) is None
+        assert await stores.listings.kept("0" * 64) is None
+
+    backend.run(scenario)
+
+
 def test_a_job_keeps_so_much_and_no_more(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifacts, "MOST_BYTES", 100)
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 from kombu import Connection
-from redis import exceptions
+from redis import Redis, exceptions
 
 from ekiden.shared.errors import ConfigurationError, EkidenError, StoreNotReady, StoreUnavailable
 from ekiden.shared.relay.transport import RejectHandler, transport_to
@@ -88,6 +88,21 @@ def test_a_closed_port_is_an_unavailable_store_and_the_text_says_what_to_do() ->
     text = refused(f"redis://127.0.0.1:{port}/0", StoreUnavailable)
     assert text.startswith(f"no Redis server answers at redis://127.0.0.1:{port}/0 (")
     assert text.endswith("start one, or set EKIDEN_REDIS_URL")
+
+
+def test_a_pool_that_stops_does_not_wait_for_a_message_that_never_comes(valkey_url: str) -> None:
+    with broker(valkey_url) as connection, Redis.from_url(valkey_url) as client:
+        channel = connection.channel()
+        channel.brpop_timeout = 2 * DEADLINE_S
+        channel.queue_declare("ekiden.agent.idle")
+        channel.basic_consume("ekiden.agent.idle", no_ack=True, callback=print, consumer_tag="c")
+        with contextlib.suppress(TimeoutError):
+            connection.drain_events(timeout=0.01)
+        ends = time.monotonic() + DEADLINE_S
+        while not client.info("clients")["blocked_clients"]:
+            assert time.monotonic() < ends
+        channel.close()
+        assert time.monotonic() < ends
 
 
 def test_a_socket_that_does_not_exist_is_an_unavailable_store(tmp_path: Path) -> None:

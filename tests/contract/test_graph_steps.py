@@ -3,6 +3,7 @@
 from typing import Any
 
 from ekiden.shared.handoff import GraphPosition
+from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed
 from ekiden.shared.stores.opening import Stores
@@ -18,8 +19,6 @@ from tests.contract.test_children import (
     suspended_on,
     waiting_parent,
 )
-
-ANY_ENDS = -1
 
 
 async def stepped(stores: Stores, leg: Claimed, to: str, at: GraphPosition) -> Claimed:
@@ -119,5 +118,33 @@ def test_a_graph_that_takes_a_step_waits_for_none_of_its_branches(backend: Backe
         await end(stores, f"{job}.1")
         await stepped(stores, await claimed(stores, job), "a", at)
         assert (await stores.jobs.job(f"{job}.2")).stop == "parent"
+
+    backend.run(scenario)
+
+
+def test_a_graph_that_needs_all_of_its_branches_is_woken_by_the_first_that_fails(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job, [first, second, third] = await waiting_parent(stores, 3, need=ALL_SUCCEED)
+        await end(stores, first)
+        assert await status_of(stores, job) == "suspended"
+        await end(stores, second, FAILED)
+        leg = await claimed(stores, job)
+        assert (await stores.jobs.job(third)).stop is None, "the graph decides what becomes of it"
+        await suspended_on(stores, leg, children_of(leg, 3)[2:], need=ALL_SUCCEED)
+        assert await status_of(stores, job) == "suspended"
+        await end(stores, third)
+        assert await status_of(stores, job) == "queued", "that was the last one"
+
+    backend.run(scenario)
+
+
+def test_a_graph_that_needs_all_of_its_branches_finds_one_that_has_failed_meanwhile(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job, [first, second, _] = await waiting_parent(stores, 3, need=ANY_ENDS)
+        await end(stores, first)
+        leg = await claimed(stores, job)
+        await end(stores, second, FAILED)
+        await suspended_on(stores, leg, children_of(leg, 3), need=ALL_SUCCEED)
+        assert await status_of(stores, job) == "queued"
 
     backend.run(scenario)

@@ -52,7 +52,7 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.workers.compression import COMPRESSOR
 from ekiden.workers.definitions import Definitions
 from ekiden.workers.graphs.handler import GraphHandler
-from ekiden.workers.leg import AgentHandler
+from ekiden.workers.leg import AgentHandler, Means
 from ekiden.workers.model_callers import ModelCallers
 from ekiden.workers.own_tools import OwnTools
 from ekiden.workers.tool_environment import ToolEnvironment
@@ -185,12 +185,14 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     definitions = Definitions(stores.catalogs)
     handler = NotingHandler(
         definitions,
-        OwnTools(registry, root=root),
-        tools,
-        ModelCallers(models, Prices()),
-        ToolEnvironment(root, for_tools(os.environ)),
+        Means(
+            OwnTools(registry, root=root),
+            tools,
+            ModelCallers(models, Prices()),
+            ToolEnvironment(root, for_tools(os.environ)),
+            HookAsking([Doubling()]),
+        ),
         policy=operators_policy(settings),
-        hooks=HookAsking([Doubling()]),
         validators=Validators({"counted": counted}),
     )
     return PoolComponents(GraphHandler(definitions, handler), registry.views())

@@ -17,7 +17,6 @@ from tests.warm import end_with_parent
 
 PATIENCE_S = 90.0
 """How long a test waits for what is to come in a moment: so much only where it does not come, or a machine is busy."""
-CACHE = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
 EKIDEN = [sys.executable, "-m", "ekiden.dispatcher"]
 SLOW_SCRIPT = """
 agents:
@@ -170,7 +169,6 @@ def program_in(path: Path) -> Iterator[Program]:
         each.mkdir()
     env = {**os.environ, "HOME": str(home), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
     env["EKIDEN_DATA_DIR"] = str(path / "data")
-    env["XDG_CACHE_HOME"] = CACHE  # else each dispatcher encodes the shipped agents anew
     program = Program(folder, env)
     try:
         yield program

@@ -3,6 +3,11 @@
 from tests.e2e.program import Program
 
 
+def job_in(shown: str) -> str:
+    """Return the job that the last line of a run names."""
+    return shown.rsplit(maxsplit=1)[-1]
+
+
 def test_a_graph_of_agents_and_a_tool_is_run_and_shown_as_it_goes(ekiden: Program) -> None:
     for name in ("EKIDEN_TRUST", "EKIDEN_DATA_DIR", "EKIDEN_AUTO_APPROVE"):
         del ekiden.env[name]  # as a newcomer has it
@@ -12,16 +17,17 @@ def test_a_graph_of_agents_and_a_tool_is_run_and_shown_as_it_goes(ekiden: Progra
     shown = iter(done.stdout.splitlines())
     for line in (
         "→ article: entry of graph article: draft",
-        "🧩 article ⇒ fact-checker, stylist, article (3 child jobs)",
+        "🧩 article ⇒ facts (fact-checker), style (stylist), length (3 child jobs)",
         "→ article: facts → decide, style → decide, length → decide",
         "→ article: decide → draft [if: !verdict.good]",
         "→ article: decide → print [else]",
-        "printer: GREEN TEA",
+        "print (printer): GREEN TEA",
     ):
         assert line in shown, done.stdout  # in this order
     chain = ekiden.run("job", "chain")
-    assert "→ writer (" in chain.stdout
+    assert "→ draft (writer) (" in chain.stdout
     assert "decide → draft [if: !verdict.good]" in chain.stdout
+    assert "  ✓ draft (writer) · 2 rounds" in ekiden.run("graph", "show", "--job", job_in(done.stdout)).stdout
     again = ekiden.run("job", "rerun")
     assert again.returncode == 0, again.stdout + again.stderr
     ekiden.wait_until_gone()

@@ -144,6 +144,8 @@ def test_a_servers_question_is_answered_from_elsewhere_after_worker_and_server_w
     assert answered.returncode == 0, answered.stderr
     world.start_worker()
     assert "accept True for 7" in world.ekiden.run("job", "follow", job).stdout
+    again = world.ekiden.run("job", "rerun", job)  # without the server, and as the kills had not been
+    assert again.returncode == 0, again.stdout + again.stderr
 
 
 def test_a_prompt_of_a_server_is_a_command_in_a_chat(world: World) -> None:

@@ -184,6 +184,8 @@ def test_the_projects_own_agents_are_used_and_their_mistakes_shown(ekiden: Progr
     (agents / "good.md").write_text("---\nname: florist\ndescription: Binds.\n---\nBind flowers.\n")
     done = ekiden.run("run", "--cwd", tmp_path / "project", "--agent", "florist", "bind them")
     assert done.returncode == 0, "what the folder says now is in force: " + done.stdout + done.stderr
+    assert "bad.md" not in done.stdout, "that was told, and is as it was"
+    assert "an agent file has the error that was told before: `ekiden agents validate`" in done.stdout
 
 
 def test_a_pool_that_cannot_start_is_named_with_its_reason(ekiden: Program) -> None:

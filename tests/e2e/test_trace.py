@@ -38,6 +38,21 @@ def test_a_jobs_trace_is_drawn_exported_and_played_again(ekiden: Program) -> Non
     assert again.returncode == 0, again.stdout + again.stderr
     assert re.fullmatch(rf"✅ job {job} goes the same way again: \d\d steps\n", again.stdout)
 
+    points = [json.loads(line) for line in ekiden.run("job", "fork", job, "--json").stdout.splitlines()]
+    at = next(str(one["seq"]) for one in points if one["what"] == "reviewer begins")
+    left = ekiden.run("job", "fork", job, "--at", at)
+    assert (left.returncode, left.stdout) == (2, "")
+    assert "Add --follow, and this command runs the fork to its end, or start `ekiden up`" in left.stderr
+    forked = ekiden.run("job", "fork", job, "--at", at, "--follow", "--approve", "safe,low,medium")
+    assert forked.returncode == 0, forked.stdout + forked.stderr
+    assert "🔀" not in forked.stdout, "what it shares is not shown again"
+    fork = re.findall(r" · job (\S+)$", forked.stdout, re.MULTILINE)[-1]
+    again = ekiden.run("job", "rerun", fork)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert (
+        f"the job is a fork: what it shares with {job} is taken as it is\n✅ job {fork} goes the same" in again.stdout
+    )
+
 
 def test_a_running_job_is_drawn_up_to_now_and_an_unknown_one_is_said_so(ekiden: Program, redis_url: str) -> None:
     ekiden.start("dispatcher")

@@ -26,7 +26,7 @@ from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.definitions import Definitions
-from ekiden.workers.leg import AgentHandler
+from ekiden.workers.leg import AgentHandler, Means
 from ekiden.workers.model_callers import ModelCallers
 from ekiden.workers.own_tools import OwnTools
 from ekiden.workers.tool_environment import ToolEnvironment
@@ -120,10 +120,7 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     tools = ToolRunner(registry)
     handler = AgentHandler(
         Definitions(stores.catalogs),
-        OwnTools(registry, root=None),
-        tools,
-        ModelCallers(models, Prices()),
-        ToolEnvironment(None, {}),
+        Means(OwnTools(registry, root=None), tools, ModelCallers(models, Prices()), ToolEnvironment(None, {})),
         policy=operators_policy(settings),
     )
     return PoolComponents(handler, registry.views(), hooks=hooks_for("ekiden-worker", settings, is_host=True))

@@ -42,7 +42,7 @@ from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.settings.model import Settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.definitions import Definitions
-from ekiden.workers.leg import AgentHandler
+from ekiden.workers.leg import AgentHandler, Means
 from ekiden.workers.model_callers import ModelCallers
 from ekiden.workers.own_tools import OwnTools
 from ekiden.workers.tool_environment import ToolEnvironment
@@ -134,10 +134,12 @@ async def build_worker(settings: Settings, stores: Stores) -> PoolComponents:
     tools, root = ToolRunner(registry), settings.workspace_root
     handler = NotingHandler(
         Definitions(stores.catalogs),
-        OwnTools(registry, root=root),
-        tools,
-        ModelCallers(models, Prices()),
-        ToolEnvironment(root, for_tools(os.environ)),
+        Means(
+            OwnTools(registry, root=root),
+            tools,
+            ModelCallers(models, Prices()),
+            ToolEnvironment(root, for_tools(os.environ)),
+        ),
         policy=operators_policy(settings),
     )
     return PoolComponents(handler, registry.views())

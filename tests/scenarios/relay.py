@@ -43,11 +43,11 @@ from ekiden.shared.stores.redis import as_any
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.definitions import Definitions
 from ekiden.workers.graphs.handler import GraphHandler
-from ekiden.workers.leg import AgentHandler
+from ekiden.workers.leg import AgentHandler, Means
 from ekiden.workers.memory import Remember, Remembering, nothing
 from ekiden.workers.model_callers import ModelCallers
 from ekiden.workers.model_limits import ModelLimits
-from ekiden.workers.own_tools import OwnTools
+from ekiden.workers.own_tools import OwnTools, Servers
 from ekiden.workers.playback.models import RecordedCallers
 from ekiden.workers.playback.recorded import Recordings
 from ekiden.workers.playback.tools import RecordedToolRunner
@@ -212,6 +212,7 @@ class Relay:
         request_rails: Iterable[Mapping[str, Any]] = (),
         recordings: Recordings | None = None,
         worker: Handler | None = None,
+        servers: Servers | None = None,
     ) -> None:
         """``recordings``: models and tools give what is there; ``worker``: does the legs in place of all this."""
         self.stores = stores
@@ -228,17 +229,20 @@ class Relay:
             models = RecordedCallers(models.models, models.prices, recordings=recordings)
         agents = AgentHandler(
             definitions,
-            OwnTools(registry, root=root, pools=stores.pools.pools),
-            runner,
-            models,
-            ToolEnvironment(root, for_tools(os.environ), sandbox=sandbox, artifacts=stores.artifacts),
+            Means(
+                OwnTools(registry, root=root, servers=servers, keep=stores.listings.keep, pools=stores.pools.pools),
+                runner,
+                models,
+                ToolEnvironment(root, for_tools(os.environ), sandbox=sandbox, artifacts=stores.artifacts),
+                asking,
+                _remember(stores, embedder),
+            ),
             after_untrusted=after_untrusted,
             policy=policy,
-            hooks=asking,
             validators=Validators(validators, timeout_s=5.0),
-            remember=_remember(stores, embedder),
         )
-        leases, rails = Leases(lease_s), RequestRails(request_guardrails(list(request_rails)))
+        self._leases = leases = Leases(lease_s)
+        rails = RequestRails(request_guardrails(list(request_rails)))
         routes = DispatchHandler(
             catalog,
             RuleRouter(),
@@ -292,6 +296,10 @@ class Relay:
         while (verdict := await self.step()) is not None:
             verdicts.append(verdict)
         return verdicts
+
+    def stop(self, job: str) -> None:
+        """Tell the worker that somebody has stopped a job whose leg it runs."""
+        self._leases.cancelled(job)
 
     async def wake(self, job: str) -> str:
         """Let the job's timer ring, or its lease run out, and push its message again."""

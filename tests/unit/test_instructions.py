@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.instruction_parts import Place, Situation, is_repository
+from ekiden.shared.instruction_parts import Place, Situation, is_repository, speaks_of_files
 from ekiden.shared.instructions import MAX_FILLED, instructions_for
 from tests.scenarios.relay import team
 
@@ -117,7 +117,9 @@ def test_the_parts_have_their_order_and_the_agents_file_comes_first() -> None:
     ],
 )
 def test_a_part_stands_only_where_it_applies(tools: list[str], place: Place, applies: list[str]) -> None:
-    assert headings(text_for(agent("You lead."), {}, Situation(frozenset(tools), "", place))) == applies
+    text = text_for(agent("You lead."), {}, Situation(frozenset(tools), "", place))
+    assert headings(text) == applies
+    assert speaks_of_files(text) == ("Environment" in applies)
 
 
 def test_an_agent_whose_file_has_steps_of_its_own_is_given_no_others() -> None:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ekiden.shared.conversation import Turn
 from ekiden.shared.errors import ToolError
@@ -18,10 +18,20 @@ from ekiden.workers.approvals import Approvals, again
 from ekiden.workers.leg_hooks import LegHooks
 from ekiden.workers.rails import Rails
 
-__all__ = ["CallKind", "Decide", "finish"]
+__all__ = ["CallKind", "Decide", "Gate", "finish"]
 
 Decide = Callable[[ToolCall], Decision]
 """Decides whether a call that is in order may be carried out."""
+
+
+class Gate(NamedTuple):
+    """What the calls of one leg have to pass."""
+
+    leg: Leg
+    decide: Decide
+    approvals: Approvals
+    hooks: LegHooks
+    rails: Rails
 
 
 class CallKind(ABC):
@@ -36,12 +46,8 @@ class CallKind(ABC):
     has_effects: ClassVar[bool] = True
     """Whether guardrails judge the arguments of such a call."""
 
-    def __init__(self, leg: Leg, decide: Decide, approvals: Approvals, hooks: LegHooks, rails: Rails) -> None:
-        self._leg = leg
-        self._decide = decide
-        self._approvals = approvals
-        self._hooks = hooks
-        self._rails = rails
+    def __init__(self, gate: Gate) -> None:
+        self._leg, self._decide, self._approvals, self._hooks, self._rails = gate
 
     @abstractmethod
     def takes(self, call: ToolCall) -> bool:
@@ -68,7 +74,7 @@ class CallKind(ABC):
         for made in calls:
             call, decision = await self._guarded(await self._hooked(made))
             if decision.verdict == "deny":
-                refused.append(error_result(call, decision.reason))
+                refused.append(error_result(call, decision.reason, is_unknown=self._is_lost(call)))
             elif decision.verdict == "ask":
                 self._ask(call, decision)
             else:

@@ -10,15 +10,13 @@ from ekiden.shared.errors import ToolError
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.outcomes import Outcome, Suspended
 from ekiden.shared.records import ToolFinished
-from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.views import JobView
-from ekiden.workers.approvals import Approvals, telling_changes
-from ekiden.workers.calls.base import CallKind, Decide
+from ekiden.workers.approvals import telling_changes
+from ekiden.workers.calls.base import CallKind, Gate
 from ekiden.workers.delegation import Delegations, enough, result_of
-from ekiden.workers.leg_hooks import HookedResult, LegHooks
+from ekiden.workers.leg_hooks import HookedResult
 from ekiden.workers.limits import job_is_used_up, legs_left
-from ekiden.workers.rails import Rails
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["DelegationCalls"]
@@ -29,16 +27,12 @@ class DelegationCalls(CallKind):
 
     def __init__(
         self,
-        leg: Leg,
-        decide: Decide,
-        approvals: Approvals,
-        hooks: LegHooks,
-        rails: Rails,
+        gate: Gate,
         delegations: Delegations,
         rules: Delegation,
         untrusted: Untrusted,
     ) -> None:
-        super().__init__(leg, decide, approvals, hooks, rails)
+        super().__init__(gate)
         self._delegations = delegations
         self._rules = rules
         self._untrusted = untrusted

@@ -10,14 +10,10 @@ from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.outcomes import Transfer
 from ekiden.shared.policy.decision import ALLOWED
 from ekiden.shared.records import Noticed, Refused, ToolFinished
-from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
-from ekiden.workers.approvals import Approvals
-from ekiden.workers.calls.base import CallKind, Decide
+from ekiden.workers.calls.base import CallKind, Gate
 from ekiden.workers.completion import Completion
 from ekiden.workers.handoffs import Transfers
-from ekiden.workers.leg_hooks import LegHooks
-from ekiden.workers.rails import Rails
 
 __all__ = ["CompletionCalls", "TransferCalls"]
 
@@ -31,10 +27,8 @@ class CompletionCalls(CallKind):
     asked_at = ""
     has_effects = False
 
-    def __init__(
-        self, leg: Leg, decide: Decide, approvals: Approvals, hooks: LegHooks, rails: Rails, completion: Completion
-    ) -> None:
-        super().__init__(leg, decide, approvals, hooks, rails)
+    def __init__(self, gate: Gate, completion: Completion) -> None:
+        super().__init__(gate)
         self._completion = completion
 
     def takes(self, call: ToolCall) -> bool:
@@ -59,16 +53,12 @@ class TransferCalls(CallKind):
 
     def __init__(
         self,
-        leg: Leg,
-        decide: Decide,
-        approvals: Approvals,
-        hooks: LegHooks,
-        rails: Rails,
+        gate: Gate,
         transfers: Transfers,
         offered: Callable[[], Iterable[str]],
     ) -> None:
         """``offered``: the names of all that the model is offered now."""
-        super().__init__(leg, decide, approvals, hooks, rails)
+        super().__init__(gate)
         self._transfers = transfers
         self._offered = offered
 

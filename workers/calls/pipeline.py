@@ -4,9 +4,7 @@ from collections.abc import Iterable
 
 from ekiden.shared.messages import ToolCall, error_result
 from ekiden.shared.outcomes import Outcome
-from ekiden.shared.relay.leg import Leg
-from ekiden.workers.approvals import Approvals
-from ekiden.workers.calls.base import CallKind, finish
+from ekiden.workers.calls.base import CallKind, Gate, finish
 from ekiden.workers.calls.delegations import DelegationCalls
 from ekiden.workers.calls.endings import CompletionCalls, TransferCalls
 from ekiden.workers.calls.questions import QuestionCalls
@@ -27,16 +25,15 @@ class Calls:
 
     def __init__(
         self,
-        leg: Leg,
-        approvals: Approvals,
+        gate: Gate,
         questions: QuestionCalls,
         tools: ToolCalls,
         delegations: DelegationCalls,
         completion: CompletionCalls,
         transfers: TransferCalls,
     ) -> None:
-        self._leg = leg
-        self._approvals = approvals
+        self._leg = gate.leg
+        self._approvals = gate.approvals
         self._tools = tools
         self._kinds: tuple[CallKind, ...] = (questions, tools, delegations, completion, transfers)
 

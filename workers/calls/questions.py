@@ -4,11 +4,8 @@ from collections.abc import Mapping
 
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.policy.decision import ALLOWED, Decision
-from ekiden.shared.relay.leg import Leg
-from ekiden.workers.approvals import Approvals, telling_changes
-from ekiden.workers.calls.base import CallKind, Decide, finish
-from ekiden.workers.leg_hooks import LegHooks
-from ekiden.workers.rails import Rails
+from ekiden.workers.approvals import telling_changes
+from ekiden.workers.calls.base import CallKind, Gate, finish
 from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.builtin.asking import AskUser, ask_user
 
@@ -22,10 +19,8 @@ DECLINED = "The user does not answer this question"
 class QuestionCalls(CallKind):
     """Takes calls of ``ask_user``: what the user says is the result."""
 
-    def __init__(
-        self, leg: Leg, decide: Decide, approvals: Approvals, hooks: LegHooks, rails: Rails, tools: Mapping[str, Tool]
-    ) -> None:
-        super().__init__(leg, decide, approvals, hooks, rails)
+    def __init__(self, gate: Gate, tools: Mapping[str, Tool]) -> None:
+        super().__init__(gate)
         self._is_offered = ask_user.name in tools
 
     def takes(self, call: ToolCall) -> bool:

@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from ekiden.shared.errors import ToolError
+from ekiden.shared.errors import OutcomeUnknown
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.policy.decision import ALLOWED, Decision
 from ekiden.shared.records import Record, StateChanged, ToolFinished, ToolPaused, ToolStarted
-from ekiden.shared.relay.leg import Leg
-from ekiden.workers.approvals import Approvals, telling_changes
-from ekiden.workers.calls.base import CallKind, Decide, finish
-from ekiden.workers.leg_hooks import LegHooks
-from ekiden.workers.rails import Rails
+from ekiden.workers.approvals import telling_changes
+from ekiden.workers.calls.base import CallKind, Gate, finish
 from ekiden.workers.tools.base import OWN, Answered, StateView, Tool, ToolContext, ToolQuestion
 from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
@@ -33,18 +30,14 @@ class ToolCalls(CallKind):
 
     def __init__(
         self,
-        leg: Leg,
-        decide: Decide,
-        approvals: Approvals,
-        hooks: LegHooks,
-        rails: Rails,
+        gate: Gate,
         tools: Mapping[str, Tool],
         tool_runner: ToolRunner,
         untrusted: Untrusted,
         context: Callable[[ToolCall, StateView, Answered | None], ToolContext],
     ) -> None:
         """``context``: what a tool may know of the call that it serves."""
-        super().__init__(leg, decide, approvals, hooks, rails)
+        super().__init__(gate)
         self._tools = tools
         self._tool_runner = tool_runner
         self._untrusted = untrusted
@@ -67,7 +60,7 @@ class ToolCalls(CallKind):
 
     def _check(self, call: ToolCall) -> None:
         if self._is_lost(call) and call.id not in self._turn.asked:  # whoever was asked before, is again
-            raise ToolError(OUTCOME_UNKNOWN)
+            raise OutcomeUnknown(OUTCOME_UNKNOWN)
         self._tool_runner.check(call)
 
     def _is_lost(self, call: ToolCall) -> bool:
@@ -86,7 +79,7 @@ class ToolCalls(CallKind):
         # Cancelled from within, as by a library that lost its connection:
         waiting = self._turn.paused.keys() - self._turn.started
         broken_off = [call for call in calls if call.id not in self._turn.answers and call.id not in waiting]
-        await finish(self._leg, [error_result(call, BROKEN_OFF) for call in broken_off])
+        await finish(self._leg, [error_result(call, BROKEN_OFF, is_unknown=True) for call in broken_off])
 
     def _started(self, call: ToolCall) -> ToolStarted:
         tool = self._tools.get(call.name)
@@ -97,6 +90,7 @@ class ToolCalls(CallKind):
             call_id=call.id,
             name=call.name,
             is_known=tool is not None,
+            may_repeat=tool is not None and tool.may_repeat,
             package=package,
             digest=digest,
         )

@@ -1,30 +1,29 @@
 """What of a graph is no plain step: nodes side by side, and those that are tried again, timed, or no agents.
 
 Each is a child job, and the graph waits for them without a worker, as an agent for those that it has delegated to. It
-goes on as soon as one has ended that another node can follow; otherwise when all have.
+goes on as soon as one has ended that another node can follow, or has failed; otherwise when all have ended.
 """
 
 from collections import Counter
+from typing import Any
 
-from ekiden.shared.definitions.graph import END, Node
+from ekiden.shared.definitions.graph import END
 from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
 from ekiden.shared.errors import GraphFailed
+from ekiden.shared.graph_run import Visit
 from ekiden.shared.handoff import HandoffContext
-from ekiden.shared.outcomes import ChildJob, Outcome, Suspended
+from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS, ChildJob, Outcome, Suspended
 from ekiden.shared.records import Delegated, Ended
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.views import JobView
-from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
 from ekiden.workers.graphs.children import ITEMS, Children
-from ekiden.workers.graphs.run import GraphRun, Visit
+from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
+from ekiden.workers.graphs.tries import NextTry, next_try
 from ekiden.workers.graphs.values import GraphInForce
 
-__all__ = ["Branches", "error_of", "may_run_again"]
-
-ANY_ENDS = -1
-"""See ``Suspended.need``."""
+__all__ = ["Branches", "error_of"]
 
 
 class Branches:
@@ -40,7 +39,7 @@ class Branches:
         self._force = force
         self._graph = force.graph
         self._context = context
-        self._run = GraphRun(force.graph, context.graphs[-1], leg.entries)
+        self._run = run_of(leg, force.graph, context.graphs[-1])
 
     async def go_on(self) -> Outcome:
         """Take in what has ended, and begin what may begin now. Raises ``GraphFailed``."""
@@ -65,19 +64,25 @@ class Branches:
             await self._take(visit, ends[visit.child], views[visit.child])
 
     async def _take(self, visit: Visit, end: Ended, view: JobView) -> None:
+        how: dict[str, Any]
         if end.status == "done":
             output = end.answer if end.output is None else end.output
             untrusted = f"node {visit.node}, which read such text" if view.untrusted else ""
             how = {"call_id": visit.call_id, "untrusted": untrusted}
-            await self._steps.finish(self._force, self._run, visit.node, output, **how)
+            self._leg.hold(*await self._steps.finished(self._force, self._run, visit.node, output, **how))
             return
-        why, tries = error_of(end), self._run.tries[visit.node] + 1
-        node = self._graph.by_name[visit.node]
-        is_tried_again = not node.for_each and tries <= node.retry and may_run_again(node, end)  # items had their tries
-        if not is_tried_again and not self._goes_on_without(visit.node):
-            times = f" {tries} times" if tries > 1 else ""
+        why, again = error_of(end), await self._next_try(visit)
+        if again is None and not self._goes_on_without(visit.node):
+            times = f" {tries} times" if (tries := self._run.tries[visit.node] + 1) > 1 else ""
             raise GraphFailed(f"graph {self._force.name!r}: node {visit.node!r} has failed{times}: {why}")
-        self._steps.note(self._force, self._run, visit.node, error=why, again=is_tried_again, call_id=visit.call_id)
+        tried: dict[str, Any] = {"again": again is not None, "key": again.key if again else ""}
+        self._leg.hold(self._steps.noted(self._force, self._run, visit.node, error=why, call_id=visit.call_id, **tried))
+
+    async def _next_try(self, visit: Visit) -> NextTry | None:
+        node = self._graph.by_name[visit.node]
+        if node.for_each or self._run.tries[visit.node] >= node.retry:  # items had their tries
+            return None
+        return await next_try(self._leg, node, visit.child, self._run.keys.get(visit.node, ""))
 
     def _goes_on_without(self, node: str) -> bool:
         """Tell whether all that can follow a node waits for some of its branches only."""
@@ -97,7 +102,7 @@ class Branches:
                 inputs = {ITEMS: await run_limited(lambda: values.items(name))}  # noqa: B023  # run at once
             else:
                 inputs = await run_limited(lambda: values.inputs(name))  # noqa: B023  # as above
-            begun.append(child := make.child(node, call_id, inputs))
+            begun.append(child := make.child(node, call_id, inputs, key=self._run.keys.get(name, "")))
             self._run.note(Delegated(leg=self._leg.number, call_id=call_id, child="", agent=child.agent))
         known = [visit for visit in self._run.running.values() if visit.child]
         return [
@@ -106,7 +111,7 @@ class Branches:
         ]
 
     def _need(self) -> int:
-        """Return what the graph waits for: the first end that lets another node begin, or all of them.
+        """Return what the graph waits for: the first end that lets another node begin, or all of them, or a failure.
 
         Where all that runs leads to one join that needs some of it only, the store gives up the rest by itself.
         """
@@ -117,7 +122,11 @@ class Branches:
             return needed if 0 < needed <= len(nodes) and self._is_certain(nodes) else ANY_ENDS
         times, all_bits = Counter(nodes), self._graph.bits(nodes)
         others = {node: all_bits & ~self._graph.bits([node] if times[node] == 1 else ()) for node in times}
-        return 0 if all(self._waits(node, others[node]) for node in nodes) and self._is_certain(nodes) else ANY_ENDS
+        return (
+            ALL_SUCCEED
+            if all(self._waits(node, others[node]) for node in nodes) and self._is_certain(nodes)
+            else ANY_ENDS
+        )
 
     def _is_certain(self, nodes: list[str]) -> bool:
         """Tell whether nothing has to be looked at before ``nodes`` have ended: none chooses, or is tried again."""
@@ -137,11 +146,3 @@ class Branches:
 def error_of(end: Ended) -> str:
     """Return why a child job has given no result."""
     return end.error or end.answer or end.status
-
-
-def may_run_again(node: Node, end: Ended) -> bool:
-    """Tell whether a node that has failed may be tried once more.
-
-    Not with a tool that must not run twice, and of which nobody knows what it did: its worker was lost meanwhile.
-    """
-    return not (node.tool and OUTCOME_UNKNOWN in error_of(end))

@@ -36,9 +36,12 @@ class Children:
         self._untrusted = Untrusted(leg, Path(leg.cwd or "/nonexistent"), denies=False).source
 
     def child(
-        self, node: Node, call_id: str, inputs: Mapping[str, Any], part: Part = "node", job: str = ""
+        self, node: Node, call_id: str, inputs: Mapping[str, Any], part: Part = "node", job: str = "", key: str = ""
     ) -> ChildJob:
-        """Return a child job that does a node, or one item of its list; ``numbered`` says which job that is."""
+        """Return a child job that does a node, or one item of its list; ``numbered`` says which job that is.
+
+        ``key``: see ``NextTry``.
+        """
         is_list = bool(node.for_each) and part == "node"
         own = "" if is_list else node.runner  # else the graph's agent does it
         timeout_s = LONGEST_S if is_list or node.ask_user else self._timeout_s
@@ -47,7 +50,7 @@ class Children:
             call_id=call_id,
             agent=own or self._force.name,
             objective=str(inputs.get(OBJECTIVE) or self._leg.request.prompt),
-            context=self._context(node, own, call_id, part),
+            context=self._context(node, own, call_id, part, key),
             inputs={OBJECTIVE: self._leg.request.prompt, **inputs} if own else inputs,
             bounds=self._leg.request.bounds,
             max_depth=self._leg.request.max_depth,
@@ -64,12 +67,12 @@ class Children:
         begun = sum(isinstance(entry.record, Delegated) for entry in self._leg.entries)
         return [replace(child, job=f"{self._leg.job}.{number}") for number, child in enumerate(children, begun + 1)]
 
-    def _context(self, node: Node, own: str, call_id: str, part: Part) -> HandoffContext:
+    def _context(self, node: Node, own: str, call_id: str, part: Part, key: str) -> HandoffContext:
         at = self._at.model_copy(update={"node": ""})
         said = self._leg.context.step(own or self._force.name, f"{self._force.name}: {call_id}", (at,))
         if not own:
-            at = at.model_copy(update={"node": node.name, "part": part, "calls": 0})
+            at = at.model_copy(update={"node": node.name, "part": part, "key": key, "calls": 0})
             return said.model_copy(update={"calls": (), "graphs": (at,)})
         chain = (*said.metadata.handoff_chain, own)
         metadata = said.metadata.model_copy(update={"handoff_chain": chain})
-        return said.model_copy(update={"calls": (), "graphs": (), "metadata": metadata})
+        return said.model_copy(update={"calls": (), "graphs": (), "metadata": metadata, "node": node.name})

@@ -9,11 +9,12 @@ from typing import Any
 from ekiden.shared.definitions.graph import Node
 from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
 from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended
-from ekiden.shared.records import Delegated, Ended, LegSuspended, NodeFinished
+from ekiden.shared.records import Delegated, LegSuspended, NodeFinished
 from ekiden.shared.relay.leg import Leg
-from ekiden.workers.graphs.branches import error_of, may_run_again
+from ekiden.workers.graphs.branches import error_of
 from ekiden.workers.graphs.children import ITEMS, Children
 from ekiden.workers.graphs.steps import used_up
+from ekiden.workers.graphs.tries import NextTry, next_try
 
 __all__ = ["Items"]
 
@@ -29,9 +30,16 @@ class Items:
         self._items: list[dict[str, Any]] = (leg.request.inputs or {})[ITEMS]
         self._tries: dict[int, list[str]] = defaultdict(list)
         """The child jobs of each item, by its number: one for each try."""
+        self._keys: dict[int, str] = {}
+        """The idempotency keys of the calls that their last tries repeat."""
+        self._again: dict[int, str] = {}
+        """The items that are to be tried again, and the idempotency keys of the calls that they repeat."""
         for record in leg.records:
             if isinstance(record, Delegated):
                 self._tries[_number(record)].append(record.child)
+                self._keys[_number(record)] = self._again.pop(_number(record), "")
+            elif isinstance(record, NodeFinished) and record.again:
+                self._again[_number(record)] = record.key
 
     async def go_on(self) -> Outcome:
         """Wait for the items that run, then begin the next ones; return the list of what all have given."""
@@ -40,10 +48,10 @@ class Items:
         if not all(view.is_over for view in views):
             return self._waiting([self._child(_number(one), one.call_id, one.child) for one in running])
         await self._note(running)
-        if next_ones := await self._next():
+        if next_ones := self._next():
             if (end := used_up(self._leg)) is not None:
                 return end
-            calls = [self._child(number, self._call_id(number)) for number in next_ones]
+            calls = [self._child(one, self._call_id(one), key=self._again.get(one, "")) for one in next_ones]
             return self._waiting(self._children.numbered(calls))
         return await self._gathered()
 
@@ -53,9 +61,10 @@ class Items:
         about: dict[str, Any] = {"leg": self._leg.number, "graph": self._agent.name, "run": self._leg.number}
         for record in ended:
             end = ends[record.child]
-            error = "" if end.status == "done" else error_of(end)
-            again = self._is_tried_again(end, self._tries[_number(record)])
-            how: dict[str, Any] = {"call_id": record.call_id, "error": error, "again": again}
+            how: dict[str, Any] = {"call_id": record.call_id}
+            if end.status != "done":
+                again = await self._next_try(_number(record))
+                how |= {"error": error_of(end), "again": again is not None, "key": again.key if again else ""}
             self._leg.hold(NodeFinished(**about, node=self._node.name, channel=self._node.name, **how))
 
     def _running(self) -> list[Delegated]:
@@ -66,18 +75,20 @@ class Items:
         begun = takewhile(lambda record: not isinstance(record, LegSuspended), newest_first)
         return [record for record in begun if isinstance(record, Delegated)][::-1]
 
-    async def _next(self) -> list[int]:
+    async def _next_try(self, number: int) -> NextTry | None:
+        """Return the try of an item that failed which may follow, and remember it."""
+        tries = self._tries[number]
+        if len(tries) > self._node.retry:
+            return None
+        if again := await next_try(self._leg, self._node, tries[-1], self._keys[number]):
+            self._again[number] = again.key
+        return again
+
+    def _next(self) -> list[int]:
         """Return the items that are to begin: those that have not yet, then those that failed and may once more."""
         if new := [number for number in range(len(self._items)) if number not in self._tries][:MOST_CHILDREN]:
             return new
-        if not self._node.retry:
-            return []
-        ends = await self._leg.ends([tries[-1] for tries in self._tries.values()])
-        again = [number for number, tries in self._tries.items() if self._is_tried_again(ends[tries[-1]], tries)]
-        return sorted(again)[:MOST_CHILDREN]
-
-    def _is_tried_again(self, end: Ended, tries: Sequence[str]) -> bool:
-        return end.status != "done" and len(tries) <= self._node.retry and may_run_again(self._node, end)
+        return sorted(self._again)[:MOST_CHILDREN]
 
     async def _gathered(self) -> Answer | Failed:
         """Return the list: items without a result say why. The node has failed if all have."""
@@ -95,8 +106,8 @@ class Items:
             return Failed("ERROR", f"all {len(errors)} items have failed, the first by: {errors[0]}")
         return Answer(json.dumps(output, ensure_ascii=False), output=output)
 
-    def _child(self, number: int, call_id: str, job: str = "") -> ChildJob:
-        return self._children.child(self._node, call_id, self._items[number], "item", job)
+    def _child(self, number: int, call_id: str, job: str = "", key: str = "") -> ChildJob:
+        return self._children.child(self._node, call_id, self._items[number], "item", job, key)
 
     def _call_id(self, number: int) -> str:
         tries = len(self._tries.get(number, ()))
@@ -107,6 +118,6 @@ class Items:
         return Suspended("children", 0.0, f"{self._node.name}: {len(children)} items", children)
 
 
-def _number(record: Delegated) -> int:
+def _number(record: Delegated | NodeFinished) -> int:
     """Return which item a child job does, by its call: ``node[7]``, or ``node[7]/2``."""
     return int(record.call_id.rpartition("[")[2].partition("]")[0])

@@ -1,173 +1,21 @@
-"""What has become of a graph so far: the fold of its job's records, the same after a crash as before it.
+"""The run of a graph that a leg is in, as far as the job's journal tells."""
 
-Where a graph is, is said by branches. One begins at each entry; a node that ends gives one to each node that its taken
-edges lead to; a node that begins takes all that have come to it. So joins need no plan: a node waits for as long as a
-branch under way can still come to it, or for as many as its quorum says, and then those that are late are given up.
-"""
-
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
-
-from ekiden.shared.definitions.graph import END, Graph
+from ekiden.shared.definitions.graph import Graph
+from ekiden.shared.graph_run import GraphRun
 from ekiden.shared.handoff import GraphPosition
-from ekiden.shared.records import Delegated, Entry, HandedOff, NodeFinished, Record, Retried
+from ekiden.shared.relay.leg import Leg
 
-__all__ = ["GraphRun", "Visit"]
-
-ENTRY = ""
-"""Where the branches come from that begin at the entries."""
+__all__ = ["run_of"]
 
 
-@dataclass
-class Visit:
-    """A node that runs."""
-
-    node: str
-    came_from: list[str]
-    """The nodes whose branches it has taken."""
-    call_id: str = ""
-    """What ``Delegated`` calls the child job that does it; empty: it runs in this job."""
-    child: str = ""
-
-
-class GraphRun:
-    """One run of a graph. ``note`` is its only writer."""
-
-    def __init__(self, graph: Graph, at: GraphPosition, entries: Iterable[Entry] = ()) -> None:
-        """Begin the run that ``at`` is in, and take in what ``entries`` tell of it."""
-        self.graph = graph
-        self.outputs: dict[str, Any] = {}
-        """Channel to its latest output."""
-        self.by_node: dict[str, Any] = {}
-        """Node to its latest output."""
-        self.errors: dict[str, str] = {}
-        """Nodes that the graph goes on without, and why."""
-        self.begun: Counter[str] = Counter()
-        """How often each node has begun."""
-        self.tries: Counter[str] = Counter()
-        """How often in a row each node has failed."""
-        self.taken: Counter[tuple[str, str]] = Counter()
-        """How often each edge was taken."""
-        self.waiting: dict[str, list[str]] = {name: [ENTRY] for name in graph.entry}
-        """Nodes that branches have come to, and from where each of these came; in the order in which they came."""
-        self.running: dict[str, Visit] = {}
-        """Nodes that run, by ``Visit.call_id``."""
-        self.ended: list[str] = []
-        """The nodes at which branches have ended, in that order."""
-        self.given: dict[str, Any] = {}
-        """What the node that the graph is itself is given by the graph around, where both run in one job."""
-        self.at = at
-        """Where control is in it, of all that a step does not change."""
-        self._legs = {at.run}
-        """The legs in which the graph itself had control."""
-        for entry in entries:
-            self.note(entry.record)
-
-    @property
-    def steps(self) -> int:
-        """How many nodes have begun."""
-        return self.begun.total()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether every branch has ended."""
-        return not self.waiting and not self.running
-
-    def note(self, record: Record) -> None:
-        """Take in a record of the job, in the journal's order; what is not this run's changes nothing."""
-        match record:
-            case NodeFinished(run=run) if run == self.at.run:
-                self._finish(record)
-            case HandedOff(context=context, leg=leg) if leg + 1 == self.at.run:
-                self.given = context.step_inputs or {}
-            case HandedOff(kind="edge", context=context, leg=leg) if context.graphs[-1].run == self.at.run:
-                if node := context.graphs[-1].node:
-                    self._begin(node)
-                else:
-                    self._legs.add(leg + 1)
-            case Delegated(leg=leg, call_id=call_id, child=child) if leg in self._legs:
-                self._begin(call_id.rpartition("#")[0], call_id, child)
-            case Retried(leg=leg) if leg in self._legs:
-                for call_id in list(self.running):  # its children have ended with the job
-                    self._take_back(call_id)
-            case _:
-                pass
-
-    def next_call(self, node: str) -> str:
-        """Return what the child job is called that does ``node`` when it begins now.
-
-        ``fixer#2``: the second time; ``fixer#2/3``: the third try of that.
-        """
-        again = f"/{self.tries[node] + 1}" if self.tries[node] else ""
-        return f"{node}#{self.begun[node] + 1}{again}"
-
-    def ready(self) -> list[str]:
-        """Return the nodes that may begin now, in the order in which branches came to them.
-
-        Nodes of a circle that wait for each other would wait for ever: the first of them begins.
-        """
-        busy = self.graph.bits(self.waiting) | self._running
-        found = [name for name in self.waiting if self._has_quorum(name) or not busy & self.graph.reaching(name)]
-        return found if found or self.running else list(self.waiting)[:1]
-
-    def alone(self) -> str | None:
-        """Return the node that begins now, if nothing runs or waits beside it then."""
-        ready = self.ready()
-        if len(ready) != 1:
-            return None
-        others = self.graph.bits(self.waiting.keys() - set(ready)) | self._running
-        if self.graph.by_name[ready[0]].quorum:
-            others &= ~self.graph.reaching(ready[0])
-        return None if others else ready[0]
-
-    def lacks(self, name: str) -> int:
-        """Return how many branches more a node needs that may begin: none will come any more."""
-        return max(0, self.graph.by_name[name].quorum - len(self.waiting[name]))
-
-    def given_to(self, name: str) -> Mapping[str, Any]:
-        """Return the outputs of the nodes whose branches wait at a node, by the nodes' names."""
-        return {node: self.by_node[node] for node in self.waiting[name] if node in self.by_node}
-
-    @property
-    def _running(self) -> int:
-        """The nodes that run, see ``Graph.bits``."""
-        return self.graph.bits(visit.node for visit in self.running.values())
-
-    def _has_quorum(self, name: str) -> bool:
-        quorum = self.graph.by_name[name].quorum
-        return bool(quorum) and len(self.waiting[name]) >= quorum
-
-    def _begin(self, name: str, call_id: str = "", child: str = "") -> None:
-        self.running[call_id] = Visit(name, self.waiting.pop(name, [ENTRY]), call_id, child)
-        self.begun[name] += 1
-        if self.graph.by_name[name].quorum and len(self.running) + len(self.waiting) > 1:
-            late, bits = self.graph.reaching(name), self.graph.bits
-            self.waiting = {node: came for node, came in self.waiting.items() if not late & bits([node])}
-            running = self.running.items()
-            self.running = {one: visit for one, visit in running if one == call_id or not late & bits([visit.node])}
-
-    def _take_back(self, call_id: str) -> None:
-        """Let a node that did not end begin anew."""
-        if (visit := self.running.pop(call_id, None)) is not None:
-            self.waiting.setdefault(visit.node, []).extend(visit.came_from)
-            self.begun[visit.node] -= 1
-
-    def _finish(self, record: NodeFinished) -> None:
-        if record.again:
-            self._take_back(record.call_id)
-            self.tries[record.node] += 1
-            return
-        self.running.pop(record.call_id, None)
-        self.tries.pop(record.node, None)
-        if record.error:
-            self.errors[record.node] = record.error
-        else:
-            self.outputs[record.channel] = self.by_node[record.node] = record.output
-        for to in record.next:
-            self.taken[record.node, to] += 1
-            if to == END:
-                self.ended.append(record.node)
-            else:
-                self.waiting.setdefault(to, []).append(record.node)
+def run_of(leg: Leg, graph: Graph, at: GraphPosition) -> GraphRun:
+    """Return the run that a leg's position is in: what earlier legs have folded in this process is not folded again."""
+    about, upto = (at.graph, at.run), leg.folds.upto
+    known, folded = leg.folds.made.get(about, (0, None))
+    run: GraphRun = GraphRun(graph, at) if folded is None else folded.copy(graph, at)
+    for entry in leg.entries[known:upto]:
+        run.note(entry.record)
+    leg.folds.made[about] = upto, run.copy(graph, at)
+    for entry in leg.entries[upto:]:
+        run.note(entry.record)
+    return run

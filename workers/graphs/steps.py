@@ -6,15 +6,17 @@ from typing import Any
 from ekiden.shared.definitions.graph import Node
 from ekiden.shared.definitions.graph_channels import Channels
 from ekiden.shared.errors import GraphFailed
+from ekiden.shared.graph_run import ENTRY, GraphRun
 from ekiden.shared.handoff import GraphPosition, HandoffContext
 from ekiden.shared.instructions import plain
 from ekiden.shared.job_limits import why_no_budget
-from ekiden.shared.outcomes import Answer, Failed, Outcome, Transfer
-from ekiden.shared.records import NodeFinished
+from ekiden.shared.outcomes import Answer, Failed, Outcome, Transfer, Unfinished
+from ekiden.shared.records import NodeFinished, Noticed, Record
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.workers.definitions import Definitions
-from ekiden.workers.graphs.run import ENTRY, GraphRun
+from ekiden.workers.graphs.guarding import Guarding
+from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.values import GraphInForce, Values, condition_of
 from ekiden.workers.job_variables import task_variables
 from ekiden.workers.limits import REASONS
@@ -25,9 +27,10 @@ __all__ = ["Steps", "answer_of", "check_may_begin", "is_plain", "used_up", "way_
 class Steps:
     """Takes the steps of the graphs that one leg is in."""
 
-    def __init__(self, leg: Leg, definitions: Definitions) -> None:
+    def __init__(self, leg: Leg, definitions: Definitions, guarding: Guarding) -> None:
         self._leg = leg
         self._definitions = definitions
+        self._guarding = guarding
 
     async def after(self, outcome: Outcome, context: HandoffContext) -> Outcome:
         """Return what comes of an outcome: the next step, where it is the answer of a node.
@@ -35,16 +38,31 @@ class Steps:
         Where a graph is over by that, its answer is that of the node that it is itself, if it is one.
         ``context``: that of the leg, in the graphs that it is in beside its own. Raises ``GraphFailed``.
         """
+        ended: list[Record] = []
         while isinstance(outcome, Answer) and not outcome.is_final and context.ends_node:
             at = context.graphs[-1]
             force = await self.force(at.graph)
-            run = GraphRun(force.graph, at, self._leg.entries)
+            run = run_of(self._leg, force.graph, at)
             output = outcome.text if outcome.output is None else outcome.output
-            await self.finish(force, run, at.node, output)
+            ended.extend(await self.finished(force, run, at.node, output))
             if not run.is_over:
-                return await self.next(force, run, context)
+                outcome = await self.next(force, run, context)
+                break
             outcome = outcome if force.graph.merge is None and set(run.ended) == {at.node} else answer_of(run)
+            outcome = await self._guarding.answered(force.agent, outcome)
             context = context.model_copy(update={"graphs": context.graphs[:-1]})
+        if isinstance(outcome, Answer | Unfinished):
+            outcome = await self._ended_by(outcome, context)
+        if not isinstance(outcome, Failed):  # else the agent gives another answer when the job is retried
+            self._leg.hold(*ended)  # now that nothing is written any more but with what comes of it
+        return outcome
+
+    async def _ended_by(self, outcome: Answer | Unfinished, context: HandoffContext) -> Answer | Unfinished:
+        """Let the graphs judge what ends them, and is no answer of a node: that all is over, or cannot be done."""
+        is_final = isinstance(outcome, Answer) and outcome.is_final
+        for at in reversed(context.graphs):
+            if is_final or (isinstance(outcome, Unfinished) and at.calls == len(context.calls)):
+                outcome = await self._guarding.answered((await self.force(at.graph)).agent, outcome)
         return outcome
 
     async def force(self, name: str) -> GraphInForce:
@@ -54,27 +72,33 @@ class Steps:
         known = await self._definitions.manifest(self._leg.catalog)
         names = {node.runner for node in definition.graph.nodes if node.runner in known}
         agents = {one: await self._definitions.definition(self._leg.catalog, one) for one in names}
-        return GraphInForce(name, definition.graph, Channels.of(definition.graph, agents))
+        return GraphInForce(name, definition.graph, Channels.of(definition.graph, agents), definition, agents)
 
     def values(self, force: GraphInForce, run: GraphRun) -> Values:
         """Return what the graph's expressions come to now."""
         task = task_variables(self._leg)
         return Values(force, run, self._leg.state, {**task, "inputs": run.given or task["inputs"]})
 
-    async def finish(self, force: GraphInForce, run: GraphRun, node: str, output: Any, **how: Any) -> None:
-        """Note that a node has ended, and which of its edges are taken: the next write puts that into the journal.
+    async def finished(
+        self, force: GraphInForce, run: GraphRun, node: str, output: Any, call_id: str = "", **how: Any
+    ) -> list[Record]:
+        """Let ``run`` know that a node has ended, and which of its edges are taken; return the records of it.
 
-        ``how``: what else the record says. Raises ``GraphFailed``: none is.
+        ``how``: what the last of them says besides. Raises ``GraphFailed``: no edge is taken, or ``output`` must not
+        go along it.
         """
-        taken = await run_limited(lambda: self.values(force, run).next(node, output))
-        self.note(force, run, node, output=output, next=taken, **how)
+        values = self.values(force, run)
+        taken, cut_short = await run_limited(lambda: (values.next(node, output), values.cut_short(node, output)))
+        output = await self._guarding.along(force, node, output, taken, call_id)
+        said = [Noticed(leg=self._leg.number, text=text) for text in cut_short]
+        return [*said, self.noted(force, run, node, output=output, next=taken, call_id=call_id, **how)]
 
-    def note(self, force: GraphInForce, run: GraphRun, node: str, **how: Any) -> None:
-        """Note how a node has ended, as ``NodeFinished`` says it."""
+    def noted(self, force: GraphInForce, run: GraphRun, node: str, **how: Any) -> NodeFinished:
+        """Let ``run`` know how a node has ended, as the record says it that is returned."""
         about = {"leg": self._leg.number, "graph": force.name, "run": run.at.run}
         record = NodeFinished(**about, node=node, channel=force.channels.by_node[node], **how)
-        self._leg.hold(record)
         run.note(record)
+        return record
 
     async def next(self, force: GraphInForce, run: GraphRun, context: HandoffContext) -> Transfer | Failed:
         """Return the step to the one node that begins now; where it is no plain step, to the graph, which begins it.

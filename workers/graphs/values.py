@@ -12,9 +12,10 @@ from ekiden.shared.conditions import Condition, Expression, names_in
 from ekiden.shared.definitions.graph import END, MOST_ITEMS, Edge, Graph
 from ekiden.shared.definitions.graph_channels import Channels
 from ekiden.shared.definitions.graph_templates import filled
+from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ConditionFailed, DefinitionError, GraphFailed
+from ekiden.shared.graph_run import ENTRY, GraphRun
 from ekiden.shared.instructions import plain
-from ekiden.workers.graphs.run import ENTRY, GraphRun
 from ekiden.workers.node_calls import ASK_USER, call_of
 
 __all__ = ["GraphInForce", "Values"]
@@ -34,6 +35,9 @@ class GraphInForce:
     """The agent whose file has it."""
     graph: Graph
     channels: Channels
+    agent: AgentDefinition
+    agents: Mapping[str, AgentDefinition]
+    """The agents of its nodes, by name."""
 
 
 class Values:
@@ -53,8 +57,7 @@ class Values:
         edges = self._force.graph.edges_from(node)
         if not edges:
             return (END,)
-        outputs = self._run.outputs | {self._force.channels.by_node[node]: output}
-        variables = self._force.channels.variables(outputs, self._state, self._task)
+        variables = self._variables_after(node, output)
         told = {edge: self._why_not(edge, variables) for edge in edges if not edge.default}
         taken = [edge.to for edge in edges if not told.get(edge, "by default")]
         taken = taken or [edge.to for edge in edges if edge.default]
@@ -65,6 +68,25 @@ class Values:
                 "Add an edge with 'default: true', or mend the conditions in its file"
             )
         return tuple(dict.fromkeys(taken))
+
+    def cut_short(self, node: str, output: Any) -> list[str]:
+        """Say which edges of ``node``, which has ended with ``output``, are not taken only because they were before.
+
+        Of a loop: that what it went round for has never held.
+        """
+        graph, variables = self._force.graph, self._variables_after(node, output)
+        found: list[str] = []
+        for edge in graph.edges_from(node):
+            if not (edge.condition and self._is_used_up(edge)) or self._why_false(edge.condition, variables):
+                continue
+            if graph.orchestrate == "loop":
+                until = edge.condition.removeprefix("!(").removesuffix(")")
+                said = f"'until' has not held in as many rounds as 'max_rounds' allows ({graph.max_rounds}): {until}"
+            else:
+                often = f"as often as 'max_rounds' allows ({edge.max_rounds})"
+                said = f"{node} → {edge.to}{_if(edge)} holds, but was taken {often}"
+            found.append("; ".join([f"graph {self._force.name}: {said}", *self._values_in(edge.condition, variables)]))
+        return found
 
     def inputs(self, name: str, item: Mapping[str, Any] = NO_ITEM) -> dict[str, Any]:
         """Return what a node that is to begin is given.
@@ -132,21 +154,33 @@ class Values:
     def _variables(self) -> dict[str, Any]:
         return self._force.channels.variables(self._run.outputs, self._state, self._task)
 
+    def _variables_after(self, node: str, output: Any) -> dict[str, Any]:
+        """Return the variables as they are once ``node`` has ended with ``output``."""
+        outputs = self._run.outputs | {self._force.channels.by_node[node]: output}
+        return self._force.channels.variables(outputs, self._state, self._task)
+
     def _why_not(self, edge: Edge, variables: Mapping[str, Any]) -> str:
         """Say why an edge is not taken; empty: it is."""
-        times = self._run.taken[edge.from_, edge.to]
-        if edge.max_rounds is not None and times >= edge.max_rounds:
-            return f"it was taken {times} times, as often as it may be"
-        if not edge.condition:
+        if self._is_used_up(edge):
+            return f"it was taken {self._run.taken[edge.from_, edge.to]} times, as often as it may be"
+        if not edge.condition or not (why := self._why_false(edge.condition, variables)):
             return ""
+        return "; ".join([why, *self._values_in(edge.condition, variables)])
+
+    def _is_used_up(self, edge: Edge) -> bool:
+        return edge.max_rounds is not None and self._run.taken[edge.from_, edge.to] >= edge.max_rounds
+
+    def _why_false(self, condition: str, variables: Mapping[str, Any]) -> str:
+        """Say why a condition does not hold; empty: it does."""
         try:
-            if Condition.parse(edge.condition, self._force.channels.names).holds(variables):
-                return ""
-            why = "false"
+            return "" if Condition.parse(condition, self._force.channels.names).holds(variables) else "false"
         except (ConditionFailed, DefinitionError) as error:
-            why = str(error).removeprefix(f"condition {edge.condition!r}: ")
-        named = {name: variables[name] for name in names_in(edge.condition) if name in variables}
-        return "; ".join([why, *(f"{name} = {_shown(value)}" for name, value in named.items())])
+            return str(error).removeprefix(f"condition {condition!r}: ")
+
+    @staticmethod
+    def _values_in(condition: str, variables: Mapping[str, Any]) -> list[str]:
+        """Return what the variables of a condition are, for people."""
+        return [f"{name} = {_shown(variables[name])}" for name in names_in(condition) if name in variables]
 
 
 def condition_of(graph: Graph, from_: str, to: str) -> str:

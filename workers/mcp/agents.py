@@ -1,17 +1,18 @@
 """Which servers' tools an agent gets: those that its file names, as far as it, and the agents above it, allow them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 from ekiden.shared.definitions.mcp_use import own_servers, permits_tool, servers_used
-from ekiden.shared.definitions.model import AgentDefinition, ToolRules
+from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.mcp.entries import ServerEntry
+from ekiden.shared.relay.leg import Leg
 from ekiden.shared.settings.files import global_file
-from ekiden.workers.mcp.resources import readers_joined
 from ekiden.workers.mcp.toolbox import McpTools, Offered
 from ekiden.workers.tools.base import Tool
 
-__all__ = ["AgentServers"]
+__all__ = ["AgentServers", "allowed_of"]
 
 
 class AgentServers:
@@ -30,8 +31,8 @@ class AgentServers:
         own = {} if agent.untrusted else own_servers(agent)
         return tuple(name for name in used if name not in self._configured and name not in own)
 
-    async def offered_to(self, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> Offered:
-        """Return the tools that the agent gets. ``bounds``: the rules of the agents that delegated the job."""
+    async def offered_to(self, agent: AgentDefinition, leg: Leg) -> Offered:
+        """Return the tools that the agent gets, as far as those that delegated the job allow them."""
         if not (used := self._used_by(agent)):
             return Offered()
         found: dict[str, ServerEntry] = {}
@@ -49,9 +50,7 @@ class AgentServers:
         if not found:
             return Offered((), tuple(problems))
         offered = await self._tools.of(found)
-        tools = tuple(tool for tool in offered.tools if _is_allowed(tool, agent, bounds))
-        readers = {name: tool for name, tool in offered.readers.items() if _is_allowed(tool, agent, bounds)}
-        return Offered((*tools, *([readers_joined(readers)] if readers else ())), (*problems, *offered.problems))
+        return allowed_of(replace(offered, problems=(*problems, *offered.problems)), agent, leg)
 
     def _used_by(self, agent: AgentDefinition) -> tuple[str, ...]:
         if agent.digest not in self._used_by_digest:
@@ -59,7 +58,13 @@ class AgentServers:
         return self._used_by_digest[agent.digest]
 
 
-def _is_allowed(tool: Tool, agent: AgentDefinition, bounds: Sequence[ToolRules]) -> bool:
-    name, reads = tool.rule_name, tool.read_only and not tool.untrusted
-    own = permits_tool(agent, name.split(".")[1], name, only_reads=reads)
-    return own and all(rules.permits(name, only_reads=reads) for rules in bounds)
+def allowed_of(offered: Offered, agent: AgentDefinition, leg: Leg) -> Offered:
+    """Return what of ``offered`` the agent may use, and those that delegated the job to it."""
+
+    def is_allowed(tool: Tool) -> bool:
+        name, reads = tool.rule_name, tool.read_only and not tool.untrusted
+        own = permits_tool(agent, name.split(".")[1], name, only_reads=reads)
+        return own and all(rules.permits(name, only_reads=reads) for rules in leg.request.bounds)
+
+    readers = {server: tool for server, tool in offered.readers.items() if is_allowed(tool)}
+    return replace(offered, tools=tuple(filter(is_allowed, offered.tools)), readers=readers)

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from mimetypes import guess_extension
 from typing import Any
 
-from ekiden.shared.errors import ToolError
-from ekiden.workers.mcp.failures import McpFailure, StateRefused
+from ekiden.shared.errors import OutcomeUnknown, ToolError
+from ekiden.workers.mcp.failures import McpFailure, StateRefused, Unanswered
 from ekiden.workers.tools.base import Answered, ToolContext, ToolOutput
 
 __all__ = ["carried_out", "shown_by"]
@@ -28,6 +28,8 @@ async def carried_out(server: str, ask: Callable[..., Awaitable[Any]], context: 
             result = await ask(**_answers(context.answered))
         except StateRefused:  # it has forgotten what it asked: it is to ask anew
             result = await ask()
+    except Unanswered as error:
+        raise OutcomeUnknown(str(error)) from None
     except McpFailure as error:
         raise ToolError(str(error)) from None
     return _output_of(server, result, context)

@@ -17,7 +17,16 @@ from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.mcp.entries import ServerEntry, filled
 from ekiden.shared.version import VERSION
 from ekiden.workers.mcp.discovery import discovered
-from ekiden.workers.mcp.failures import CONNECT_S, McpFailure, NotReached, StateRefused, cause_of, innermost, shown
+from ekiden.workers.mcp.failures import (
+    CONNECT_S,
+    McpFailure,
+    NotReached,
+    StateRefused,
+    Unanswered,
+    cause_of,
+    innermost,
+    shown,
+)
 from ekiden.workers.mcp.listing import Listing
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.stdio import LastWords
@@ -159,7 +168,7 @@ class Connection:
 
     def _failure(self, error: MCPError, tool: str, client: McpClient) -> McpFailure:
         if error.code == types.REQUEST_TIMEOUT:
-            return McpFailure(
+            return Unanswered(
                 f"{tool!r} of the MCP server {self.name!r} gave no result in {self._entry.timeout_s:g} s; "
                 "what it did is unknown"
             )
@@ -170,7 +179,7 @@ class Connection:
     def _died(self, tool: str, client: McpClient) -> McpFailure:
         if self._client is client:
             self._has_ended()
-        return McpFailure(f"the MCP server {self.name!r} was lost while {tool!r} ran; what it did is unknown")
+        return Unanswered(f"the MCP server {self.name!r} was lost while {tool!r} ran; what it did is unknown")
 
     def _has_ended(self) -> None:
         self._client = None  # at once: to leave a dead session takes up to two seconds

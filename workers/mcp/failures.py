@@ -4,7 +4,7 @@ from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.foreign_code import said_by
 from ekiden.shared.redaction import redact
 
-__all__ = ["CONNECT_S", "McpFailure", "NotReached", "StateRefused", "cause_of", "innermost", "shown"]
+__all__ = ["CONNECT_S", "McpFailure", "NotReached", "StateRefused", "Unanswered", "cause_of", "innermost", "shown"]
 
 CONNECT_S = 20.0
 """How long a server may take until its tools are listed."""
@@ -13,6 +13,10 @@ _MOST_CHARS = 600
 
 class McpFailure(Exception):
     """A call that brought no result; the text is for the model."""
+
+
+class Unanswered(McpFailure):
+    """A call was made, and what it did is unknown."""
 
 
 class StateRefused(McpFailure):

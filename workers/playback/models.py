@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ekiden.shared.errors import ModelError
+from ekiden.shared.errors import HookStopped, ModelError
 from ekiden.shared.fallback_causes import FallbackCause
 from ekiden.shared.hooks.base import HookedModel
-from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
+from ekiden.shared.hooks.events import AfterModel
+from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import SCRIPTED, ModelChoice, provider_of
 from ekiden.shared.messages import Message, TextPart, ToolCall
-from ekiden.shared.records import GuardJudged, LoopJudged, ModelCall, Repairing, Summarised
+from ekiden.shared.records import GuardJudged, LoopJudged, ModelCall, ModelReplied, Repairing, Summarised
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.compression import COMPRESSOR, SUMMARISER
 from ekiden.workers.loops.judge import JUDGE, as_answer
@@ -21,7 +22,7 @@ from ekiden.workers.rail_judge import JUDGE as RAIL_JUDGE
 from ekiden.workers.rail_judge import as_answer as judgement_of
 from ekiden.workers.repairs import REPAIRER
 
-__all__ = ["RecordedCallers", "RecordedModel"]
+__all__ = ["RecordedCallers", "RecordedModel", "reply_of"]
 
 _BESIDE: dict[str, tuple[type[Beside], str]] = {
     JUDGE: (LoopJudged, ""),
@@ -45,9 +46,10 @@ class RecordedCallers(ModelCallers):
         job = self.recordings.of(leg.job)
         name = job.model_of(leg.number) or SCRIPTED.name
         choice = ModelChoice(name, provider_of(name) or SCRIPTED)
-        is_call = leg.context.does_part  # which a graph says, and no model: as the graph says it now
-        model = HookedModel(NodeCall(leg.inputs) if is_call else RecordedModel(job, leg), leg.hooks)
-        return ModelCaller([Candidate(choice, model)], self.prices, leg.record, leg=leg.number)
+        model: ChatModel = RecordedModel(job, leg)
+        if leg.context.does_part:  # a call, which a graph says, and no model: as the graph says it now
+            model = NodeCall(leg.agent, leg.inputs, model)
+        return ModelCaller([Candidate(choice, HookedModel(model, leg.hooks))], self.prices, leg.record, leg=leg.number)
 
 
 class RecordedModel:
@@ -58,15 +60,21 @@ class RecordedModel:
         self._leg = leg
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
-        """Return what was answered here. Raises ``ModelError``: what failed then, or that nothing is recorded."""
+        """Return what was answered here.
+
+        Raises ``ModelError``: what failed then, or that nothing is recorded.
+
+        Raises ``HookStopped`` where a hook ended the job once it had seen the reply.
+        """
         if request.agent in _BESIDE:
             return self._beside(request.agent)
         turn = len(self._leg.conversation.turns) + 1
         said = self._job.replies.get((self._leg.number, turn))
         if said is None:
+            if (why := self._job.stopped_at(AfterModel.name, self._leg.number, turn)) is not None:
+                raise HookStopped(why)  # it did not let the reply be recorded
             raise ModelError(self._why_not(turn))
-        message = said.message
-        return ModelReply(message=message, finish=said.finish, usage=said.usage, model=said.model, detail=said.detail)
+        return reply_of(said)
 
     def _why_not(self, turn: int) -> str:
         """Return what the job failed with here, if it did."""
@@ -94,6 +102,11 @@ class RecordedModel:
             case Summarised():
                 raise ModelError(record.why)
         raise ModelError(f"nothing is recorded for {agent}")
+
+
+def reply_of(said: ModelReplied) -> ModelReply:
+    """Return a reply as it was recorded."""
+    return ModelReply(message=said.message, finish=said.finish, usage=said.usage, model=said.model, detail=said.detail)
 
 
 def _reply(record: ModelCall, part: TextPart | ToolCall) -> ModelReply:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.hooks.asking import HookAsking
-from ekiden.shared.hooks.intervening import Intervening
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.memory import Remember
@@ -15,7 +13,7 @@ from ekiden.workers.tools.threads import ToolThreads
 from ekiden.workers.tools.tool_runner import ToolRunner
 from ekiden.workers.untrusted import Untrusted
 
-__all__ = ["UNASKED", "RecordedToolRunner", "remembering"]
+__all__ = ["RecordedToolRunner", "remembering"]
 
 NOT_RECORDED = "nothing is recorded for this call"
 
@@ -60,17 +58,6 @@ def _ask_again(job: RecordedJob, place: tuple[int, str], context: ToolContext) -
     number = 0 if answered is None else states.index(answered.state) + 1 if answered.state in states else len(asked)
     if number < len(asked) and (view := asked[number][1]) is not None:
         raise ToolQuestion(view.text, view.choices, states[number])
-
-
-class _Unasked(HookAsking):
-    """Asks no hooks, those of agents' files neither: they run programs."""
-
-    def and_those(self, hooks: Iterable[Intervening]) -> HookAsking:
-        """See ``HookAsking``."""
-        return self
-
-
-UNASKED = _Unasked()
 
 
 def remembering(recordings: Recordings) -> Remember:

@@ -127,6 +127,8 @@ class ToolContext:
     """Whether these may reach a network: the agent's file says so, and those of all who delegated the job to it."""
     answered: Answered | None = None
     """What was said to the question that the call asked when it ran before, if it did."""
+    key: str = ""
+    """The idempotency key of the call that this one repeats; empty: it has one of its own."""
 
     @property
     def cancelled(self) -> bool:
@@ -162,7 +164,7 @@ class ToolContext:
     @property
     def idempotency_key(self) -> str:
         """The same for every attempt at this call, different for any other call."""
-        return f"{self.job}:{self.leg}:{self.call_id}"
+        return self.key or f"{self.job}:{self.leg}:{self.call_id}"
 
 
 @dataclass(frozen=True)

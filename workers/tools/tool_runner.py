@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from ekiden.shared.errors import ToolError
+from ekiden.shared.errors import OutcomeUnknown, ToolError
 from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.messages import ToolCall, ToolResult
 from ekiden.shared.redaction import redact
@@ -85,8 +85,10 @@ class ToolRunner:
         crash.
         """
         began = time.monotonic()
-        output, is_error = await self._answer(call, context)
-        _log.debug("tool ran", tool=call.name, is_error=is_error, duration_s=round(time.monotonic() - began, 4))
+        output, error = await self._answer(call, context)
+        _log.debug(
+            "tool ran", tool=call.name, is_error=error is not None, duration_s=round(time.monotonic() - began, 4)
+        )
         most = self._tools[call.name].max_chars if call.name in self._tools else _MAX_CHARS
         text, whole = await fitted(storable(output.text), most, context.outputs)
         artifacts, told = await kept(context.running.artifacts, context.outputs)
@@ -94,19 +96,20 @@ class ToolRunner:
             call_id=call.id,
             name=call.name,
             content="\n".join(filter(None, (text, told))),
-            is_error=is_error,
+            is_error=error is not None,
+            is_unknown=isinstance(error, OutcomeUnknown),
             data=output.data,
             whole=whole,
             artifacts=tuple(artifacts),
         )
 
-    async def _answer(self, call: ToolCall, context: ToolContext) -> tuple[ToolOutput, bool]:
+    async def _answer(self, call: ToolCall, context: ToolContext) -> tuple[ToolOutput, BaseException | None]:
         try:
             tool = self._tool(call.name)
             args = await run_limited(partial(tool.parse, call.args))
-            return _kept(await self._run(tool, args, context)), False
+            return _kept(await self._run(tool, args, context)), None
         except ToolError as error:
-            return ToolOutput(str(error)), True
+            return ToolOutput(str(error)), error
         except ToolQuestion:
             raise
         except asyncio.CancelledError:  # also one from within: what is said of that is the pipeline's
@@ -116,7 +119,7 @@ class ToolRunner:
                 raise
             _log.exception("tool failed unexpectedly", tool=call.name, job=context.job, leg=context.leg)
             said = redact(said_by(error))  # it may speak of what the worker knows
-            return ToolOutput(f"the tool {call.name!r} failed unexpectedly: {type(error).__name__}: {said}"), True
+            return ToolOutput(f"the tool {call.name!r} failed unexpectedly: {type(error).__name__}: {said}"), error
 
     def _tool(self, name: str) -> Tool:
         if name in self._tools:
@@ -145,14 +148,14 @@ class ToolRunner:
 
 
 async def _within(limit_s: float, name: str, work: Awaitable[Any]) -> Any:
-    """Return what ``work`` gives. Raises ``ToolError`` once the time is over."""
+    """Return what ``work`` gives. Raises ``OutcomeUnknown`` once the time is over."""
     try:
         async with asyncio.timeout(limit_s) as limit:
             return await work
     except TimeoutError:
         if not limit.expired():
             raise
-    raise ToolError(
+    raise OutcomeUnknown(
         f"Outcome unknown: {name!r} was given up after {limit_s:g} s. Check what it did before you repeat it."
     )
 

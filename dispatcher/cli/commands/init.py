@@ -95,4 +95,6 @@ def _tell(here: Path, chosen: Team, made: Made, folder: Path, *, as_json: bool) 
 def _further(chosen: Team) -> list[str]:
     requests = next(name for name in chosen.files if name.endswith(".jsonl"))
     first = next(Path(name).stem for name in chosen.files if name.endswith(".md"))
-    return [f"ekiden route eval {requests}", f"ekiden agents edit {first}", "ekiden agents validate --all"]
+    suite = f".ekiden/evals/{chosen.name}.yaml"
+    held = [f"ekiden eval run {suite}"] if suite in chosen.files else []
+    return [f"ekiden route eval {requests}", *held, f"ekiden agents edit {first}", "ekiden agents validate --all"]

@@ -27,6 +27,7 @@ from ekiden.dispatcher.cli.views.mermaid import flowchart
 from ekiden.dispatcher.cli.views.select import view_for
 from ekiden.dispatcher.cli.views.story_view import read_story
 from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.actors import Actors
 from ekiden.dispatcher.journal.call_states import CallStates
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
@@ -63,16 +64,28 @@ def show(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_dir:
             return await client.job(job_id), await client.children(job_id), records, asked
 
     view, children, records, asked = _run(views())
-    calls = CallStates(records).last_turn
+    calls, actors = CallStates(records).last_turn, Actors()
+    for record in records:
+        actors.note(record)
     if as_json:
-        below = [{"id": one.id, "agent": one.agent, "status": one.status} for one in children]
+        nodes = {job: actor.node for job, actor in actors.below.items()}
+        below = [
+            {"id": one.id, "agent": one.agent, "node": nodes.get(one.id, ""), "status": one.status} for one in children
+        ]
         made = [{"id": one.call.id, "name": one.call.name, "state": one.state} for one in calls]
         approvals = [json.loads(approval_json(one)) for one in asked]
-        found = {**fields_of(view), "children": below, "calls": made, "approvals": approvals, **work_json(records)}
+        found = {
+            **fields_of(view),
+            "node": actors.of(view.leg).node,
+            "children": below,
+            "calls": made,
+            "approvals": approvals,
+            **work_json(records),
+        }
         say(json.dumps(found, ensure_ascii=False))
         return
 
-    Output().fields([*rows_of(view, children, calls), *work_rows(records), *map(approval_row, asked)])
+    Output().fields([*rows_of(view, children, calls, actors), *work_rows(records), *map(approval_row, asked)])
 
 
 @app.command()

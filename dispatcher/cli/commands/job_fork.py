@@ -11,14 +11,20 @@ import typer
 from ekiden.dispatcher.cli.agents.catalog_files import catalog_in
 from ekiden.dispatcher.cli.connection import configured, connected, job_named
 from ekiden.dispatcher.cli.options import Approve, AsJson, DataDir, Deadline, NonInteractive, Redis, Trust
+from ekiden.dispatcher.cli.running.fork_request import ForkRequest, told
 from ekiden.dispatcher.cli.running.preapproval import Preapproval
-from ekiden.dispatcher.cli.running.request import deadline_of
+from ekiden.dispatcher.cli.running.remote import submit_and_follow
+from ekiden.dispatcher.cli.running.request import Workspace, deadline_of, user_name
+from ekiden.dispatcher.cli.running.submission import SessionChoice
 from ekiden.dispatcher.cli.running.variables import variables_of
-from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
+from ekiden.dispatcher.cli.running.watch import DisplayOptions
 from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.forking.client_part import ForkedJob
+from ekiden.dispatcher.local.locks import is_command_running, root_of_up
+from ekiden.dispatcher.local.unfinished import UnfinishedChoice
 from ekiden.shared.errors import InvalidRequest, NotConfirmed
-from ekiden.shared.terminal_text import note, say
+from ekiden.shared.terminal_text import say
 from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["fork"]
@@ -49,7 +55,12 @@ def fork(
     request_id: Annotated[
         str | None, typer.Option(metavar="ID", help="The same id again is the same job: to repeat a lost fork.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Show the job as it goes on, until it ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Show the job as it goes on, until it ends; run it here if nobody does.")
+    ] = False,
+    unfinished: Annotated[
+        UnfinishedChoice | None, typer.Option(help="With --follow: what becomes of jobs that were left unfinished.")
+    ] = None,
     trust: Trust = False,
     as_json: AsJson = False,
     redis: Redis = None,
@@ -67,6 +78,7 @@ def fork(
         "--approve": approve,
     }
     changes |= {"--deadline": deadline, "--request-id": request_id, "--follow": follow or None}
+    changes["--unfinished"] = unfinished
     if at is None:
         if given := [name for name, value in changes.items() if value is not None]:
             raise InvalidRequest(f"{given[0]} is for a fork: name its step by --at; `ekiden job fork {job}` lists them")
@@ -74,9 +86,11 @@ def fork(
         return
     if prompt is not None and not prompt.strip():
         raise InvalidRequest("--prompt is empty: say something, or leave it out")
+    if unfinished is not None and not follow:
+        raise InvalidRequest("--unfinished is for --follow: without it, nothing runs here")
     settle_trust(trust)
     preapproval = Preapproval.of(approve, non_interactive)
-    asked: dict[str, Any] = {
+    how: dict[str, Any] = {
         "prompt": prompt or "",
         "state": variables_of(list(map(_variable, sets or ()))),
         "agent": agent,
@@ -86,13 +100,30 @@ def fork(
         "deadline_s": deadline_of(deadline),
         "request_id": request_id,
     }
-    display = DisplayOptions(
-        as_json,
-        asks_people=non_interactive is None,
-        leaves=True,
-        is_local=configured(redis, data_dir)[0] is None,
-    )
-    raise typer.Exit(asyncio.run(_fork(job, at, asked, display, redis, data_dir, follow=follow)))
+    url, data = configured(redis, data_dir)
+    display = DisplayOptions(as_json, asks_people=non_interactive is None, leaves=True, is_local=url is None)
+    place, origin = asyncio.run(_origin(job, redis, data_dir))
+    asked = ForkRequest("", SessionChoice(user_name(None)), agent, after=at, origin=origin, how=how)
+    if not follow:
+        asyncio.run(_begin(asked, url, data, as_json=as_json))
+        return
+    if url is not None:
+        raise typer.Exit(asyncio.run(_follow(asked, url, data_dir, display)))
+    from ekiden.dispatcher.cli.running.embedded import run_here  # what runs pools: other commands do without
+
+    if not place.folder.is_dir():
+        raise InvalidRequest(
+            f"{str(place.folder)!r} is no folder any more: job {origin} works there, and so would its fork"
+        )
+    raise typer.Exit(run_here(asked, place, data, display, unfinished=unfinished))
+
+
+async def _origin(prefix: str, redis: str | None, data_dir: Path | None) -> tuple[Workspace, str]:
+    """Return the whole id of the job, and the folder that it works in; the current one where it has none."""
+    async with connected(redis, data_dir) as client:
+        job = await job_named(client, prefix)
+        folder = Path((await client.job(job)).cwd or Path.cwd())
+    return Workspace(folder, folder), job
 
 
 def _variable(pair: str) -> str:
@@ -112,42 +143,31 @@ async def _list(prefix: str, redis: str | None, data_dir: Path | None, *, as_jso
     Output().table(("SEQ", "ANSWERS REUSED", "NEXT"), [(str(one.seq), str(one.replies), one.what) for one in points])
 
 
-async def _fork(
-    prefix: str,
-    at: int,
-    asked: dict[str, Any],
-    display: DisplayOptions,
-    redis: str | None,
-    data_dir: Path | None,
-    *,
-    follow: bool,
-) -> int:
-    async with connected(redis, data_dir, may_start=False) as client:
-        job = await job_named(client, prefix)
+async def _begin(asked: ForkRequest, redis: str | None, data: Path, *, as_json: bool) -> None:
+    async with connected(redis, data) as client:
+        if redis is None:
+            await _require_served(client, data)
         try:
-            forked = await client.fork(job, at, **asked)
+            forked = await asked.fork(client)
         except NotConfirmed as error:
-            if display.as_json:
+            if as_json:
                 say(json.dumps({"job": error.job, "confirmed": False, "request_id": error.request_id}))
             raise
-        if forked.has_same_agents:
-            note("--catalog changes nothing: the agent files that count here are those that the job has already")
-        if follow:
-            note(_told(forked))
-            return await watch_to_end(display.follower(client, forked.job, after=forked.point.seq), display)
-    say(json.dumps(_fields(forked)) if display.as_json else _told(forked))
-    return 0
+    say(json.dumps(_fields(forked)) if as_json else told(forked))
 
 
-def _told(forked: ForkedJob) -> str:
-    """Say what there is now, and what is not rewound."""
-    count = forked.point.replies
-    reused = f"{count} answer{'s' * (count != 1)} of models reused"
-    state = f"commit {forked.commit[:12]} is checked out there" if forked.commit else "no commit is known"
-    where = f"the files in {forked.cwd} stay" if forked.cwd else "files stay"
-    begun = "forked from" if forked.is_new else "was forked before, by the same request id, from"
-    which = f"job {forked.job} {begun} {forked.origin} at {forked.point.seq}"
-    return f"{which}: {reused}; {where} as they are now ({state})"
+async def _require_served(client: Client, data: Path) -> None:
+    """Raise ``InvalidRequest`` where nobody goes on with a fork on the embedded server, or not for long."""
+    if root_of_up(data) is None and (is_command_running(data) or not await client.pools()):
+        raise InvalidRequest(
+            "nobody goes on with a fork here: the pools of `ekiden run` end with its own job. Add --follow, and this "
+            "command runs the fork to its end, or start `ekiden up`"
+        )
+
+
+async def _follow(asked: ForkRequest, redis: str, data_dir: Path | None, display: DisplayOptions) -> int:
+    async with connected(redis, data_dir) as client:
+        return await submit_and_follow(client, asked, display)
 
 
 def _fields(forked: ForkedJob) -> dict[str, Any]:

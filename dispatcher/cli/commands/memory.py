@@ -57,7 +57,7 @@ def list_(
     chosen = _chosen(agent, user, team, shared, files=files)
 
     async def read(client: Client) -> list[tuple[Namespace, list[Note]]]:
-        wanted = [chosen] if chosen else await client.memory_namespaces()
+        wanted = [chosen] if chosen else await _all(client, files=files)
         return [(one, await client.notes(one)) for one in wanted]
 
     found = _with_client(redis, data_dir, read)
@@ -205,7 +205,7 @@ def export(
     chosen = _chosen(agent, user, team, shared, files=files)
 
     async def read(client: Client) -> list[str]:
-        wanted = [chosen] if chosen else await client.memory_namespaces()
+        wanted = [chosen] if chosen else await _all(client, files=files)
         return [_line(one, note) for one in wanted for note in await client.notes(one)]
 
     lines = _with_client(redis, data_dir, read)
@@ -247,7 +247,7 @@ def import_(
 
 
 def _chosen(agent: str | None, user: str | None, team: bool, shared: str | None, *, files: bool) -> Namespace | None:
-    """Return the namespace that options name. Raises ``InvalidRequest`` where they name several."""
+    """Return the namespace that options name; None: they name none. Raises ``InvalidRequest`` for several."""
     said = [name for name, value in (("--agent", agent), ("--team", team), ("--shared", shared)) if value]
     if len(said) > 1 or (user and said and not agent):
         raise InvalidRequest(f"choose one of {' and '.join([*said, *(['--user'] if user else [])])}")
@@ -258,14 +258,18 @@ def _chosen(agent: str | None, user: str | None, team: bool, shared: str | None,
         return Namespace("user", user=user, backend=backend)
     if shared:
         return Namespace("shared", shared, backend=backend)
-    if files and not team:
-        raise InvalidRequest("whose notes in files? Say --agent NAME, --user NAME, --team or --shared NAME as well")
     return Namespace("team", backend=backend) if team else None
+
+
+async def _all(client: Client, *, files: bool) -> list[Namespace]:
+    """Return where there are notes; ``files``: those in files alone."""
+    return [one for one in await client.memory_namespaces() if one.backend == "filesystem" or not files]
 
 
 def _required(agent: str | None, user: str | None, team: bool, shared: str | None, *, files: bool) -> Namespace:
     if (namespace := _chosen(agent, user, team, shared, files=files)) is None:
-        raise InvalidRequest("whose notes? Say --agent NAME, --user NAME, --team or --shared NAME")
+        where = " in files" if files else ""
+        raise InvalidRequest(f"whose notes{where}? Say --agent NAME, --user NAME, --team or --shared NAME")
     return namespace
 
 

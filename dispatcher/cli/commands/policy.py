@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-import yaml
 
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.connection import connected
@@ -78,7 +77,7 @@ def hold_against(
     as_json: AsJson = False,
 ) -> None:
     """Hold the policy against a table of calls. Exit code 1: one is decided otherwise than it says."""
-    cases = read_cases(_table(file), str(file))
+    cases = read_cases(_text_of(file), str(file))
     policy, agents = _policy(rules), open_agents(()).in_force
     results = [CaseResult(place, case, _judged(policy, agents, case)) for place, case in enumerate(cases, 1)]
     wrong = [result for result in results if not result.is_right]
@@ -172,16 +171,11 @@ def _args_of(tool: str, text: str) -> Mapping[str, Any]:
     return args
 
 
-def _table(file: Path) -> Any:
+def _text_of(file: Path) -> str:
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{str(file)!r} cannot be read: {why_unreadable(error)}") from None
-    try:
-        table = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InvalidRequest(f"{str(file)!r} is neither YAML nor JSON: {error}") from None
-    return table.get("cases") if isinstance(table, dict) else table
 
 
 def _row(one: ChangedCall) -> tuple[str, ...]:

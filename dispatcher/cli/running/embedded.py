@@ -80,7 +80,7 @@ class _Relay:
         asked = replace(asked, asks=self._display.may_ask)
         while True:
             job = await self._submit(client, asked)
-            code = await self._see_through(self._display.follower(client, job, is_served=True))
+            code = await self._see_through(self._display.follower(client, job, is_served=True, after=asked.after))
             agent = await choose_instead(client, job, code) if self._display.may_ask else None
             if agent is None:
                 return code

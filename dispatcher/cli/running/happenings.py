@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.notices import Notice, Notices
 from ekiden.dispatcher.client import Client
+from ekiden.dispatcher.journal.actors import Actors
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.shared.errors import StoreUnavailable, UnknownJob, WentBack
-from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, HandedOff, JobRequested, LegStarted, Retried
+from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, HandedOff, JobRequested, Retried
 from ekiden.shared.stores.views import JobView
 
 __all__ = ["Happenings"]
@@ -28,7 +29,7 @@ class _Told:
         self.is_over = False
         self.summary = ""
         self.began_ms = 0
-        self.agents: dict[int, str] = {}
+        self.actors = Actors()
 
 
 class Happenings:
@@ -76,11 +77,10 @@ class Happenings:
 
     def _learn(self, told: _Told, entry: Entry) -> None:
         told.cursor.note(entry)
+        told.actors.note(entry.record)
         match entry.record:
             case JobRequested():
                 told.began_ms = entry.at_ms
-            case LegStarted(leg=leg, agent=agent):
-                told.agents[leg] = agent
             case Ended():
                 told.is_over = True
             case Retried():
@@ -97,14 +97,14 @@ class Happenings:
 
     def _notice(self, told: _Told, entry: Entry) -> Notice | None:
         record = entry.record
-        agent = told.agents.get(record.leg, "router")
+        agent = str(told.actors.of(record.leg))
         match record:
             case HandedOff(kind="route", context=context):
                 return Notice("route", f"{context.to_agent}: {self._notices.cut(told.summary)}", "bold")
             case HandedOff():
-                return self._notices.move(record, agent)
-            case Delegated():
-                return self._notices.delegation(agent, [record.agent])
+                return self._notices.move(record, agent, str(told.actors.of(record.leg + 1)))
+            case Delegated(child=child):
+                return self._notices.delegation(agent, [str(told.actors.below[child])])
             case ApprovalAsked():
                 return self._notices.of(record, agent)
             case Ended(answer=answer, error=error):

@@ -31,7 +31,7 @@ async def submit_and_follow(client: Client, asked: CliRequest, display: DisplayO
             if display.as_json:
                 display.follower(client, error.job).view.note(str(error))
             raise
-        code = await watch_to_end(display.follower(client, job), display)
+        code = await watch_to_end(display.follower(client, job, after=asked.after), display)
         agent = await choose_instead(client, job, code) if display.may_ask else None
         if agent is None:
             return code

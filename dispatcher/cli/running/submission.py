@@ -90,6 +90,8 @@ class CliRequest:
     """What the agent that is named is called with."""
     asks: bool = False
     """Whether the user can be asked who takes it."""
+    after: int = 0
+    """How many steps of its journal are another job's, and are not shown: see ``ForkRequest``."""
 
     def overridden(self, strategy: str | None) -> "CliRequest":
         """Return it without what the prompt says of its own routing (``@debugger``, ``@auto``), which is heeded.

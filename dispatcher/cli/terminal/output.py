@@ -15,12 +15,12 @@ _UNICODE = {"arrow": "→", "route": "🎯", "tool": "🔧", "handoff": "🔀", 
 _UNICODE |= {"ok": "✅", "unfinished": "🚧", "failed": "❌", "cancelled": "🚫", "dot": "·", "dots": "…", "agent": "🤖"}
 _UNICODE |= {"child": "🧩", "calls": "⇒", "return": "↩", "fork": "├─ ", "last": "└─ ", "bar": "│  "}
 _UNICODE |= {"ask": "⚠️", "question": "❓", "person": "👤", "again": "🔄"}
-_UNICODE |= {"pass": "✓", "warn": "!", "fault": "✗", "chart": "📊", "bullet": "•"}
+_UNICODE |= {"pass": "✓", "warn": "!", "fault": "✗", "chart": "📊", "bullet": "•", "runs": "▶", "open": "·"}
 _ASCII = {"arrow": "->", "route": "*", "tool": "-", "handoff": "=>", "stop": "!", "note": "i", "wait": "~"}
 _ASCII |= {"ok": "+", "unfinished": "/", "failed": "x", "cancelled": "x", "dot": "|", "dots": "...", "agent": "@"}
 _ASCII |= {"child": "&", "calls": "==>", "return": "<-", "fork": "|- ", "last": "`- ", "bar": "|  "}
 _ASCII |= {"ask": "!", "question": "?", "person": "@", "again": "~"}
-_ASCII |= {"pass": "+", "warn": "!", "fault": "x", "chart": "#", "bullet": "*"}
+_ASCII |= {"pass": "+", "warn": "!", "fault": "x", "chart": "#", "bullet": "*", "runs": ">", "open": "."}
 
 MARKS = {"ok": "pass", "warning": "warn", "error": "fault"}
 """The symbol of what a check has found."""

@@ -70,7 +70,7 @@ def show_chain(story: Story) -> None:
     out = Output()
     columns = out.width(_COLUMNS)
     arrow, dots = out.symbols["arrow"], out.symbols["dots"]
-    out.line(fitted(redact(chain_text(story.chain, arrow)), columns, dots), "bold")
+    out.line(fitted(redact(chain_text(story.actors, arrow)), columns, dots), "bold")
     drawing = _Drawing(out.symbols)
     out.line(fitted(redact(drawing.state(story)), columns, dots), _STYLES.get(story.status, ""))
     if story.forked is not None:
@@ -131,17 +131,17 @@ class _Drawing:
         match hop.leg.how:
             case "return":
                 how = " without a result" if hop.is_error else ""
-                text = f"{self._symbols['return']} {hop.from_agent} returned to {hop.leg.agent}{how} ({figures}): {why}"
+                text = f"{self._symbols['return']} {hop.from_agent} returned to {hop.leg.who}{how} ({figures}): {why}"
                 return _Branch(text, "yellow" if hop.is_error else "bold cyan", below)
             case "handoff":
-                return _Branch(f"{self._symbols['handoff']} {hop.leg.agent} ({figures}): {why}", "bold cyan", below)
+                return _Branch(f"{self._symbols['handoff']} {hop.leg.who} ({figures}): {why}", "bold cyan", below)
             case "automatic":
-                text = f"{self._symbols['handoff']} {hop.leg.agent} on completion ({figures}): {on_completion(why)}"
+                text = f"{self._symbols['handoff']} {hop.leg.who} on completion ({figures}): {on_completion(why)}"
                 return _Branch(text.removesuffix(": "), "bold cyan", below)
             case "edge":
-                return _Branch(f"{self._symbols['arrow']} {hop.leg.agent} ({figures}): {why}", "bold cyan", below)
+                return _Branch(f"{self._symbols['arrow']} {hop.leg.who} ({figures}): {why}", "bold cyan", below)
             case _:
-                return _Branch(f"{hop.leg.agent} ({figures}): {why}", "bold", below)
+                return _Branch(f"{hop.leg.who} ({figures}): {why}", "bold", below)
 
     def _step(self, story: Story, step: Step) -> _Branch:
         if step.kind == "refused":
@@ -155,11 +155,11 @@ class _Drawing:
         if child is None or not child.legs:
             is_own = parent_of(step.child) == story.job
             why = "whose journal is gone" if is_own else "of the job that this one was forked from"
-            return _Branch(f"{self._symbols['child']} {step.name} (job {step.child}, {why})", "yellow")
+            return _Branch(f"{self._symbols['child']} {step.whom} (job {step.child}, {why})", "yellow")
         reason = [child.end.reason] if child.end else []
         about = ", ".join([*reason, f"{(child.now_ms - child.start_ms) / 1000:.1f} s", f"job {child.job}"])
         said = self._notices.cut(_result(child))
-        text = f"{self._symbols['child']} {step.name} {child.status} ({about})"
+        text = f"{self._symbols['child']} {step.whom} {child.status} ({about})"
         return _Branch(f"{text}: {said}" if said else text, _STYLES.get(child.status, "cyan"), self.branches(child))
 
 
@@ -198,6 +198,7 @@ def _leg_json(story: Story, hop: Hop) -> dict[str, Any]:
     return {
         "leg": leg.number,
         "agent": leg.agent,
+        "node": leg.actor.node if leg.actor else "",
         "how": leg.how,
         "from_agent": hop.from_agent,
         "reason": hop.why,
@@ -230,6 +231,7 @@ def _refusal_json(record: Refused) -> dict[str, Any]:
 
 
 def _child_json(story: Story, step: Step) -> dict[str, Any]:
-    asked = {"agent": step.name, "objective": step.detail, "call_id": step.call.id if step.call else None}
+    node = step.actor.node if step.actor else ""
+    asked = {"agent": step.name, "node": node, "objective": step.detail, "call_id": step.call.id if step.call else None}
     child = story.children.get(step.child)
     return {**asked, **(_job_json(child) if child else {"id": step.child, "status": None, "legs": []})}

@@ -4,12 +4,33 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from ekiden.dispatcher.journal.graph_states import GraphView, NodeState
 from ekiden.shared.definitions.graph import END, Edge, Graph, Node
 from ekiden.shared.definitions.model import AgentDefinition
 
-__all__ = ["Arrow", "Picture", "Shape", "condition_of", "graph_picture", "marks_of", "team_picture", "what_runs"]
+__all__ = [
+    "COLOURS",
+    "Arrow",
+    "Picture",
+    "Shape",
+    "condition_of",
+    "graph_picture",
+    "marks_of",
+    "taken_text",
+    "team_picture",
+    "what_runs",
+]
 
 _BEGIN = "begin"
+COLOURS: Mapping[NodeState, str] = {
+    "open": "#ffffff",
+    "waits": "#fff3cd",
+    "runs": "#bfe3ff",
+    "done": "#d3f2dc",
+    "failed": "#fbd0d0",
+    "given_up": "#e4e7ec",
+}
+"""What the states of nodes look like."""
 
 Style = Literal["solid", "dotted", "thick"]
 
@@ -22,6 +43,8 @@ class Shape:
     below: str = ""
     is_end: bool = False
     """It is where something begins or ends."""
+    state: NodeState | None = None
+    """What it does in a job; None: of no job is told."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +68,20 @@ class Picture:
     arrows: tuple[Arrow, ...]
 
 
-def graph_picture(graph: Graph) -> Picture:
-    """Return the picture of a graph, from where it begins to where it ends."""
-    shapes = [Shape(_BEGIN, is_end=True), *(Shape(node.name, _below(node)) for node in graph.nodes)]
+def graph_picture(graph: Graph, view: GraphView | None = None) -> Picture:
+    """Return the picture of a graph, from where it begins to where it ends; ``view``: as it stands in a job.
+
+    Of that, edges that were taken are thick.
+    """
+    states = {one.name: one.state for one in view.nodes} if view else {}
+    nodes = (Shape(node.name, _below(node), state=states.get(node.name)) for node in graph.nodes)
+    shapes = [Shape(_BEGIN, is_end=True), *nodes]
     places = {node.name: number for number, node in enumerate(graph.nodes, start=1)}
     if any(edge.to == END for edge in graph.edges):
         places[END] = len(shapes)
         shapes.append(Shape(END, is_end=True))
     begin = [Arrow(0, places[name]) for name in graph.entry]
-    edges = [
-        Arrow(places[edge.from_], places[edge.to], condition_of(edge), style="dotted" if edge.default else "solid")
-        for edge in graph.edges
-    ]
+    edges = [_edge(edge, places, view.taken if view else {}) for edge in graph.edges]
     return Picture(tuple(shapes), (*begin, *edges))
 
 
@@ -103,6 +128,18 @@ def marks_of(node: Node) -> str:
         f"timeout: {node.timeout:g} s" if node.timeout is not None else "",
     )
     return "; ".join(filter(None, marks))
+
+
+def taken_text(times: int) -> str:
+    """Say how often an edge was taken."""
+    return "taken once" if times == 1 else f"taken {times} times"
+
+
+def _edge(edge: Edge, places: Mapping[str, int], taken: Mapping[tuple[str, str], int]) -> Arrow:
+    times = taken.get((edge.from_, edge.to), 0)
+    label = "; ".join(filter(None, (condition_of(edge), taken_text(times) if times > 1 else "")))
+    style: Style = "thick" if times else "dotted" if edge.default else "solid"
+    return Arrow(places[edge.from_], places[edge.to], label, style=style)
 
 
 def _below(node: Node) -> str:

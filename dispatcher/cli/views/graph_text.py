@@ -1,35 +1,100 @@
 """Graphs and teams as lines of text."""
 
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
 from ekiden.dispatcher.cli.terminal.output import Output
-from ekiden.dispatcher.cli.views.graph_picture import Arrow, Picture, condition_of, marks_of, what_runs
-from ekiden.shared.definitions.graph import Graph
+from ekiden.dispatcher.cli.views.graph_picture import Arrow, Picture, condition_of, marks_of, taken_text, what_runs
+from ekiden.dispatcher.journal.graph_states import GraphView, NodeState, NodeView
+from ekiden.shared.definitions.graph import Edge, Graph, Node
 from ekiden.shared.redaction import redact
 from ekiden.shared.terminal_text import one_line
 
-__all__ = ["print_graph", "print_team"]
+__all__ = ["GraphLine", "edge_line", "graph_lines", "node_line", "print_graph", "print_team"]
 
 _LONGEST = 200
+_MARKS: Mapping[NodeState, str] = {"done": "pass", "runs": "runs", "failed": "fault"}
+_STYLES: Mapping[NodeState, str] = {
+    "open": "dim",
+    "waits": "yellow",
+    "runs": "bold cyan",
+    "done": "green",
+    "failed": "red",
+    "given_up": "dim",
+}
 
 
-def print_graph(out: Output, name: str, graph: Graph) -> None:
-    """Print where a graph begins, its nodes, and its edges with their conditions."""
-    bullet, arrow = out.symbols["bullet"], out.symbols["arrow"]
+class GraphLine(NamedTuple):
+    """A line, and how a terminal shows it."""
+
+    text: str = ""
+    style: str = ""
+
+
+def print_graph(out: Output, name: str, graph: Graph, view: GraphView | None = None) -> None:
+    """Print where a graph begins, its nodes, and its edges with their conditions; ``view``: as it stands in a job."""
+    for line in graph_lines(out.symbols, name, graph, view):
+        out.line(line.text, line.style, hang=4 if line.text.startswith(" ") else 0)
+
+
+def graph_lines(
+    symbols: Mapping[str, str], name: str, graph: Graph, view: GraphView | None = None
+) -> Iterator[GraphLine]:
+    """Yield the same line by line."""
     form = f" ({graph.orchestrate})" if graph.orchestrate else ""
-    out.line(f"{out.symbols['chart']} Agent Graph: {name}{form}", "bold")
-    out.line()
-    out.line(f"Entry: {', '.join(graph.entry)}")
-    out.line()
-    out.line("Nodes:")
-    for node in graph.nodes:
-        marks = f" [{_line(marks_of(node))}]" if marks_of(node) else ""
-        out.line(f"  {bullet} {node.name} ({_line(what_runs(node))}){marks}", hang=4)
-    out.line()
-    out.line("Edges:")
-    for edge in graph.edges:
-        when = f" [{_line(condition_of(edge))}]" if condition_of(edge) else ""
-        out.line(f"  {edge.from_} {arrow} {edge.to}{when}", hang=4)
+    yield GraphLine(f"{symbols['chart']} Agent Graph: {name}{form}{_job(symbols, view)}", "bold")
+    yield from (GraphLine(), GraphLine(f"Entry: {', '.join(graph.entry)}"), GraphLine(), GraphLine("Nodes:"))
+    states = {one.name: one for one in view.nodes} if view else {}
+    yield from (node_line(symbols, node, states.get(node.name)) for node in graph.nodes)
+    yield from (GraphLine(), GraphLine("Edges:"))
+    yield from (edge_line(symbols, edge, view) for edge in graph.edges)
     if not graph.edges:
-        out.line("  none")
+        yield GraphLine("  none")
+
+
+def node_line(symbols: Mapping[str, str], node: Node, view: NodeView | None = None) -> GraphLine:
+    """Return the line of a node; ``view``: with what it does in a job."""
+    marks = f" [{_line(marks_of(node))}]" if marks_of(node) else ""
+    what = f"{node.name} ({_line(what_runs(node))}){marks}"
+    if view is None:
+        return GraphLine(f"  {symbols['bullet']} {what}")
+    said = f" {symbols['dot']} ".join([what, *_doing(view)])
+    return GraphLine(f"  {symbols[_MARKS.get(view.state, 'open')]} {said}", _STYLES[view.state])
+
+
+def edge_line(symbols: Mapping[str, str], edge: Edge, view: GraphView | None = None) -> GraphLine:
+    """Return the line of an edge; ``view``: with how often it was taken in a job."""
+    when = f" [{_line(condition_of(edge))}]" if condition_of(edge) else ""
+    text = f"  {edge.from_} {symbols['arrow']} {edge.to}{when}"
+    if view is None:
+        return GraphLine(text)
+    times = view.taken.get((edge.from_, edge.to), 0)
+    return GraphLine(f"{text} {symbols['dot']} {taken_text(times)}" if times else text, "" if times else "dim")
+
+
+def _job(symbols: Mapping[str, str], view: GraphView | None) -> str:
+    if view is None:
+        return ""
+    run = f" (run {view.run} of it)" if view.run > 1 else ""
+    return f" {symbols['dot']} job {view.job} {view.status}{run}"
+
+
+def _doing(view: NodeView) -> Iterator[str]:
+    """Yield what there is to say of a node beside its mark."""
+    if view.state == "runs" and view.rounds > 1:
+        yield f"round {view.rounds}"
+    elif view.rounds > 1:
+        yield f"{view.rounds} rounds"
+    if view.items is not None:
+        yield f"{view.items[0]} of {view.items[1]} items"
+    if view.asks:
+        yield "waits for a person"
+    if view.state in ("waits", "given_up"):
+        yield view.state.replace("_", " ")
+    if view.state == "failed":
+        yield f"failed: {_line(view.error.strip())}"
+    if view.state in ("runs", "failed") and view.job:
+        yield f"job {view.job}"
 
 
 def print_team(out: Output, picture: Picture, left_out: int) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from ekiden.dispatcher.cli.views.call_text import call_text
+from ekiden.dispatcher.journal.actors import Actors
 from ekiden.dispatcher.journal.call_states import CallView
 from ekiden.shared.ids import parent_of
 from ekiden.shared.records import Forked, Guarded, Record, Summarised
@@ -22,9 +23,16 @@ def fields_of(job: JobView) -> dict[str, object]:
     return {**fields, "spent": fields["spent"]._asdict(), "limits": limits, "parent": parent_of(job.id)}
 
 
-def rows_of(job: JobView, children: Iterable[JobView], calls: Iterable[CallView] = ()) -> list[tuple[str, object]]:
-    """Return a job as people read it: each field that says something, each child, each call of its turn, by name."""
+def rows_of(
+    job: JobView, children: Iterable[JobView], calls: Iterable[CallView], actors: Actors
+) -> list[tuple[str, object]]:
+    """Return a job as people read it: each field that says something, each child, each call of its turn, by name.
+
+    ``actors``: those of its journal.
+    """
     fields = {name: value for name, value in fields_of(job).items() if value not in (None, "", False)}
+    if actors.of(job.leg).nodes:
+        fields["agent"] = str(actors.of(job.leg))
     fields["spent"] = f"{job.spent.tokens} tokens, ${job.spent.micro_usd / 1e6:.4f}" if any(job.spent) else ""
     fields["limits"] = ", ".join(f"{one.limit} {one.spent:,.10g} of {one.most:,.10g}" for one in job.limits.values())
     for name, value in fields.items():
@@ -33,7 +41,7 @@ def rows_of(job: JobView, children: Iterable[JobView], calls: Iterable[CallView]
     rows: list[tuple[str, object]] = [
         (name.removesuffix("_ms").replace("_", " "), value) for name, value in fields.items() if value
     ]
-    rows += [("child", f"{child.id} {child.agent} {child.status}") for child in children]
+    rows += [("child", f"{child.id} {actors.below.get(child.id, child.agent)} {child.status}") for child in children]
     rows += [("call", _call(one)) for one in calls]
     return rows
 
@@ -71,7 +79,7 @@ def forked_json(forked: Forked | None) -> dict[str, object] | None:
 
 
 def _violation(said: Guarded) -> str:
-    return redact(f"{said.rail} ({said.at}, {said.policy}) {said.status}: {'; '.join(said.errors)}")
+    return redact(f"{said.rail} ({said.where}, {said.policy}) {said.status}: {'; '.join(said.errors)}")
 
 
 _OF_VIOLATION = {"leg", "at", "rail", "policy", "status", "errors", "call_id"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ekiden.dispatcher.cli.views.chain import Hop, figures_of, hops_of
-from ekiden.dispatcher.cli.views.graph_picture import Picture
+from ekiden.dispatcher.cli.views.graph_picture import COLOURS, Picture
 from ekiden.dispatcher.cli.views.notices import on_completion
 from ekiden.dispatcher.journal.story import Step, Story
 from ekiden.shared.redaction import redact
@@ -40,6 +40,10 @@ def drawn(picture: Picture) -> str:
     for arrow in picture.arrows:
         label = f"|{_label(arrow.label)}|" if arrow.label else ""
         lines.append(f"    n{arrow.source} {_ARROWS[arrow.style]}{label} n{arrow.target}")
+    states = {f"n{number}": shape.state for number, shape in enumerate(picture.shapes) if shape.state}
+    for state in dict.fromkeys(states.values()):
+        lines.append(f"    classDef {state} fill:{COLOURS[state]},color:#1d2533")
+        lines.append(f"    class {','.join(node for node, its in states.items() if its == state)} {state}")
     return "\n".join(lines)
 
 
@@ -61,7 +65,7 @@ class _Chart:
 
     def _story(self, story: Story, hops: list[Hop], nodes: list[str], indent: str) -> Iterator[str]:
         for node, hop in zip(nodes, hops, strict=True):
-            yield f"{indent}{node}[{_label(hop.leg.agent, figures_of(story, hop.leg))}]"
+            yield f"{indent}{node}[{_label(hop.leg.who, figures_of(story, hop.leg))}]"
         for (before, node), hop in zip(pairwise(nodes), hops[1:], strict=True):
             match hop.leg.how:
                 case "return":
@@ -93,7 +97,7 @@ class _Chart:
             yield from self._story(child, hops, nodes, f"{indent}    ")
             yield f"{indent}end"
         else:
-            yield f"{indent}{nodes[0]}[{_label(step.name, step.child)}]"
+            yield f"{indent}{nodes[0]}[{_label(step.whom, step.child)}]"
         yield f"{indent}{node} ==>|{_label(step.detail)}| {nodes[0]}"
 
     def _next(self, kind: str) -> str:

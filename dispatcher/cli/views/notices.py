@@ -6,6 +6,7 @@ from typing import NamedTuple, get_args
 
 from ekiden.dispatcher.journal.story_reader import decision_text
 from ekiden.dispatcher.playable import PLAYED
+from ekiden.shared.approvals import ANSWER_ID
 from ekiden.shared.fallback_causes import FallbackCause
 from ekiden.shared.records import (
     ApprovalAsked,
@@ -143,19 +144,22 @@ class Notices:
         text = f"Rule confidence too low ({unsure.confidence:.0f}%), using {stage} routing"
         return [Notice("agent", text, "dim"), chosen]
 
-    def move(self, record: HandedOff, agent: str) -> Notice:
-        """Say that ``agent`` handed over, gave control back, was begun by another one, or went along a graph."""
+    def move(self, record: HandedOff, agent: str, to: str) -> Notice:
+        """Say that ``agent`` handed over, gave control back, was begun by another one, or went along a graph.
+
+        ``to``: who has control now.
+        """
         context = record.context
         if record.kind == "route":
-            edge = f"{context.from_agent} {self._symbols['calls']} {context.to_agent}"
+            edge = f"{context.from_agent} {self._symbols['calls']} {to}"
             return Notice("child", f"{edge}: {self.cut(context.reason)}", "bold cyan")
         if (back := context.returned) is not None:
             word = " without a result" if back.is_error else ""
             style = "yellow" if back.is_error else "bold cyan"
-            return Notice("return", f"{agent} returned to {context.to_agent}{word}: {self.cut(back.text)}", style)
+            return Notice("return", f"{agent} returned to {to}{word}: {self.cut(back.text)}", style)
         if record.kind == "edge":
             return Notice("arrow", f"{context.graphs[-1].graph}: {redact(context.reason)}", "bold cyan")
-        edge = f"{context.from_agent} {self._symbols['arrow']} {context.to_agent}"
+        edge = f"{agent} {self._symbols['arrow']} {to}"
         if record.call_id is None and context.reason.startswith("completed"):  # else a user has put it in charge
             why = on_completion(context.reason)
             return Notice("handoff", f"{edge} (on completion){f': {redact(why)}' if why else ''}", "bold cyan")
@@ -181,7 +185,7 @@ class Notices:
             case FellBack() | Forked() | Retried():
                 return Notice("note", self._going_on(record, agent), "yellow")
             case ApprovalAsked() | Decided():
-                return self._approval(record)
+                return self._approval(record, agent)
 
     def _node(self, record: NodeFinished) -> Notice:
         if not record.error:
@@ -191,14 +195,16 @@ class Notices:
 
     def _guarded(self, record: Guarded | Repairing) -> Notice:
         if isinstance(record, Guarded) and record.status in ("passed", "repaired"):
-            passed = f"Guardrail passed: {record.rail} ({record.at})"
+            passed = f"Guardrail passed: {record.rail} ({record.where})"
             is_repaired = record.status == "repaired"
-            return Notice("pass", f"Repaired {record.at} passes validation" if is_repaired else passed, "dim")
+            return Notice("pass", f"Repaired {record.where} passes validation" if is_repaired else passed, "dim")
         errors = (f"\n  - {preview(error, _LONGEST_FAULT, self._symbols['dots'])}" for error in record.errors)
         policy = f"\n  Policy: {record.policy if isinstance(record, Guarded) else 'repair'}"
         if isinstance(record, Repairing):
-            policy += f"\n{self._symbols['tool']} Repairing {record.at} with LLM{self._symbols['dots']}"
-        return Notice("fault", f"Guardrail violation: {record.rail} ({record.at}){''.join(errors)}{policy}", "yellow")
+            policy += f"\n{self._symbols['tool']} Repairing {record.where} with LLM{self._symbols['dots']}"
+        return Notice(
+            "fault", f"Guardrail violation: {record.rail} ({record.where}){''.join(errors)}{policy}", "yellow"
+        )
 
     def _summary(self, record: Summarised, agent: str) -> Notice:
         if record.place is None:
@@ -219,6 +225,13 @@ class Notices:
         return f"{record.model} {_WHY_NOT[record.why]}, {record.to} is asked: {self.cut(record.text)}"
 
     @staticmethod
+    def gives_another_answer(record: Told) -> bool:
+        """Tell whether an agent's last words are not what is given: a guardrail, or a person, had them changed."""
+        if isinstance(record, Guarded):
+            return (record.at, record.status) == ("output", "repaired")
+        return isinstance(record, Decided) and record.call_id == ANSWER_ID and record.edited is not None
+
+    @staticmethod
     def waiting(record: LegSuspended) -> str:
         """Say that an agent waits without a worker, and for what."""
         if record.cause == "limit":
@@ -226,9 +239,9 @@ class Notices:
         why = ": ".join(filter(None, (record.cause.replace("_", " "), record.detail)))
         return f"waits {record.delay_s:g} s: {why}"
 
-    def _approval(self, record: ApprovalAsked | Decided) -> Notice:
+    def _approval(self, record: ApprovalAsked | Decided, agent: str) -> Notice:
         if isinstance(record, ApprovalAsked):
-            text = f"{record.agent} waits for a person: {record.tool} (approval {record.id})"
+            text = f"{agent} waits for a person: {record.tool} (approval {record.id})"
             return Notice("wait", text, "yellow")
         style = "yellow" if record.status in ("denied", "expired") else "dim"
         return Notice("person", f"{record.tool} {self.cut(decision_text(record))}", style)

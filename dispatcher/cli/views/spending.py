@@ -2,7 +2,7 @@
 
 from ekiden.shared.messages import Usage
 from ekiden.shared.prices import Prices
-from ekiden.shared.records import ModelCall, Record, Routed, Unrouted
+from ekiden.shared.records import Forked, ModelCall, Record, Routed, Unrouted
 
 __all__ = ["Spending", "spent_of"]
 
@@ -23,6 +23,8 @@ class Spending:
     def note(self, record: Record) -> None:
         """Count what a step has used up."""
         match record:
+            case Forked():  # what stands before, another job has paid for
+                self._usage, self._cost_usd, self._is_known = Usage(), 0.0, True
             case Routed(stages=stages) | Unrouted(stages=stages):
                 for stage in (one for one in stages if one.model):
                     said = stage.cost_usd

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from ekiden.dispatcher.cli.views.graph_picture import Arrow, Picture, Shape
+from ekiden.dispatcher.cli.views.graph_picture import COLOURS, Arrow, Picture, Shape
 from ekiden.shared.cells import cut, width_of
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.redaction import redact
@@ -47,6 +47,8 @@ def svg(picture: Picture) -> str:
     scene = layout.sketch_scene(background=_PAPER)
     for node, shape in zip(scene["nodes"], picture.shapes, strict=True):
         node["content"] = _texts(shape)
+        if shape.state is not None:
+            node["fill"] = COLOURS[shape.state]
     for drawn, arrow, edge in zip(scene["edges"], picture.arrows, layout.edges, strict=True):
         drawn["stroke"] |= {"dash": _DASHES.get(arrow.style), "width": _WIDTHS.get(arrow.style, 1.6)}
         scene["nodes"] += [_label(arrow, *_place_on(edge))] if arrow.label else []

@@ -12,8 +12,8 @@ from ekiden.dispatcher.cli.views.spending import Spending
 from ekiden.dispatcher.cli.views.streamed_turn import StreamedTurn
 from ekiden.dispatcher.cli.views.tool_output import ToolOutput
 from ekiden.dispatcher.journal.activities import Activities, Activity
+from ekiden.dispatcher.journal.actors import Actor, Actors
 from ekiden.dispatcher.journal.call_states import OPEN, CallState, CallStates
-from ekiden.shared.approvals import ANSWER_ID
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, ToolResult
 from ekiden.shared.once import Once
@@ -23,6 +23,7 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    Forked,
     Guarded,
     HandedOff,
     JobRequested,
@@ -49,13 +50,6 @@ _SLOW_S = 1.0
 _ACTIVITIES = {"children": FOR_CHILDREN, "approval": "waits for a person", "limit": "waits for its model"}
 
 
-def _gives_another_answer(record: Told) -> bool:
-    """Tell whether the agent's last words are not what is given: a guardrail had them repaired, or a person did it."""
-    if isinstance(record, Guarded):
-        return (record.at, record.status) == ("output", "repaired")
-    return isinstance(record, Decided) and record.call_id == ANSWER_ID and record.edited is not None
-
-
 class TerminalView:
     """What the agents say, do and hand over, as it happens; then one line of summary."""
 
@@ -72,13 +66,14 @@ class TerminalView:
         verbose: bool = False,
         indent: str = "",
         spending: Spending | None = None,
+        actor: Actor | None = None,
     ) -> None:
         self._job = job
         self._out = output
         self._thoughts = thoughts
         self._indent = indent
         self._notices = Notices(output.symbols)
-        self._agents: dict[int, str] = {}
+        self._actors = Actors(actor)
         self._calls = ShownCalls(output, is_whole=verbose)
         self._models = models or Once()
         """Those that were named already, and what was waited for."""
@@ -86,7 +81,7 @@ class TerminalView:
         self._spending = spending or Spending()
         self._slow_tools = SlowTools()
         self._begun: list[str] = []
-        """The agents that were called since the leg was taken."""
+        """Who was called since the leg was taken."""
         self._delegated: dict[tuple[int, str], Delegated] = {}
         """By the call that each was begun for; those without a result yet."""
         self._children: dict[str, _ChildView] = {}
@@ -125,22 +120,20 @@ class TerminalView:
         """See ``View``."""
         self._count(entry.record)
         match entry.record:
-            case JobRequested():
+            case JobRequested() | Forked():
                 self._began_ms = entry.at_ms
-            case LegStarted(leg=leg, agent=agent):
-                self._agents[leg] = agent
+            case LegStarted(leg=leg):
                 self._begun = []
-                self._now(f"{agent} thinks" if leg else "routing")
+                self._now(f"{self._agent(leg)} thinks" if leg else "routing")
             case ToolStarted(leg=leg, call_id=call_id, name=name):
                 self._now(self._calls.about(leg, call_id, name))
             case ToolFinished(leg=leg) | Refused(leg=leg):
                 self._now(f"{self._agent(leg)} thinks")
             case HandedOff(leg=leg, context=context):
-                self._agents[leg + 1] = context.to_agent
                 self._chain = context.metadata.handoff_chain
-                self._now(f"{context.to_agent} is waited for")
-            case Delegated(leg=leg, call_id=call_id, agent=agent) as delegated:
-                self._begun.append(agent)
+                self._now(f"{self._agent(leg + 1)} is waited for")
+            case Delegated(leg=leg, call_id=call_id, child=child) as delegated:
+                self._begun.append(str(self._actors.below[child]))
                 self._delegated[leg, call_id] = delegated
             case LegSuspended(cause=cause):
                 self._now(_ACTIVITIES.get(cause, f"paused: {cause.replace('_', ' ')}"))
@@ -148,9 +141,12 @@ class TerminalView:
                 self._now("")
 
     def _count(self, record: Record) -> None:
+        self._actors.note(record)
         self._spending.note(record)
         self._slow_tools.note(record)
         self._calls.note(record)
+        if isinstance(record, Forked):
+            self._children.clear()  # of the job that has paid for what stands before
         if isinstance(record, ModelReplied):
             self._answer = record.message.text.strip()
         self._changed = self._states.note(record)
@@ -158,7 +154,8 @@ class TerminalView:
     def below(self, job: str) -> "_ChildView":
         """See ``View``."""
         if job not in self._children:
-            self._children[job] = _ChildView(job, self._out, Spending(self._spending), f"{self._indent}  ")
+            actor, spending = self._actors.below.get(job), Spending(self._spending)
+            self._children[job] = _ChildView(job, self._out, spending, f"{self._indent}  ", actor)
         return self._children[job]
 
     def live(self, piece: LivePiece) -> None:
@@ -220,7 +217,7 @@ class TerminalView:
         self._line(*notice)
 
     def _agent(self, leg: int) -> str:
-        return self._agents.get(leg, "agent")
+        return str(self._actors.of(leg))
 
     def _break_off(self, *, anew: bool = False) -> None:
         if self._turn is not None:
@@ -230,7 +227,7 @@ class TerminalView:
     def _leg_started(self, record: LegStarted, _: Entry) -> None:
         self._break_off(anew=record.attempt > 1)
         if record.attempt > 1:
-            self._line("note", f"{record.agent} goes on: attempt {record.attempt}", "yellow")
+            self._line("note", f"{self._agent(record.leg)} goes on: attempt {record.attempt}", "yellow")
 
     def _routed(self, record: Routed, _: Entry) -> None:
         for notice in self._notices.routed(record):
@@ -260,7 +257,7 @@ class TerminalView:
     def _tool_finished(self, record: ToolFinished, _: Entry) -> None:
         result = record.result
         if (delegated := self._delegated.pop((record.leg, result.call_id), None)) is not None:
-            self.below(delegated.child).end_with(delegated.agent, result)
+            self.below(delegated.child).end_with(result)
             return
         if (todos := todos_of(record)) is not None:
             self._plan(todos)
@@ -281,11 +278,11 @@ class TerminalView:
         self._show_withheld()
         # The route itself is told with its figures.
         if record.kind != "route" or parent_of(self._job) is not None:
-            self._say(self._notices.move(record, self._agent(record.leg)))
+            self._say(self._notices.move(record, self._agent(record.leg), self._agent(record.leg + 1)))
 
     def _tell(self, record: Told, _: Entry) -> None:
         status = record.status if isinstance(record, Guarded) else ""
-        self._withheld = None if _gives_another_answer(record) else self._withheld
+        self._withheld = None if self._notices.gives_another_answer(record) else self._withheld
         if status != "passed" or self._tells_states:
             self._say(self._notices.of(record, self._agent(record.leg)))
 
@@ -327,9 +324,9 @@ class TerminalView:
 class _ChildView(TerminalView):
     """A delegated job, below the lines of the one that waits for it: who has it, what it does, its end. No words."""
 
-    def __init__(self, job: str, output: Output, spending: Spending, indent: str) -> None:
-        super().__init__(job, output, indent=indent, spending=spending)
-        self._name = "agent"
+    def __init__(self, job: str, output: Output, spending: Spending, indent: str, actor: Actor | None) -> None:
+        super().__init__(job, output, indent=indent, spending=spending, actor=actor)
+        self._name = str(actor or "agent")
         self.is_over = False
         self._is_end_told = False
         self._activities = Activities(job)
@@ -347,7 +344,7 @@ class _ChildView(TerminalView):
     def learn(self, entry: Entry) -> None:
         """See ``View``."""
         super().learn(entry)
-        if isinstance(entry.record, JobRequested):
+        if isinstance(entry.record, JobRequested) and self._name == "agent":
             self._name = entry.record.agent or self._name
         self.is_over |= isinstance(entry.record, Ended)
         self._told = self._activities.note(entry)
@@ -366,14 +363,15 @@ class _ChildView(TerminalView):
     def _think(self, activities: Iterable[Activity]) -> None:
         for one in activities:
             if one.type == "THOUGHT_CHUNK":
-                thought = preview(f"{one.agent} thinks: {one.data['text']}", 120, self._out.symbols["dots"])
+                thought = f"{self._actors.last} thinks: {one.data['text']}"
+                thought = preview(thought, 120, self._out.symbols["dots"])
                 self._line("dots", thought, "dim")
                 self._now(thought)
 
-    def end_with(self, agent: str, result: ToolResult) -> None:
+    def end_with(self, result: ToolResult) -> None:
         """Tell the end as the result of the call that began it, unless it has been told."""
         symbol, style = ("failed", "red") if result.is_error else ("ok", "green")
-        self._end(Notice(symbol, f"{agent}: {self._notices.cut(result.content)}", style))
+        self._end(Notice(symbol, f"{self._name}: {self._notices.cut(result.content)}", style))
 
     def _end(self, notice: Notice) -> None:
         if not self._is_end_told:

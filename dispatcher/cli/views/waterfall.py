@@ -22,6 +22,7 @@ _STYLES |= {
     "guardrail": "yellow",
     "tool": "dim",
     "model": "",
+    "edge": "bold cyan",
     "returned": "bold cyan",
     "delegated": "bold cyan",
 }
@@ -31,6 +32,7 @@ _COUNTED: dict[StepKind, str] = {
     "model": "model call",
     "tool": "tool call",
     "handoff": "handoff",
+    "edge": "graph step",
     "approval": "approval",
 }
 _COUNTED |= {"returned": "return", "refused": "refusal", "delegated": "child job"}
@@ -77,7 +79,7 @@ def waterfall(story: Story, width: int, glyphs: Glyphs) -> Iterator[Line]:
     """Yield the lines of a story and those below it, at most ``width`` columns wide."""
     canvas = _Canvas(story, max(width, MIN_WIDTH), glyphs)
     yield Line(canvas.cut(f" {glyphs.dot} ".join(_summary(story))), "bold")
-    yield Line(canvas.cut(f"{f' {glyphs.arrow} '.join(story.chain)} {glyphs.dot} {_tokens(story)}"))
+    yield Line(canvas.cut(f"{f' {glyphs.arrow} '.join(story.actors)} {glyphs.dot} {_tokens(story)}"))
     yield canvas.axis()
     yield from canvas.legs(story)
     yield from canvas.waiting_calls(story)
@@ -142,14 +144,14 @@ class _Canvas:
     def _leg(self, story: Story, leg: Leg, indent: str) -> Iterator[Line]:
         now = story.now_ms
         if leg.wait_ms is None:
-            label = f"{indent}{leg.agent} ({'waits for a worker' if story.end is None else 'never began'})"
+            label = f"{indent}{leg.who} ({'waits for a worker' if story.end is None else 'never began'})"
             yield self.line(label, None, [_Bar(leg.ready_ms, now, self._glyphs.wait)], "bold")
             return
         notes = [f"waited {duration(leg.wait_ms)}", f"{len(leg.attempts)} attempts" if len(leg.attempts) > 1 else ""]
         took = sum((attempt.end_ms or now) - attempt.start_ms for attempt in leg.attempts)
         bars = [bar for attempt in leg.attempts for bar in self._attempt_bars(attempt, now)]
         running = ", running" if leg.attempts[-1].end == "running" else ""
-        yield self.line(f"{indent}{leg.agent} ({', '.join(filter(None, notes))}{running})", took, bars, "bold")
+        yield self.line(f"{indent}{leg.who} ({', '.join(filter(None, notes))}{running})", took, bars, "bold")
         for attempt in leg.attempts:
             if attempt.number > 1:
                 yield self._attempt_line(attempt, indent)
@@ -206,10 +208,10 @@ class _Canvas:
                 return f"{step.name}{_state(step)}"
             case "approval":
                 return f"{step.name}: {step.detail}"
-            case "handoff" | "returned" | "delegated":
-                glyphs = {"handoff": self._glyphs.arrow, "returned": self._glyphs.back, "delegated": self._glyphs.calls}
-                whom = f"{step.name} ({step.child})" if step.child else step.name
-                return f"{glyphs[step.kind]} {whom}: {step.detail}"
+            case "handoff" | "edge" | "returned" | "delegated":
+                glyphs = {"returned": self._glyphs.back, "delegated": self._glyphs.calls}
+                whom = f"{step.whom} ({step.child})" if step.child else step.whom
+                return f"{glyphs.get(step.kind, self._glyphs.arrow)} {whom}: {step.detail}"
             case "route":
                 return f"{self._glyphs.arrow} {step.name} ({step.detail})"
             case "refused":

@@ -15,6 +15,7 @@ _TYPES: dict[StepKind, str] = {"route": "route", "model": "llm_call", "tool": "t
 _TYPES |= {
     "approval": "tool_confirmation",
     "handoff": "handoff",
+    "edge": "handoff",
     "refused": "handoff",
     "returned": "handoff",
     "delegated": "tool_call",
@@ -112,7 +113,7 @@ def _details(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
             }
         case "approval" | "guardrail":
             return _judgement(step, content=content)
-        case "handoff":
+        case "handoff" | "edge":
             return {"from_agent": leg.agent, "to_agent": step.name}
         case "returned":
             return {"from_agent": leg.agent, "to_agent": step.name, "returned": True}
@@ -167,7 +168,7 @@ def _words(step: Step) -> dict[str, Any]:
             result = result_of(step)
             given = {"tool_error" if step.is_error else "tool_result": result} if result is not None else {}
             return {"tool_args": step.call.args if step.call else {}} | given
-        case "handoff":
+        case "handoff" | "edge":
             return {"handoff_reason": step.detail}
         case "returned":
             return {"handoff_result": step.detail}

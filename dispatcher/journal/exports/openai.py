@@ -24,7 +24,8 @@ from ekiden.shared.messages import Message
 
 __all__ = ["openai_trace"]
 
-_SHOWN: tuple[StepKind, ...] = ("model", "tool", "handoff", "returned", "delegated", "refused", "route")
+_MOVES: tuple[StepKind, ...] = ("handoff", "edge", "returned", "route")
+_SHOWN: tuple[StepKind, ...] = ("model", "tool", *_MOVES, "delegated", "refused")
 
 
 def openai_trace(story: Story, *, content: bool) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def _job(story: Story, above: str | None, *, content: bool) -> Iterator[dict[str
 
 def _spans(story: Story, leg: Leg, attempt: Attempt, above: str | None, *, content: bool) -> list[dict[str, Any]]:
     agent_id = _span_id(story, f"leg {leg.number} {attempt.number}")
-    handoffs = [step.name for step in attempt.steps if step.kind == "handoff"]
+    handoffs = [step.name for step in attempt.steps if step.kind in ("handoff", "edge")]
     tools = sorted({tool_of(step, content=content) for step in attempt.steps if step.kind in ("tool", "delegated")})
     data = {"type": "agent", "name": leg.agent, "handoffs": handoffs, "tools": tools, "output_type": "str"}
     error = "worker_lost" if attempt.end == "lost" else None
@@ -98,7 +99,7 @@ def _data(leg: Leg, step: Step, *, content: bool) -> dict[str, Any]:
                 "model_config": None,
                 "usage": usage,
             }
-        case "handoff" | "returned" | "route":
+        case kind if kind in _MOVES:
             nobody = step.kind == "route" and step.is_error
             return {"type": "handoff", "from_agent": leg.agent, "to_agent": None if nobody else step.name}
         case _:

@@ -38,6 +38,7 @@ def _leg(leg: Leg) -> dict[str, Any]:
     return {
         "leg": leg.number,
         "agent": leg.agent,
+        "node": leg.actor.node if leg.actor else "",
         "how": leg.how,
         "ready_ms": leg.ready_ms,
         "wait_ms": leg.wait_ms,
@@ -71,6 +72,6 @@ def _step(step: Step) -> dict[str, Any]:
         "error": step.is_error,
         "lost": step.is_lost,
         **(tokens if step.kind == "model" else {}),
-        **({"child": step.child} if step.child else {}),
+        **({"child": step.child, "node": step.actor.node if step.actor else ""} if step.child else {}),
         **({"stages": [redact_all(stage.model_dump(mode="json")) for stage in step.stages]} if step.stages else {}),
     }

@@ -246,15 +246,19 @@ local function abandon(job, kept)
   call('DEL', pending)
 end
 
--- Does the end of a child count for what its parent needs? need: so many with success; 0: all; -1: any one, however it ends.
-local function joins(need, status) return status == 'done' or (need == -1 and TERMINAL[status]) end
+-- Does the end of a child count for what its parent needs? need: so many with success; 0: all; ANY_ENDS: one, however it
+-- ends; ALL_SUCCEED: one that fails, else all.
+local function joins(need, status)
+  if need == ALL_SUCCEED then return TERMINAL[status] and status ~= 'done' end
+  return status == 'done' or (need == ANY_ENDS and TERMINAL[status])
+end
 
 -- Save the job; wake it if what it waits for has come: all its children have ended, or as many as it needs. Those that it does
--- not need are stopped then, unless it only wanted to see the first.
+-- not need are stopped then, unless it only wanted to see the first (need below 0).
 local function join(job)
   local need, joined = tonumber(job.need or 0), tonumber(job.joined or 0)
-  if call('SCARD', pending_of(job)) > 0 and (need == 0 or joined < math.abs(need)) then return save(job) end
-  if need ~= -1 then abandon(job) end
+  if call('SCARD', pending_of(job)) > 0 and (need == 0 or joined < math.max(need, 1)) then return save(job) end
+  if need >= 0 then abandon(job) end
   push(job)
 end
 

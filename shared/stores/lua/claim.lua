@@ -1,7 +1,7 @@
 -- Take the leg: count an attempt, take the lease, record the start (in which \1 stands for the attempt), return what the
--- worker needs; last the first page of the journal.
+-- worker needs; last a page of the journal, the first one or from the entry that the worker knows it up to.
 -- KEYS job, journal, blobs, session, messages, older_messages, inbox, state, root
--- ARGV id, leg, handoff, owner, lease_ms, version, quarantine_from, defer_ms, records...
+-- ARGV id, leg, handoff, owner, lease_ms, version, quarantine_from, defer_ms, known, records...
 local this = read(id, job, FENCED, BUDGET, 'handoff', 'v', 'attempts', 'ttl', 'kept_ms', 'given_back', 'context', 'used_ms',
   'catalog', 'cwd', 'queue')
 if not this.status then return {'gone'} end
@@ -22,7 +22,7 @@ end
 -- At most PAGE entries, each as its place, time and text, and no more behind PAGE_BYTES: who else is answered on this
 -- connection waits for them.
 local function page()
-  local found, bytes, from = {}, 0, '-'
+  local found, bytes, from = {}, 0, known == '0' and '-' or known .. '-0'
   repeat
     local rows = call('XRANGE', journal, from, '+', 'COUNT', 50)
     for i = 1, #rows do

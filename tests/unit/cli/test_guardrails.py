@@ -147,3 +147,35 @@ def test_what_tools_say_in_place_of_a_result_is_looked_at_and_what_was_never_run
     }
     assert found["not_asked"] == ["kind"]
     assert "no model is asked here about the prompt of 'kind'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("graph", "counts"),
+    [
+        (
+            "graph: {entry: a, nodes: [a, b], edges: [{from: a, to: b}]}\n",
+            {("input", True): 1, ("handoff", False): 1, ("output", True): 1},
+        ),
+        ("", {("input", True): 1, ("handoff", False): 1}),
+    ],
+    ids=["the file of the graph", "the file of its first node"],
+)
+def test_what_went_along_edges_of_a_graph_is_looked_at_as_what_was_handed_over(
+    graph: str, counts: dict[tuple[str, bool], int], valkey_url: str, tmp_path: Path
+) -> None:
+    rails = "guardrails: [{name: short, max_length: 40, on: [input, output, handoff]}]"
+    file = f"---\nname: {'flow' if graph else 'a'}\ndescription: d\n{graph}{rails}\n---\n{'' if graph else 'You.'}\n"
+    (tmp_path / "x.md").write_text(file)
+    flow = {"name": "flow", "graph": {"entry": "a", "nodes": ["a", "b"], "edges": [{"from": "a", "to": "b"}]}}
+
+    async def scenario() -> None:
+        stores = open_stores(valkey_url)
+        await as_any(stores.client.flushall())
+        replies = Replies({"a": [said("word " * 10)], "b": [said("fine")]})
+        await Relay(stores, team(flow, {"name": "a"}, {"name": "b"}), replies).told("go", agent="flow")
+        await stores.close()
+
+    asyncio.run(scenario())
+    result = guardrails("test", str(tmp_path / "x.md"), "--redis", valkey_url, "--json")
+    found = json.loads(result.stdout)
+    assert {(one["at"], one["passed"]): one["count"] for one in found["counts"]} == counts

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,26 @@ from ekiden.dispatcher.cli.agents.project import team, teams
 from ekiden.dispatcher.cli.commands.init import Template
 from ekiden.dispatcher.cli.main import app
 from ekiden.dispatcher.cli.views.route_analysis import measured
+from ekiden.dispatcher.evals.expectations import unmet
+from ekiden.dispatcher.evals.recording_files import read_case_recording
+from ekiden.dispatcher.evals.suite import read_suite
 from ekiden.dispatcher.routing.evaluation import read_cases
 from ekiden.dispatcher.routing_bootstrap import load_catalog
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
+from ekiden.shared.ids import session_of
 from ekiden.shared.llm.scripted import ScriptedModel
 from ekiden.shared.packs import shipped_agents_dir
+from ekiden.shared.policy.engine import Policy
 from ekiden.shared.project_tools import allowed_tool_files
 from ekiden.shared.project_trust import project_trust_of
+from ekiden.shared.recordings import write_recording
 from ekiden.shared.records import Delegated, ToolFinished
+from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.settings.files import read_settings
 from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.trust import notices
+from ekiden.workers.playback.recorded import Recordings
 from ekiden.workers.tools.project_tools import project_tools
 from ekiden.workers.tools.registry import BUILTIN
 from tests.scenarios.relay import Relay, Story, on_server
@@ -44,7 +51,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("home", "project"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("EKIDEN_TRUST", raising=False)
     monkeypatch.setattr(notices, "_taken_over", set())
@@ -114,6 +120,39 @@ def test_its_first_request_is_handed_over_and_calls_the_tool_of_the_project(
     results = [record.result for story in stories for record in story.of(ToolFinished)]
     assert {result.name for result in results} & {plugin.name for plugin in plugins}
     assert not any(result.is_error for result in results)
+
+
+@pytest.mark.parametrize("name", sorted({*CHAINS} - {"empty"}))
+def test_its_suite_holds_without_a_model_and_any_tool(name: str, folder: Path) -> None:
+    suite = read_suite(folder / ".ekiden" / "evals" / f"{name}.yaml") if made(name) else None
+    assert suite is not None
+    plugins, _ = project_tools(allowed_tool_files(folder))
+    tools = [*BUILTIN, *(plugin.made for plugin in plugins)]
+
+    async def scenario(stores: Stores) -> list[str]:
+        faults = []
+        for case in suite.cases:
+            recording, session = read_case_recording(suite.recording(case)), None
+            relay = Relay(
+                stores,
+                load_catalog(load_settings()),
+                ScriptedModel({}),
+                tools=tools,
+                root=folder,
+                policy=Policy(),
+                recordings=Recordings(folder),
+            )
+            for turn in case.turns:
+                how: Any = {"cwd": folder, "approve": recording.approve, "when_asked": "deny"}
+                agent = turn.agent or next(iter(turn.expect.chain or ()), None)  # a session's agent is the client's
+                job = await relay.submit(turn.request, agent=agent, session=session, state=turn.state, **how)
+                session = session_of(job)
+                write_recording(folder, job, recording.jobs)
+                await relay.drain()
+                faults += unmet(turn.expect, {job: await journal_of(stores.jobs, job)})
+        return faults
+
+    assert on_server(scenario) == []
 
 
 @pytest.mark.parametrize("name", sorted(CHAINS))

@@ -9,6 +9,7 @@ import pytest
 
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.forking.workspace import commit_of
+from ekiden.dispatcher.local.locks import RunningCommands, is_command_running
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.records import JobRequested
 from ekiden.shared.stores.opening import Stores
@@ -124,3 +125,17 @@ def test_names_the_commit_that_a_folder_has_checked_out(tmp_path: Path) -> None:
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
     assert len(commit_of(str(tmp_path))) == 40
+
+
+def test_commands_that_run_pools_are_known_while_they_run(tmp_path: Path) -> None:
+    assert not is_command_running(tmp_path)
+    with RunningCommands(tmp_path) as running:
+        assert is_command_running(tmp_path)
+        running.join()
+        assert is_command_running(tmp_path)
+    assert not is_command_running(tmp_path)
+
+
+def test_what_is_for_a_fork_that_runs_here_is_refused_for_others(valkey_url: str, job: str) -> None:
+    with pytest.raises(InvalidRequest, match="--unfinished is for --follow"):
+        ekiden(valkey_url, "job", "fork", job, "--at", "1", "--unfinished", "cancel")

@@ -96,6 +96,10 @@ def test_notes_in_files_are_looked_at_changed_and_forgotten_like_others(
     ekiden(shop, "memory", "add", "about zoe", "--user", "zoe-7", "--files")
     assert "shared shop in files" in ekiden(shop, "memory", "list")
     assert "--user zoe-7 --files" in ekiden(shop, "memory", "list")
+    of_all, of_files = (ekiden(shop, "memory", "list", *also).splitlines()[1:] for also in ([], ["--files"]))
+    assert (len(of_all), len(of_files)) == (3, 2)
+    assert all("in files" in line for line in of_files)
+    assert len(ekiden(shop, "memory", "export", "--files").splitlines()) == 2
     assert "鲍勃付款很晚" in ekiden(shop, "memory", "show", "bob", *in_files)
     assert "there is no note 'bob'" in refused(shop, "memory", "show", "bob", *OF_SHOP)
     ekiden(shop, "memory", "export", "-o", str(tmp_path / "all.jsonl"))
@@ -182,7 +186,7 @@ def test_a_file_with_a_line_that_is_no_note_is_not_imported_at_all(
         (["memory", "add", "x"], "whose notes"),
         (["memory", "list", "--team", "--shared", "a"], "choose one of --team and --shared"),
         (["memory", "list", "--team", "--user", "a"], "choose one of --team and --user"),
-        (["memory", "list", "--files"], "whose notes in files"),
+        (["memory", "show", "x", "--files"], "whose notes in files"),
         (["memory", "add", "x", "--shared", "two words"], "no blanks"),
         (["memory", "add", "x", "--user", "a\nb"], "that can be shown"),
         (["memory", "add", " ", "--team"], "a note has a text"),

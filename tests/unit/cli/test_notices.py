@@ -8,6 +8,7 @@ import pytest
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.dispatcher.journal.follower import show_job_tree
+from ekiden.dispatcher.journal.story_reader import job_tree_story
 from ekiden.dispatcher.journal.tree import in_order
 from ekiden.shared.handoff import Frame, first_context
 from ekiden.shared.messages import Message, TextPart, ToolResult
@@ -17,6 +18,7 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    Forked,
     Guarded,
     HandedOff,
     Hooked,
@@ -246,3 +248,26 @@ def test_a_repair_is_told_step_by_step_and_the_original_is_not_shown() -> None:
     ]
     assert "✅ a: mended" in found
     assert not any("the answer" in line for line in found)
+
+
+def test_a_fork_has_used_up_what_it_has_asked_itself() -> None:
+    entries = family()[ROOT]
+    at = next(number for number, entry in enumerate(entries) if entry.record.leg == 2)
+    forked = Entry(seq=0, at_ms=entries[at].at_ms - 500, record=Forked(leg=1, job="origin.1", seq=at))
+    own = entries[at:]
+    told = [entry._replace(seq=seq) for seq, entry in enumerate([*entries[:at], forked, *own], 1)]
+    last = shown({ROOT: told})[-1]
+
+    assert f" · {(own[-1].at_ms - forked.at_ms) / 1000:.1f} s · " in last
+    assert "child job" not in last
+    whole = job_tree_story(ROOT, {ROOT: told})
+    assert f" · {whole.total_usage.input_tokens + whole.total_usage.output_tokens} tokens · " in last
+    assert last != shown({ROOT: entries})[-1]
+
+
+def test_what_does_not_pass_at_the_edge_of_a_graph_is_told_with_that_edge() -> None:
+    said = judged("failed", FAULTS[0]).model_copy(update={"at": "handoff", "call_id": "edge:article: draft → facts"})
+    tried = Repairing(leg=1, at="output", rail="valid-json", turn=1, errors=FAULTS[:1], call_id="graph:article")
+    found = lines(LegStarted(leg=1, agent="a", attempt=1, worker="w"), said, tried)
+    assert "✗ Guardrail violation: valid-json (handoff, edge article: draft → facts)" in found
+    assert "🔧 Repairing output, graph article with LLM…" in found

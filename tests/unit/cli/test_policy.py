@@ -128,9 +128,10 @@ def test_test_holds_a_table_against_the_policy_and_fails_where_one_differs(tmp_p
         ("just words", "expected a list of cases"),
         ("- {command: ls, expect: maybe}", "case 1: 'expect'"),
         ("- {command: ls, expects: ask}", "case 1: 'expect': is missing"),
-        ("- {command: ls, expect: ask, tol: x}", "case 1: 'tol' is no field"),
+        ("- {command: ls, expect: ask, tol: x}", "cases.yaml:1: case 1: 'tol' is no field"),
+        ("cases:\n- {command: ls, expect: ask}\n- {command: ls, expect: no}", "cases.yaml:3: case 2: 'expect'"),
         ("- {tool: x, command: ls, expect: ask}", "case 1: 'command' is one of 'bash'"),
-        ("- {", "neither YAML nor JSON"),
+        ("- {", "cases.yaml:1: no YAML"),
     ],
 )
 def test_a_table_that_says_nothing_is_refused(text: str, problem: str, tmp_path: Path) -> None:

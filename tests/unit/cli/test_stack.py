@@ -67,3 +67,37 @@ def test_what_either_pool_could_not_load_is_told_once(tmp_path: Path) -> None:
     told: list[str] = []
     stack.tell_problems(told.append)
     assert told == ["plug-in not loaded: models: x", "plug-in not loaded: tools: y"]
+
+
+def broken(file: str, problem: str = "no name") -> dict[str, str]:
+    return {"event": "agent_file", "level": "error", "at": f"{file}:1", "problem": problem}
+
+
+def told_by(data_dir: Path, *entries: dict[str, str], in_full: bool = False) -> list[str]:
+    """What a command tells whose dispatcher logs these lines, one more from look to look."""
+    stack, told = Stack("unix:///s", data_dir, data_dir), list[str]()
+    for number in range(len(entries) + 2):
+        stack.children["dispatcher"] = cast(Any, Dispatcher(*entries[: number + 1]))
+        stack.tell_problems(told.append, in_full=in_full)
+    return told
+
+
+def test_broken_agent_files_are_told_in_full_once_and_counted_later_as_long_as_they_are_the_same(
+    tmp_path: Path,
+) -> None:
+    first = ["agent file a.md:1: no name", "agent file b.md:1: no name"]
+    counted = "2 agent files have the errors that were told before: `ekiden agents validate` tells of them again"
+    assert told_by(tmp_path, broken("a.md"), broken("b.md")) == first
+    assert told_by(tmp_path, broken("a.md"), broken("b.md")) == [counted]
+    assert told_by(tmp_path, broken("a.md"), broken("b.md"), in_full=True) == first
+    assert told_by(tmp_path, broken("a.md", "no description"), broken("b.md")) == [
+        "agent file a.md:1: no description",
+        "an agent file has the error that was told before: `ekiden agents validate` tells of them again",
+    ]
+    assert told_by(tmp_path, broken("a.md")) == ["agent file a.md:1: no name"]
+
+
+def test_a_folder_that_cannot_be_written_is_told_of_broken_files_each_time(tmp_path: Path) -> None:
+    (tmp_path / "agent_files.told").mkdir()
+    for _ in range(2):
+        assert told_by(tmp_path, broken("a.md")) == ["agent file a.md:1: no name"]

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ekiden.shared.definitions.catalog import build_catalog
+from ekiden.shared.definitions.graph_references import broken_graphs
 from ekiden.shared.definitions.loader import load_file, load_folder
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import definition_from, read_definition
 from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.strict_yaml import parse
 
 
 def agent(name: str, **fields: Any) -> AgentDefinition:
@@ -135,6 +136,113 @@ def test_an_agent_whose_graph_names_what_is_not_there_is_left_out(
     assert problems[0].place == ("graph", *place)
 
 
+@pytest.mark.parametrize(
+    ("node", "within", "said"),
+    [
+        (
+            {"args": {"path": "a", "limits": 3}},
+            ("args", "limits"),
+            "'limits' that it does not take. Did you mean 'limit'?",
+        ),
+        (
+            {"args": {"path": "${analysis.path}", "limit": 0}},
+            ("args", "limit"),
+            "limit: 0 is less than the minimum of 1",
+        ),
+        ({"args": {"path": ["a"]}}, ("args", "path"), "path: ['a'] is not of type 'string'"),
+        ({"args": {"file_path": "${item}"}, "for_each": "['a']"}, ("args", "file_path"), "Did you mean 'path'?"),
+        ({}, ("tool",), "without the argument 'path', which it needs. Add it to 'args'"),
+    ],
+)
+def test_a_node_that_gives_a_tool_what_it_does_not_take_is_told(
+    node: dict[str, Any], within: tuple[str, ...], said: str
+) -> None:
+    agents = [PLAIN, flow(["a", {"tool": "read_file", **node}], ["a > read_file"])]
+    [(place, message), *_] = broken_graphs({one.name: one for one in agents})["flow"]
+    assert said in message
+    assert place == ("graph", "nodes", 1, *within)
+
+
+def test_what_expressions_give_a_tool_is_left_to_the_job() -> None:
+    nodes = ["a", {"tool": "read_file", "args": {"path": "${analysis.path}", "limit": "${analysis.limit}"}}]
+    assert problems_of(PLAIN, flow(nodes, ["a > read_file"])) == []
+
+
+def schema(**fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields}
+
+
+FLAG = {"type": "boolean"}
+FIELDS = schema(ok=FLAG, cause=schema(known=FLAG))
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (
+            "analysis.okay",
+            "'analysis.okay' is nothing that agent 'a' gives: the 'schema' of its 'output' has no 'okay'",
+        ),
+        ("analysis.okay", "Did you mean 'ok'?"),
+        ("a.zzz || true", "It has ok, cause"),
+        ("outputs['analysis']['cause'].zzz", "has no 'zzz'. It has known"),
+        ("has(analysis.cause.knwon)", "Did you mean 'known'?"),
+    ],
+)
+def test_a_condition_on_a_field_that_no_output_has_is_told_with_the_fields_there_are(condition: str, said: str) -> None:
+    one = agent("a", output={"name": "analysis", "schema": FIELDS})
+
+    found = problems_of(one, agent("c"), flow(["a", "c"], [f"a > c if {condition}"]))
+
+    assert said in found[0]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        FIELDS | {"additionalProperties": True},
+        {"anyOf": [FIELDS, schema(okay=FLAG)]},
+        {"type": "object"},
+        schema(okay={"type": "array", "items": FIELDS}),
+        {},
+    ],
+)
+def test_a_condition_may_name_what_the_schema_of_an_output_leaves_open(output: dict[str, Any]) -> None:
+    one = agent("a", output={"name": "analysis", "schema": output})
+
+    assert problems_of(one, agent("c"), flow(["a", "c"], ["a > c if analysis.okay[0].x"])) == []
+
+
+def test_the_fields_of_an_output_are_not_those_of_a_list_or_of_a_variable_of_its_name() -> None:
+    one = agent("a", output={"name": "analysis", "schema": FIELDS})
+    each = {"name": "a", "agent": "a", "for_each": "state.files"}
+    condition = "state.names.exists(analysis, analysis.length == 3) || analysis.exists(one, one.okay)"
+
+    assert problems_of(one, agent("c"), flow([each, "c"], [f"a > c if {condition}"])) == []
+
+
+def test_nodes_that_write_one_channel_are_both_told_unless_their_file_wants_it_so() -> None:
+    both = [agent(name, output={"name": "report"}) for name in ("a", "b")]
+    catalog, problems = build_catalog([*both, flow(["a", "b"], ["a > b"])])
+
+    assert "flow" not in catalog
+    assert [problem.place for problem in problems] == [("graph", "nodes", 0), ("graph", "nodes", 1)]
+    assert "the nodes 'a' and 'b' write one channel, 'report'" in problems[0].message
+    wanted = [{"agent": name, "output": "report"} for name in ("a", "b")]
+    assert problems_of(*both, flow(wanted, ["a > b"])) == []
+    assert problems_of(*both, flow(["a", {"agent": "b", "output": "other"}], ["a > b"])) == []
+
+
+def test_an_agent_that_has_people_asked_about_a_handoff_is_no_node_that_others_follow() -> None:
+    asks = agent("a", guardrails=[{"name": "sure", "on": "handoff", "max_length": 9, "policy": "ask"}])
+
+    [found] = problems_of(asks, agent("c"), flow(["a", "c"], ["a > c"]))
+
+    assert "the guardrail 'sure' of agent 'a' has a person asked about what it hands over" in found
+    last = [{"name": "a", "agent": "c"}, {"name": "b", "agent": "a"}]
+    assert problems_of(asks, agent("c"), flow(last, ["a > b"])) == []
+
+
 def test_what_a_node_is_mapped_over_is_known_to_its_inputs() -> None:
     each = {"agent": "b", "for_each": "analysis.files", "inputs": {"path": "item.path", "depth": "index + state.n"}}
 
@@ -169,11 +277,14 @@ def test_a_graph_around_one_that_is_left_out_is_left_out_and_says_why() -> None:
     ("fields", "said"),
     [
         (
-            {"guardrails": {"output_schema": {"type": "object"}}},
-            "'guardrails' of an agent with a graph would not be heeded",
+            {"guardrails": [{"name": "r", "on": "delegation", "validator": "no_pii"}]},
+            "write 'handoff', which is at each",
         ),
-        ({"handoffs": ["b"]}, "write 'edges' of the graph"),
-        ({"output": {"schema": {"type": "object"}}}, "write it into the agent that answers"),
+        ({"guardrails": [{"name": "r", "validator": "no_pii", "policy": "ask"}]}, "add a node with 'ask_user'"),
+        ({"guardrails": [{"name": "r", "on": "handoff", "validator": "no_pii", "policy": "ask"}]}, "write 'reject'"),
+        ({"handoffs": ["b"]}, "add a node for 'b', and an edge to it in the place of END"),
+        ({"output": {"state": {"x": "y"}}}, "'state' of 'output' of an agent with a graph would not be heeded"),
+        ({"output": {"process": "json"}}, "write it into the agent that answers"),
     ],
 )
 def test_what_guards_or_decides_beside_a_graph_is_refused_since_nothing_would_heed_it(
@@ -186,10 +297,29 @@ def test_what_guards_or_decides_beside_a_graph_is_refused_since_nothing_would_he
     assert caught.value.field == next(iter(fields))
 
 
-def test_guardrails_of_tools_stand_beside_a_graph() -> None:
-    rail = {"name": "clean", "on": ["tool_input", "tool_output"], "validator": "no_secrets"}
+def test_guardrails_and_the_schema_of_the_answer_stand_beside_a_graph() -> None:
+    rail = {"name": "clean", "on": ["input", "output", "handoff", "tool_input"], "validator": "no_secrets"}
+    asks = {"name": "sure", "on": "tool_input", "max_length": 10, "policy": "ask"}
+    output = {"name": "report", "schema": {"type": "object"}}
 
-    assert flow(["a"], [], guardrails=[rail]).guardrails[0].name == "clean"
+    made = flow(["a"], [], guardrails=[rail, asks], output=output)
+
+    assert [one.name for one in made.guardrails] == ["clean", "sure"]
+    assert made.output is not None
+
+
+def test_the_model_beside_a_graph_is_the_one_that_its_guardrails_ask() -> None:
+    front = {
+        "name": "flow",
+        "description": "d",
+        "orchestrate": "sequential",
+        "agents": ["a"],
+        "model": "gemini-2.5-pro",
+    }
+    rail = {"name": "kind", "on": "output", "prompt": "It is kind."}
+
+    assert [field for field, _ in read_definition(front, "").notes] == ["model"]
+    assert read_definition({**front, "guardrails": [rail]}, "").notes == []
 
 
 @pytest.mark.parametrize(
@@ -275,12 +405,15 @@ def test_a_file_with_a_graph_needs_no_body(tmp_path: Path) -> None:
 
 def test_the_graphs_of_the_documents_are_sound() -> None:
     text = (Path(__file__).parents[3] / "docs" / "graphs.md").read_text("utf-8")
-    blocks = [yaml.safe_load(block.strip("-\n")) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+    blocks = [parse(block.strip("-\n"), 1).fields for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+    blocks = [
+        one if one.keys() & {"graph", "orchestrate"} else blocks[0] | one for one in blocks
+    ]  # it stands beside one
     flows = [definition_from({"name": f"flow-{n}", "description": "d", **one}, "") for n, one in enumerate(blocks)]
     names = {node.runner for one in flows for node in (one.graph.nodes if one.graph else ())}
     outputs = {"debug-analyzer": "analysis", "code-fixer": "fix"}
 
-    assert len(flows) == 4
+    assert len(flows) == 5
     assert problems_of(*flows, *(agent(name, output={"name": outputs.get(name, "result")}) for name in names)) == []
 
 

@@ -193,6 +193,7 @@ def test_names_the_place_of_what_cannot_be_meant(fields: dict[str, Any], within:
         ({"orchestrate": "sequential", "agents": ["a"], "until": "a.ok"}, "until", "it is for 'loop'"),
         ({"orchestrate": "loop", "agents": ["a"]}, "orchestrate", "a loop needs 'until'"),
         ({"orchestrate": "loop", "agents": ["a"], "until": "a.ok ="}, "until", "cannot be read as CEL"),
+        ({"orchestrate": "loop", "agents": ["a"], "until": "a.ok", "max_rounds": 1}, "until", "Take it out"),
         ({"orchestrate": "parallel", "agents": ["a"], "merge": "sum"}, "merge", "{agent: NAME}"),
         ({"orchestrate": "loop", "graph": OF_THE_SOURCE}, "orchestrate", "leave one out"),
         ({"kind": "graph"}, "kind", "there is no 'graph'"),

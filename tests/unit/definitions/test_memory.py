@@ -101,10 +101,20 @@ def test_what_cannot_be_meant_is_an_error_that_says_what_to_write(memory: Any, s
     assert caught.value.field == "memory"
 
 
-def test_another_programs_word_has_no_effect_and_is_told() -> None:
-    read = read_definition({"name": "x", "description": "d", "memory": "project"}, "You work.")
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("project", "which means nothing here and has no effect. Write 'memory: {long_term: true}'"),
+        ("long_term", "which is a key of it and no value, and has no effect. Write 'memory: {long_term: true}'"),
+        ("long-term", "which is a key of it and no value, and has no effect. Write 'memory: {long_term: true}'"),
+        ("session", "which is a key of it and no value, and has no effect. Write 'memory: {session: [current_task]}'"),
+    ],
+)
+def test_a_word_in_place_of_an_object_has_no_effect_and_what_is_meant_is_told(word: str, said: str) -> None:
+    read = read_definition({"name": "x", "description": "d", "memory": word}, "You work.")
     assert read.definition.memory == Memory()
-    assert [field for field, text in read.notes if "another program's word" in text] == ["memory"]
+    [text] = [text for field, text in read.notes if field == "memory"]
+    assert text.startswith(f"'memory' is {word!r}, {said}")
 
 
 @pytest.mark.parametrize(

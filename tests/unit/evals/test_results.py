@@ -18,16 +18,20 @@ from ekiden.dispatcher.evals.recording_files import (
     write_case_recording,
 )
 from ekiden.dispatcher.evals.running import CaseResult, strictly
-from ekiden.dispatcher.evals.suite import Case, Expectations
+from ekiden.dispatcher.evals.suite import Case, Expectations, Turn
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.records import (
     Ended,
     Entry,
     GuardJudged,
+    Hooked,
     LoopJudged,
     ModelReplied,
     Record,
     Repairing,
+    Served,
+    ServedTool,
+    ServedTools,
     Summarised,
     ToolFinished,
 )
@@ -104,6 +108,20 @@ def test_all_that_models_are_asked_beside_the_turns_is_kept() -> None:
     assert recorded(journal).jobs["1"] == looks
 
 
+def test_what_servers_offered_and_hooks_said_is_in_the_file(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"ort": {"type": "string", "default": None}}}
+    about = {"full_name": "mcp.map.find", "package": "MCP server map", "risk": "high"}
+    tool = ServedTool.model_validate({"name": "find", "description": "找", "parameters": schema, **about})
+    words: list[Record] = [
+        Served(leg=1, agent="a", digest="d", tools=ServedTools(tools=(tool,), readers={"map": tool})),
+        Hooked(leg=1, turn=1, at="BeforeTool", by=("guard",), call_id="c", changed=("args",), value={"x": None}),
+    ]
+    journal = {JOB: [Entry(seq=n, at_ms=0, record=one) for n, one in enumerate(words, 1)]}
+    path = tmp_path / "case.yaml"
+    write_case_recording(path, cleaned(recorded(journal), tmp_path), "A case")
+    assert read_case_recording(path).jobs["1"] == words
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -125,7 +143,7 @@ def test_a_recording_that_cannot_be_read_is_named_with_the_remedy(tmp_path: Path
 
 
 def test_other_prompts_are_a_failure_where_that_is_wanted() -> None:
-    case = Case(name="a", request="x", expect=Expectations(status="done"))
+    case = Case(name="a", turns=[Turn(request="x", expect=Expectations(status="done"))])
     fresh, stale = (CaseResult(case, (), ("a",), "", 3, number, 0.5) for number in (0, 2))
     assert strictly(fresh) == fresh
     assert strictly(stale).faults == ("2 of 3 prompts are others than the recorded ones: `--record` asks models again",)
@@ -133,7 +151,7 @@ def test_other_prompts_are_a_failure_where_that_is_wanted() -> None:
 
 def test_junit_counts_failures_and_takes_any_text(tmp_path: Path) -> None:
     def result(name: str, *faults: str) -> CaseResult:
-        case = Case(name=name, request="x", expect=Expectations(status="done"))
+        case = Case(name=name, turns=[Turn(request="x", expect=Expectations(status="done"))])
         return CaseResult(case, faults, ("a",), "", 1, 0, 0.5)
 
     path = tmp_path / "out.xml"

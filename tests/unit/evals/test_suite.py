@@ -16,6 +16,15 @@ cases:
     expect: {status: done}
 """
 
+TURNS = """\
+cases:
+  - name: two
+    turns:
+      - {request: eins, expect: {status: done}}
+      - request: noch
+        expect: {status: done}
+"""
+
 
 def written(folder: Path, text: str) -> Path:
     path = folder / "suite.yaml"
@@ -37,6 +46,10 @@ def written(folder: Path, text: str) -> Path:
         (CASE + "  - {name: b, request: b, expect: {}}\n", 5, "says nothing"),
         (CASE + "  - {name: b, request: b}\n", 5, "cases.1.expect: is missing"),
         (CASE + "  - {name: b, request: b, inputs: {a: 1}, expect: {status: done}}\n", 5, "name the agent, too"),
+        (CASE + "  - {name: b, turns: []}\n", 5, "cases.1.turns: "),
+        (TURNS.replace("  expect: {status: done}", "  expect: {status: dnoe}"), 6, "cases.0.turns.1.expect.status: "),
+        (TURNS.replace("noch", "''"), 5, "cases.0.turns.1.request: "),
+        (TURNS + "    request: again\n", 7, "cases.0.request: is not known here"),
         (CASE.replace("done", "dnoe"), 4, "cases.0.expect.status: "),
         (
             CASE.replace("status: done", "pattern: '(?=x)'"),
@@ -61,9 +74,9 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, line: in
 def test_a_workspace_is_the_projects_own(tmp_path: Path) -> None:
     path = written(tmp_path, CASE + "workspace: /etc\n")
     assert read_suite(path).cases, "to play it, nobody needs its workspace"
-    with pytest.raises(InvalidRequest, match=r"suite.yaml:5: workspace: '/etc' is not in the suite's project"):
+    with pytest.raises(InvalidRequest, match=r"suite.yaml:5: workspace: '/etc' leads to '/etc', which is not in the"):
         read_suite(path, for_recording=True)
-    with pytest.raises(InvalidRequest, match=r"workspace: there is no '.*/shop'"):
+    with pytest.raises(InvalidRequest, match=r"workspace: 'shop' leads to '.*/shop', and nothing is there: name a"):
         read_suite(written(tmp_path, CASE + "workspace: shop\n"), for_recording=True)
 
 
@@ -83,6 +96,14 @@ def test_a_request_that_was_not_recorded_is_an_error_that_says_how_to(tmp_path: 
     done = CliRunner().invoke(app, ["eval", "run", str(path)])
     assert isinstance(done.exception, InvalidRequest)
     assert str(done.exception) == f"{path}: not recorded: 'refund': `ekiden eval run {path} --record` does it"
+
+
+def test_a_turn_that_was_not_recorded_is_an_error_that_says_how_to(tmp_path: Path) -> None:
+    path = written(tmp_path, TURNS)
+    (tmp_path / "suite.recordings").mkdir()
+    (tmp_path / "suite.recordings" / "two.yaml").write_text("jobs: {'1': [], '1.1': []}\n")
+    done = CliRunner().invoke(app, ["eval", "run", str(path)])
+    assert "suite.yaml: case 'two' has 2 turns, of which 1 are recorded: `ekiden eval run" in str(done.exception)
 
 
 def test_approvals_are_for_recording_and_are_no_suites_to_give(tmp_path: Path) -> None:

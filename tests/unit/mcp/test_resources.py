@@ -16,10 +16,12 @@ from ekiden.workers.mcp.agents import AgentServers
 from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.listing import Listing
 from ekiden.workers.mcp.programs import Starter
+from ekiden.workers.mcp.resources import readers_joined
 from ekiden.workers.mcp.toolbox import McpTools
 from ekiden.workers.tools.base import Tool, ToolContext
 from ekiden.workers.tools.running import Running
 from tests.unit.mcp.test_hub import Remembered, double
+from tests.unit.workers.offered import leg_of
 
 pytestmark = pytest.mark.anyio
 
@@ -44,8 +46,8 @@ def agent(front_matter: str) -> AgentDefinition:
 
 
 async def reader(hub: Hub, front_matter: str, servers: Mapping[str, ServerEntry] = SERVERS) -> Tool | None:
-    offered = await AgentServers(McpTools(hub, Remembered()), servers).offered_to(agent(front_matter), ())
-    return next((tool for tool in offered.tools if tool.name == "read_mcp_resource"), None)
+    offered = await AgentServers(McpTools(hub, Remembered()), servers).offered_to(agent(front_matter), leg_of("a"))
+    return readers_joined(offered.readers) if offered.readers else None
 
 
 async def read(tool: Tool | None, server: str, uri: str, context: ToolContext) -> str:

@@ -70,7 +70,7 @@ def test_gemini_clis_rules_mean_here_what_they_mean_there(rule: str, of: ToolUse
 def test_a_permission_by_the_text_of_all_arguments_is_told_and_allows_nothing() -> None:
     loaded = toml('[[rule]]\ntoolName = "x"\nargsPattern = "safe"\ndecision = "allow"\npriority = 1\n')
     assert loaded.rules == ()
-    assert loaded.notes[0].startswith("x.toml:1: it allows by 'argsPattern'")
+    assert loaded.notes[0].startswith("x.toml:1: rule 1: it allows by 'argsPattern'")
 
 
 def test_the_reason_of_a_rule_is_what_people_and_models_read() -> None:
@@ -83,16 +83,25 @@ def test_the_reason_of_a_rule_is_what_people_and_models_read() -> None:
     [
         ("[[rule]\n", "x.toml:1: no valid TOML"),
         ("rules = []\n", "x.toml:1: 'rules' is not understood"),
-        ('[[rule]]\ndecision = "deny"\npriority = 1\n\n[[rule]]\ndecision = "denied"\n', "x.toml:5: 'decision'"),
-        ('[[rule]]\ndecision = "deny"\nwhenever = 1\n', "x.toml:1: 'whenever' is no field of a rule"),
-        ('[[rule]]\ndecision = "deny"\npriority = 1000\n', "x.toml:1: 'priority'"),
-        ('[[rule]]\ndecision = "deny"\nargsPattern = "(?=x)"\n', "x.toml:1: pattern '(?=x)' is not"),
-        ('[[rule]]\ndecision = "deny"\ncommandRegex = "("\n', "x.toml:1: pattern '(' is not"),
-        ('[[rule]]\ntoolName = "x"\ndecision = "deny"\ncommandPrefix = "a"\n', "x.toml:1: commands are those of one"),
-        ('[[safety_checker]]\ntoolName = "*"\n', "x.toml:1: safety checkers"),
-        ('[[rule]]\ntoolName = "x"\ndecision = "allow"\nargsPatern = "y"\n', "x.toml:1: 'argsPatern'"),
-        ('[[rule]]\ndecision = "allow"\ncommandPrefix = "git $x"\n', "x.toml:1: 'git $x' is not the beginning"),
-        ('[[rule]]\ndecision = "deny"\ntoolAnnotations = { niceHint = true }\n', "x.toml:1: the annotation 'niceHint'"),
+        (
+            '[[rule]]\ndecision = "deny"\npriority = 1\n\n[[rule]]\ndecision = "denied"\n',
+            "x.toml:5: rule 3: 'decision'",
+        ),
+        ('[[rule]]\ndecision = "deny"\nwhenever = 1\n', "x.toml:1: rule 2: 'whenever' is no field of a rule"),
+        ('[[rule]]\ndecision = "deny"\npriority = 1000\n', "x.toml:1: rule 2: 'priority'"),
+        ('[[rule]]\ndecision = "deny"\nargsPattern = "(?=x)"\n', "x.toml:1: rule 2: pattern '(?=x)' is not"),
+        ('[[rule]]\ndecision = "deny"\ncommandRegex = "("\n', "x.toml:1: rule 2: pattern '(' is not"),
+        (
+            '[[rule]]\ntoolName = "x"\ndecision = "deny"\ncommandPrefix = "a"\n',
+            "x.toml:1: rule 2: commands are those of one",
+        ),
+        ('[[safety_checker]]\ntoolName = "*"\n', "x.toml:1: safety checker 1: safety checkers"),
+        ('[[rule]]\ntoolName = "x"\ndecision = "allow"\nargsPatern = "y"\n', "x.toml:1: rule 2: 'argsPatern'"),
+        ('[[rule]]\ndecision = "allow"\ncommandPrefix = "git $x"\n', "x.toml:1: rule 2: 'git $x' is not the beginning"),
+        (
+            '[[rule]]\ndecision = "deny"\ntoolAnnotations = { niceHint = true }\n',
+            "x.toml:1: rule 2: the annotation 'niceHint'",
+        ),
     ],
 )
 def test_a_fault_is_told_with_its_line_and_allows_nothing(text: str, place: str) -> None:
@@ -124,7 +133,7 @@ def test_what_a_rule_with_a_fault_might_have_restricted_is_asked_about(
 
 
 def permissions(base: Path = Path("/work"), **lists: Any) -> Loaded:
-    return read_permissions(lists, "settings.json", base)
+    return read_permissions(lists, "settings.json", base, lambda inside: f"settings.json, {list(inside)}")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +212,7 @@ def test_what_nobody_can_read_of_permissions_is_asked_about(lists: Any, of: Tool
 
 
 def ours(*rules: Any) -> Loaded:
-    return read_setting_rules(list(rules), "setting policy.rules", None)
+    return read_setting_rules(list(rules), "setting policy.rules", None, lambda inside: f"x.json, {list(inside)}")
 
 
 @pytest.mark.parametrize(
@@ -255,6 +264,6 @@ def test_a_question_says_who_decides_and_how_long() -> None:
 )
 def test_a_fault_in_one_of_our_rules_names_it_and_allows_nothing(rule: Any, problem: str) -> None:
     loaded = ours({"tool": "y", "decision": "allow"}, rule)
-    assert loaded.problems[0].startswith("rule 2 of setting policy.rules: ")
+    assert loaded.problems[0].startswith("x.json, [1]: rule 2 of policy.rules: ")
     assert problem in loaded.problems[0]
     assert verdict(loaded, use("y")) == "ask"

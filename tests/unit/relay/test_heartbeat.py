@@ -1,7 +1,10 @@
 """The beat says once what is wrong with the server, and once that it is over."""
 
+import asyncio
 import itertools
+import threading
 import time
+from contextlib import suppress
 
 import pytest
 from structlog.testing import capture_logs
@@ -71,3 +74,30 @@ def test_a_chore_that_fails_is_not_repeated_without_a_pause() -> None:
         pulse.stop()
     assert len(tries) >= 3
     assert min(later - earlier for earlier, later in itertools.pairwise(tries)) >= AGAIN_S * 0.9
+
+
+def test_a_call_that_swallows_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As redis-py does while it drops a connection."""
+    begun, ended = threading.Event(), threading.Event()
+    had_ended: list[bool] = []
+
+    async def close(_: Stores) -> None:
+        had_ended.append(ended.is_set())
+
+    async def swallow(_: Stores) -> None:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Stores, "close", close)
+    pulse = Heartbeat(f"redis://127.0.0.1:{free_port()}/0", Settings(), Leases(5.0), describe=None)
+    pulse.also(PeriodicCall(0.0, swallow))
+    with capture_logs():
+        pulse.start()
+        assert begun.wait(DEADLINE_S)
+        pulse.stop()
+    assert had_ended == [True]

@@ -12,16 +12,19 @@ from opentelemetry.sdk.trace import ReadableSpan
 from ekiden.dispatcher.journal.exports.otlp import otlp_trace
 from ekiden.shared.handoff import first_context
 from ekiden.shared.hooks.base import attending
-from ekiden.shared.messages import ToolResult, Usage
+from ekiden.shared.messages import Message, ToolResult, Usage
 from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended, Transfer
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import (
+    GRAPH,
     Delegated,
     Entry,
     Guarded,
     HandedOff,
     JobRequested,
     LegSuspended,
+    ModelReplied,
+    NodeFinished,
     Nudged,
     Refused,
     StateChanged,
@@ -321,6 +324,8 @@ def test_a_summary_counts_as_a_model_call(world: World) -> None:
         assert attributes(world.one(name))["ekiden.cost_usd"] == pytest.approx(21e-6)
 
 
+NODE = NodeFinished(leg=1, graph="flow", run=1, node="draft", channel="draft", next=("check", "END"))
+CALLED = ModelReplied(leg=1, turn=1, message=Message(role="model", parts=()), model=GRAPH)
 JUDGED = Guarded(leg=1, at="output", rail="brief", policy="warn", status="warned", errors=("too long",))
 
 
@@ -332,7 +337,7 @@ def test_metrics_know_what_is_suspended_and_who_hands_over() -> None:
     try:
         with attending(counting, claimed(), "q") as told:
             told.opened(entries := journal(*WAITING, STARTED))
-            told.recorded(behind(entries, RESULT, SUMMARY, automatic, JUDGED))
+            told.recorded(behind(entries, RESULT, SUMMARY, automatic, JUDGED, NODE, CALLED))
             told.committed(Suspended("children", 0.0), "ok")
         counting.suspensions_seen({"children": 2, "retry": 0})
         seen: dict[str, Any] = fetched(f"http://127.0.0.1:{port}/metrics")
@@ -346,4 +351,6 @@ def test_metrics_know_what_is_suspended_and_who_hands_over() -> None:
         seen['ekiden_tool_calls_total{agent="first",gen_ai_tool_name="delegate_to_scout_team",outcome="success"}'] == 1
     )
     assert seen['ekiden_tokens_total{agent="first",model="m",type="input"}'] == 4
-    assert 'ekiden_turns_total{agent="first"}' not in seen, "a summary is no turn"
+    assert seen['ekiden_graph_edges_total{graph="flow",source="draft",target="check"}'] == 1
+    assert seen['ekiden_graph_edges_total{graph="flow",source="draft",target="END"}'] == 1
+    assert 'ekiden_turns_total{agent="first"}' not in seen, "a summary is no turn, nor is what a graph calls itself"

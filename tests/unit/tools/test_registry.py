@@ -1,13 +1,16 @@
+import json
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from ekiden.shared.definitions.tool_arguments import BUILTIN_SCHEMAS
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, MEMORY_TOOLS, SAFE_TOOLS
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.settings.plugins import Allowed
 from ekiden.shared.stores.views import ToolView
-from ekiden.workers.tools.base import ToolContext, tool
+from ekiden.workers.tools.base import Tool, ToolContext, tool
 from ekiden.workers.tools.registry import BUILTIN, Registry, builtin_registry, plugin_tools
 from tests.unit.conftest import Install
 
@@ -184,3 +187,18 @@ def test_a_tool_that_nobody_could_call_is_told_and_left_out(install: Install, at
     assert tools == []
     assert said in problem
     assert "my-tools 1.2 (my_tools:" in problem
+
+
+@pytest.mark.parametrize("tool", BUILTIN, ids=lambda tool: tool.name)
+def test_who_checks_files_without_a_worker_knows_the_arguments_of_each_tool(tool: Tool) -> None:
+    def bare(schema: Any) -> Any:
+        """A schema without what is said of it to models."""
+        if isinstance(schema, dict):
+            about = {key for key in ("description", "title", "default") if not isinstance(schema.get(key), dict)}
+            return {key: bare(one) for key, one in schema.items() if key not in (*about, "$defs")}
+        return [bare(one) for one in schema] if isinstance(schema, list) else schema
+
+    text = json.dumps(tool.spec.parameters)
+    for name, one in tool.spec.parameters.get("$defs", {}).items():
+        text = text.replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(one))
+    assert bare(json.loads(text)) == BUILTIN_SCHEMAS[tool.name]

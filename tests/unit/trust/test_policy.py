@@ -135,7 +135,34 @@ def test_a_device_a_folder_and_a_dead_link_are_told_and_asked_about(project: Pat
 def test_settings_of_the_operator_that_cannot_be_read_widen_nothing(project: Path) -> None:
     change_setting(global_file(), "policy.rules", [{"tool": "x", "decision": "deyn"}])
     assert verdict("read_file") == "ask"
-    assert "rule 1 of setting policy.rules: 'decision'" in operators_policy(load_settings()).problems[0]
+    said = f"{global_file()}:4: rule 1 of policy.rules: 'decision'"
+    assert operators_policy(load_settings()).problems[0].startswith(said)
+
+
+def test_a_rule_that_cannot_be_read_is_told_with_its_file_and_line_wherever_it_stands(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = (
+        '{\n  // ours\n  "policy": {"rules": [\n    {"tool": "x", "decision": "deny"},\n    {"tool": "x"}\n  ]}\n}\n'
+    )
+    write(project / ".gemini/settings.json", rules)
+    lists = (
+        '{\n  "permissions": {\n    "deny": [\n      "Bash(ls)",\n      "Web Fetch"\n    ],\n    "never": []\n  }\n}\n'
+    )
+    write(project / ".claude/settings.json", lists)
+    write(project / ".gemini/policies/a.toml", '[[rule]]\ndecision = "deny"\n\n[[rule]]\ndecision = "no"\n')
+    monkeypatch.setenv("EKIDEN_POLICY_RULES", '[{"tool": "x", "decision": "no"}]')
+
+    problems = policy_in(load_settings(), project).problems
+
+    told = [problem.replace(f"{project}/", "") for problem in problems]
+    assert [one[: one.index("'")] for one in told] == [
+        "environment EKIDEN_POLICY_RULES: rule 1 of policy.rules: ",
+        ".gemini/policies/a.toml:4: rule 2: ",
+        ".claude/settings.json:7: permissions: ",
+        ".claude/settings.json:5: permissions.deny ",
+        ".gemini/settings.json:5: rule 2 of policy.rules: ",
+    ]
 
 
 def test_an_agent_that_runs_more_unasked_needs_its_users_word(project: Path) -> None:

@@ -11,7 +11,7 @@ from ekiden.shared.approvals import Answer as Approved
 from ekiden.shared.errors import ModelError, ToolError
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.policy.engine import Policy
-from ekiden.shared.records import Delegated, HandedOff, NodeFinished, StateChanged
+from ekiden.shared.records import Delegated, HandedOff, NodeFinished, Noticed, StateChanged
 from ekiden.shared.stores.opening import Stores
 from ekiden.workers.tools.base import Tool, ToolContext
 from ekiden.workers.tools.builtin.asking import ask_user
@@ -366,6 +366,30 @@ def test_the_short_forms_run_as_the_graphs_that_they_are(form: str) -> None:
     assert story.end.output == {"good": True}
 
 
+def test_a_loop_that_ends_by_its_rounds_says_what_it_went_round_for_and_the_last_values() -> None:
+    flow = {"name": "flow", "orchestrate": "loop", "agents": ["a", "b"], "until": "b.good", "max_rounds": 2}
+    bad = {"good": False, "why": "too long"}
+    story, _ = ran(flow, agent("a"), agent("b", "b"), a=[said("one"), said("two")], b=[gave(b=bad), gave(b=bad)])
+    assert (story.view.status, story.end.output) == ("done", bad)
+    [notice] = story.of(Noticed)
+    assert notice.text == (
+        "graph flow: 'until' has not held in as many rounds as 'max_rounds' allows (2): b.good; "
+        'b = {"good": false, "why": "too long"}'
+    )
+
+
+def test_an_edge_that_still_holds_and_is_not_taken_any_more_is_told_of() -> None:
+    edges = [edge("a", "a", "!a.good", max_rounds=1), edge("a", "END", default=True)]
+    story, _ = ran(graph("a", edges=edges), agent("a", "a"), a=[gave(a={"good": False}), gave(a={"good": False})])
+    [notice] = story.of(Noticed)
+    assert notice.text == (
+        "graph flow: a → a [if: !a.good] holds, but was taken as often as 'max_rounds' allows (1); "
+        'a = {"good": false}'
+    )
+    story, _ = ran(graph("a", edges=edges), agent("a", "a"), a=[gave(a={"good": False}), gave(a={"good": True})])
+    assert not story.of(Noticed)
+
+
 def test_several_edges_that_hold_run_side_by_side_and_a_join_gets_what_all_of_them_gave() -> None:
     edges = [edge("a", "b"), edge("a", "c"), edge("b", "d"), edge("c", "d")]
     story, model = ran(
@@ -610,6 +634,12 @@ def test_a_tool_is_a_node_whose_arguments_are_filled_in() -> None:
     again = {"name": "again", "tool": "look", "args": {"what": "${first}"}}
     story = used(tool_named("look"), graph=tool_graph(look, again, edges=[edge("first", "again")]), tools=["look"])
     assert (story.view.status, story.view.result) == ("done", "look(look(the look))")
+
+
+def test_a_graphs_own_calls_are_no_turns_of_a_job_that_is_limited_in_them() -> None:
+    nodes = [{"name": name, "tool": "look", "args": {"what": name}} for name in ("a", "b")]
+    flow, limits = tool_graph(*nodes, edges=[edge("a", "b")]), {"job": {"max_turns": 1}}
+    assert used(tool_named("look"), tools=["look"], graph=flow, limits=limits).view.status == "done"
 
 
 def test_a_tool_that_fails_fails_its_node_and_is_tried_again_where_the_file_says_so() -> None:

@@ -1,23 +1,28 @@
 """Graphs whose workers die, whose jobs are stopped or used up, and whose files are edited meanwhile."""
 
+import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.records import Delegated, ModelReplied, NodeFinished, ToolStarted
+from ekiden.shared.relay.message import queue_for
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from ekiden.workers.calls.tools import OUTCOME_UNKNOWN
+from ekiden.workers.tools.base import ToolContext
 from ekiden.workers.tools.builtin.state import set_state
 from tests.contract.relay_world import done
 from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.test_graphs import ByLeg, agent, edge, gave, graph
-from tests.unit.workers.world import call, calls, said, tool_named
+from tests.unit.workers.world import What, call, calls, said, tool_named
 
-EVERYTHING = {
+EVERYTHING: dict[str, Any] = {
     "name": "flow",
     "tools": ["look"],
     "graph": {
@@ -194,3 +199,84 @@ def test_what_a_nodes_agent_notes_in_the_session_is_seen_by_the_conditions_behin
         return await relay.told("go", agent="flow")
 
     assert on_server(scenario).chain == ["flow", "a", "b"]
+
+
+def test_the_first_branch_that_fails_where_all_are_needed_ends_the_job_and_stops_the_others() -> None:
+    async def scenario(stores: Stores) -> Story:
+        flow = graph("a", "b", "c", edges=[edge("a", "c"), edge("b", "c")], entry=["a", "b"])
+        relay = Relay(stores, team(flow, *map(agent, "abc")), ByLeg({"a": [ModelError("broken")]}))
+        job = await relay.submit("go", agent="flow")
+        while not await stores.jobs.views([f"{job}.1"]):
+            await relay.step()
+        waiting = await as_any(stores.client.lrange(queue_for("b"), 0, -1))
+        await stores.client.delete(queue_for("b"))  # nobody has time for it
+        await relay.drain()
+        assert (await stores.jobs.job(f"{job}.2")).stop == "parent"
+        await as_any(stores.client.lpush(queue_for("b"), *waiting))
+        await relay.drain()
+        assert (await stores.jobs.job(f"{job}.2")).status == "cancelled"
+        return await relay.story(job)
+
+    story = on_server(scenario)
+    assert story.view.status == "failed"
+    assert "node 'a' has failed: broken" in (story.view.result or "")
+
+
+@pytest.mark.parametrize("mapped", [{}, {"for_each": "[1]"}])
+@pytest.mark.parametrize("idempotent", [False, True])
+@pytest.mark.parametrize("is_over", ["its own time", "the node's time"])
+def test_a_tool_whose_time_is_over_is_tried_again_only_under_the_key_of_its_call(
+    mapped: dict[str, Any], idempotent: bool, is_over: str
+) -> None:
+    keys_of_calls: list[str] = []
+    begun = asyncio.Event()
+
+    async def work(args: What, context: ToolContext) -> str:
+        keys_of_calls.append(context.idempotency_key)
+        begun.set()
+        if len(keys_of_calls) == 2:
+            return "sent"
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    own = 0.05 if is_over == "its own time" else None
+    send = replace(tool_named("send", work, idempotent=idempotent), timeout_s=own)
+    node = {"name": "send", "tool": "send", "args": {"what": "it"}, "retry": 2, **mapped}
+
+    async def scenario(stores: Stores) -> Story:
+        relay = Relay(stores, team(graph(node, edges=[]) | {"tools": ["send"]}), ByLeg({}), tools=[send])
+        job = await relay.submit("go", agent="flow")
+        if own is None:
+            await stopped_in_its_tool(stores, relay, f"{job}.1.1" if mapped else f"{job}.1", begun)
+        await relay.drain()
+        return await relay.story(job)
+
+    story = on_server(scenario)
+    assert story.view.status == ("done" if idempotent else "failed"), story.view.result
+    assert len(keys_of_calls) == 1 + idempotent
+    assert len(set(keys_of_calls)) == 1
+
+
+async def stopped_in_its_tool(stores: Stores, relay: Relay, job: str, begun: asyncio.Event) -> None:
+    """Let the deadline of ``job`` pass while its tool runs."""
+    running = asyncio.create_task(relay.drain())
+    await begun.wait()
+    await as_any(stores.client.hset(keys.job(job), "cancel", "deadline"))
+    relay.stop(job)
+    await running
+
+
+@pytest.mark.parametrize("mapped", [{}, {"for_each": "[1, 2]"}])
+def test_a_call_that_is_refused_before_it_runs_is_not_tried_again(mapped: dict[str, Any]) -> None:
+    node = {"name": "look", "tool": "look", "args": {"what": "${[task.prompt]}"}, "retry": 3, **mapped}
+
+    async def scenario(stores: Stores) -> Story:
+        relay = Relay(stores, team(graph(node, edges=[]) | {"tools": ["look"]}), ByLeg({}), tools=[tool_named("look")])
+        job = await relay.submit("go", agent="flow")
+        await relay.drain()
+        assert not await stores.jobs.views([f"{job}.2", f"{job}.1.3"])
+        return await relay.story(job)
+
+    story = on_server(scenario)
+    assert story.view.status == "failed"
+    assert "the arguments of 'look' are not valid" in (story.view.result or "")

@@ -14,8 +14,20 @@ from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.errors import ModelError
 from ekiden.shared.ids import session_of
 from ekiden.shared.messages import ToolCall
+from ekiden.shared.outcomes import DEADLINE_PASSED
 from ekiden.shared.recordings import recording_of, write_recording
-from ekiden.shared.records import Delegated, Entry, Guarded, LoopJudged, ModelReplied, Repairing, StateChanged
+from ekiden.shared.records import (
+    Delegated,
+    Ended,
+    Entry,
+    Guarded,
+    JobRequested,
+    LoopJudged,
+    ModelReplied,
+    Nudged,
+    Repairing,
+    StateChanged,
+)
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.sessions import SessionMessage, SessionView
@@ -231,3 +243,31 @@ def test_what_a_model_said_for_a_guardrail_is_said_again_and_nobody_is_asked(tmp
         for run in (first, second)
     ]
     assert said_of == [["warned"], ["warned"]]
+
+
+@pytest.mark.parametrize(
+    ("end", "differs"),
+    [
+        (Ended(status="cancelled", reason="ABORTED", error="cancelled by the user"), False),
+        (Ended(status="failed", reason="TIMEOUT", error=DEADLINE_PASSED), False),
+        (Ended(status="failed", reason="TIMEOUT", error="its agent took too long"), True),
+    ],
+)
+def test_an_end_from_outside_is_no_decision_and_what_comes_behind_it_in_the_second_run_neither(
+    end: Ended, differs: bool
+) -> None:
+    nobody_said = Ended(status="cancelled", reason="ABORTED", error="nothing goes on")
+    was, now = ({"j.1": [Entry(1, 0, Nudged(text="x")), Entry(2, 1, last)]} for last in (end, nobody_said))
+    assert (first_difference(decisions_of(was), decisions_of(now)) is not None) == differs
+
+
+@pytest.mark.parametrize(
+    ("by", "is_claimed", "known"), [("anna", False, True), ("anna", True, False), ("", False, False)]
+)
+def test_people_are_told_apart_where_the_server_that_the_job_ran_on_knew_them(
+    tmp_path: Path, by: str, is_claimed: bool, known: bool
+) -> None:
+    job = f"{'a' * 16}.1"
+    request = JobRequested(prompt="do it", by=by, is_claimed=is_claimed)
+    write_recording(tmp_path, job, recording_of({job: [Entry(1, 0, request)]}))
+    assert Recordings(tmp_path).know_people() == known

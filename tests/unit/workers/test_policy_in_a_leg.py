@@ -41,7 +41,7 @@ def told(
 
 
 def ruled(*rules: Any) -> Policy:
-    return Policy(read_setting_rules(list(rules), "setting policy.rules", None).rules)
+    return Policy(read_setting_rules(list(rules), "setting policy.rules", None, str).rules)
 
 
 def test_without_rules_what_is_risky_waits_for_a_person_and_what_only_reads_runs() -> None:

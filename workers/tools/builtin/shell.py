@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from ekiden.shared.errors import CommandLost, ToolError
+from ekiden.shared.errors import CommandLost, OutcomeUnknown, ToolError
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.builtin.subprocesses import run_confined
 from ekiden.workers.tools.project_python import ProjectPython, not_installed, python_for, where_looked
@@ -45,7 +45,7 @@ async def bash(args: Bash, context: ToolContext) -> str:
             further=python.readable if python else (),
         )
     except CommandLost as error:
-        raise ToolError(f"{error}; what it did is unknown") from error
+        raise OutcomeUnknown(f"{error}; what it did is unknown") from error
     except (OSError, ValueError) as error:
         raise ToolError(f"the command could not be started: {getattr(error, 'strerror', None) or error}") from error
     lines = [finished.output.rstrip("\n")] if finished.output.strip("\n") else []

@@ -1,11 +1,19 @@
 """What may begin in a graph, without the jobs around it."""
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from ekiden.shared.definitions.graph import Graph
+from ekiden.shared.graph_run import GraphRun
 from ekiden.shared.handoff import GraphPosition
-from ekiden.shared.records import Delegated
-from ekiden.workers.graphs.run import GraphRun
+from ekiden.shared.records import Delegated, Record
+from ekiden.shared.stores.job_reader import RedisJobReader
+from ekiden.shared.stores.opening import Stores
+from tests.scenarios.relay import Relay, on_server, team
+from tests.unit.workers.test_graphs import ByLeg, agent
+from tests.unit.workers.world import said
 
 AT = GraphPosition(graph="flow", run=1, chain_length=1, depth=0)
 
@@ -49,3 +57,34 @@ def test_of_a_round_each_node_is_reached_by_those_before_it_alone() -> None:
         }
     )
     assert [graph.reaching(name) for name in "abcd"] == [graph.bits(before) for before in ("", "a", "ab", "abc")]
+
+
+def test_a_late_round_of_a_loop_reads_and_folds_no_more_than_an_early_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    cost: Counter[str] = Counter()
+    note, page = GraphRun.note, RedisJobReader.page
+
+    def counted(run: GraphRun, record: Record) -> None:
+        cost["folded"] += 1
+        note(run, record)
+
+    async def paged(store: RedisJobReader, claimed: Any) -> Any:
+        entries = await page(store, claimed)
+        cost["read"] += len(entries)
+        return entries
+
+    monkeypatch.setattr(GraphRun, "note", counted)
+    monkeypatch.setattr(RedisJobReader, "page", paged)
+
+    async def scenario(stores: Stores) -> list[Counter[str]]:
+        flow = {"name": "flow", "orchestrate": "loop", "agents": ["again"], "max_rounds": 50}
+        relay = Relay(stores, team(flow, agent("again")), ByLeg({"again": [said("done")] * 50}))
+        job = await relay.submit("go", agent="flow")
+        costs: list[Counter[str]] = []
+        while await relay.step() is not None:
+            costs.append(cost.copy())
+            cost.clear()
+        assert (await relay.story(job)).view.status == "done"
+        return costs
+
+    rounds = on_server(scenario)[-50:]
+    assert rounds[10:40] == rounds[11:41], "the journal is no short one any more"

@@ -1,4 +1,4 @@
-"""YAML that people write, with the line of everything in it."""
+"""YAML that people write, with the line of everything in it. JSON is such YAML."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,11 @@ import yaml
 
 from ekiden.shared.errors import InvalidRequest
 
-__all__ = ["LocatedYaml"]
+__all__ = ["LocatedYaml", "Place", "line_at"]
 
 _LONGEST = 1_000_000
+Place = Sequence[str | int]
+"""Keys of objects and numbers of entries, from the top on."""
 
 
 class LocatedYaml:
@@ -31,15 +33,11 @@ class LocatedYaml:
             line = mark.line + 1 if mark else 1
             raise InvalidRequest(f"{file}:{line}: no YAML: {getattr(error, 'problem', None) or error}") from None
 
-    def place(self, path: Sequence[str | int]) -> str:
+    def place(self, path: Place) -> str:
         """Return file and line of what stands at ``path``, or of the nearest thing around it."""
-        node = self._root
-        line = 0 if node is None else node.start_mark.line
-        for step in path:
-            below = _below(node, step)
-            if below is None:
-                break
-            line, node = below
+        line = line_at(self._root, path)
+        if line is None:
+            line = 0 if self._root is None else self._root.start_mark.line
         return f"{self._file}:{line + 1}"
 
     def _refuse_twice(self) -> None:
@@ -60,9 +58,19 @@ class LocatedYaml:
                     waiting.append(value)
 
 
+def line_at(node: yaml.Node | None, path: Place) -> int | None:
+    """Return the line, from 0, of the last part of ``path`` that is below ``node``; None: of none."""
+    line = None
+    for step in path:
+        if (below := _below(node, step)) is None:
+            break
+        line, node = below
+    return line
+
+
 def _below(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | None:
     if isinstance(node, yaml.MappingNode):
-        found = ((key.start_mark.line, value) for key, value in node.value if key.value == str(step))
+        found = ((key.start_mark.line, value) for key, value in node.value if str(key.value) == str(step))
         return next(found, None)
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step].start_mark.line, node.value[step]

@@ -121,6 +121,9 @@ class Turn:
         )
 
 
+_NOTHING_USED = Usage()
+
+
 class Conversation:
     """The turns of one leg: the fold of its records, the same for a leg that runs and for one that is read again.
 
@@ -151,7 +154,7 @@ class Conversation:
         """How many turns there were before it."""
         self.compressed_at = 0
         """How many turns there were when it was compressed last."""
-        self.beside, self.beside_usd = Usage(), 0.0
+        self.beside, self.beside_usd = _NOTHING_USED, 0.0
         """What models used that looked at the turns, and took none; and what that cost."""
         for record in records:
             self.note(record)
@@ -244,7 +247,7 @@ class Conversation:
     def _begin_counting_anew(self) -> None:
         """Go on with all tools: nobody is told any more that none is left, or little."""
         self.last_turn, self.is_warned, self.told_first = None, False, ""
-        self.beside, self.beside_usd, self.repairs = Usage(), 0.0, []
+        self.beside, self.beside_usd, self.repairs = _NOTHING_USED, 0.0, []
         for turn in self.turns:
             turn.limit = turn.last = ""
             turn.is_forgiven = True

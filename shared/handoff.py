@@ -101,6 +101,18 @@ class HandoffMetadata(StoredModel):
     traceparent: str = ""
     tracestate: str = ""
 
+    def moved(self, chain: tuple[str, ...], depth: int) -> "HandoffMetadata":
+        """Return what is said of the next move of control: with an id of its own, now."""
+        return HandoffMetadata(
+            handoff_id=drawn_id(),
+            timestamp=time.time(),
+            handoff_chain=chain,
+            chain_depth=depth,
+            correlation_id=self.correlation_id,
+            traceparent=self.traceparent,
+            tracestate=self.tracestate,
+        )
+
 
 class HandoffContext(StoredModel):
     """Who hands over to whom, why, and with what."""
@@ -183,14 +195,7 @@ class HandoffContext(StoredModel):
 
         ``call``: this agent wants control back.
         """
-        metadata = self.metadata.model_copy(
-            update={
-                "handoff_id": drawn_id(),
-                "timestamp": time.time(),
-                "handoff_chain": (*self.metadata.handoff_chain, to_agent),
-                "chain_depth": self.metadata.chain_depth + (0 if is_route else 1),
-            }
-        )
+        now = self.metadata
         return HandoffContext(
             from_agent=self.from_agent if is_route else self.to_agent,
             to_agent=to_agent,
@@ -199,7 +204,7 @@ class HandoffContext(StoredModel):
             summary=summary,
             payload=payload,
             history=history or History(),
-            metadata=metadata,
+            metadata=now.moved((*now.handoff_chain, to_agent), now.chain_depth + (0 if is_route else 1)),
             calls=(*self.calls, call) if call else self.calls,
             graphs=self.graphs,
         )
@@ -223,21 +228,13 @@ class HandoffContext(StoredModel):
         """
         at = graphs[-1]
         chain = self.metadata.handoff_chain[: at.chain_length]
-        metadata = self.metadata.model_copy(
-            update={
-                "handoff_id": drawn_id(),
-                "timestamp": time.time(),
-                "handoff_chain": (*chain, to_agent) if at.node else chain,
-                "chain_depth": at.depth,
-            }
-        )
         return HandoffContext(
             from_agent=self.to_agent,
             to_agent=to_agent,
             reason=reason,
             payload=payload,
             history=History(mode="none"),
-            metadata=metadata,
+            metadata=self.metadata.moved((*chain, to_agent) if at.node else chain, at.depth),
             calls=self.calls[: at.calls],
             graphs=graphs,
         )
@@ -250,19 +247,13 @@ class HandoffContext(StoredModel):
     def come_back(self, text: str, *, is_error: bool, upto: int) -> "HandoffContext":
         """Return the context of the innermost caller that gets control back: the chain as it was, no deeper."""
         *outer, frame = self.calls
-        metadata = self.metadata.model_copy(
-            update={
-                "handoff_id": drawn_id(),
-                "timestamp": time.time(),
-                "handoff_chain": self.metadata.handoff_chain[: frame.chain_length],
-            }
-        )
+        chain = self.metadata.handoff_chain[: frame.chain_length]
         return HandoffContext(
             from_agent=frame.from_agent,
             to_agent=frame.agent,
             reason=f"{self.to_agent} has ended",
             history=History(upto=upto),
-            metadata=metadata,
+            metadata=self.metadata.moved(chain, self.metadata.chain_depth),
             calls=tuple(outer),
             graphs=self.graphs[: frame.graphs],
             returned=Returned(leg=frame.leg, call_id=frame.call_id, text=text, is_error=is_error),

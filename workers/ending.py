@@ -213,9 +213,9 @@ class Ending:
         return Failed("HANDOFF_REFUSED", f"{len(refusals)} transfers were refused; the last: {refusals[-1]}")
 
     def _denials(self) -> Failed | None:
-        decisions = (said for turn in self._leg.conversation.counted for said in turn.decisions.values())
-        denied = Counter((said.tool, said.digest) for said in decisions if said.status in ("denied", "expired"))
-        if not denied or (most := denied.most_common(1)[0])[1] < MAX_DENIALS:
+        decisions = [said for turn in self._leg.conversation.counted for said in turn.decisions.values()]
+        denied = [(said.tool, said.digest) for said in decisions if said.status in ("denied", "expired")]
+        if len(denied) < MAX_DENIALS or (most := Counter(denied).most_common(1)[0])[1] < MAX_DENIALS:
             return None
         why = f"agent {self._agent.name!r} wanted the same call of {most[0][0]!r} {MAX_DENIALS} times, each time denied"
         return Failed("DENIED", f"{why}: say in the request what it is to do instead, or approve it")

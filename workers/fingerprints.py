@@ -36,14 +36,12 @@ class Fingerprints:
         self._read = len(request.messages)
         if request.tools != self._tools:
             self._tools, self._of_tools = request.tools, _digest_of_tools(SameTools(request.tools))
-        instructions = self._as_always(request.instructions)
-        asked = [request.model, request.temperature, instructions]
         return Fingerprint(
             definition=self._agent.digest,
-            model=digest_of(canonical_json(asked)),
+            model=_digest_of_model(request.model, request.temperature, self._as_always(request.instructions)),
             messages=self._messages.hexdigest(),
             tools=self._of_tools,
-            instructions=digest_of(request.instructions),
+            instructions=_digest_of_instructions(request.instructions),
         )
 
     def _as_always(self, text: str) -> str:
@@ -62,6 +60,15 @@ def _read_by_model(message: Message) -> Iterator[str]:
                 yield canonical_json([call_id, name, args])
             case _:
                 yield canonical_json([part.call_id, part.name, part.content, part.is_error])
+
+
+@lru_cache(maxsize=64)
+def _digest_of_model(model: str, temperature: float | None, instructions: str) -> str:
+    """Return the digest of who is asked, and as whom: mostly the same in all legs of an agent."""
+    return digest_of(canonical_json([model, temperature, instructions]))
+
+
+_digest_of_instructions = lru_cache(maxsize=64)(digest_of)
 
 
 @lru_cache(maxsize=256)

@@ -86,8 +86,8 @@ class ScriptedModel:
             await asyncio.sleep(rule.delay_s)
         if decided.failure is not None:
             raise ModelError(decided.failure)
-        texts = [TextPart(text=decided.thought, thought=True), TextPart(text=decided.text)]
-        texts = [part for part in texts if part.text]
+        texts = [TextPart(text=decided.thought, thought=True)] if decided.thought else []
+        texts += [TextPart(text=decided.text)] if decided.text else []
         for part in texts:
             await _write(part, rule.pace_s, on_delta)
         parts: tuple[Part, ...] = (*texts, *decided.calls)

@@ -26,6 +26,9 @@ class Judgement:
     """Rules that mean the call, too: name, what they say, and why they do not count."""
 
 
+_MAY_MOVE = Judgement(replace(ALLOWED, rule="default: control may move as the agents' files say"))
+
+
 @dataclass(frozen=True)
 class Policy:
     """Rules of several sources, the ones that are told first standing first."""
@@ -50,7 +53,8 @@ class Policy:
     def judge(self, use: ToolUse) -> Judgement:
         """Return what holds of the call, and which rules said so, or something else."""
         spoken = _Spoken.of(self.rules, use)
-        for step in (spoken.denied, spoken.denied_as_critical, spoken.asked, spoken.allowed):
+        by_rules = (spoken.denied, spoken.denied_as_critical, spoken.asked, spoken.allowed)
+        for step in by_rules if spoken.rules else (spoken.denied_as_critical,):
             if (judgement := step()) is not None:
                 return judgement if self.tells_people_apart else _without_names(judgement)
         return spoken.by_default(self.auto_approve)
@@ -118,7 +122,7 @@ class _Spoken:
     def by_default(self, auto_approve: Collection[Risk]) -> Judgement:
         risk = self.use.risk
         if self.use.is_control:
-            return Judgement(replace(ALLOWED, rule="default: control may move as the agents' files say"))
+            return _MAY_MOVE
         why_not = "it does not certainly mean the whole call" + (f": {doubt}" if (doubt := self._doubt()) else "")
         if risk in auto_approve and risk != "critical":
             return self._judged(replace(ALLOWED, rule=DEFAULT), [], why_not)

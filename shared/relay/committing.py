@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ekiden.shared.ids import parent_of
-from ekiden.shared.messages import Message, SessionPart, TextPart, user_message
+from ekiden.shared.messages import Message, SessionPart, TextPart
 from ekiden.shared.outcomes import Answer, Cancelled, ChildJob, Failed, Outcome, Suspended, Unfinished
 from ekiden.shared.records import Ended, HandedOff, JobRequested, LastTurn, Record, Summarised
 from ekiden.shared.redaction import redact
@@ -61,8 +61,10 @@ def submission_of(leg: Leg, child: ChildJob) -> ChildSubmission:
     )
     context = child.context.with_trace(trace)
     child = replace(child, context=context)
-    box = outbox(child.job, 1, queue_for(child.agent), context)
-    return ChildSubmission(child, box, (request, HandedOff(context=context)))
+    records = child.behind or (HandedOff(context=context),)
+    number = records[-1].leg if child.behind else 1
+    box = outbox(child.job, number, queue_for(context.to_agent), context)
+    return ChildSubmission(child, box, (request, *records), number)
 
 
 def without_secrets(outcome: Outcome) -> Outcome:
@@ -82,7 +84,7 @@ def messages_in(leg: Leg, end: Ended) -> list[str]:
     """Return what goes into the session: the user's request and, if there is one, the answer. A child says nothing."""
     if parent_of(leg.job) is not None:
         return []
-    said = [user_message(leg.asked).model_copy(update={"snapshots": _snapshots(leg)})]
+    said = [Message(role="user", parts=(TextPart(text=leg.asked),), snapshots=_snapshots(leg))]
     if end.answer is not None:
         said.append(Message(role="model", parts=(TextPart(text=end.answer),), agent=leg.agent))
     return [message.model_dump_json(exclude_none=True) for message in said]

@@ -128,18 +128,18 @@ class Legs:
     """
 
     def __init__(self) -> None:
-        self._legs: dict[int, Leg] = {}
-        """By the identity of the first message."""
+        self._legs: dict[int, tuple[Leg, weakref.ref[Message]]] = {}
+        """By the identity of the first message, and as long as that is there."""
 
     def of(self, messages: Sequence[Message]) -> Leg:
         """Return the leg that ``messages`` end with."""
         if not messages:
             return Leg()
-        first = messages[0]
-        leg = self._legs.get(id(first))
+        key = id(messages[0])
+        leg, _ = self._legs.get(key, (None, None))
         if leg is None or not leg.goes_on_in(messages):
-            leg = self._legs[id(first)] = Leg()
-            weakref.finalize(first, self._legs.pop, id(first), None).atexit = False
+            leg = Leg()
+            self._legs[key] = leg, weakref.ref(messages[0], lambda _: self._legs.pop(key, None))
         leg.read(messages)
         return leg
 

@@ -8,7 +8,7 @@ branch under way can still come to it, or for as many as its quorum says, and th
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.shared.definitions.graph import END, Graph
@@ -35,6 +35,8 @@ class Visit:
     call_id: str = ""
     """What ``Delegated`` calls the child job that does it; empty: it runs in this job."""
     child: str = ""
+    is_retried: bool = False
+    """It had not ended when the job was retried: what has become of its child job, whoever goes on looks."""
 
 
 class GraphRun:
@@ -99,8 +101,7 @@ class GraphRun:
             case Delegated(leg=leg, call_id=call_id, child=child) if leg in self._legs:
                 self._begin(call_id.rpartition("#")[0], call_id, child)
             case Retried(leg=leg) if leg in self._legs:
-                for call_id in list(self.running):  # its children have ended with the job
-                    self._take_back(call_id)
+                self.running = {one: replace(visit, is_retried=True) for one, visit in self.running.items()}
             case _:
                 pass
 
@@ -159,6 +160,8 @@ class GraphRun:
         return bool(quorum) and len(self.waiting[name]) >= quorum
 
     def _begin(self, name: str, call_id: str = "", child: str = "") -> None:
+        if retried := [one for one, visit in self.running.items() if visit.is_retried and visit.node == name]:
+            self.take_back(retried[0])
         self.running[call_id] = Visit(name, self.waiting.pop(name, [ENTRY]), call_id, child)
         self.begun[name] += 1
         if self.graph.by_name[name].quorum and len(self.running) + len(self.waiting) > 1:
@@ -167,7 +170,7 @@ class GraphRun:
             running = self.running.items()
             self.running = {one: visit for one, visit in running if one == call_id or not late & bits([visit.node])}
 
-    def _take_back(self, call_id: str) -> None:
+    def take_back(self, call_id: str) -> None:
         """Let a node that did not end begin anew."""
         if (visit := self.running.pop(call_id, None)) is not None:
             self.waiting.setdefault(visit.node, []).extend(visit.came_from)
@@ -175,7 +178,7 @@ class GraphRun:
 
     def _finish(self, record: NodeFinished) -> None:
         if record.again:
-            self._take_back(record.call_id)
+            self.take_back(record.call_id)
             self.tries[record.node] += 1
             self.keys[record.node] = record.key
             return

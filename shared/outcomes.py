@@ -113,6 +113,8 @@ class ChildJob:
     timeout_s: float
     untrusted: str = ""
     """What text of an unknown author its caller had read, in words."""
+    behind: tuple[Any, ...] = ()
+    """The records of an earlier child job, behind which it goes on, but for its request; empty: it begins anew."""
 
 
 ANY_ENDS = -1

@@ -67,7 +67,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.faults: list[str] = []
-        self.has_ended = False
+        self.has_ended = self._has_forked = False
         self._seq = 0
         self._leg = 0
         self._is_claimed = False
@@ -185,7 +185,7 @@ class _Reader:
         self._turns, self._nudged = [], set()
 
     def _retried(self, _: Retried) -> None:
-        self._expect(self.has_ended, "a job is retried that had not ended")
+        self._expect(self.has_ended or self._has_forked, "a job is retried that had not ended")
         self.has_ended = False
         self._begin_anew()
         counted = [turn for n, turn in enumerate(self._turns, 1) if turn.message.calls or n in self._nudged]
@@ -194,6 +194,7 @@ class _Reader:
     def _forked(self, _: Forked) -> None:
         self._is_claimed = self._closing = False
         self._attempts, self._begun = 0, set()
+        self._has_forked = True  # a branch of a graph that goes on behind one that had not ended is retried with it
         self._nudged.add(len(self._turns))  # its agent may go on behind an answer
 
     def _ended(self, _: Ended) -> None:

@@ -13,7 +13,10 @@ BY_FORK = "fork"
 
 
 class Forked(BaseRecord):
-    """The job goes on behind steps that another one has recorded and paid for, which stand before this."""
+    """The job goes on behind steps that another one has recorded and paid for, which stand before this.
+
+    ``Retried`` follows where a graph that is retried lets a new child job go on with what the other one had not ended.
+    """
 
     type: Literal["forked"] = "forked"
     job: str

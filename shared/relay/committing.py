@@ -61,8 +61,10 @@ def submission_of(leg: Leg, child: ChildJob) -> ChildSubmission:
     )
     context = child.context.with_trace(trace)
     child = replace(child, context=context)
-    box = outbox(child.job, 1, queue_for(child.agent), context)
-    return ChildSubmission(child, box, (request, HandedOff(context=context)))
+    records = child.behind or (HandedOff(context=context),)
+    number = records[-1].leg if child.behind else 1
+    box = outbox(child.job, number, queue_for(context.to_agent), context)
+    return ChildSubmission(child, box, (request, *records), number)
 
 
 def without_secrets(outcome: Outcome) -> Outcome:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,11 +10,32 @@ from ekiden.shared.handoff import HandoffContext
 from ekiden.shared.ids import session_of
 from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED
 from ekiden.shared.outcomes import Transfer
-from ekiden.shared.records import GRAPH, ModelCall, ModelReplied, Record, Routed, Unrouted, untrusted_in
+from ekiden.shared.records import (
+    GRAPH,
+    HandedOff,
+    LegStarted,
+    ModelCall,
+    ModelReplied,
+    Record,
+    Routed,
+    Unrouted,
+    untrusted_in,
+)
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Lease
+from ekiden.shared.stores.submissions import ChildSubmission, summary_of
 
-__all__ = ["commit_of", "count_of", "identity_of", "session_keys", "transfer_of", "variables_of"]
+__all__ = [
+    "child_of",
+    "commit_of",
+    "count_of",
+    "identity_of",
+    "pairs_of",
+    "session_keys",
+    "transfer_of",
+    "variables_of",
+    "visits_in",
+]
 
 
 def session_keys(job: str) -> dict[str, str]:
@@ -107,3 +129,48 @@ def identity_of(context: HandoffContext) -> str:
         include={"from_agent", "to_agent", "reason", "context", "summary", "payload", "graphs"}
     )
     return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+def visits_in(records: Sequence[Record]) -> dict[str, int]:
+    """Return what the commits of these moves have counted, for the checks of those that follow.
+
+    How often each agent that has had control is in the chain, which handoffs were taken, and what was said with them.
+    """
+    moves = [record for record in records if isinstance(record, HandedOff)]
+    chain = moves[-1].context.metadata.handoff_chain if moves else ()
+    counts = Counter({f"visits:{moved.context.to_agent}": chain.count(moved.context.to_agent) for moved in moves})
+    taken = [moved for moved in moves if moved.kind in ("route", "handoff")]
+    counts.update(f"edge:{moved.context.from_agent}\0{moved.context.to_agent}" for moved in taken)
+    return {**counts, **{f"handed:{identity_of(moved.context)}": 1 for moved in taken if moved.kind == "handoff"}}
+
+
+def pairs_of(found: Mapping[str, int]) -> list[str | int]:
+    """Return names and values in turn."""
+    return [part for pair in found.items() for part in pair]
+
+
+def child_of(submission: ChildSubmission, context: str, records: Sequence[str]) -> list[str | int]:
+    """Return what a suspension needs to begin a child, whose context and records are as they are to be stored."""
+    child, box, moved = submission.child, submission.outbox, submission.child.context
+    counts: Mapping[str, int] = {f"visits:{child.agent}": 1}
+    if child.behind:  # each claim is told apart by its number
+        claims = sum(isinstance(record, LegStarted) for record in child.behind)
+        counts = {**visits_in(submission.records), "fence": claims}
+    pairs = pairs_of(counts)
+    return [
+        child.job,
+        moved.metadata.handoff_id,
+        context,
+        box.queue,
+        box.message,
+        summary_of(child.objective),
+        moved.to_agent,
+        round(child.timeout_s * 1000),
+        moved.metadata.chain_depth,
+        submission.leg,
+        moved.from_agent,
+        len(pairs),
+        len(records),
+        *pairs,
+        *records,
+    ]

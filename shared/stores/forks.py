@@ -1,19 +1,18 @@
 """Forks on Redis: jobs that begin behind steps which another one has recorded."""
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ekiden.shared.errors import InvalidRequest, NoCatalog, UnknownJob
 from ekiden.shared.handoff import VERSION
 from ekiden.shared.ids import session_of
 from ekiden.shared.job_limits import BUDGETS, COUNTED
-from ekiden.shared.records import Entry, HandedOff, JobRequested, Record, encode_record, untrusted_in
+from ekiden.shared.records import Entry, JobRequested, untrusted_in
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.arguments import identity_of, session_keys, variables_of
+from ekiden.shared.stores.arguments import pairs_of, session_keys, variables_of, visits_in
 from ekiden.shared.stores.job_reader import RedisJobReader
-from ekiden.shared.stores.journal_signatures import CONTEXT, chained_as_copied, head_of
+from ekiden.shared.stores.journal_signatures import CONTEXT, head_of
 from ekiden.shared.stores.redis import Redis, as_any, translated
 from ekiden.shared.stores.replication import ReplicaWait
 from ekiden.shared.stores.scripts import Scripts
@@ -75,8 +74,8 @@ class RedisForkStore(RedisJobReader):
             request_ttl=keys.REQUEST_TTL_S,
             asked=fork.asked,
             deadline_s=fork.deadline_s,
-            counts=_pairs(_visits_in(fork.records)),
-            limits=_pairs(fork.limits),
+            counts=pairs_of(visits_in(fork.records)),
+            limits=pairs_of(fork.limits),
             variables=variables_of(fork.state),
             said=[_row(one) for one in await self._said_before(fork.origin)],
             records=await self._copied(fork.job, fork.records),
@@ -106,32 +105,6 @@ class RedisForkStore(RedisJobReader):
         number = int(job.rpartition(".")[2])
         said = await self._sessions.messages(session_of(job), limit=None)
         return [one for one in said if int(one.job.split(".")[1]) < number][-MAX_MESSAGES:]
-
-    async def _copied(self, job: str, records: Sequence[Record]) -> list[str]:
-        """Return records as the new journal has them; large ones are written beside it first."""
-        texts = [encode_record(record) for record in records]
-        stored = await self._outsourced(job, texts)
-        if not self._signing:
-            return stored
-        marks = chained_as_copied(self._signing, job, texts)
-        return [mark + text for mark, text in zip(marks, stored, strict=True)]
-
-
-def _visits_in(records: Sequence[Record]) -> dict[str, int]:
-    """Return what the commits of these moves have counted, for the checks of those that follow.
-
-    How often each agent that has had control is in the chain, which handoffs were taken, and what was said with them.
-    """
-    moves = [record for record in records if isinstance(record, HandedOff)]
-    chain = moves[-1].context.metadata.handoff_chain if moves else ()
-    counts = Counter({f"visits:{moved.context.to_agent}": chain.count(moved.context.to_agent) for moved in moves})
-    taken = [moved for moved in moves if moved.kind in ("route", "handoff")]
-    counts.update(f"edge:{moved.context.from_agent}\0{moved.context.to_agent}" for moved in taken)
-    return {**counts, **{f"handed:{identity_of(moved.context)}": 1 for moved in taken if moved.kind == "handoff"}}
-
-
-def _pairs(found: Mapping[str, int]) -> list[str | int]:
-    return [part for pair in found.items() for part in pair]
 
 
 def _row(said: SessionMessage) -> str:

@@ -10,7 +10,7 @@ from ekiden.shared.records import LATEST_MS, Ended, Entry, Record, decode_record
 from ekiden.shared.signing import OFF, Seal, Signing, split
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed
-from ekiden.shared.stores.journal_signatures import chained, is_start
+from ekiden.shared.stores.journal_signatures import chained, chained_as_copied, is_start
 from ekiden.shared.stores.redis import Redis, as_any, ms, translated
 from ekiden.shared.stores.views import TERMINAL, JobStatus, JobView, Spent
 
@@ -158,6 +158,15 @@ class RedisJobReader:
         ``head``: the tag of the last entry that is signed with the one before it; None: it is looked up.
         """
         return (await self._signed(job, records, seq, head))[0]
+
+    async def _copied(self, job: str, records: Sequence[Record]) -> list[str]:
+        """Return records as the new journal has them; large ones are written beside it first."""
+        texts = [encode_record(record) for record in records]
+        stored = await self._outsourced(job, texts)
+        if not self._signing:
+            return stored
+        marks = chained_as_copied(self._signing, job, texts)
+        return [mark + text for mark, text in zip(marks, stored, strict=True)]
 
     async def _signed(
         self, job: str, records: Iterable[Record], seq: int, head: str | None

@@ -13,7 +13,7 @@ from ekiden.shared.outcomes import Transfer
 from ekiden.shared.records import Ended, HandedOff, LegSuspended, Record, ToolStarted
 from ekiden.shared.signing import split
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.arguments import commit_of, count_of, session_keys, transfer_of, variables_of
+from ekiden.shared.stores.arguments import child_of, commit_of, count_of, session_keys, transfer_of, variables_of
 from ekiden.shared.stores.base import (
     UNSIGNED,
     Appended,
@@ -263,20 +263,11 @@ class RedisJobStore(RedisJobApprovals):
         return _verdict(verdict)
 
     async def _begun(self, submission: ChildSubmission, catalog: str) -> list[str | int]:
-        """Return what the script needs to begin a child: eleven fields."""
-        child, box = submission.child, submission.outbox
-        return [
-            child.job,
-            child.context.metadata.handoff_id,
-            self._signing.sign(CONTEXT, (child.job, 1, catalog), child.context.encode()),
-            box.queue,
-            box.message,
-            summary_of(child.objective),
-            child.agent,
-            ms(child.timeout_s),
-            child.context.metadata.chain_depth,
-            *await self._stored(child.job, submission.records),
-        ]
+        """Return what the script needs to begin a child."""
+        child = submission.child
+        context = self._signing.sign(CONTEXT, (child.job, submission.leg, catalog), child.context.encode())
+        write = self._copied if child.behind else self._stored
+        return child_of(submission, context, await write(child.job, submission.records))
 
     @translated
     async def finish(

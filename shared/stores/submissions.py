@@ -48,8 +48,9 @@ class ChildSubmission:
 
     child: ChildJob
     outbox: Outbox
-    records: tuple[Record, Record]
-    """Its request, and the move of control to its agent."""
+    records: Sequence[Record]
+    """Its request, and the move of control to its agent; or what it goes on behind."""
+    leg: int = 1
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -113,6 +113,8 @@ class ToolView:
     idempotent: bool = False
     untrusted: bool = False
     risk: Risk = "medium"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What a call of it is given, as JSON Schema; empty: it comes with Ekiden, or nobody said."""
 
 
 @dataclass(frozen=True)

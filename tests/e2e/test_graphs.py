@@ -24,6 +24,7 @@ def test_a_graph_of_agents_and_a_tool_is_run_and_shown_as_it_goes(ekiden: Progra
         "print (printer): GREEN TEA",
     ):
         assert line in shown, done.stdout  # in this order
+    assert "steps of graph" not in done.stdout
     chain = ekiden.run("job", "chain")
     assert "→ draft (writer) (" in chain.stdout
     assert "decide → draft [if: !verdict.good]" in chain.stdout

@@ -20,7 +20,7 @@ from ekiden.shared.stores.views import JobView
 from ekiden.workers.graphs.children import ITEMS, Children
 from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
-from ekiden.workers.graphs.tries import NextTry, next_try
+from ekiden.workers.graphs.tries import NextTry, behind, next_try
 from ekiden.workers.graphs.values import GraphInForce
 
 __all__ = ["Branches", "error_of"]
@@ -39,6 +39,8 @@ class Branches:
         self._force = force
         self._graph = force.graph
         self._context = context
+        self._before: dict[str, str] = {}
+        """Nodes that had not ended when the job was retried, and the child jobs that did them."""
         self._run = run_of(leg, force.graph, context.graphs[-1])
 
     async def go_on(self) -> Outcome:
@@ -59,7 +61,11 @@ class Branches:
         visits = list(self._run.running.values())
         views = {view.id: view for view in await self._leg.children([visit.child for visit in visits])}
         ends = await self._leg.ends([job for job, view in views.items() if view.is_over])
-        ended = [visit for visit in visits if visit.child in ends]
+        for visit in visits:
+            if visit.is_retried and not ((end := ends.get(visit.child)) and end.status == "done"):
+                self._run.take_back(visit.call_id)
+                self._before[visit.node] = visit.child
+        ended = [visit for visit in visits if visit.child in ends and visit.call_id in self._run.running]
         for visit in sorted(ended, key=lambda visit: ends[visit.child].status != "done"):  # a failure may be the end
             await self._take(visit, ends[visit.child], views[visit.child])
 
@@ -102,7 +108,9 @@ class Branches:
                 inputs = {ITEMS: await run_limited(lambda: values.items(name))}  # noqa: B023  # run at once
             else:
                 inputs = await run_limited(lambda: values.inputs(name))  # noqa: B023  # as above
-            begun.append(child := make.child(node, call_id, inputs, key=self._run.keys.get(name, "")))
+            child = make.child(node, call_id, inputs, key=self._run.keys.get(name, ""))
+            before = self._before.pop(name, "")
+            begun.append(child := await behind(self._leg, child, before if node.runner or node.for_each else ""))
             self._run.note(Delegated(leg=self._leg.number, call_id=call_id, child="", agent=child.agent))
         known = [visit for visit in self._run.running.values() if visit.child]
         return [

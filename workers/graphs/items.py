@@ -1,20 +1,19 @@
 """A node that is mapped over a list: a job of its own, which does the items as child jobs, a hundred at a time."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 from typing import Any
 
 from ekiden.shared.definitions.graph import Node
 from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
 from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended
-from ekiden.shared.records import Delegated, LegSuspended, NodeFinished
+from ekiden.shared.records import Delegated, NodeFinished, Record, Retried
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.graphs.branches import error_of
 from ekiden.workers.graphs.children import ITEMS, Children
 from ekiden.workers.graphs.steps import used_up
-from ekiden.workers.graphs.tries import NextTry, next_try
+from ekiden.workers.graphs.tries import NextTry, behind, next_try
 
 __all__ = ["Items"]
 
@@ -30,30 +29,78 @@ class Items:
         self._items: list[dict[str, Any]] = (leg.request.inputs or {})[ITEMS]
         self._tries: dict[int, list[str]] = defaultdict(list)
         """The child jobs of each item, by its number: one for each try."""
+        self._begun: Counter[int] = Counter()
+        """How often each item has begun."""
+        self._running: dict[int, Delegated] = {}
+        """The items whose ends are not noted yet."""
+        self._failed: set[int] = set()
+        self._before: dict[int, str] = {}
+        """Items that begin anew, since the job was retried, and the child jobs that did them."""
         self._keys: dict[int, str] = {}
         """The idempotency keys of the calls that their last tries repeat."""
         self._again: dict[int, str] = {}
         """The items that are to be tried again, and the idempotency keys of the calls that they repeat."""
+        self._retried: set[int] = set()
+        """Those that run, and did when the job was retried."""
         for record in leg.records:
-            if isinstance(record, Delegated):
-                self._tries[_number(record)].append(record.child)
-                self._keys[_number(record)] = self._again.pop(_number(record), "")
-            elif isinstance(record, NodeFinished) and record.again:
-                self._again[_number(record)] = record.key
+            self._take_in(record)
+
+    def _take_in(self, record: Record) -> None:
+        match record:
+            case Delegated():
+                self._begin(_number(record), record)
+            case NodeFinished(again=again, error=error, key=key):
+                self._end(_number(record), key if again else None, error=error)
+            case Retried():
+                self._retried |= self._running.keys()
+                for number in list(self._failed):
+                    self._take_back(number)
+            case _:
+                pass
 
     async def go_on(self) -> Outcome:
         """Wait for the items that run, then begin the next ones; return the list of what all have given."""
-        running = self._running()
-        views = await self._leg.children([record.child for record in running])
-        if not all(view.is_over for view in views):
+        views = {view.id: view for view in await self._leg.children([one.child for one in self._running.values()])}
+        for number in self._retried:
+            view = views.get(self._running[number].child)
+            if view is None or view.status != "done":
+                self._take_back(number)
+        running = list(self._running.values())
+        if not all(views[one.child].is_over for one in running):
             return self._waiting([self._child(_number(one), one.call_id, one.child) for one in running])
         await self._note(running)
         if next_ones := self._next():
             if (end := used_up(self._leg)) is not None:
                 return end
-            calls = [self._child(one, self._call_id(one), key=self._again.get(one, "")) for one in next_ones]
-            return self._waiting(self._children.numbered(calls))
+            return self._waiting(self._children.numbered([await self._beginning(one) for one in next_ones]))
         return await self._gathered()
+
+    async def _beginning(self, number: int) -> ChildJob:
+        child = self._child(number, self._call_id(number), key=self._again.get(number, ""))
+        return await behind(self._leg, child, self._before.get(number, "") if self._node.runner else "")
+
+    def _begin(self, number: int, record: Delegated) -> None:
+        if number in self._running:  # and was, when the job was retried
+            self._take_back(number)
+        self._tries[number].append(record.child)
+        self._begun[number] += 1
+        self._running[number] = record
+        self._keys[number] = self._again.pop(number, "")
+        self._retried.discard(number)
+
+    def _end(self, number: int, again: str | None, *, error: str) -> None:
+        self._running.pop(number, None)
+        self._retried.discard(number)
+        if again is not None:
+            self._again[number] = again
+        elif error:
+            self._failed.add(number)
+
+    def _take_back(self, number: int) -> None:
+        """Let an item begin anew that did not come to a good end before the job was retried."""
+        self._running.pop(number, None)
+        self._failed.discard(number)
+        self._before[number] = self._tries.pop(number)[-1]
 
     async def _note(self, ended: Sequence[Delegated]) -> None:
         """Note how items have ended: what they gave is in their own journals."""
@@ -66,14 +113,6 @@ class Items:
                 again = await self._next_try(_number(record))
                 how |= {"error": error_of(end), "again": again is not None, "key": again.key if again else ""}
             self._leg.hold(NodeFinished(**about, node=self._node.name, channel=self._node.name, **how))
-
-    def _running(self) -> list[Delegated]:
-        """Return what was begun last: all that may run yet."""
-        newest_first = reversed(self._leg.records)
-        behind = list(takewhile(lambda record: not isinstance(record, Delegated), newest_first))
-        newest_first = reversed(self._leg.records[: len(self._leg.records) - len(behind)])
-        begun = takewhile(lambda record: not isinstance(record, LegSuspended), newest_first)
-        return [record for record in begun if isinstance(record, Delegated)][::-1]
 
     async def _next_try(self, number: int) -> NextTry | None:
         """Return the try of an item that failed which may follow, and remember it."""
@@ -110,8 +149,8 @@ class Items:
         return self._children.child(self._node, call_id, self._items[number], "item", job, key)
 
     def _call_id(self, number: int) -> str:
-        tries = len(self._tries.get(number, ()))
-        return f"{self._node.name}[{number}]{f'/{tries + 1}' if tries else ''}"
+        begun = self._begun[number]
+        return f"{self._node.name}[{number}]{f'/{begun + 1}' if begun else ''}"
 
     def _waiting(self, children: Iterable[ChildJob]) -> Suspended:
         children = tuple(children)

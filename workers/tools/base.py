@@ -44,6 +44,8 @@ __all__ = ["OWN", "Answered", "StateView", "Tool", "ToolContext", "ToolOutput", 
 OWN = "ekiden"
 """The distribution of the tools that come with Ekiden."""
 _MOST_VARIABLES = 200
+_MOST_TOLD = 20_000
+"""Bytes of what models are told of a tool whose schema workers announce, again and again."""
 
 A = TypeVar("A")
 M = TypeVar("M", bound=BaseModel)
@@ -249,6 +251,7 @@ class Tool:
             idempotent=self.idempotent,
             untrusted=self.untrusted,
             risk=self.risk,
+            parameters={} if self.package == OWN or len(told) > _MOST_TOLD else self.spec.parameters,
         )
 
 

@@ -15,6 +15,9 @@ from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.encoding import decode
 from ekiden.shared.definitions.fields import KNOWN_FIELDS, MCP_SERVERS
 from ekiden.shared.definitions.frontmatter import read_front_matter
+from ekiden.shared.definitions.graph import Graph
+from ekiden.shared.definitions.graph_arguments import wrong_arguments
+from ekiden.shared.definitions.graph_shape import place_in
 from ekiden.shared.definitions.mcp_use import own_servers, servers_used
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.places import line_in
@@ -24,6 +27,7 @@ from ekiden.shared.definitions.transfer_names import delegation_tool_name
 from ekiden.shared.errors import ConfigurationError, DefinitionError
 from ekiden.shared.instructions import places_in
 from ekiden.shared.llm.models import names_model, provider_of
+from ekiden.shared.schemas import check
 from ekiden.shared.settings.files import global_file
 from ekiden.shared.terminal_text import one_line
 
@@ -160,7 +164,10 @@ class Checker:
             checks.append(Check("Found by requests", self.findability[agent.name]))
         if agent.graph is not None:
             checks.append(
-                Check(f"Graph of {len(agent.graph.nodes)} nodes sound", self._between(file, agent, ("graph",)))
+                Check(
+                    f"Graph of {len(agent.graph.nodes)} nodes sound",
+                    (*self._between(file, agent, ("graph",)), *self._arguments(file.path, agent.graph)),
+                )
             )
         if agent.guardrails:
             named = (*self._validators(agent, lines), *self._guarded_tools(agent, lines))
@@ -235,6 +242,14 @@ class Checker:
                 if name.startswith(f"mcp.{server}.") and not any(fnmatchcase(one, name) for one in has):
                     text = f"the MCP server {server!r} has no tool {name!r}{_near(name, has)}"
                     yield Finding("warning", text, lines.get("tools"))
+
+    def _arguments(self, file: Path, graph: Graph) -> Iterator[Finding]:
+        """Find what nodes give tools that do not take it; of those that workers ship with, the catalog says so."""
+        for number, node in enumerate(graph.nodes):
+            with suppress(DefinitionError):  # a schema that cannot be used says nothing
+                check(schema := self.tools.schemas.get(node.tool, {}))
+                for place, message in wrong_arguments(node, schema) if schema else ():
+                    yield Finding("warning", message, line_in(file, place_in(graph, ("nodes", number, *place))))
 
     def _between(self, file: AgentFile, agent: AgentDefinition, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
         is_in_force = self.agents.get(agent.name) is agent

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from ekiden.dispatcher.cli.connection import server_address
 from ekiden.shared.definitions.guardrails import BUILT_IN
@@ -49,6 +50,8 @@ class KnownTools:
     """Of guardrails: likewise."""
     server_tools: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What MCP servers that are configured here have lately told workers that they have, as ``mcp.<server>.<tool>``."""
+    schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What calls of tools that workers do not ship with are given, where they, or servers, have told it."""
 
     @property
     def whose(self) -> str:
@@ -73,17 +76,25 @@ def known_tools(settings: Settings, entries: Mapping[str, ServerEntry] | None = 
         settings: Those here.
         entries: The MCP servers that are configured here; of what they have, workers leave word. None is started.
     """
-    pools, told = _told(entries or {})
+    pools, listings = _told(entries or {})
+    told = {name: _names(name, listing) for name, listing in listings.items()}
+    schemas = {
+        full_name(name, tool["name"]): tool.get("schema", {})
+        for name, listing in listings.items()
+        for tool in listing["tools"]
+    }
     processors, validators = (
         OUTPUT_PROCESSORS | _offered("outputs", settings),
         BUILT_IN | _offered("guardrails", settings),
     )
     if any(pool.kind == "worker" for pool in pools):
-        return replace(tools_of(pools), server_tools=told, processors=processors, validators=validators)
+        known = tools_of(pools)
+        schemas |= known.schemas
+        return replace(known, server_tools=told, schemas=schemas, processors=processors, validators=validators)
     added = _offered("tools", settings)
     of_project = [name for file in tool_files(project_of(Path.cwd())) for name in file.tools]
     names = BUILTIN_TOOLS.union(added, of_project)
-    return KnownTools(names, server_tools=told, processors=processors, validators=validators)
+    return KnownTools(names, server_tools=told, schemas=schemas, processors=processors, validators=validators)
 
 
 def _offered(group: Group, settings: Settings) -> frozenset[str]:
@@ -100,10 +111,12 @@ def tools_of(pools: Iterable[PoolView]) -> KnownTools:
     for pool in workers:
         for name, problem in pool.servers.items():
             servers[name] = problem and servers.get(name, problem)
-    return KnownTools(names, is_announced=True, problems=tuple(problems), servers=servers)
+    schemas = {tool.name: tool.parameters for pool in workers for tool in pool.tools if tool.parameters}
+    return KnownTools(names, is_announced=True, problems=tuple(problems), servers=servers, schemas=schemas)
 
 
-_Told = tuple[list[PoolView], dict[str, frozenset[str]]]
+_Told = tuple[list[PoolView], dict[str, dict[str, Any]]]
+"""What workers announce, and what servers have told them (``workers/mcp/listing.py``)."""
 
 
 def _told(entries: Mapping[str, ServerEntry]) -> _Told:
@@ -119,13 +132,12 @@ async def _asked(url: str, entries: Mapping[str, ServerEntry]) -> _Told:
         stores = open_stores(url, retries=0)
         try:
             listings = {name: await stores.listings.get(identity_of(name, entry)) for name, entry in entries.items()}
-            return await stores.pools.pools(), {name: _names(name, text) for name, text in listings.items() if text}
+            return await stores.pools.pools(), {name: json.loads(text) for name, text in listings.items() if text}
         finally:
             await stores.close()
 
 
-def _names(server: str, text: str) -> frozenset[str]:
-    """Return the tools of a listing (``workers/mcp/listing.py``)."""
-    listing = json.loads(text)
+def _names(server: str, listing: Mapping[str, Any]) -> frozenset[str]:
+    """Return the tools of a listing."""
     names = [*(tool["name"] for tool in listing["tools"]), *listing["dropped"], _READER]
     return frozenset(full_name(server, name) for name in names)

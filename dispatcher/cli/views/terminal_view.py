@@ -276,8 +276,9 @@ class TerminalView:
 
     def _handed_off(self, record: HandedOff, _: Entry) -> None:
         self._show_withheld()
-        # The route itself is told with its figures.
-        if record.kind != "route" or parent_of(self._job) is not None:
+        # The route itself is told with its figures; a step back to a graph, by what that begins.
+        is_back = record.kind == "edge" and not record.context.graphs[-1].node
+        if not is_back and (record.kind != "route" or parent_of(self._job) is not None):
             self._say(self._notices.move(record, self._agent(record.leg), self._agent(record.leg + 1)))
 
     def _tell(self, record: Told, _: Entry) -> None:

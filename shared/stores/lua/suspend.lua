@@ -10,14 +10,25 @@ local no = repeated(this, leg, commit) or refusal(this, fence, leg, seq)
 if no then return no end
 if this.cancel then return {'cancelled', this.cancel} end
 
-local function begin(child, at)
-  local _, handoff, context, queue, message, summary, agent, deadline_ms, depth = unpack(ARGV, at, at + 8)
+-- Of each child: what begin() takes, how many arguments its counts are and how many its records, then those.
+local function each_child(see)
+  local at = children.from
+  while at <= children.to do
+    local counts, count = tonumber(ARGV[at + 11]), tonumber(ARGV[at + 12])
+    see(ARGV[at], at, {from = at + 13, to = at + 12 + counts}, {from = at + 13 + counts, to = at + 12 + counts + count})
+    at = at + 13 + counts + count
+  end
+end
+
+local function begin(child, at, counts, entries)
+  local _, handoff, context, queue, message, summary, agent, deadline_ms, depth, there, origin = unpack(ARGV, at, at + 10)
   local journal = string.gsub(child.key, ':job:', ':journal:', 1)
-  put(child, 'v', this.v, 'leg', 1, 'handoff', handoff, 'context', context, 'queue', queue, 'message', message,
+  put(child, 'v', this.v, 'leg', there, 'handoff', handoff, 'context', context, 'queue', queue, 'message', message,
     'summary', summary, 'agent', agent, 'cwd', this.cwd or '', 'catalog', this.catalog or '', 'fence', 0, 'attempts', 0,
     'depth', depth, 'used_ms', 0, 'ttl', this.ttl, 'kept_ms', stamp, 'created_ms', stamp, 'parent', id,
-    'came_from', this.agent, 'visits:' .. agent, 1)
-  record(child, journal, {from = at + 9, to = at + 10})
+    'came_from', origin)
+  for i = counts.from, counts.to, 2 do put(child, ARGV[i], ARGV[i + 1]) end
+  record(child, journal, entries)
   enlist(DEADLINES, child.id, deadline_ms)
   push(child)
   keep(this.ttl, child.key, journal, (string.gsub(child.key, ':job:', ':blobs:', 1)))
@@ -33,19 +44,19 @@ record(this, journal, records)
 if used_ms ~= '' then put(this, 'used_ms', used_ms, 'attempts', 0, 'given_back', 0) end
 if has_children then   -- those that are not named any more are not needed
   local named = {}
-  for at = children.from, children.to, 11 do named[ARGV[at]] = true end
+  each_child(function(name) named[name] = true end)
   abandon(this, named)
 end
-for at = children.from, children.to, 11 do   -- of each what begin() takes, and its first two records
-  local child = read(ARGV[at], relative(this, ARGV[at]), 'seq', PUSHED)
+each_child(function(name, at, counts, entries)
+  local child = read(name, relative(this, name), 'seq', PUSHED)
   local status = child.status
   if not status then
-    begin(child, at)
+    begin(child, at, counts, entries)
     count_leg(purse)
   end
   if not TERMINAL[status] then call('SADD', pending, child.id) end
   if joins(tonumber(need), status) then joined = joined + 1 end
-end
+end)
 if purse ~= this then save(purse) end
 
 local function ask(at)   -- for no longer than the job lives

@@ -54,6 +54,26 @@ def test_a_tool_that_a_worker_has_announced_is_there_and_one_that_none_has_is_no
     assert "no worker that runs has the tool 'bash': the agent waits" in said, "these workers have no workspace"
 
 
+def test_what_nodes_give_a_tool_that_a_worker_has_announced_is_checked_by_its_schema(tmp_path: Path) -> None:
+    takes = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    pool = PoolView("vm.1", "worker", (), tools=(ToolView("count_words", "d1", "my-tools", "1.2", parameters=takes),))
+    path = tmp_path / "flow.md"
+    node = "    - {name: count, tool: count_words, args: {txt: hello}}\n"
+    path.write_text(
+        f"---\nname: flow\ndescription: x\ntools: [count_words]\ngraph:\n  entry: count\n  nodes:\n{node}---\n", "utf-8"
+    )
+    definition, problems = load_file(path, "project")
+    assert definition is not None
+    file = AgentFile("flow", path, "project", definition, tuple(problems))
+    report = Checker({"flow": definition}, tools=tools_of([pool])).report(file)
+    found = [(one.severity, one.line, one.message) for check in report.checks for one in check.findings]
+    said = "the node 'count' calls 'count_words' with"
+    assert found == [
+        ("warning", 8, f"{said} an argument 'txt' that it does not take. Did you mean 'text'?"),
+        ("warning", 8, f"{said}out the argument 'text', which it needs. Add it to 'args'"),
+    ]
+
+
 def test_a_server_that_some_worker_knows_is_none_to_complain_about_and_one_that_fails_everywhere_is_told(
     tmp_path: Path,
 ) -> None:

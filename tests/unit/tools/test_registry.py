@@ -155,7 +155,10 @@ def test_tools_of_an_allowed_package_are_announced_with_package_version_and_dige
         registry.add(one)
     views = {view.name: view for view in registry.views()}
     mine, ours = views["count_words"], views["set_state"]
-    assert mine == ToolView("count_words", mine.digest, "my-tools", "2.0", read_only=True, risk="safe")
+    takes = registry.specs()[registry.names().index("count_words")].parameters
+    named = ToolView("count_words", mine.digest, "my-tools", "2.0", read_only=True, risk="safe", parameters=takes)
+    assert mine == named
+    assert not ours.parameters, "whoever checks files knows them"
     assert (ours.name, ours.package, ours.version) == ("set_state", "ekiden", version("ekiden"))
     assert len({mine.digest, ours.digest, ""}) == 3
 

@@ -5,15 +5,18 @@ from typing import Any
 
 import pytest
 
+from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
-from ekiden.shared.records import Delegated, NodeFinished
+from ekiden.shared.records import Delegated, Forked, NodeFinished, Record
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.sweeper import end_overdue
 from ekiden.shared.relay.termination import stop_job
 from ekiden.shared.stores import keys
+from ekiden.shared.stores.journal_signatures import head_of
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from tests.contract.rewinding import remembered, rewind
+from tests.contract.test_signing import signed
 from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.test_graphs import ByLeg, agent, edge, gave, graph
 from tests.unit.workers.test_graphs_interrupted import AGENTS, EVERYTHING, decided, next_job
@@ -256,3 +259,63 @@ def test_a_server_that_goes_back_in_time_again_and_again_changes_nothing_of_what
     forgetful = on_server(lambda stores: run(stores, forgetful=True))
     assert quiet.view.status == forgetful.view.status == "done"
     assert decided(quiet) == decided(forgetful)
+
+
+async def failed_and_retried(
+    stores: Stores, agents: tuple[Mapping[str, Any], ...], model: Saying
+) -> tuple[Story, list[list[Record]]]:
+    """Run a job that fails, let it go on, and check every journal of it."""
+    relay = Relay(stores, team(*agents), model, tools=[tool_named("look")])
+    job = await relay.submit("go", agent="flow")
+    await relay.drain()
+    assert (await relay.story(job)).view.status == "failed"
+    while await end_overdue(stores.jobs):
+        await relay.drain()
+    await relay.retry(job)
+    return await relay.story(job), [(await relay.story(one)).records for one in await family(stores, job)]
+
+
+def failing(times: int) -> Callable[[int], Said]:
+    return lambda asked: ModelError("broken") if asked <= times else said("at last")
+
+
+def test_a_retried_graph_takes_what_items_of_its_list_gave_before_another_branch_failed() -> None:
+    each = {"name": "look", "agent": "look", "for_each": "['1', '2', '3']", "inputs": {"file": "item"}}
+    flow = graph(
+        "s", each, "z", "e", edges=[*(edge("s", to) for to in ("look", "z")), edge("look", "e"), edge("z", "e")]
+    )
+    model = Saying(z=failing(1))
+    agents = (flow, agent("look", inputs={"file": {}}), *map(agent, "sez"))
+    story, _ = on_server(lambda stores: failed_and_retried(stores, agents, model))
+    assert (story.view.status, story.view.result) == ("done", "e said")
+    assert {name: len(model.asked(name)) for name in ("s", "look", "z", "e")} == {"s": 1, "look": 3, "z": 2, "e": 1}
+    assert {one.node: one.output for one in story.of(NodeFinished)}["look"] == ["look said"] * 3
+
+
+def test_a_retried_list_does_those_of_its_items_again_that_failed() -> None:
+    each = {"name": "look", "agent": "look", "for_each": "['1', '2']", "inputs": {"file": "item"}}
+    model = Saying(look=failing(2))
+    agents = (graph("s", each, edges=[edge("s", "look")]), agent("look", inputs={"file": {}}), agent("s"))
+    story, _ = on_server(lambda stores: failed_and_retried(stores, agents, model))
+    assert (story.view.status, story.end.output) == ("done", ["at last"] * 2)
+    assert len(model.asked("look")) == 4
+
+
+@pytest.mark.parametrize("fails", ["m", "z"], ids=["a step of it", "a branch of it"])
+def test_a_retried_graph_goes_on_within_the_graphs_that_are_its_branches(fails: str) -> None:
+    """``g`` and ``h`` run the same one: the first to fail gives the other up, which has done a part."""
+    model = Saying(**{fails: failing(1)})
+
+    async def scenario(stores: Stores) -> tuple[Story, list[list[Record]]]:
+        ours = signed(stores)
+        story, journals = await failed_and_retried(ours, NESTED, model)
+        for job in await family(ours, story.view.id):
+            assert head_of(ours.signing, job, await journal_of(ours.jobs, job)), "each is signed as a whole"
+        return story, journals
+
+    story, journals = on_server(scenario)
+    assert (story.view.status, story.view.result) == ("done", "e said")
+    assert {name: len(model.asked(name)) for name in "sex"} == {"s": 1, "e": 1, "x": 2}, "none of them is asked again"
+    assert len(model.asked(fails)) == 3
+    forks = [record for records in journals for record in records if isinstance(record, Forked)]
+    assert {record.job.count(".") for record in forks} >= {2}

@@ -78,18 +78,18 @@ class Branches:
             how = {"call_id": visit.call_id, "untrusted": untrusted}
             self._leg.hold(*await self._steps.finished(self._force, self._run, visit.node, output, **how))
             return
-        why, again = error_of(end), await self._next_try(visit)
+        why, again = error_of(end), await self._next_try(visit, end)
         if again is None and not self._goes_on_without(visit.node):
             times = f" {tries} times" if (tries := self._run.tries[visit.node] + 1) > 1 else ""
             raise GraphFailed(f"graph {self._force.name!r}: node {visit.node!r} has failed{times}: {why}")
         tried: dict[str, Any] = {"again": again is not None, "key": again.key if again else ""}
         self._leg.hold(self._steps.noted(self._force, self._run, visit.node, error=why, call_id=visit.call_id, **tried))
 
-    async def _next_try(self, visit: Visit) -> NextTry | None:
+    async def _next_try(self, visit: Visit, end: Ended) -> NextTry | None:
         node = self._graph.by_name[visit.node]
         if node.for_each or self._run.tries[visit.node] >= node.retry:  # items had their tries
             return None
-        return await next_try(self._leg, node, visit.child, self._run.keys.get(visit.node, ""))
+        return await next_try(self._leg, node, visit.child, end)
 
     def _goes_on_without(self, node: str) -> bool:
         """Tell whether all that can follow a node waits for some of its branches only."""

@@ -8,7 +8,7 @@ from typing import Any
 from ekiden.shared.definitions.graph import Node
 from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
 from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended
-from ekiden.shared.records import Delegated, NodeFinished, Record, Retried
+from ekiden.shared.records import Delegated, Ended, NodeFinished, Record, Retried
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.graphs.branches import error_of
 from ekiden.workers.graphs.children import ITEMS, Children
@@ -36,8 +36,6 @@ class Items:
         self._failed: set[int] = set()
         self._before: dict[int, str] = {}
         """Items that begin anew, since the job was retried, and the child jobs that did them."""
-        self._keys: dict[int, str] = {}
-        """The idempotency keys of the calls that their last tries repeat."""
         self._again: dict[int, str] = {}
         """The items that are to be tried again, and the idempotency keys of the calls that they repeat."""
         self._retried: set[int] = set()
@@ -85,7 +83,7 @@ class Items:
         self._tries[number].append(record.child)
         self._begun[number] += 1
         self._running[number] = record
-        self._keys[number] = self._again.pop(number, "")
+        self._again.pop(number, None)
         self._retried.discard(number)
 
     def _end(self, number: int, again: str | None, *, error: str) -> None:
@@ -110,16 +108,16 @@ class Items:
             end = ends[record.child]
             how: dict[str, Any] = {"call_id": record.call_id}
             if end.status != "done":
-                again = await self._next_try(_number(record))
+                again = await self._next_try(_number(record), end)
                 how |= {"error": error_of(end), "again": again is not None, "key": again.key if again else ""}
             self._leg.hold(NodeFinished(**about, node=self._node.name, channel=self._node.name, **how))
 
-    async def _next_try(self, number: int) -> NextTry | None:
+    async def _next_try(self, number: int, end: Ended) -> NextTry | None:
         """Return the try of an item that failed which may follow, and remember it."""
         tries = self._tries[number]
         if len(tries) > self._node.retry:
             return None
-        if again := await next_try(self._leg, self._node, tries[-1], self._keys[number]):
+        if again := await next_try(self._leg, self._node, tries[-1], end):
             self._again[number] = again.key
         return again
 

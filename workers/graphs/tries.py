@@ -30,23 +30,56 @@ class NextTry:
     """The idempotency key of the call that it repeats, where nobody knows what that did; empty: one of its own."""
 
 
-async def next_try(leg: Leg, node: Node, child: str, key: str = "") -> NextTry | None:
-    """Return the try that may follow on one of a node which its child job did in vain, under ``key``; None: none may.
+@dataclass(frozen=True)
+class _Call:
+    """What a child job that makes one call has recorded of it."""
 
-    A call that was refused before it ran, as for its arguments, would be so again. A tool of which nobody knows what it
-    did, since its worker was lost or its time was over, runs again only if it may under the same key.
+    started: ToolStarted | None
+    finished: ToolFinished | None
+    key: str
+    """Its idempotency key."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ran, and the tool itself has said that it did not work."""
+        if self.started is None or self.finished is None or self.finished.is_withheld:
+            return False
+        return self.finished.result.is_error and not self.finished.result.is_unknown
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it ran, and nobody knows what it did: its worker was lost or stopped, or its time was over."""
+        return self.started is not None and (self.finished is None or self.finished.result.is_unknown)
+
+    def repeated(self) -> NextTry | None:
+        """Return the same call once more, if it may be made twice."""
+        return NextTry(self.key) if self.started is not None and self.started.may_repeat else None
+
+
+async def next_try(leg: Leg, node: Node, child: str, end: Ended) -> NextTry | None:
+    """Return the try that may follow on one of a node which its child job did in vain; None: none may.
+
+    A tool that has failed runs again; one that has done what it was to do
+    does not, as where its result is withheld. A call that was refused before it ran, as for its arguments, would be so
+    again. A tool of which nobody knows what it did runs again only if it may under the same key.
     """
     if not node.tool:
         return NextTry()
+    call = await _call_of(leg, child)
+    if call.started is None:
+        return None if call.finished else NextTry()
+    if call.has_failed:
+        return NextTry()
+    return call.repeated() if call.is_unknown else None
+
+
+async def _call_of(leg: Leg, child: str) -> _Call:
     records = await leg.recorded_by(child)
     started = [record for record in records if isinstance(record, ToolStarted)]
-    results = [record.result for record in records if isinstance(record, ToolFinished)]
-    if not started:
-        return None if results else NextTry()
-    if results and not results[-1].is_unknown:
-        return NextTry()
-    last = started[-1]
-    return NextTry(key or f"{child}:{last.leg}:{last.call_id}") if last.may_repeat else None
+    finished = [record for record in records if isinstance(record, ToolFinished)]
+    keys = [record.context.graphs[-1].key for record in records if isinstance(record, HandedOff)]
+    key = keys[-1] or (f"{child}:{started[-1].leg}:{started[-1].call_id}" if started else "")
+    return _Call(started[-1] if started else None, finished[-1] if finished else None, key)
 
 
 async def behind(leg: Leg, child: ChildJob, before: str) -> ChildJob:

@@ -1,0 +1,130 @@
+"""Which nodes of a graph begin once more: those that failed, and of tools none that may have done what it was to do."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ekiden.shared.errors import StopFlag
+from ekiden.shared.hooks.intervening import Intervening
+from ekiden.shared.hooks.replies import HookReply
+from ekiden.shared.messages import ToolResult
+from ekiden.shared.records import ModelReplied, Record, ToolFinished, ToolStarted
+from ekiden.shared.relay.termination import stop_job
+from ekiden.shared.stores.opening import Stores
+from ekiden.workers.tools.base import Tool, ToolContext
+from tests.scenarios.relay import Relay, Story, on_server, team
+from tests.unit.workers.test_graph_guardrails import CLEAN, SECRET
+from tests.unit.workers.test_graphs import ByLeg, graph
+from tests.unit.workers.test_graphs_interrupted import next_job
+from tests.unit.workers.test_hooks_in_a_leg import Saying
+from tests.unit.workers.world import What, call, calls, tool_named
+
+MAPPED = pytest.mark.parametrize("mapped", [{}, {"for_each": "['a', 'b']"}], ids=["a node", "items"])
+SEND = {"name": "send", "tool": "send", "args": {"what": "it"}, "retry": 2}
+REJECTING = {"guardrails": [CLEAN | {"on": "tool_output", "policy": "reject"}]}
+
+
+def sending(ran: list[str], gives: Callable[[], Awaitable[str]] | None = None, **how: Any) -> Tool:
+    """A tool that notes the keys of its calls."""
+
+    async def send(args: What, context: ToolContext) -> str:
+        ran.append(context.idempotency_key)
+        return await gives() if gives else SECRET
+
+    return tool_named("send", send, **how)
+
+
+def ends_of(stores: Stores, node: dict[str, Any], *tools: Tool, **more: Any) -> Relay:
+    beside = more.pop("beside", {})
+    return Relay(stores, team(graph(node, edges=[]) | {"tools": ["send"]} | beside), ByLeg({}), tools=tools, **more)
+
+
+def broken(event: Any) -> HookReply:
+    raise ZeroDivisionError
+
+
+@MAPPED
+@pytest.mark.parametrize(
+    ("beside", "hook"),
+    [
+        (REJECTING, None),
+        ({}, Saying("AfterTool", HookReply(block="no"))),
+        ({}, Saying("AfterTool", broken, required=True)),
+    ],
+    ids=["by a guardrail", "by a hook", "by a hook that is broken"],
+)
+def test_a_tool_whose_result_is_withheld_has_done_what_it_was_to_do_and_does_it_once(
+    mapped: dict[str, Any], beside: dict[str, Any], hook: Intervening | None
+) -> None:
+    ran: list[str] = []
+
+    async def scenario(stores: Stores) -> Story:
+        hooks = [hook] if hook else []
+        return await ends_of(stores, SEND | mapped, sending(ran), beside=beside, hooks=hooks).told("go", agent="flow")
+
+    assert on_server(scenario).view.status == "failed"
+    assert len(ran) == (2 if mapped else 1), "once for each"
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_what_nobody_knows_of_a_tool_is_no_failure_where_a_hook_withholds_that(idempotent: bool) -> None:
+    ran: list[str] = []
+
+    async def scenario(stores: Stores) -> Story:
+        send = replace(sending(ran, asyncio.Event().wait, idempotent=idempotent), timeout_s=0.01)  # type: ignore[arg-type]  # gives nothing
+        return await ends_of(stores, SEND, send, hooks=[Saying("AfterTool", HookReply(block="no"))]).told(
+            "go", agent="flow"
+        )
+
+    assert on_server(scenario).view.status == "failed"
+    assert len(ran) == (3 if idempotent else 1)
+    assert len(set(ran)) == 1, "under the same key"
+
+
+@MAPPED
+def test_a_tool_that_has_failed_runs_again_under_another_key(mapped: dict[str, Any]) -> None:
+    ran: list[str] = []
+
+    async def gives() -> str:
+        if len(ran) == 1:
+            raise RuntimeError("broken")
+        return "sent"
+
+    story = on_server(lambda stores: ends_of(stores, SEND | mapped, sending(ran, gives)).told("go", agent="flow"))
+    assert story.view.status == "done"
+    assert len(set(ran)) == len(ran) == (3 if mapped else 2)
+
+
+def lost_with(*more: Record) -> list[Record]:
+    """What a worker has written of the call of ``send`` before it was lost."""
+    reply = ModelReplied(leg=1, turn=1, message=calls(call("node", "send", what="it")).message, model="graph")
+    return [reply, ToolStarted(leg=1, call_id="node", name="send", is_known=True), *more]
+
+
+SENT = ToolFinished(leg=1, result=ToolResult(call_id="node", name="send", content="sent"))
+
+
+@MAPPED
+@pytest.mark.parametrize("flag", ["deadline", "user"])
+def test_a_tool_that_has_given_its_result_does_not_run_again_where_its_job_is_ended_meanwhile(
+    flag: StopFlag, mapped: dict[str, Any]
+) -> None:
+    ran: list[str] = []
+
+    async def scenario(stores: Stores) -> Story:
+        relay = ends_of(stores, SEND | mapped, sending(ran))
+        job = await relay.submit("go", agent="flow")
+        lost = f"{job}.1.1" if mapped else f"{job}.1"
+        while await next_job(stores) != lost:
+            await relay.step()
+        await relay.lose(lost, lost_with(SENT))
+        assert await stop_job(stores.jobs, lost, flag) == "ok"
+        await relay.drain()
+        return await relay.story(job)
+
+    story = on_server(scenario)
+    assert story.view.status == ("done" if mapped else "failed"), "the other item is all right"
+    assert len(ran) == bool(mapped)

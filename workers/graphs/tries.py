@@ -59,10 +59,12 @@ class _Call:
 async def next_try(leg: Leg, node: Node, child: str, end: Ended) -> NextTry | None:
     """Return the try that may follow on one of a node which its child job did in vain; None: none may.
 
-    A tool that has failed runs again; one that has done what it was to do
+    What a person has stopped is to be no more. A tool that has failed runs again; one that has done what it was to do
     does not, as where its result is withheld. A call that was refused before it ran, as for its arguments, would be so
     again. A tool of which nobody knows what it did runs again only if it may under the same key.
     """
+    if end.status == "cancelled":
+        return None
     if not node.tool:
         return NextTry()
     call = await _call_of(leg, child)

@@ -17,10 +17,10 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.workers.tools.base import Tool, ToolContext
 from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.test_graph_guardrails import CLEAN, SECRET
-from tests.unit.workers.test_graphs import ByLeg, graph
+from tests.unit.workers.test_graphs import ByLeg, agent, edge, graph
 from tests.unit.workers.test_graphs_interrupted import next_job
 from tests.unit.workers.test_hooks_in_a_leg import Saying
-from tests.unit.workers.world import What, call, calls, tool_named
+from tests.unit.workers.world import What, call, calls, said, tool_named
 
 MAPPED = pytest.mark.parametrize("mapped", [{}, {"for_each": "['a', 'b']"}], ids=["a node", "items"])
 SEND = {"name": "send", "tool": "send", "args": {"what": "it"}, "retry": 2}
@@ -128,3 +128,24 @@ def test_a_tool_that_has_given_its_result_does_not_run_again_where_its_job_is_en
     story = on_server(scenario)
     assert story.view.status == ("done" if mapped else "failed"), "the other item is all right"
     assert len(ran) == bool(mapped)
+
+
+@MAPPED
+def test_what_a_person_has_stopped_is_not_tried_again(mapped: dict[str, Any]) -> None:
+    async def scenario(stores: Stores) -> Story:
+        node = {"name": "a", "agent": "a", "retry": 3, **mapped}
+        model = ByLeg({"a": [said("a said")] * 3, "b": [said("b said")]})
+        relay = Relay(stores, team(graph(node, "b", edges=[edge("a", "b")]), *map(agent, "ab")), model)
+        job = await relay.submit("go", agent="flow")
+        stopped = f"{job}.1.1" if mapped else f"{job}.1"
+        while await next_job(stores) != stopped:
+            await relay.step()
+        assert await stop_job(stores.jobs, stopped, "user") == "ok"
+        await relay.drain()
+        assert not await stores.jobs.views([f"{job}.2", f"{job}.1.3"]), "nothing begins in its place"
+        return await relay.story(job)
+
+    story = on_server(scenario)
+    assert story.view.status == ("done" if mapped else "failed")
+    if not mapped:
+        assert "node 'a' has failed: cancelled by the user" in (story.view.result or "")

@@ -10,15 +10,22 @@ import pytest
 from ekiden.shared.errors import StopFlag
 from ekiden.shared.hooks.intervening import Intervening
 from ekiden.shared.hooks.replies import HookReply
+from ekiden.shared.ids import session_of
 from ekiden.shared.messages import ToolResult
 from ekiden.shared.records import ModelReplied, Record, ToolFinished, ToolStarted
+from ekiden.shared.relay.sweeper import sweep
 from ekiden.shared.relay.termination import stop_job
+from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
+from ekiden.shared.stores.redis import as_any
 from ekiden.workers.tools.base import Tool, ToolContext
+from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.test_graph_guardrails import CLEAN, SECRET
 from tests.unit.workers.test_graphs import ByLeg, agent, edge, graph
 from tests.unit.workers.test_graphs_interrupted import next_job
+from tests.unit.workers.test_graphs_nested import Saying as Model
+from tests.unit.workers.test_graphs_nested import failing, family
 from tests.unit.workers.test_hooks_in_a_leg import Saying
 from tests.unit.workers.world import What, call, calls, said, tool_named
 
@@ -98,10 +105,11 @@ def test_a_tool_that_has_failed_runs_again_under_another_key(mapped: dict[str, A
     assert len(set(ran)) == len(ran) == (3 if mapped else 2)
 
 
-def lost_with(*more: Record) -> list[Record]:
+def lost_with(*more: Record, may_repeat: bool = False) -> list[Record]:
     """What a worker has written of the call of ``send`` before it was lost."""
     reply = ModelReplied(leg=1, turn=1, message=calls(call("node", "send", what="it")).message, model="graph")
-    return [reply, ToolStarted(leg=1, call_id="node", name="send", is_known=True), *more]
+    started = ToolStarted(leg=1, call_id="node", name="send", is_known=True, may_repeat=may_repeat)
+    return [reply, started, *more]
 
 
 SENT = ToolFinished(leg=1, result=ToolResult(call_id="node", name="send", content="sent"))
@@ -149,3 +157,105 @@ def test_what_a_person_has_stopped_is_not_tried_again(mapped: dict[str, Any]) ->
     assert story.view.status == ("done" if mapped else "failed")
     if not mapped:
         assert "node 'a' has failed: cancelled by the user" in (story.view.result or "")
+
+
+def beside(node: dict[str, Any], *, nested: bool = False) -> list[dict[str, Any]]:
+    """A graph in which ``z`` fails the first time, and ``send`` runs beside it: by itself, or in a graph of its own."""
+    if nested:
+        inner = graph(node, edges=[]) | {"name": "inner", "tools": ["send"]}
+        node = {"name": "i", "graph": "inner"}
+    name = node["name"]
+    flow = graph(node, "z", "e", edges=[edge(name, "e"), edge("z", "e")], entry=[name, "z"])
+    return [flow | {"tools": ["send"]}, *([inner] if nested else []), *map(agent, "ze")]
+
+
+async def settle(relay: Relay, stores: Stores, job: str) -> Story:
+    """Let time pass until a job is over: leases run out, what is told to stop is ended, timers ring."""
+    for _ in range(9):
+        await relay.drain()
+        if (await stores.jobs.job(job)).is_over:
+            return await relay.story(job)
+        for one, status in (await family(stores, job)).items():
+            if status in ("running", "suspended"):
+                await stores.client.zadd(keys.LEASES if status == "running" else keys.TIMERS, {one: 1})
+        await sweep(stores.jobs, grace_s=0.0, max_attempts=9)
+    raise AssertionError(await family(stores, job))
+
+
+async def lost_beside(relay: Relay, stores: Stores, job: str, lost: str, records: list[Record]) -> None:
+    """Run a job until ``z`` has failed; the worker of ``lost`` writes ``records`` and is not heard of again."""
+    while await next_job(stores) != lost:
+        await relay.step()
+    lease = (await claimed(stores, lost, owner="lost", lease_s=30.0)).lease
+    for number, record in enumerate(records):
+        await stores.jobs.append(lease, f"{lease.fence}.{number}", [record], used_ms=1, is_progress=True)
+    await relay.drain()
+    assert (await relay.story(job)).view.status == "failed"
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+@pytest.mark.parametrize("has_result", [False, True])
+@pytest.mark.parametrize("nested", [False, True], ids=["beside", "in a graph beside"])
+@MAPPED
+def test_a_retried_job_does_not_run_a_tool_again_that_had_begun_beside_the_branch_that_failed(
+    mapped: dict[str, Any], nested: bool, has_result: bool, idempotent: bool
+) -> None:
+    ran: list[str] = []
+    node = {"name": "send", "tool": "send", "args": {"what": "it"}, **mapped}
+
+    async def scenario(stores: Stores) -> tuple[Story, str]:
+        relay = Relay(
+            stores, team(*beside(node, nested=nested)), Model(z=failing(1)), tools=[sending(ran, idempotent=idempotent)]
+        )
+        job = await relay.submit("go", agent="flow")
+        lost = ".".join([job, *["1"] * (1 + nested + bool(mapped))])
+        records = lost_with(*([SENT] if has_result else []), may_repeat=idempotent)
+        await lost_beside(relay, stores, job, lost, records)
+        before = len(ran)
+        await relay.retry(job)
+        assert (await stores.jobs.job(job)).status == "suspended", "for that worker to stop"
+        assert len(ran) == before
+        return await settle(relay, stores, job), f"{lost}:1:node"
+
+    story, key = on_server(scenario)
+    others = [one for one in ran if one != key]
+    assert len(others) == len(set(others)) == bool(mapped), "the other item, once"
+    assert ran.count(key) == (idempotent and not has_result)
+    if has_result or idempotent or mapped:
+        assert story.view.status == "done", story.view.result
+    else:
+        assert story.view.status == "failed"
+        assert "node 'send' has failed: Outcome unknown: 'send' ran in job" in (story.view.result or "")
+        assert f"`ekiden job fork {story.view.id}`" in (story.view.result or "")
+
+
+def test_a_call_of_which_nobody_knows_what_it_did_is_not_repeated_however_often_its_job_is_retried() -> None:
+    ran: list[str] = []
+
+    async def scenario(stores: Stores) -> None:
+        send = replace(sending(ran, asyncio.Event().wait), timeout_s=0.01)  # type: ignore[arg-type]  # gives nothing
+        relay = ends_of(stores, SEND, send)
+        job = await relay.submit("go", agent="flow")
+        await relay.drain()
+        for _ in range(2):
+            await relay.retry(job)
+            assert "must not run twice. Check what it did." in ((await relay.story(job)).view.result or "")
+
+    on_server(scenario)
+    assert len(ran) == 1
+
+
+def test_a_retried_list_is_the_one_that_was_begun_whatever_has_changed_meanwhile() -> None:
+    ran: list[str] = []
+    node = {"name": "send", "tool": "send", "args": {"what": "${state.who}"}, "for_each": "['a', 'b']"}
+
+    async def scenario(stores: Stores) -> Story:
+        relay = Relay(stores, team(*beside(node)), Model(z=failing(1)), tools=[sending(ran)])
+        job = await relay.submit("go", agent="flow", state={"who": "anna"})
+        await lost_beside(relay, stores, job, f"{job}.1.2", [])
+        await as_any(stores.client.hset(keys.state(session_of(job)), "who", '"berta"'))
+        await relay.retry(job)
+        return await settle(relay, stores, job)
+
+    assert on_server(scenario).view.status == "done"
+    assert len(ran) == len(set(ran)) == 2

@@ -65,7 +65,7 @@ class Branches:
         if (pause := still_stopping(self._leg, [views[one.child] for one in visits if one.is_retried])) is not None:
             return pause
         ends = await self._leg.ends([job for job, view in views.items() if view.is_over])
-        ended = [visit for visit in visits if visit.child in ends]
+        ended = [visit for visit in visits if visit.child in ends and not _is_given_up(visit, views[visit.child])]
         for visit in sorted(ended, key=lambda visit: ends[visit.child].status != "done"):  # a failure may be the end
             await self._take(visit, ends[visit.child], views[visit.child])
         return None
@@ -170,6 +170,11 @@ class Branches:
 
     def _after(self, node: str) -> set[str]:
         return {edge.to for edge in self._graph.edges_from(node)} or {END}
+
+
+def _is_given_up(visit: Visit, view: JobView) -> bool:
+    """Tell whether a join had enough without it: the store has stopped it, and the node behind begins now."""
+    return view.status == "cancelled" and view.stop == "parent" and not visit.is_retried
 
 
 def error_of(end: Ended) -> str:

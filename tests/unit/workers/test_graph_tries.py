@@ -12,8 +12,8 @@ from ekiden.shared.hooks.intervening import Intervening
 from ekiden.shared.hooks.replies import HookReply
 from ekiden.shared.ids import session_of
 from ekiden.shared.messages import ToolResult
-from ekiden.shared.records import ModelReplied, Record, ToolFinished, ToolStarted
-from ekiden.shared.relay.sweeper import sweep
+from ekiden.shared.records import ModelReplied, NodeFinished, Record, ToolFinished, ToolStarted
+from ekiden.shared.relay.sweeper import end_overdue, sweep
 from ekiden.shared.relay.termination import stop_job
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
@@ -259,3 +259,23 @@ def test_a_retried_list_is_the_one_that_was_begun_whatever_has_changed_meanwhile
 
     assert on_server(scenario).view.status == "done"
     assert len(ran) == len(set(ran)) == 2
+
+
+@pytest.mark.parametrize("stops_first", [False, True])
+def test_a_branch_that_a_join_has_given_up_is_no_failure(stops_first: bool) -> None:
+    async def scenario(stores: Stores) -> Story:
+        join = {"name": "d", "agent": "d", "join": "any"}
+        flow = graph("a", "b", join, edges=[edge("a", "d"), edge("b", "d")], entry=["a", "b"])
+        relay = Relay(stores, team(flow, *map(agent, "abd")), Model())
+        job = await relay.submit("go", agent="flow")
+        while await next_job(stores) != f"{job}.1":
+            await relay.step()
+        await relay.step()
+        if stops_first:  # before the graph goes on
+            await end_overdue(stores.jobs)
+            assert (await stores.jobs.job(f"{job}.2")).status == "cancelled"
+        return await settle(relay, stores, job)
+
+    story = on_server(scenario)
+    assert (story.view.status, story.view.result) == ("done", "d said")
+    assert [(one.node, one.error) for one in story.of(NodeFinished)] == [("a", ""), ("d", "")]

@@ -574,6 +574,21 @@ def test_session_variables_that_a_fork_sets_are_judged_by_the_operators_guardrai
     on_server(scenario)
 
 
+@pytest.mark.parametrize("where", ["lead begins turn 3", "fixer begins"])
+@pytest.mark.parametrize("name", ["note", "other"])
+def test_session_variables_that_a_fork_of_a_fork_sets_are_judged_too(where: str, name: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        world = await World(stores, request_rails=[PII]).run()
+        world.job = (await world.forked("lead begins turn 2", state={"note": "Ada"})).job
+        world.forget()
+        story = await world.relay.story((await world.forked(where, state={name: MAIL})).job)
+        assert (story.view.reason, world.model.requests) == ("GUARDRAIL", [])
+        story = await world.relay.story((await world.forked(where, state={name: "Bob"})).job)
+        assert story.view.status == "done"
+
+    on_server(scenario)
+
+
 @pytest.mark.parametrize("where", ["lead begins", "lead begins turn 3"])
 def test_hooks_before_an_agent_are_asked_with_what_a_fork_adds(where: str) -> None:
     seen: list[str] = []

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from ekiden.shared.definitions.graph import END
+from ekiden.shared.definitions.graph_outputs import readers_of
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import GraphFailed
 from ekiden.shared.guardrails.subject import Subject
@@ -51,7 +52,7 @@ class Guarding:
             await self._passed(graph, About("input", f"graph:{graph.name}"), Subject(self._leg.added))
 
     async def along(self, force: GraphInForce, node: str, output: Any, taken: Sequence[str], visit: str) -> Any:
-        """Return what a node has given as it goes on along the edges that are taken, if any leads on.
+        """Return what a node has given as it goes on: along the edges that are taken, or where expressions give it.
 
         Args:
             force: The graph.
@@ -60,12 +61,14 @@ class Guarding:
             taken: Where those edges lead.
             visit: Which beginning of the node it is.
         """
-        if not (targets := [to for to in taken if to != END]):
+        targets = [to for to in taken if to != END]
+        readers = [] if targets else readers_of(force.graph, force.channels, node)
+        if not targets and not readers:
             return output
         runner = force.agents.get(force.graph.by_name[node].runner)
         agents = [agent for agent in (runner, force.agent) if agent is not None]
         hooks = self._agents.hooks(self._leg, *agents)
-        begun, onward = visit or node, f" → {', '.join(targets)}"
+        begun, onward = visit or node, f" → {', '.join(targets)}" if targets else f", for {', '.join(readers)}"
         for to in targets:
             if next_agent := force.graph.by_name[to].runner:
                 edge, way = f"edge:{begun} → {to}", f"{node} → {to}{condition_of(force.graph, node, to)}"

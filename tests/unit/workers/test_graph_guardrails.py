@@ -282,6 +282,35 @@ def test_what_ends_a_branch_is_not_handed_over() -> None:
     assert (story.view.status, story.of(Guarded)) == ("done", [])
 
 
+READERS = {
+    "inputs": {"agent": "c", "inputs": {"objective": "a"}},
+    "outputs": {"agent": "c", "inputs": {"objective": "outputs['a']"}},
+    "any": {"agent": "c", "inputs": {"objective": "outputs[task.prompt]"}},
+    "list": {"agent": "c", "for_each": "[a]"},
+    "arguments": {"tool": "look", "args": {"what": ["It says ${a}."]}},
+    "question": {"ask_user": "Is this right: ${a}?"},
+}
+
+
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("whose", ["a", "flow"])
+def test_what_ends_a_branch_is_handed_over_all_the_same_where_an_expression_gives_it(
+    reader: dict[str, Any], whose: str
+) -> None:
+    rails: dict[str, Any] = {"guardrails": [CLEAN | {"on": "handoff"}]}
+    beside = {"tools": ["look"], **(rails if whose == "flow" else {})}
+    edges = [edge("s", "a"), edge("s", "b"), edge("b", "c")]
+    story = ran(
+        flow("s", "a", "b", {"name": "c", **reader}, edges=edges, beside=beside),
+        *(agent(name, **(rails if name == whose else {})) for name in "sabc"),
+        says={"s": [said("s")], "a": [said(SECRET)], "b": [said("b")], "c": []},
+        tools=[tool_named("look")],
+    )
+
+    assert ended(story) == ("failed", "GUARDRAIL")
+    assert [one.call_id for one in story.of(Guarded) if one.status == "failed"] == [f"edge:{whose}: a#1, for c"]
+
+
 def test_what_a_graph_gives_goes_along_the_edge_of_the_one_around_as_its_file_wants_it() -> None:
     rails = [{**CLEAN, "on": ["handoff", "output"], "policy": "repair"}]
     inner = {

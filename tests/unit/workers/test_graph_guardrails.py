@@ -504,6 +504,14 @@ def test_a_hook_may_block_an_edge(edges: Sequence[Mapping[str, Any]]) -> None:
     assert (asked.is_automatic, asked.call.args) == (True, {"reason": "a → b", "context": "a said"})  # type: ignore[attr-defined]
 
 
+def test_a_hook_that_wants_a_person_asked_about_an_edge_blocks_it() -> None:
+    hook = Saying("BeforeHandoff", HookReply(ask="is this right?"))
+    story = ran(*passing(AB, "", {}), says={"a": [said("one")], "b": [said("two")]}, hooks=[hook])
+
+    assert (*ended(story), story.chain) == ("failed", "DENIED", ["flow", "a"])
+    assert "is this right? (a person would have to be asked, and here nobody is)" in (story.view.result or "")
+
+
 def test_a_hook_may_block_the_edge_behind_nodes_that_run_side_by_side() -> None:
     hook = Saying("BeforeHandoff", lambda event: HookReply(block="he is away") if event.to == "d" else None)
     says = {name: [said(f"{name} said")] for name in "abcd"}

@@ -5,6 +5,7 @@ of a node's agent what goes along the edges of the node, as they judge what that
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -114,7 +115,7 @@ class Guarding:
         if value is None and schema.get("type") == "string":
             value = answer.text
         elif value is None:
-            value = await run_limited(lambda: Subject(answer.text).parsed)
+            value = await run_limited(partial(_said_as_json, answer.text))
         found = [NO_JSON] if value is None else await run_limited(lambda: problems(value, schema))
         if found:
             listed = "\n".join(f"- {problem}" for problem in found)
@@ -133,6 +134,13 @@ class Guarding:
         if failed or asked:  # nobody is asked here: the files of graphs must not say so
             raise GraphFailed(violation(agent.name, failed or asked[-1], how), BLOCKED)
         return passed
+
+
+def _said_as_json(text: str) -> Any:
+    """Return what a text says that is JSON; None: it is none."""
+    with suppress(ValueError):
+        return Subject(text).as_json()
+    return None
 
 
 def _declared(agent: AgentDefinition) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from tests.unit.workers.test_hooks_in_a_leg import Saying
 from tests.unit.workers.world import Replies, Said, call, calls, said, tool_named
 
 CLEAN = {"name": "clean", "validator": "no_secrets"}
+NUMBERS_OF_NO_JSON = ["NaN", "Infinity", "-1e999"]
 KIND = {"name": "kind", "prompt": "It scolds nobody."}
 SECRET = "the key is AKIAIOSFODNN7EXAMPLE"
 SIDE_BY_SIDE = [edge("a", "b"), edge("a", "c"), edge("b", "d"), edge("c", "d")]
@@ -153,6 +154,10 @@ def test_an_answer_that_fits_the_schema_of_a_graph_is_structured(answer: Said, o
     [
         ("last", said('{"score": "high"}'), "- score: 'high' is not of type 'integer'"),
         ("last", said("I do not know"), "- the whole: it is a text, and no JSON"),
+        *(
+            ("last", said(f'{{"score": {word}}}'), "- the whole: it is a text, and no JSON")
+            for word in NUMBERS_OF_NO_JSON
+        ),
         ("merged", said("I do not know"), "- the whole: 'score' is a required property"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output, fitted
 from ekiden.dispatcher.cli.views.jobs import forked_json
-from ekiden.dispatcher.cli.views.notices import Notices, chain_text, forked_text, on_completion
+from ekiden.dispatcher.cli.views.notices import Notices, chain_text, forked_text, head_of, on_completion
 from ekiden.dispatcher.cli.views.spending import spent_of
 from ekiden.dispatcher.journal.story import Leg, Step, Story
 from ekiden.shared.ids import parent_of
@@ -183,7 +183,7 @@ def _job_json(story: Story) -> dict[str, Any]:
         "status": story.status,
         "reason": story.end.reason if story.end else None,
         **({"recovered": True} if story.end and story.end.recovered else {}),
-        "result": _result(story).strip().partition("\n")[0],
+        "result": head_of(_result(story)),
         "chain": story.chain,
         "forked": forked_json(story.forked),
         "todos": [todo.model_dump() for todo in story.todos],

@@ -24,6 +24,7 @@ MOST_OF_ITEMS = 5_000_000
 """Characters that all items of a list are given together: they stand in one job's request."""
 MAX_SHOWN = 300
 """Characters of a value in the message of a job that fails."""
+_FALSE = "false"
 NO_ITEM: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -86,6 +87,17 @@ class Values:
                 often = f"as often as 'max_rounds' allows ({edge.max_rounds})"
                 said = f"{node} → {edge.to}{_if(edge)} holds, but was taken {often}"
             found.append("; ".join([f"graph {self._force.name}: {said}", *self._values_in(edge.condition, variables)]))
+        return found
+
+    def untold(self, node: str, output: Any) -> list[str]:
+        """Say of which edges of ``node``, which has ended with ``output``, it cannot be told whether they hold."""
+        variables, found = self._variables_after(node, output), list[str]()
+        for edge in self._force.graph.edges_from(node):
+            why = _FALSE if not edge.condition or self._is_used_up(edge) else self._why_false(edge.condition, variables)
+            if why not in ("", _FALSE):
+                said = f"graph {self._force.name}: {node} → {edge.to}{_if(edge)} is not taken, since it cannot be told"
+                advice = ": has(…) asks whether it is there" if why.startswith("Key not found") else ""
+                found.append(f"{said}: {why}{advice}")
         return found
 
     def inputs(self, name: str, item: Mapping[str, Any] = NO_ITEM) -> dict[str, Any]:
@@ -173,7 +185,7 @@ class Values:
     def _why_false(self, condition: str, variables: Mapping[str, Any]) -> str:
         """Say why a condition does not hold; empty: it does."""
         try:
-            return "" if Condition.parse(condition, self._force.channels.names).holds(variables) else "false"
+            return "" if Condition.parse(condition, self._force.channels.names).holds(variables) else _FALSE
         except (ConditionFailed, DefinitionError) as error:
             return str(error).removeprefix(f"condition {condition!r}: ")
 

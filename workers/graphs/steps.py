@@ -96,7 +96,7 @@ class Steps:
         return [*said, self.noted(force, run, node, output=output, next=taken, call_id=call_id, **how)]
 
     def _news(self, values: Values, node: str, output: Any) -> list[str]:
-        """Return what cannot be told of the edges of ``node`` and was not said before: a loop has the same each time."""
+        """Return what cannot be told of the edges of ``node`` and was not said before, as in a loop."""
         told = values.untold(node, output)
         known = {one.record.text for one in self._leg.entries if isinstance(one.record, Noticed)} if told else set()
         return [text for text in told if text not in known]

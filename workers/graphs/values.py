@@ -129,9 +129,11 @@ class Values:
         """Return what each item of the list is given that a node is mapped over. Raises ``GraphFailed``."""
         what = f"'for_each' of node {name!r}"
         items = self._value(self._force.graph.by_name[name].for_each, what, NO_ITEM)
-        if not isinstance(items, list) or len(items) > MOST_ITEMS:
-            found = f"{len(items):,} items" if isinstance(items, list) else f"{_shown(items)}, which is no list"
-            raise GraphFailed(f"graph {self._force.name!r}: {what} is {found}: a list has {MOST_ITEMS:,} at most")
+        if not isinstance(items, list):
+            raise GraphFailed(f"graph {self._force.name!r}: {what} is {_shown(items)}, which is no list{_lists(items)}")
+        if len(items) > MOST_ITEMS:
+            found = f"{what} is {len(items):,} items"
+            raise GraphFailed(f"graph {self._force.name!r}: {found}: a list has {MOST_ITEMS:,} at most")
         given: list[dict[str, Any]] = []
         size = 0
         for index, item in enumerate(items):
@@ -204,6 +206,15 @@ def _if(edge: Edge) -> str:
     if edge.default:
         return " [else]"
     return f" [if: {edge.condition}]" if edge.condition else ""
+
+
+def _lists(given: Any) -> str:
+    """Say what gives a list in the place of what was given."""
+    if isinstance(given, Mapping):
+        return f": name one of its fields, {', '.join(list(given)[:10])}" if given else ""
+    if given is None:
+        return ": what it names has no output yet"
+    return ": a tool gives one as the data of a ToolOutput, an agent by a 'schema' of its 'output'"
 
 
 def _shown(value: Any) -> str:

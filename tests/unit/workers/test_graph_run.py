@@ -5,12 +5,16 @@ from typing import Any
 
 import pytest
 
-from ekiden.shared.definitions.graph import Graph
+from ekiden.shared.definitions.graph import Graph, Node
+from ekiden.shared.definitions.graph_channels import Channels
+from ekiden.shared.definitions.parsing import definition_from
+from ekiden.shared.errors import GraphFailed
 from ekiden.shared.graph_run import GraphRun
 from ekiden.shared.handoff import GraphPosition
 from ekiden.shared.records import Delegated, Record
 from ekiden.shared.stores.job_reader import RedisJobReader
 from ekiden.shared.stores.opening import Stores
+from ekiden.workers.graphs.values import GraphInForce, Values
 from tests.scenarios.relay import Relay, on_server, team
 from tests.unit.workers.test_graphs import ByLeg, agent
 from tests.unit.workers.world import said
@@ -88,3 +92,23 @@ def test_a_late_round_of_a_loop_reads_and_folds_no_more_than_an_early_one(monkey
 
     rounds = on_server(scenario)[-50:]
     assert rounds[10:40] == rounds[11:41], "the journal is no short one any more"
+
+
+@pytest.mark.parametrize(
+    ("gives", "why"),
+    [
+        ({"files": [1]}, "which is no list: name one of its fields, files"),
+        (None, "is null, which is no list: what it names has no output yet"),
+        ("[1]", "a tool gives one as the data of a ToolOutput"),
+        ([0] * 1_001, "is 1,001 items: a list has 1,000 at most"),
+    ],
+)
+def test_what_a_node_cannot_be_mapped_over_says_what_gives_a_list(gives: Any, why: str) -> None:
+    graph_ = Graph(entry=("a",), nodes=(Node(name="a", agent="a", for_each="state.x"),))
+    force = GraphInForce(
+        "flow", graph_, Channels.of(graph_, {}), definition_from({"name": "flow", "description": "d"}, "x"), {}
+    )
+    with pytest.raises(GraphFailed) as caught:
+        Values(force, GraphRun(graph_, AT), {"x": gives}, {}).items("a")
+    assert why in str(caught.value)
+    assert ("1,000 at most" in str(caught.value)) is isinstance(gives, list)

@@ -194,10 +194,11 @@ def test_a_condition_that_cannot_be_told_beside_an_edge_that_is_taken_is_said_on
     ]
     story, _ = ran(graph("a", "b", edges=edges), agent("a"), agent("b"), a=[said("again"), said("again"), said("ok")])
     assert story.view.status == "done"
-    assert [one.text for one in story.of(Noticed)] == [
+    [told] = story.of(Noticed)
+    assert told.text == (
         "graph flow: a → b [if: state.tries < 3] is not taken, since it cannot be told: "
         'Key not found in map : "tries": has(…) asks whether it is there'
-    ]
+    )
 
 
 def test_a_job_that_failed_where_no_edge_held_goes_on_there_when_it_is_retried() -> None:

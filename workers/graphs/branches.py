@@ -20,7 +20,7 @@ from ekiden.shared.stores.views import JobView
 from ekiden.workers.graphs.children import ITEMS, Children
 from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
-from ekiden.workers.graphs.tries import NextTry, Recorded, behind, next_try, since_retry, still_stopping, why_not_again
+from ekiden.workers.graphs.tries import NextTry, behind, next_try, since_retry, still_stopping, why_not_again
 from ekiden.workers.graphs.values import GraphInForce
 
 __all__ = ["Branches", "error_of"]
@@ -40,7 +40,7 @@ class Branches:
         self._graph = force.graph
         self._context = context
         self._before: dict[str, str] = {}
-        """Nodes that had not ended when the job was retried, and the child jobs that did them."""
+        """Nodes that had not ended when the job was retried, and the child jobs behind whose records they go on."""
         self._run = run_of(leg, force.graph, context.graphs[-1])
 
     async def go_on(self) -> Outcome:
@@ -74,7 +74,8 @@ class Branches:
         if end.status == "done":
             output = end.answer if end.output is None else end.output
             untrusted = f"node {visit.node}, which read such text" if view.untrusted else ""
-            await self._take_output(visit, output, untrusted)
+            how = {"call_id": visit.call_id, "untrusted": untrusted}
+            self._leg.hold(*await self._steps.finished(self._force, self._run, visit.node, output, **how))
         elif visit.is_retried:
             await self._take_up(visit)
         else:
@@ -83,19 +84,14 @@ class Branches:
     async def _take_up(self, visit: Visit) -> None:
         """Let a node that had not ended well when the job was retried begin once more, if it may."""
         node = self._graph.by_name[visit.node]
-        came = NextTry() if node.for_each else await since_retry(self._leg, node, visit.child)
-        if isinstance(came, Recorded):
-            await self._take_output(visit, came.output, came.untrusted)
-        elif came is None:
+        again = await since_retry(self._leg, node, visit.child, is_list=bool(node.for_each))
+        if again is None:
             self._take_failure(visit, why_not_again(self._leg, node, visit.child), None)
-        else:
-            self._run.take_back(visit.call_id)
-            self._run.keys[visit.node] = came.key
-            self._before[visit.node] = visit.child
-
-    async def _take_output(self, visit: Visit, output: Any, untrusted: str) -> None:
-        how = {"call_id": visit.call_id, "untrusted": untrusted}
-        self._leg.hold(*await self._steps.finished(self._force, self._run, visit.node, output, **how))
+            return
+        self._run.take_back(visit.call_id)
+        self._run.keys[visit.node] = again.key
+        if again.behind:
+            self._before[visit.node] = again.behind
 
     def _take_failure(self, visit: Visit, why: str, again: NextTry | None) -> None:
         if again is None and not self._goes_on_without(visit.node):
@@ -129,9 +125,8 @@ class Branches:
             else:
                 inputs = await run_limited(lambda: values.inputs(name))  # noqa: B023  # as above
             child = make.child(node, call_id, inputs, key=self._run.keys.get(name, ""))
-            before, is_list = self._before.pop(name, ""), bool(node.for_each)
-            goes_on = before if node.runner or is_list else ""
-            begun.append(child := await behind(self._leg, child, goes_on, is_list=is_list))
+            before, is_as_begun = self._before.pop(name, ""), bool(node.for_each) or not node.runner
+            begun.append(child := await behind(self._leg, child, before, is_as_begun=is_as_begun))
             self._run.note(Delegated(leg=self._leg.number, call_id=call_id, child="", agent=child.agent))
         known = [visit for visit in self._run.running.values() if visit.child]
         return [

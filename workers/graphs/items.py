@@ -13,7 +13,7 @@ from ekiden.shared.relay.leg import Leg
 from ekiden.workers.graphs.branches import error_of
 from ekiden.workers.graphs.children import ITEMS, Children
 from ekiden.workers.graphs.steps import used_up
-from ekiden.workers.graphs.tries import NextTry, Recorded, behind, next_try, since_retry, still_stopping, why_not_again
+from ekiden.workers.graphs.tries import NextTry, behind, next_try, since_retry, still_stopping, why_not_again
 
 __all__ = ["Items"]
 
@@ -36,7 +36,7 @@ class Items:
         self._failed: dict[int, str] = {}
         """Those that have failed for good, and why."""
         self._before: dict[int, str] = {}
-        """Items that begin anew, since the job was retried, and the child jobs that did them."""
+        """Items that begin once more, since the job was retried, and the child jobs behind whose records they go on."""
         self._again: dict[int, str] = {}
         """The items that are to be tried again, and the idempotency keys of the calls that they repeat."""
         self._retried: set[int] = set()
@@ -80,14 +80,11 @@ class Items:
         for number, child in tries.items():
             if child in done:
                 continue
-            came = await since_retry(self._leg, self._node, child)
-            if isinstance(came, NextTry):
-                self._take_back(number)
-                self._again[number] = came.key
-            elif isinstance(came, Recorded):
-                self._say_ended(number, untrusted=came.untrusted)
-            else:
+            if (again := await since_retry(self._leg, self._node, child)) is None:
                 self._say_ended(number, error=why_not_again(self._leg, self._node, child))
+            else:
+                self._take_back(number)
+                self._again[number], self._before[number] = again.key, again.behind
         return None
 
     def _say_ended(self, number: int, **how: Any) -> None:
@@ -99,7 +96,7 @@ class Items:
 
     async def _beginning(self, number: int) -> ChildJob:
         child = self._child(number, self._call_id(number), key=self._again.get(number, ""))
-        return await behind(self._leg, child, self._before.get(number, "") if self._node.runner else "")
+        return await behind(self._leg, child, self._before.get(number, ""), is_as_begun=not self._node.runner)
 
     def _begin(self, number: int, record: Delegated) -> None:
         if number in self._retried:
@@ -123,7 +120,7 @@ class Items:
         self._running.pop(number, None)
         self._failed.pop(number, None)
         self._retried.discard(number)
-        self._before[number] = self._tries.pop(number)[-1].child
+        del self._tries[number]
 
     async def _note(self, ended: Sequence[Delegated]) -> None:
         """Note how items have ended: what they gave is in their own journals."""
@@ -155,15 +152,11 @@ class Items:
             return Failed("ERROR", f"all {len(self._failed)} items have failed, the first by: {self._failed[0]}")
         output: list[Any] = []
         for number in range(len(self._items)):
-            end = ends[child := self._tries[number][-1].child]
+            end = ends[self._tries[number][-1].child]
             if number in self._failed:
                 output.append({"error": self._failed[number]})
-            elif end.status == "done":
-                output.append(end.answer if end.output is None else end.output)
             else:
-                recorded = await since_retry(self._leg, self._node, child)
-                assert isinstance(recorded, Recorded), "nothing else has counted"
-                output.append(recorded.output)
+                output.append(end.answer if end.output is None else end.output)
         return Answer(json.dumps(output, ensure_ascii=False), output=output)
 
     def _child(self, number: int, call_id: str, job: str = "", key: str = "") -> ChildJob:

@@ -21,7 +21,7 @@ from ekiden.shared.records import (
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.views import JobView
 
-__all__ = ["NextTry", "Recorded", "behind", "next_try", "since_retry", "still_stopping", "why_not_again"]
+__all__ = ["NextTry", "behind", "next_try", "since_retry", "still_stopping", "why_not_again"]
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,8 @@ class NextTry:
 
     key: str = ""
     """The idempotency key of the call that it repeats, where nobody knows what that did; empty: one of its own."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A result that counts although the job of its call was ended before it could say so."""
-
-    output: Any
-    untrusted: str = ""
-    """See ``ToolFinished``."""
+    behind: str = ""
+    """The child job behind whose records it goes on; empty: it begins anew."""
 
 
 @dataclass(frozen=True)
@@ -96,17 +89,16 @@ def still_stopping(leg: Leg, views: Iterable[JobView]) -> Suspended | None:
     return Suspended("children", backoff_s(leg, "children"), f"{', '.join(left)} to stop")
 
 
-async def since_retry(leg: Leg, node: Node, child: str) -> Recorded | NextTry | None:
-    """Return what comes of one that its child job had not ended well when the job was retried.
+async def since_retry(leg: Leg, node: Node, child: str, *, is_list: bool = False) -> NextTry | None:
+    """Return how one begins once more that its child job had not ended well when the job was retried.
 
-    It begins once more, but a call whose result is recorded: that counts. None: it must not, see ``why_not_again``.
+    None: it must not, see ``why_not_again``. A call that has given its result is not made again.
     """
-    if node.runner:
-        return NextTry()
+    if node.runner or is_list:
+        return NextTry(behind=child)
     call = await _call_of(leg, child)
     if call.finished is not None and not call.finished.result.is_error:
-        result = call.finished.result
-        return Recorded(result.content if result.data is None else result.data, call.finished.untrusted)
+        return NextTry(behind=child)
     if call.started is None:
         return NextTry(call.key)
     return NextTry() if call.has_failed else call.repeated()
@@ -130,17 +122,17 @@ async def _call_of(leg: Leg, child: str) -> _Call:
     return _Call(started[-1] if started else None, finished[-1] if finished else None, key)
 
 
-async def behind(leg: Leg, child: ChildJob, before: str, *, is_list: bool = False) -> ChildJob:
+async def behind(leg: Leg, child: ChildJob, before: str, *, is_as_begun: bool) -> ChildJob:
     """Return a child job that does, in a job that was retried, what ``before`` did not end: behind all it had done.
 
-    As it is, where ``before`` is empty, or was given something else; but a list stays the one that was begun.
+    As it is, where ``before`` is empty, or was given something else; ``is_as_begun``: then it stays with that.
     """
     if not before:
         return child
     records = await leg.recorded_by(before)
     request = records[0]
     assert isinstance(request, JobRequested), "the first record of a job is its request"
-    if is_list:
+    if is_as_begun:
         child = replace(child, inputs=request.inputs or {})
     if request.agent != child.agent or _as_json(request.inputs or {}) != _as_json(child.inputs):
         return child

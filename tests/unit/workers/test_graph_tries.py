@@ -229,6 +229,27 @@ def test_a_retried_job_does_not_run_a_tool_again_that_had_begun_beside_the_branc
         assert f"`ekiden job fork {story.view.id}`" in (story.view.result or "")
 
 
+def test_a_result_that_counts_in_a_retried_job_passes_what_stands_behind_it() -> None:
+    ran: list[str] = []
+    answers: list[str] = []
+
+    def word(event: Any) -> HookReply | None:
+        if event.reply.message.calls:
+            return None
+        answers.append(event.reply.message.text)
+        return HookReply(block="no")
+
+    async def scenario(stores: Stores) -> Story:
+        relay = ends_of(stores, SEND, sending(ran), hooks=[Saying("AfterModel", word)])
+        job = await relay.submit("go", agent="flow")
+        await relay.drain()
+        await relay.retry(job)
+        return await settle(relay, stores, job)
+
+    assert on_server(scenario).view.status == "failed"
+    assert (answers, len(ran)) == ([SECRET] * 2, 1)
+
+
 def test_a_call_of_which_nobody_knows_what_it_did_is_not_repeated_however_often_its_job_is_retried() -> None:
     ran: list[str] = []
 

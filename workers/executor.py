@@ -202,7 +202,7 @@ class Executor:
         past = Past(self._leg)
         self._messages, self._left_out = past.opening(budget_for(self._model.window))
         self._told = past.turns_told
-        self._fingerprints = Fingerprints(self._agent, self._leg.entries)
+        self._fingerprints = Fingerprints(self._agent, self._leg.entries, self._model.drawn_then)
 
     async def _request(self) -> ModelRequest:
         turns = self._leg.conversation.turns

@@ -2,10 +2,9 @@
 
 from pathlib import Path, PurePosixPath
 
-import yaml
-
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.packs import shipped_agents_dir
+from ekiden.shared.yaml_places import LONGEST, LocatedYaml, read_at_most
 
 __all__ = ["write_demo", "write_files"]
 
@@ -23,7 +22,7 @@ def write_files(source: Path, target: Path) -> list[Path]:
     Raises:
         InvalidRequest: it is no such file, or names a path that leads elsewhere.
     """
-    files = yaml.safe_load(source.read_text(encoding="utf-8"))
+    files = LocatedYaml(read_at_most(source, 4 * LONGEST), str(source)).data
     if not isinstance(files, dict) or not all(isinstance(text, str) for text in files.values()):
         raise InvalidRequest(f"{source}: expected paths of files, each with its text")
     written = []

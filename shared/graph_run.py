@@ -15,7 +15,7 @@ from ekiden.shared.definitions.graph import END, Graph
 from ekiden.shared.handoff import GraphPosition
 from ekiden.shared.records import Delegated, Entry, HandedOff, NodeFinished, Record, Retried
 
-__all__ = ["GraphRun", "Visit"]
+__all__ = ["GraphRun", "Visit", "failed_items", "item_of"]
 
 ENTRY = ""
 """Where the branches come from that begin at the entries."""
@@ -195,3 +195,14 @@ class GraphRun:
                 self.ended.append(record.node)
             else:
                 self.waiting.setdefault(to, []).append(record.node)
+
+
+def item_of(call_id: str) -> int:
+    """Return which item of a list a child job does, by its call: ``node[7]``, or ``node[7]/2``."""
+    return int(call_id.rpartition("[")[2].partition("]")[0])
+
+
+def failed_items(records: Iterable[Record]) -> set[int]:
+    """Return the items of a list that gave nothing, by what the job that did it has recorded."""
+    last = {item_of(one.call_id): one.error for one in records if isinstance(one, NodeFinished)}
+    return {number for number, error in last.items() if error}

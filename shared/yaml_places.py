@@ -1,15 +1,27 @@
 """YAML that people write, with the line of everything in it. JSON is such YAML."""
 
+import os
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.faults import why_unreadable
 
-__all__ = ["LocatedYaml", "Place", "line_at"]
+__all__ = ["LONGEST", "LocatedYaml", "Place", "SafeYamlLoader", "fault_in_yaml", "line_at", "read_at_most"]
+try:
+    from yaml import CSafeLoader as SafeYamlLoader
+except ImportError:  # PyYAML without libyaml
+    from yaml import SafeLoader as SafeYamlLoader  # type: ignore[assignment]  # the same interface, other bases
 
-_LONGEST = 1_000_000
+LONGEST = 1_000_000
+"""Characters of what people write."""
+_MOST_VALUES = 100_000
+"""And the values in it, which cost a second or two."""
 Place = Sequence[str | int]
 """Keys of objects and numbers of entries, from the top on."""
 
@@ -19,11 +31,12 @@ class LocatedYaml:
 
     def __init__(self, text: str, file: str) -> None:
         self._file = file
-        if len(text) > _LONGEST:
-            raise InvalidRequest(f"{file}: is longer than {_LONGEST:,} characters: split it")
+        if len(text) > LONGEST:
+            raise InvalidRequest(f"{file}: is longer than {LONGEST:,} characters: split it")
         try:
-            if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-                raise InvalidRequest(f"{file}: aliases (*name) are not read here: write the values out")
+            with suppress(yaml.YAMLError):  # which the slower loader says better
+                if fault := fault_in_yaml(text, _MOST_VALUES):
+                    raise InvalidRequest(f"{file}: {fault}: write the values out, in several files")
             loader = yaml.SafeLoader(text)
             self._root = loader.get_single_node()
             self._refuse_twice()
@@ -56,6 +69,34 @@ class LocatedYaml:
                         raise InvalidRequest(f"{self._file}:{line}: {name!r} stands there twice: remove one")
                     seen.add(name)
                     waiting.append(value)
+
+
+def fault_in_yaml(text: str, most: int) -> str:
+    """Say why YAML is not read; empty: it has no aliases, and at most ``most`` values. Raises ``YAMLError``."""
+    for number, event in enumerate(yaml.parse(text, Loader=SafeYamlLoader)):
+        if isinstance(event, yaml.AliasEvent):
+            return "aliases (*name) are not read here"
+        if number > most:
+            return f"has more than {most:,} values"
+    return ""
+
+
+def read_at_most(path: Path, most: int) -> str:
+    """Return the text of a file, of which no more than ``most`` bytes are read, and nothing is waited for.
+
+    Raises ``InvalidRequest``: it is larger, no ordinary file, no UTF-8, or cannot be read.
+    """
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise InvalidRequest(f"{path}: cannot be read: it is no ordinary file")
+            data = file.read(most + 1) if found.st_size <= most else b""
+        if max(found.st_size, len(data)) > most:
+            raise InvalidRequest(f"{path}: is larger than {most:,} bytes")
+        return data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"{path}: cannot be read: {why_unreadable(error)}") from None
 
 
 def line_at(node: yaml.Node | None, path: Place) -> int | None:

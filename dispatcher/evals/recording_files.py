@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ekiden.dispatcher.routing import llm
 from ekiden.shared.atomic_file import replace_atomically
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.faults import fault_in, why_unreadable
+from ekiden.shared.faults import why_unreadable
 from ekiden.shared.recordings import number_of
 from ekiden.shared.records import (
     ApprovalAsked,
@@ -36,6 +37,7 @@ from ekiden.shared.records import (
 )
 from ekiden.shared.redaction import redact_all
 from ekiden.shared.risk import Risk
+from ekiden.shared.yaml_places import SafeYamlLoader, fault_in_yaml, read_at_most
 
 __all__ = [
     "CaseRecording",
@@ -46,15 +48,15 @@ __all__ = [
     "recorded",
     "write_case_recording",
 ]
-try:
-    from yaml import CSafeLoader as _Loader
-except ImportError:  # PyYAML without libyaml
-    from yaml import SafeLoader as _Loader  # type: ignore[assignment]  # the same interface, other bases
 
 _ASKED_BESIDE = (LoopJudged, Summarised, Repairing, GuardJudged)
 _KEPT = (ModelReplied, StateChanged, ToolPaused, ApprovalAsked, Decided, Recalled, Served, Hooked, *_ASKED_BESIDE)
 _OF_THE_RUN = {"duration_ms", "cost_usd", "prompt"}
 _LARGEST = 20_000_000
+_MOST_VALUES = 500_000
+_OWN_WORDS = frozenset({"jobs", "judged", "approve"})
+_OF_NUMBERS = set("0123456789.")
+"""Jobs stand under their numbers."""
 _PLACE = "${workspace}"
 """What stands for the folder that a case was recorded in: no path of a machine is kept."""
 
@@ -150,26 +152,31 @@ def write_case_recording(path: Path, recording: CaseRecording, about: str) -> No
 
 
 def read_case_recording(path: Path) -> CaseRecording:
-    """Read a recording. Raises ``InvalidRequest``."""
+    """Read a recording. Raises ``InvalidRequest``, without a word of what stands there: it may be any file."""
     remedy = "`--record` makes it anew"
     try:
-        data = path.read_bytes()
-        if len(data) > _LARGEST:
-            raise InvalidRequest(f"{path}: is larger than {_LARGEST:,} bytes: {remedy}")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, Loader=_Loader)):
-            raise InvalidRequest(f"{path}: aliases (*name) are not read here: {remedy}")
-        return CaseRecording.model_validate(yaml.load(data, Loader=_Loader))  # a safe one
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{path}: cannot be read: {why_unreadable(error)}; {remedy}") from None
+        text = read_at_most(path, _LARGEST)
+        if fault := fault_in_yaml(text, _MOST_VALUES):
+            raise InvalidRequest(f"{path}: {fault}")
+        return CaseRecording.model_validate(SafeYamlLoader(text).get_single_data())
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{error}; {remedy}") from None
     except yaml.YAMLError as error:
         line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else 1
         raise InvalidRequest(f"{path}:{line}: no YAML: {remedy}") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InvalidRequest(f"{path}: {place}: {fault_in(first)}; {remedy}") from None
-    except (ValueError, RecursionError) as error:  # a date that is none, a number too long, what is nested too deep
-        raise InvalidRequest(f"{path}: cannot be read: {error}; {remedy}") from None
+        raise InvalidRequest(f"{path}: {_place(first['loc'])}is no recording; {remedy}") from None
+    except (ValueError, RecursionError):  # a date that is none, a number too long, what is nested too deep
+        raise InvalidRequest(f"{path}: cannot be read: a value in it is none; {remedy}") from None
+
+
+def _place(loc: Sequence[str | int]) -> str:
+    """Return where in a recording something is wrong, in words that every recording has."""
+    if not loc or loc[0] not in _OWN_WORDS:
+        return ""
+    known = takewhile(lambda step: set(step) <= _OF_NUMBERS, map(str, loc[1:]))
+    return f"{'.'.join([str(loc[0]), *known])}: "
 
 
 class _Dumper(yaml.SafeDumper):

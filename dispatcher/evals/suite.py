@@ -1,5 +1,6 @@
 """A suite: requests, each with what is expected of its job."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -7,11 +8,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ekiden.shared import schemas
 from ekiden.shared.errors import DefinitionError, InvalidRequest
-from ekiden.shared.faults import fault_in, why_unreadable
+from ekiden.shared.faults import fault_in
 from ekiden.shared.packs import pack_names
 from ekiden.shared.patterns import compile_pattern
 from ekiden.shared.project_folders import project_of
-from ekiden.shared.yaml_places import LocatedYaml
+from ekiden.shared.yaml_places import LONGEST, LocatedYaml, read_at_most
 
 __all__ = ["Case", "Expectations", "Suite", "Turn", "read_suite"]
 
@@ -152,8 +153,11 @@ class Suite(_Written):
         return self.path.with_suffix(".recordings")
 
     def recording(self, case: Case) -> Path:
-        """Return the file of a case's recording."""
-        return self.recordings / f"{case.name}.yaml"
+        """Return the file of a case's recording. Raises ``InvalidRequest`` where it is none of the suite's folder."""
+        path = self.recordings / f"{case.name}.yaml"
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path.absolute().parent)):
+            raise InvalidRequest(f"{path}: leads out of the folder of the suite by a link: put the recording there")
+        return path
 
     @property
     def title(self) -> str:
@@ -166,11 +170,7 @@ def read_suite(path: Path, *, for_recording: bool = False) -> Suite:
 
     Raises ``InvalidRequest`` naming file and line, what is wrong, and what was expected.
     """
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{path}: cannot be read: {why_unreadable(error)}") from None
-    located = LocatedYaml(text, str(path))
+    located = LocatedYaml(read_at_most(path, 4 * LONGEST), str(path))
     if not isinstance(located.data, dict) or "path" in located.data:
         raise InvalidRequest(f"{path}:1: expected 'cases:' with a list, each with name, request and expect")
     try:

@@ -4,7 +4,7 @@ Those of a graph's own file judge what the graph is asked, what goes along its e
 of a node's agent what goes along the edges of the node, as they judge what that agent hands over.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ from ekiden.shared.definitions.graph import END
 from ekiden.shared.definitions.graph_outputs import readers_of
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import GraphFailed
+from ekiden.shared.graph_run import Visit, failed_items
 from ekiden.shared.guardrails.subject import Subject
 from ekiden.shared.outcomes import Answer, Unfinished
 from ekiden.shared.relay.leg import Leg
@@ -52,7 +53,9 @@ class Guarding:
         if self._leg.added:
             await self._passed(graph, About("input", f"graph:{graph.name}"), Subject(self._leg.added))
 
-    async def along(self, force: GraphInForce, node: str, output: Any, taken: Sequence[str], visit: str) -> Any:
+    async def along(
+        self, force: GraphInForce, node: str, output: Any, taken: Sequence[str], visit: Visit | None
+    ) -> Any:
         """Return what a node has given as it goes on: along the edges that are taken, or where expressions give it.
 
         Args:
@@ -60,7 +63,7 @@ class Guarding:
             node: Which has ended.
             output: What it has given.
             taken: Where those edges lead.
-            visit: Which beginning of the node it is.
+            visit: Which beginning of the node it is; None: it ran in this job.
         """
         targets = [to for to in taken if to != END]
         readers = [] if targets else readers_of(force.graph, force.channels, node)
@@ -69,7 +72,10 @@ class Guarding:
         runner = force.agents.get(force.graph.by_name[node].runner)
         agents = [agent for agent in (runner, force.agent) if agent is not None]
         hooks = self._agents.hooks(self._leg, *agents)
-        begun, onward = visit or node, f" → {', '.join(targets)}" if targets else f", for {', '.join(readers)}"
+        begun, onward = (
+            visit.call_id if visit else node,
+            f" → {', '.join(targets)}" if targets else f", for {', '.join(readers)}",
+        )
         for to in targets:
             if next_agent := force.graph.by_name[to].runner:
                 edge, way = f"edge:{begun} → {to}", f"{node} → {to}{condition_of(force.graph, node, to)}"
@@ -78,13 +84,23 @@ class Guarding:
         if runner is not None and not force.graph.by_name[node].for_each:
             output = await self._judged_along(runner, output, begun + onward, partial(_faults, runner))
         elif runner is not None:
-            output = [await self._entry(runner, one, f"{begun}[{n}]{onward}") for n, one in enumerate(output)]
+            failed = await self._failed_items(output, visit)
+            output = [
+                await self._judged_along(
+                    runner, one, f"{begun}[{n}]{onward}", partial(_faults, runner), is_error=n in failed
+                )
+                for n, one in enumerate(output)
+            ]
         return await self._judged_along(force.agent, output, begun + onward)
 
-    async def _entry(self, runner: AgentDefinition, output: Any, way: str) -> Any:
-        """Return what an agent has given for an item of a list; where it has failed, that has no form to check."""
-        has_failed = isinstance(output, dict) and output.keys() == {"error"}
-        return await self._judged_along(runner, output, way, partial(_faults, runner), is_error=has_failed)
+    async def _failed_items(self, output: Sequence[Any], visit: Visit | None) -> Collection[int]:
+        """Return which entries of a list say why there is none, by how their items ended: these have no form to check.
+
+        An agent may answer in the words of a failure, so who has done the list is asked where one entry has them.
+        """
+        if visit is None or not any(isinstance(one, dict) and one.keys() == {"error"} for one in output):
+            return ()
+        return failed_items(await self._leg.recorded_by(visit.child))
 
     async def _judged_along(
         self, agent: AgentDefinition, output: Any, way: str, form: Form = lambda _: [], *, is_error: bool = False

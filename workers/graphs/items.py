@@ -7,6 +7,7 @@ from typing import Any
 
 from ekiden.shared.definitions.graph import Node
 from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
+from ekiden.shared.graph_run import item_of
 from ekiden.shared.outcomes import Answer, ChildJob, Failed, Outcome, Suspended
 from ekiden.shared.records import Delegated, Ended, NodeFinished, Record, Retried
 from ekiden.shared.relay.leg import Leg
@@ -172,5 +173,4 @@ class Items:
 
 
 def _number(record: Delegated | NodeFinished) -> int:
-    """Return which item a child job does, by its call: ``node[7]``, or ``node[7]/2``."""
-    return int(record.call_id.rpartition("[")[2].partition("]")[0])
+    return item_of(record.call_id)

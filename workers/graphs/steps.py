@@ -91,7 +91,7 @@ class Steps:
         taken, told = await run_limited(
             lambda: (values.next(node, output), [*values.cut_short(node, output), *self._news(values, node, output)])
         )
-        output = await self._guarding.along(force, node, output, taken, call_id)
+        output = await self._guarding.along(force, node, output, taken, run.running.get(call_id) if call_id else None)
         said = [Noticed(leg=self._leg.number, text=text) for text in told]
         return [*said, self.noted(force, run, node, output=output, next=taken, call_id=call_id, **how)]
 

@@ -1,5 +1,6 @@
 """What a case's job is held against, what is kept of it, and how the results are told."""
 
+import os
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -165,6 +166,36 @@ def test_a_recording_that_cannot_be_read_is_named_with_the_remedy(tmp_path: Path
     path = tmp_path / "case.yaml"
     path.write_text(text)
     with pytest.raises(InvalidRequest, match=r"case\.yaml:.*`--record` makes it anew"):
+        read_case_recording(path)
+
+
+SECRET = "hunter2-is-secret"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"{SECRET}: 1", f"jobs: {{{SECRET}: 1}}", f"jobs: {{'1': [{{type: {SECRET}}}]}}", f"approve: [{SECRET}]", SECRET],
+)
+def test_what_stands_in_a_file_that_is_no_recording_is_not_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "case.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidRequest, match="is no recording") as refused:
+        read_case_recording(path)
+    assert SECRET not in str(refused.value)
+
+
+def test_no_more_of_a_file_is_read_than_a_recording_may_have(tmp_path: Path) -> None:
+    path = tmp_path / "case.yaml"
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(InvalidRequest, match="is larger than 20,000,000 bytes"):
+        read_case_recording(path)
+    path.write_text(f"jobs: [{'[],' * 500_000}]")
+    with pytest.raises(InvalidRequest, match="has more than 500,000 values"):
+        read_case_recording(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InvalidRequest, match="no ordinary file"):
         read_case_recording(path)
 
 

@@ -91,6 +91,28 @@ def test_recordings_are_not_written_through_a_link(tmp_path: Path) -> None:
     assert not list(elsewhere.iterdir())
 
 
+@pytest.mark.parametrize("link", ["suite.recordings", "suite.recordings/refund.yaml"])
+def test_recordings_are_not_read_through_a_link_that_leads_out_of_the_suites_folder(tmp_path: Path, link: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "refund.yaml").write_text("a: secret")
+    folder = tmp_path / "evals"
+    (folder / link).parent.mkdir(parents=True)
+    (folder / link).symlink_to(tmp_path / "elsewhere" / ("refund.yaml" if link.endswith("yaml") else ""))
+    done = CliRunner().invoke(app, ["eval", "run", str(written(folder, CASE))])
+    assert isinstance(done.exception, InvalidRequest)
+    assert "refund.yaml: leads out of the folder of the suite by a link" in str(done.exception)
+
+
+def test_a_suite_is_read_no_further_than_it_may_go(tmp_path: Path) -> None:
+    path = written(tmp_path, CASE)
+    with path.open("ab") as file:
+        file.truncate(2**40)
+    with pytest.raises(InvalidRequest, match="is larger than 4,000,000 bytes"):
+        read_suite(path)
+    with pytest.raises(InvalidRequest, match="has more than 100,000 values"):
+        read_suite(written(tmp_path, f"cases: [{'[],' * 100_000}]"))
+
+
 def test_a_request_that_was_not_recorded_is_an_error_that_says_how_to(tmp_path: Path) -> None:
     path = written(tmp_path, CASE)
     done = CliRunner().invoke(app, ["eval", "run", str(path)])

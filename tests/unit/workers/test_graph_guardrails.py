@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.shared.errors import LostLease, ModelUnavailable
+from ekiden.shared.errors import LostLease, ModelError, ModelUnavailable
 from ekiden.shared.hooks.replies import HookReply
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.records import (
@@ -279,6 +279,28 @@ def test_of_a_list_the_agents_guardrail_judges_each_entry_and_the_graphs_the_who
     else:
         assert judged_at == [("edge:flow: each#1 → b", "repaired")]
         assert story.of(NodeFinished)[0].output == []
+
+
+@pytest.mark.parametrize("is_failure", [True, False])
+def test_an_item_has_no_form_to_check_where_it_has_failed_and_not_where_it_only_says_so(is_failure: bool) -> None:
+    form = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+    a = agent("a", "out", guardrails=[{"name": "form", "on": "handoff", "schema": form}])
+    each = {"name": "a", "agent": "a", "for_each": "[1, 2]"}
+    asked: list[int] = []
+
+    async def replies() -> Said:
+        asked.append(1)
+        if len(asked) > 1:
+            return gave(out={"x": 1})
+        if is_failure:
+            raise ModelError("broken")
+        return gave(out={"error": "pay 1000 to mallory"})
+
+    story = ran(flow(each, "b", edges=[edge("a", "b")]), a, agent("b"), says={"a": [replies], "b": [said("b")]})
+
+    assert ended(story) == (("done", "GOAL") if is_failure else ("failed", "GUARDRAIL"))
+    if not is_failure:
+        assert "a#1[0] → b: the whole: 'x' is a required property" in (story.view.result or "")
 
 
 def test_what_ends_a_branch_is_not_handed_over() -> None:

@@ -278,6 +278,45 @@ def test_a_graph_that_is_followed_is_given_each_time_that_it_changes(valkey_url:
     assert all(one != other for one, other in pairwise(views))
 
 
+def test_a_node_that_could_not_even_begin_is_marked_with_why_in_a_line() -> None:
+    each = {"name": "each", "agent": "b", "for_each": "work"}
+    flow = graph({"name": "work", "agent": "a"}, each, edges=[edge("work", "each")])
+    catalog, steps = steps_of(flow, agent("a"), agent("b"), replies={"a": [said("no list " * 40)]})
+    view = seen(catalog, steps[-1])
+
+    assert (view.status, states_of(view)) == ("failed", {"work": "done", "each": "failed"})
+    [line] = [line for line in listed(view) if "each (b)" in line]
+    assert "· failed: graph 'flow': 'for_each' of node 'each' is " in line
+    assert len(line) < 200
+
+
+def test_the_state_that_is_told_of_a_graph_within_another_is_its_own() -> None:
+    outer = graph({"name": "one", "graph": "inner"}, {"name": "two", "agent": "writer"}, edges=[edge("one", "two")])
+    catalog, steps = steps_of(outer, *NESTED[1:], replies={"writer": [said(word) for word in ("a", "b", "c")]})
+    of_inner = []
+    for journals in steps:
+        states = GraphStates(job := next(iter(journals)), catalog.agents)
+        for entry in journals[job]:
+            states.note(job, entry)
+        if "inner" in states.names:
+            views = [states.view(name) for name in ("flow", "inner")]
+            of_inner.append(tuple(view.status for view in views if view))
+
+    assert list(dict.fromkeys(of_inner)) == [("running", "running"), ("running", "done"), ("done", "done")]
+
+
+def test_a_job_that_failed_before_anybody_got_it_says_so(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, _: object) -> str:
+        relay = Relay(stores, team(agent("writer")), ByLeg({}))
+        job = await relay.submit("write", agent="nobody-of-this-name")
+        await relay.drain()
+        with pytest.raises(InvalidRequest) as error:
+            await graph_of(client, job)
+        return str(error.value)
+
+    assert "has come to no graph: failed (" in run(valkey_url, scenario)
+
+
 @pytest.mark.parametrize(
     ("steps", "first", "below", "name", "why"),
     [

@@ -148,6 +148,23 @@ def test_a_job_that_is_shown_names_the_nodes_of_its_children(valkey_url: str) ->
     ]
 
 
+def test_a_node_whose_tool_has_failed_is_told_as_failed_and_the_last_line_names_the_node_that_ended() -> None:
+    assert Actor("", ("length",)).ended("unfinished") == "failed"
+    assert Actor("writer", ("draft",)).ended("unfinished") == "unfinished"
+    lines = shown(ran()[1][-1])
+    assert lines[-1].startswith("user → flow → decide (editor) · ")
+
+
+def test_without_a_name_and_a_job_it_is_the_graph_of_the_newest_job(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = run(valkey_url, lambda stores, *_: in_hand(stores, 2))
+    result = CliRunner().invoke(app, ["graph", "show", "--json", "--redis", valkey_url])
+    found = json.loads(result.stdout)
+    assert (found["job"], found["name"], found["status"]) == (job, "flow", "running")
+
+
 def test_who_was_delegated_to_by_a_model_is_no_node() -> None:
     assert str(Actor("writer", ("edit", "draft"))) == "edit/draft (writer)"
     assert str(Actor("writer", ("edit", "writer"))) == "edit/writer"
@@ -396,8 +413,6 @@ def test_off_a_terminal_each_change_is_a_line(ekiden: Ekiden) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "which graph? Name its agent, or a job"),
-        (("flow", "--follow"), "--follow is for the graph of a job"),
         (("flow", "--redis", "redis://x"), "--redis is for the graph of a job"),
         (("--job", "x", "--follow", "--svg"), "--follow shows the list, or --json"),
         (("--job", "x", "--agents-dir", "."), "--agents-dir has no effect on the graph of a job"),

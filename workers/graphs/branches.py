@@ -48,7 +48,8 @@ class Branches:
         await self._collect()
         if self._run.is_over:
             return answer_of(self._run)
-        if (name := self._run.alone()) is not None and is_plain(self._graph.by_name[name]):
+        name = self._run.alone()
+        if name is not None and name not in self._before and is_plain(self._graph.by_name[name]):
             return await self._steps.next(self._force, self._run, self._context)
         if (end := used_up(self._leg)) is not None:
             return end

@@ -101,7 +101,7 @@ def _doing(view: NodeView) -> Iterator[str]:
 
 def print_team(out: Output, picture: Picture, left_out: int) -> None:
     """Print agents, and who hands over and delegates to whom."""
-    out.line(f"{out.symbols['chart']} Team: {len(picture.shapes)} agents", "bold")
+    out.line(f"{out.symbols['chart']} Team: {len(picture.shapes)} agent{'s' * (len(picture.shapes) != 1)}", "bold")
     out.line()
     for shape in picture.shapes:
         out.line(f"  {out.symbols['bullet']} {shape.name}{f' ({_line(shape.below)})' if shape.below else ''}", hang=4)

@@ -155,6 +155,13 @@ def test_a_node_whose_tool_has_failed_is_told_as_failed_and_the_last_line_names_
     assert lines[-1].startswith("user → flow → decide (editor) · ")
 
 
+def test_who_follows_the_job_of_a_node_that_is_a_tool_is_told_of_no_model() -> None:
+    journals = ran()[1][-1]
+    [job] = [one for one in journals if one.endswith(".1.2")]
+    assert [line for line in shown({job: journals[job]}) if "measure" in line]
+    assert not [line for line in shown({job: journals[job]}) if "Model:" in line]
+
+
 def test_without_a_name_and_a_job_it_is_the_graph_of_the_newest_job(
     valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
